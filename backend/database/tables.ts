@@ -1,0 +1,270 @@
+/**
+ * The tables as rows have them: snake_case, amounts in minor units, instants as ISO 8601 UTC text
+ * with milliseconds (fixed width, so that text order is time order), calendar dates as YYYY-MM-DD,
+ * booleans as 0 and 1, JSON as text. What migrations create and what stands here must agree.
+ */
+import type { Kysely } from 'kysely'
+
+export type Bit = 0 | 1
+
+export type AccountStatus = 'trial' | 'trial_paused' | 'active' | 'suspended' | 'cancelled'
+
+export interface AccountRow {
+  id: string
+  name: string
+  status: AccountStatus
+  /** IANA name; calendar dates of the account are judged in it. */
+  timezone: string
+  default_currency: string
+  payment_terms_days: number
+  /** JSON array of the scopes that keys may use at present; null: every scope. */
+  scope_allowance: string | null
+  is_demo: Bit
+  /** Raised by narrowing and by a change of status: cached principals of the account lapse. */
+  revision: number
+  /** The number the next generated invoice number takes. */
+  next_invoice_number: number
+  created_at: string
+  updated_at: string
+}
+
+export interface UserRow {
+  id: string
+  account_id: string
+  /** Lower case; unique over all accounts. */
+  email: string
+  role: 'admin' | 'member'
+  status: 'active' | 'deactivated'
+  /** argon2id in PHC string format. */
+  password_hash: string
+  created_at: string
+  updated_at: string
+}
+
+export interface ApiKeyRow {
+  id: string
+  account_id: string
+  name: string
+  prefix: string
+  /** HMAC-SHA-256(pepper, SHA-256(secret)), base64url. */
+  digest: string
+  pepper_version: string
+  /** JSON array of the scopes granted at issue. Never changes. */
+  granted_scopes: string
+  /** Calls an hour. */
+  rate_limit: number
+  /** Raised by revocation. */
+  revision: number
+  created_at: string
+  /** Who issued it, as shown to people. */
+  created_by: string
+  last_used_at: string | null
+  revoked_at: string | null
+  revoked_by: string | null
+}
+
+/** Append-only: who did what, from where. */
+export interface AuditRow {
+  id: string
+  account_id: string | null
+  actor_type: 'operator' | 'user' | 'api_key' | 'system'
+  actor_id: string | null
+  actor_label: string
+  action: string
+  subject_id: string | null
+  /** JSON object; holds no secret. */
+  detail: string
+  address: string | null
+  created_at: string
+}
+
+export interface DebtorRow {
+  id: string
+  account_id: string
+  external_id: string | null
+  name: string
+  /** The name as the prefix search compares it: NFKC, lower case. */
+  name_search: string
+  email: string | null
+  phone: string | null
+  language: string | null
+  timezone: string | null
+  currency: string | null
+  payment_terms_days: number | null
+  /** JSON object or null. */
+  address: string | null
+  tax_id: string | null
+  company_number: string | null
+  status: 'active' | 'archived'
+  is_demo: Bit
+  contactability_email: 'ok' | 'missing' | 'bounced' | 'complained' | 'unsubscribed'
+  chasing_status: 'active' | 'paused' | 'stopped'
+  chasing_reason: string | null
+  chasing_until: string | null
+  /** JSON object. */
+  metadata: string
+  created_at: string
+  updated_at: string
+}
+
+export type InvoiceStatus = 'draft' | 'open' | 'partially_paid' | 'paid' | 'void' | 'written_off'
+
+export interface InvoiceRow {
+  id: string
+  account_id: string
+  debtor_id: string
+  number: string
+  external_id: string | null
+  currency: string
+  amount: number
+  amount_paid: number
+  /** amount − amount_paid, never negative: the database refuses it. */
+  amount_due: number
+  /** JSON array. */
+  line_items: string
+  issue_date: string
+  due_date: string
+  status: InvoiceStatus
+  po_number: string | null
+  notes: string | null
+  payment_url: string | null
+  chasing_status: 'active' | 'paused' | 'stopped'
+  chasing_stage: ReminderStage | null
+  chasing_next_stage: ReminderStage | null
+  chasing_next_action_at: string | null
+  chasing_last_message_at: string | null
+  chasing_blocked_reason: string | null
+  paid_at: string | null
+  voided_at: string | null
+  written_off_at: string | null
+  /** JSON object. */
+  metadata: string
+  created_at: string
+  updated_at: string
+}
+
+export interface PaymentRow {
+  id: string
+  account_id: string
+  debtor_id: string
+  amount: number
+  currency: string
+  unapplied_amount: number
+  received_on: string
+  method: 'bank_transfer' | 'card' | 'direct_debit' | 'cash' | 'cheque' | 'other'
+  reference: string | null
+  external_id: string | null
+  status: 'recorded' | 'reversed'
+  /** Stays for ever, so that a repeat after any time is known. */
+  idempotency_key: string | null
+  source: 'api' | 'app' | 'import'
+  /** JSON object {type, id, label}. */
+  recorded_by: string
+  /** JSON object: what recording it did, as answered then. */
+  effects: string
+  metadata: string
+  created_at: string
+  updated_at: string
+}
+
+export interface AllocationRow {
+  payment_id: string
+  /** Place in the request, from 0. */
+  position: number
+  account_id: string
+  invoice_id: string
+  amount: number
+}
+
+export type ReminderStage = 'friendly' | 'reminder' | 'firm' | 'final'
+
+export type MessageStatus =
+  | 'scheduled'
+  | 'awaiting_approval'
+  | 'approved'
+  | 'queued'
+  | 'sending'
+  | 'sent'
+  | 'delivered'
+  | 'bounced'
+  | 'failed'
+  | 'suppressed'
+  | 'cancelled'
+  | 'received'
+
+export interface MessageRow {
+  id: string
+  account_id: string
+  debtor_id: string
+  channel: 'email' | 'sms' | 'letter' | 'call'
+  direction: 'outbound' | 'inbound'
+  kind: 'reminder' | 'invoice_copy' | 'receipt' | 'statement' | 'reply'
+  stage: ReminderStage | null
+  /** `sending` (leased to a worker) is shown to clients as `queued`. */
+  status: MessageStatus
+  suppression_reason: string | null
+  suppression_detail: string | null
+  approval_required: Bit
+  approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
+  approval_decided_by: string | null
+  approval_decided_at: string | null
+  /** In clear; the API shows it masked. */
+  recipient: string | null
+  subject: string | null
+  body: string | null
+  amount_due: number | null
+  currency: string | null
+  days_past_due: number | null
+  provider_message_id: string | null
+  delivered_at: string | null
+  bounce_type: 'hard' | 'soft' | null
+  bounce_code: string | null
+  scheduled_for: string | null
+  sent_at: string | null
+  created_at: string
+  updated_at: string
+}
+
+export interface MessageInvoiceRow {
+  message_id: string
+  position: number
+  account_id: string
+  invoice_id: string
+}
+
+/** One row a committed write that carried an Idempotency-Key (contract 1.10). */
+export interface IdempotencyRow {
+  account_id: string
+  /** The operation's id in the OpenAPI document, e.g. `createPayment`. */
+  operation: string
+  key: string
+  /** SHA-256 over operation and canonical body, base64url. */
+  fingerprint: string
+  resource_id: string
+  /** The answer's body, byte for byte. */
+  body: string
+  created_at: string
+}
+
+export interface Tables {
+  accounts: AccountRow
+  users: UserRow
+  api_keys: ApiKeyRow
+  audit_log: AuditRow
+  debtors: DebtorRow
+  invoices: InvoiceRow
+  payments: PaymentRow
+  payment_allocations: AllocationRow
+  messages: MessageRow
+  message_invoices: MessageInvoiceRow
+  idempotency_keys: IdempotencyRow
+}
+
+/** Reads; outside a transaction, or inside one by passing its `Transaction`. */
+export type Reader = Pick<Kysely<Tables>, 'selectFrom' | 'fn' | 'dynamic'>
+
+/**
+ * What domain functions that write take. Only routes, workers and the CLI open one
+ * (`Database.transaction`); nothing inside may wait for the network or a timer.
+ */
+export type Transaction = Omit<Kysely<Tables>, 'transaction' | 'startTransaction' | 'destroy'>

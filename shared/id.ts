@@ -1,0 +1,26 @@
+/**
+ * Identifiers: a prefix that names the kind, and a ULID, so that ids sort by the time they were
+ * made and a log line explains itself. Opaque to clients; at most 64 characters (contract 1.1).
+ */
+import { monotonicFactory } from 'ulid'
+
+export type IdPrefix =
+  | 'acct'
+  | 'usr'
+  | 'key'
+  | 'deb'
+  | 'inv'
+  | 'pay'
+  | 'msg'
+  | 'evt'
+  | 'whe'
+  | 'whd'
+  | 'aud'
+  | 'req'
+
+const nextUlid = monotonicFactory()
+
+/** A new id. Two made by one process in the same millisecond still sort in the order made. */
+export function createId(prefix: IdPrefix): string {
+  return `${prefix}_${nextUlid()}`
+}

@@ -1,0 +1,38 @@
+/**
+ * One JSON line an event on standard error. Standard output is kept for what other programs read:
+ * the line that says where a process listens, the CLI's answers.
+ */
+import { type Logger, pino } from 'pino'
+
+export type { Logger }
+
+export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** Names under which a secret could reach a log line by mistake, at the top or one level down. */
+const SECRET_FIELDS = [
+  'authorization',
+  'cookie',
+  'secret',
+  'password',
+  'digest',
+  'principal',
+  'body',
+]
+
+export function createLogger(process: string, level: LogLevel): Logger {
+  return pino(
+    {
+      level,
+      base: { process },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: {
+        paths: SECRET_FIELDS.flatMap((name) => [name, `*.${name}`, `*.headers.${name}`]),
+        censor: '[redacted]',
+      },
+    },
+    // Asynchronous, so that a slow reader of the log does not hold up calls.
+    pino.destination({ fd: 2, sync: false }),
+  )
+}

@@ -1,0 +1,158 @@
+/**
+ * Settings from the environment, read once at the start and passed down as values. Every fault is
+ * found in one go and named; a name that is nobody's setting but carries our prefix is a fault too,
+ * since a mistyped limit must not become a silent default.
+ */
+
+export interface Setting<T> {
+  /** One sentence for `--help` and the documentation. */
+  readonly description: string
+  /** The value in text form where the variable is unset; undefined: the setting is required. */
+  readonly fallback: string | undefined
+  /** Shown as `[set]`, never in clear. */
+  readonly secret: boolean
+  /** Throws an `Error` whose message completes "NAME …". */
+  parse(text: string): T
+}
+
+type SettingsOf<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never }
+
+export class SettingsError extends Error {
+  constructor(faults: readonly string[]) {
+    super(faults.join('\n'))
+    this.name = 'SettingsError'
+  }
+}
+
+export interface ReadOptions {
+  /** Variables that begin so must be settings, e.g. `GATEWAY_`. */
+  readonly prefix: string
+  /** Settings of the other process that begin with our prefix. */
+  readonly foreign?: readonly string[]
+}
+
+/** Throws `SettingsError` that lists every fault, one a line. An empty variable counts as unset. */
+export function readSettings<S extends Record<string, Setting<unknown>>>(
+  schema: S,
+  environment: Readonly<Record<string, string | undefined>>,
+  { prefix, foreign = [] }: ReadOptions,
+): SettingsOf<S> {
+  const faults: string[] = []
+  const values: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(schema)) {
+    const text = environment[name] || setting.fallback
+    if (text === undefined) {
+      faults.push(`${name} is not set: ${setting.description}`)
+      continue
+    }
+    try {
+      values[name] = setting.parse(text)
+    } catch (error) {
+      faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+  for (const name of Object.keys(environment)) {
+    if (name.startsWith(prefix) && !(name in schema) && !foreign.includes(name)) {
+      faults.push(`${name} is not a setting of this process`)
+    }
+  }
+  if (faults.length > 0) throw new SettingsError(faults)
+  // Each key of the schema was parsed by its own setting just above.
+  return Object.freeze(values) as SettingsOf<S>
+}
+
+/** One `NAME=value` line a setting, secrets masked, for `--check-config`. */
+export function describeSettings(
+  schema: Record<string, Setting<unknown>>,
+  environment: Readonly<Record<string, string | undefined>>,
+): string {
+  return Object.entries(schema)
+    .map(([name, { fallback, secret }]) => {
+      const text = environment[name] || fallback || ''
+      return `${name}=${secret && text !== '' ? '[set]' : text}`
+    })
+    .join('\n')
+}
+
+type Options = { readonly fallback?: string; readonly secret?: boolean }
+
+function setting<T>(
+  description: string,
+  { fallback, secret = false }: Options,
+  parse: (text: string) => T,
+): Setting<T> {
+  return { description, fallback, secret, parse }
+}
+
+export function text(description: string, options: Options = {}): Setting<string> {
+  return setting(description, options, (value) => value)
+}
+
+/** Unset is undefined, and that means something of its own. */
+export function optional<T>(inner: Setting<T>): Setting<T | undefined> {
+  return {
+    ...inner,
+    fallback: '',
+    parse: (value) => (value === '' ? undefined : inner.parse(value)),
+  }
+}
+
+export function integer(
+  description: string,
+  { min, max, ...options }: Options & { readonly min: number; readonly max: number },
+): Setting<number> {
+  return setting(description, options, (value) => {
+    const number = Number(value)
+    if (!/^\d+$/.test(value) || number < min || number > max) {
+      throw new Error(`must be a whole number from ${min} to ${max}, not "${value}"`)
+    }
+    return number
+  })
+}
+
+/** A TCP port; 0 takes a free one. */
+export function port(description: string, fallback: number): Setting<number> {
+  return integer(description, { min: 0, max: 65_535, fallback: String(fallback) })
+}
+
+export function oneOf<const T extends string>(
+  description: string,
+  values: readonly T[],
+  options: Options = {},
+): Setting<T> {
+  return setting(description, options, (value) => {
+    const found = values.find((candidate) => candidate === value)
+    if (found === undefined) throw new Error(`must be one of ${values.join(', ')}, not "${value}"`)
+    return found
+  })
+}
+
+/** Parts separated by commas, spaces around them dropped. At least one. */
+export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
+  return {
+    ...inner,
+    parse: (value) => value.split(',').map((part) => inner.parse(part.trim())),
+  }
+}
+
+/** An http or https address without query and fragment; a trailing slash is dropped. */
+export function httpUrl(description: string, options: Options = {}): Setting<string> {
+  return setting(description, options, (value) => {
+    const url = URL.parse(value)
+    if (url === null || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+      throw new Error(`must be an http or https address, not "${value}"`)
+    }
+    return url.href.replace(/\/$/, '')
+  })
+}
+
+/** A secret of at least 32 characters. Short and well-known ones stop the start. */
+export function secret(description: string): Setting<string> {
+  return setting(description, { secret: true }, (value) => {
+    if (value.length < 32) throw new Error('must have at least 32 characters')
+    if (/^(.)\1*$|change.?me|default|example|secret/i.test(value)) {
+      throw new Error('looks like a placeholder; make one with: openssl rand -base64 33')
+    }
+    return value
+  })
+}
