@@ -15,7 +15,7 @@ export interface Setting<T> {
   parse(text: string): T
 }
 
-type SettingsOf<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never }
+export type SettingsOf<S> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never }
 
 export class SettingsError extends Error {
   constructor(faults: readonly string[]) {
