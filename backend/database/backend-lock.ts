@@ -1,0 +1,49 @@
+/**
+ * Refuses a second backend process on one SQLite file. The lock is SQLite's own on a small file
+ * beside the database, held by an open transaction: the system lets go of it however the process
+ * ends. RESERVED, not EXCLUSIVE, so that who is refused can read who holds it.
+ */
+import sqlite3 from 'sqlite3'
+
+export interface BackendLock {
+  release(): Promise<void>
+}
+
+/** `path` must exist. Throws an error that names the other process where there is one. */
+export async function acquireBackendLock(path: string): Promise<BackendLock> {
+  const handle = await new Promise<sqlite3.Database>((resolve, reject) => {
+    const opened = new sqlite3.Database(path, sqlite3.OPEN_READWRITE, (error) =>
+      error ? reject(error) : resolve(opened),
+    )
+  })
+  const exec = (sql: string) =>
+    new Promise<void>((resolve, reject) => {
+      handle.exec(sql, (error) => (error ? reject(error) : resolve()))
+    })
+  const release = () =>
+    new Promise<void>((resolve, reject) => {
+      handle.close((error) => (error ? reject(error) : resolve()))
+    })
+  try {
+    // The journal in memory: a transaction that is never committed leaves no file behind.
+    await exec('pragma busy_timeout = 0; pragma journal_mode = memory')
+    await exec(`begin immediate; pragma user_version = ${process.pid}; commit`)
+    await exec('begin immediate')
+  } catch (error) {
+    const holder = await readHolder(handle)
+    await release()
+    throw new Error(
+      `Another backend process (pid ${holder}) uses this database. On SQLite there is one backend: stop the other, or use PostgreSQL.`,
+      { cause: error },
+    )
+  }
+  return { release }
+}
+
+function readHolder(handle: sqlite3.Database): Promise<number | string> {
+  return new Promise((resolve) => {
+    handle.all<{ user_version: number }>('pragma user_version', (error, rows) =>
+      resolve(error ? 'unknown' : (rows[0]?.user_version ?? 'unknown')),
+    )
+  })
+}

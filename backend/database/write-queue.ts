@@ -1,0 +1,163 @@
+/**
+ * The one writer and its queue. Jobs that wait are committed together, each in a savepoint of its
+ * own, so that the price of reaching the disk is shared: a job that throws undoes its own writes
+ * alone; an error that ends the outer transaction is 503 for every job of the group. Nobody is
+ * answered before the COMMIT, not even those refused: their reason may rest on a write of the group.
+ */
+import assert from 'node:assert'
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { DatabaseConnection } from 'kysely'
+import type { Logger } from '../../shared/log.ts'
+import { type SqliteConnection, unavailable } from './sqlite-connection.ts'
+
+/** Jobs committed together: bounds how long the first of a group waits for the last. */
+const GROUP_MAX = 64
+
+/** Carried along the job's asynchronous calls; inactive once its savepoint is settled. */
+interface JobState {
+  active: boolean
+}
+
+interface Job {
+  /** False from the moment its work starts or it is refused: a job does one of the two. */
+  waiting: boolean
+  /** Runs the work; resolves to what tells its caller, or throws what the work threw. */
+  run(state: JobState): Promise<() => void>
+  refuse(error: unknown): void
+}
+
+export interface WriteQueueOptions {
+  readonly open: () => Promise<SqliteConnection>
+  readonly log: Logger
+  /** How long a job may wait for its turn. */
+  readonly waitMsMax: number
+}
+
+export class WriteQueue {
+  readonly #open: () => Promise<SqliteConnection>
+  readonly #log: Logger
+  readonly #waitMsMax: number
+  readonly #running = new AsyncLocalStorage<JobState>()
+  #waiting: Job[] = []
+  #draining: Promise<void> | undefined
+  #closed = false
+  #writer: SqliteConnection | undefined
+  #fault: Error | undefined
+
+  constructor({ open, log, waitMsMax }: WriteQueueOptions) {
+    this.#open = open
+    this.#log = log
+    this.#waitMsMax = waitMsMax
+  }
+
+  /** Why the last group was lost; undefined once one was committed again. */
+  get fault(): Error | undefined {
+    return this.#fault
+  }
+
+  /** For statements of the job that runs; those of anything else fail an assertion. */
+  readonly connection: DatabaseConnection = {
+    executeQuery: (query) => {
+      assert(this.#running.getStore()?.active, 'A statement ran outside of its transaction')
+      assert(this.#writer !== undefined)
+      return this.#writer.executeQuery(query)
+    },
+    streamQuery() {
+      throw new Error('Writes are not streamed')
+    },
+  }
+
+  assertOutside(message: string): void {
+    assert(!this.#running.getStore()?.active, message)
+  }
+
+  async add<T>(work: () => Promise<T>): Promise<T> {
+    this.assertOutside('A transaction was opened inside another')
+    if (this.#closed) throw unavailable(new Error('The database is closed'))
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    // Jobs of a group run on one chain of calls; each keeps the context of its own caller.
+    const asCaller = AsyncLocalStorage.snapshot()
+    const job: Job = {
+      waiting: true,
+      run: async (state) => {
+        job.waiting = false
+        clearTimeout(timer)
+        const value = await asCaller(() => this.#running.run(state, work))
+        return () => resolve(value)
+      },
+      refuse(error) {
+        job.waiting = false
+        clearTimeout(timer)
+        reject(error)
+      },
+    }
+    const timer = setTimeout(() => {
+      job.refuse(unavailable(new Error(`The writer was not free for ${this.#waitMsMax} ms`)))
+    }, this.#waitMsMax)
+    this.#waiting.push(job)
+    this.#draining ??= this.#drain()
+    return promise
+  }
+
+  /** Finishes what was added, adds nothing more. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#draining
+    await this.#dropWriter()
+  }
+
+  async #drain(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const group = this.#waiting.slice(0, GROUP_MAX).filter((job) => job.waiting)
+      this.#waiting = this.#waiting.slice(GROUP_MAX)
+      if (group.length > 0) await this.#runGroup(group)
+    }
+    this.#draining = undefined
+  }
+
+  async #runGroup(group: readonly Job[]): Promise<void> {
+    const answers: (() => void)[] = []
+    try {
+      this.#writer ??= await this.#open()
+      await this.#writer.exec('begin immediate')
+      for (const job of group) {
+        // It may have run out of patience while another process held the lock.
+        if (job.waiting) answers.push(await this.#runJob(this.#writer, job))
+      }
+      await this.#writer.exec('commit')
+      this.#fault = undefined
+    } catch (error) {
+      this.#fault = error instanceof Error ? error : new Error(String(error))
+      this.#log.error({ err: error, jobs: group.length }, 'transactions lost')
+      for (const job of group) job.refuse(unavailable(error))
+      await this.#dropWriter()
+      return
+    }
+    for (const answer of answers) answer()
+  }
+
+  /** Resolves to what tells the caller. Throws only where the outer transaction cannot go on. */
+  async #runJob(writer: SqliteConnection, job: Job): Promise<() => void> {
+    await writer.exec('savepoint job')
+    const state = { active: true }
+    const [outcome] = await Promise.allSettled([job.run(state)])
+    state.active = false
+    if (writer.fault !== undefined) throw writer.fault
+    if (outcome.status === 'fulfilled') {
+      await writer.exec('release job')
+      return outcome.value
+    }
+    // Fails where SQLite has ended the outer transaction by itself.
+    await writer.exec('rollback to job; release job')
+    return () => job.refuse(outcome.reason)
+  }
+
+  /** Whatever state it was left in, closing rolls back; the next group opens another. */
+  async #dropWriter(): Promise<void> {
+    const writer = this.#writer
+    this.#writer = undefined
+    await writer
+      ?.close()
+      .catch((error: unknown) => this.#log.error({ err: error }, 'writer not closed'))
+  }
+}
