@@ -1,0 +1,133 @@
+/**
+ * The route table, read from the OpenAPI document: one place says what exists and who may call it.
+ * Whatever the table cannot express (a second scheme or scope, a public operation, a method the
+ * gateway does not route) stops the start instead of being skipped: a skipped operation would be
+ * missing, a skipped scope would be open.
+ */
+import { readFileSync } from 'node:fs'
+import { parse } from 'yaml'
+
+export interface Operation {
+  readonly operationId: string
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Path template, e.g. `/api/v1/debtors/{id}`. */
+  readonly path: string
+  /** The scope a key needs; undefined: any valid key. */
+  readonly scope: string | undefined
+  /** Whether it declares an `Idempotency-Key` header: a repeat is safe when one is carried. */
+  readonly idempotent: boolean
+}
+
+export interface Contract {
+  readonly operations: readonly Operation[]
+  /** Every scope that an operation needs, in document order. */
+  readonly scopes: readonly string[]
+}
+
+type Members = Readonly<Record<string, unknown>>
+
+/** HEAD and OPTIONS follow from these and are not operations of their own. */
+const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
+  ['get', 'GET'],
+  ['post', 'POST'],
+  ['put', 'PUT'],
+  ['patch', 'PATCH'],
+  ['delete', 'DELETE'],
+])
+/** Members of a path item that change nothing here. */
+const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
+/** Whole segments only, literal or parameter, so that paths can be matched segment by segment. */
+const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
+
+/** Throws an `Error` that names the file, the operation and what is wrong with it. */
+export function loadContract(
+  file: URL | string = new URL('./openapi.yaml', import.meta.url),
+): Contract {
+  try {
+    return readContract(members(parse(readFileSync(file, 'utf8')), 'the document'))
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause)
+    throw new Error(`${file} is not a usable contract: ${reason}`, { cause })
+  }
+}
+
+function readContract(document: Members): Contract {
+  const operations = Object.entries(members(document['paths'], 'paths')).flatMap(([path, item]) =>
+    readPath(document, path, members(item, path)),
+  )
+  if (operations.length === 0) throw new Error('paths has no operations')
+  const seen = new Set<string>()
+  for (const { operationId, method, path } of operations) {
+    if (seen.has(operationId)) throw new Error(`${method} ${path}: ${operationId} is taken`)
+    seen.add(operationId)
+  }
+  const scopes = operations.flatMap(({ scope }) => scope ?? [])
+  return { operations, scopes: [...new Set(scopes)] }
+}
+
+function readPath(document: Members, path: string, item: Members): Operation[] {
+  if (!PATH.test(path)) throw new Error(`${path} is not made of plain segments and {parameters}`)
+  const shared = array(item['parameters'] ?? [], `parameters of ${path}`)
+  return Object.entries(item)
+    .filter(([name]) => !DESCRIPTIVE.has(name) && !name.startsWith('x-'))
+    .map(([name, value]) => {
+      const method = METHODS.get(name)
+      if (method === undefined) throw new Error(`${path}: ${name} cannot be routed`)
+      const where = `${method} ${path}`
+      const operation = members(value, where)
+      const own = array(operation['parameters'] ?? [], `${where}: parameters`)
+      return {
+        operationId: text(operation['operationId'], `${where}: operationId`),
+        method,
+        path,
+        scope: readScope(document, operation['security'], `${where}: security`),
+        idempotent: [...shared, ...own].some((it) => isIdempotencyKey(document, it, where)),
+      }
+    })
+}
+
+function readScope(document: Members, security: unknown, where: string): string | undefined {
+  const [requirement, ...alternatives] = array(security, where)
+  const [[scheme, scopes] = [], ...others] = Object.entries(members(requirement, where))
+  if (scheme === undefined || alternatives.length > 0 || others.length > 0) {
+    throw new Error(`${where} must name exactly one scheme`)
+  }
+  const declared = resolve(document, `#/components/securitySchemes/${scheme}`, where)
+  if (declared['type'] !== 'http' || declared['scheme'] !== 'bearer') {
+    throw new Error(`${where}: ${scheme} is not an HTTP bearer scheme`)
+  }
+  const [scope, ...more] = array(scopes, where)
+  if (more.length > 0) throw new Error(`${where} must name at most one scope`)
+  return scope === undefined ? undefined : text(scope, where)
+}
+
+function isIdempotencyKey(document: Members, value: unknown, where: string): boolean {
+  const parameter = members(value, `${where}: a parameter`)
+  const reference = parameter['$ref']
+  const { name, in: place } =
+    reference === undefined ? parameter : resolve(document, text(reference, where), where)
+  return place === 'header' && text(name, where).toLowerCase() === 'idempotency-key'
+}
+
+/** What a reference into the same document points at; names with `/` or `~` are not needed. */
+function resolve(document: Members, reference: string, where: string): Members {
+  const [root, ...path] = reference.split('/')
+  const missing = `${where}: ${reference}`
+  if (root !== '#') throw new Error(`${missing} is outside the document`)
+  return path.reduce((value, name) => members(value[name], missing), document)
+}
+
+function members(value: unknown, what: string): Members {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value }
+  throw new Error(`${what} is ${value === undefined ? 'missing' : 'not an object'}`)
+}
+
+function array(value: unknown, what: string): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  throw new Error(`${what} is ${value === undefined ? 'missing' : 'not a list'}`)
+}
+
+function text(value: unknown, what: string): string {
+  if (typeof value === 'string' && value !== '') return value
+  throw new Error(`${what} is ${value === undefined ? 'missing' : 'not a text'}`)
+}

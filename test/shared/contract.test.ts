@@ -1,0 +1,168 @@
+import { readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { parse } from 'yaml'
+import { loadContract } from '../../shared/contract.ts'
+import { PROBLEM_TYPES } from '../../shared/problem.ts'
+
+const source: unknown = parse(
+  readFileSync(new URL('../../shared/openapi.yaml', import.meta.url), 'utf8'),
+)
+
+t.test('the operations are the ten of the public API, with their scopes', async (t) => {
+  const { operations, scopes } = loadContract()
+  t.strictSame(
+    operations.map(({ operationId, method, path, scope }) => [operationId, method, path, scope]),
+    [
+      ['getMe', 'GET', '/api/v1/me', undefined],
+      ['listDebtors', 'GET', '/api/v1/debtors', 'debtors:read'],
+      ['createDebtor', 'POST', '/api/v1/debtors', 'debtors:write'],
+      ['getDebtor', 'GET', '/api/v1/debtors/{id}', 'debtors:read'],
+      ['listInvoices', 'GET', '/api/v1/invoices', 'invoices:read'],
+      ['createInvoice', 'POST', '/api/v1/invoices', 'invoices:write'],
+      ['getInvoice', 'GET', '/api/v1/invoices/{id}', 'invoices:read'],
+      ['listPayments', 'GET', '/api/v1/payments', 'payments:read'],
+      ['createPayment', 'POST', '/api/v1/payments', 'payments:write'],
+      ['listMessages', 'GET', '/api/v1/messages', 'messages:read'],
+    ],
+  )
+  t.strictSame(scopes, [
+    'debtors:read',
+    'debtors:write',
+    'invoices:read',
+    'invoices:write',
+    'payments:read',
+    'payments:write',
+    'messages:read',
+  ])
+})
+
+t.test('the three creates, and nothing else, take an Idempotency-Key', async (t) => {
+  const idempotent = loadContract().operations.filter((operation) => operation.idempotent)
+  t.strictSame(
+    idempotent.map(({ operationId }) => operationId),
+    ['createDebtor', 'createInvoice', 'createPayment'],
+  )
+  t.equal(at('#/components/parameters/IdempotencyKey/required'), false)
+  t.equal(at('#/components/parameters/RequiredIdempotencyKey/required'), true)
+})
+
+t.test('every reference resolves', async (t) => {
+  const references = [...referencesIn(source)]
+  t.ok(references.length > 100)
+  for (const reference of new Set(references)) t.not(at(reference), undefined, reference)
+})
+
+t.test('every operation documents each status it can be answered with', async (t) => {
+  const always = ['400', '401', '406', '408', '414', '429', '431', '500', '502', '503', '504']
+  for (const { operationId, method, path, scope } of loadContract().operations) {
+    const expected = [
+      ...always,
+      'default',
+      ...(scope === undefined ? [] : ['403']),
+      ...(path.includes('{id}') ? ['404'] : []),
+      ...(method === 'POST' ? ['201', '409', '413', '415', '422', '423'] : ['200']),
+    ]
+    const responses = at(`#/paths/${path.replaceAll('/', '~1')}/${method.toLowerCase()}/responses`)
+    t.strictSame(Object.keys(Object(responses)).sort(), expected.sort(), operationId)
+  }
+})
+
+t.test('the documented codes, statuses and titles are those of the catalogue', async (t) => {
+  t.strictSame(
+    new Set(Object.values(Object(at('#/components/schemas/ProblemCode/enum')))),
+    new Set(Object.keys(PROBLEM_TYPES)),
+  )
+  const examples = Object.entries(Object(at('#/components/examples')))
+  const documented = examples.map(([name]) => at(`#/components/examples/${name}/value`)).map(Object)
+  for (const [code, { status, title, retryable }] of Object.entries(PROBLEM_TYPES)) {
+    const example = documented.find((value) => value['code'] === code)
+    t.match(example, { code, status, title, retryable }, code)
+    t.equal(new URL(example['type']).hash, `#${code}`)
+  }
+})
+
+t.test('an unusable document is refused with the operation and the fault', async (t) => {
+  const operation = "{ operationId: a, security: [{ key: ['x:read'] }] }"
+  const cases: [name: string, paths: string, fault: RegExp][] = [
+    ['no paths', '[]', /paths is not an object/],
+    ['no operations', '{ /a: { summary: nothing } }', /paths has no operations/],
+    ['no operationId', '{ /a: { get: { security: [{ key: [] }] } } }', /GET \/a: operationId is m/],
+    [
+      'the same operationId twice',
+      `{ /a: { get: ${operation}, put: ${operation} } }`,
+      /PUT \/a: a /,
+    ],
+    ['no security', '{ /a: { get: { operationId: a } } }', /GET \/a: security is missing/],
+    ['no scheme', withSecurity('[{}]'), /GET \/a: security must name exactly one scheme/],
+    ['public', withSecurity('[]'), /GET \/a: security is missing/],
+    ['a choice of schemes', withSecurity('[{ key: [] }, { other: [] }]'), /exactly one scheme/],
+    ['two schemes', withSecurity('[{ key: [], other: [] }]'), /exactly one scheme/],
+    ['an unknown scheme', withSecurity('[{ nokey: [] }]'), /securitySchemes\/nokey is missing/],
+    ['a scheme that is not bearer', withSecurity('[{ other: [] }]'), /other is not an HTTP bearer/],
+    ['two scopes', withSecurity("[{ key: ['x:read', 'y:read'] }]"), /at most one scope/],
+    ['a scope that is a number', withSecurity('[{ key: [1] }]'), /security is not a text/],
+    [
+      'a method that is not routed',
+      `{ /a: { trace: ${operation} } }`,
+      /\/a: trace cannot be routed/,
+    ],
+    ['a path item elsewhere', "{ /a: { $ref: 'x.yaml' } }", /\/a: \$ref cannot be routed/],
+    [
+      'half a segment',
+      `{ '/a/{id}.json': { get: ${operation} } }`,
+      /is not made of plain segments/,
+    ],
+    ['a parameter that is missing', withParameter('#/components/parameters/B'), /B is missing/],
+    ['a parameter elsewhere', withParameter('x.yaml#/B'), /x.yaml#\/B is outside the document/],
+  ]
+  for (const [name, paths, fault] of cases) {
+    t.throws(() => loadContract(document(t, paths)), { message: fault }, name)
+  }
+})
+
+t.test('a file that cannot be read as YAML is named', async (t) => {
+  const folder = t.testdir({ 'broken.yaml': 'paths: [' })
+  t.throws(() => loadContract(`${folder}/broken.yaml`), { message: /broken\.yaml is not a usable/ })
+  t.throws(() => loadContract(`${folder}/none.yaml`), { message: /none\.yaml .*ENOENT/ })
+})
+
+t.test('an Idempotency-Key may be declared in place, for a whole path, in any case', async (t) => {
+  const parameter = '{ name: idempotency-key, in: header }'
+  const operation = '{ operationId: a, security: [{ key: [] }] }'
+  const paths = `{ /a: { parameters: [${parameter}], x-note: 1, delete: ${operation} } }`
+  t.strictSame(loadContract(document(t, paths)), {
+    operations: [
+      { operationId: 'a', method: 'DELETE', path: '/a', scope: undefined, idempotent: true },
+    ],
+    scopes: [],
+  })
+})
+
+function document(t: Test, paths: string): string {
+  const schemes = '{ key: { type: http, scheme: bearer }, other: { type: apiKey } }'
+  const text = `paths: ${paths}\ncomponents: { securitySchemes: ${schemes}, parameters: {} }\n`
+  return `${t.testdir({ 'openapi.yaml': text })}/openapi.yaml`
+}
+
+function withSecurity(security: string): string {
+  return `{ /a: { get: { operationId: a, security: ${security} } } }`
+}
+
+function withParameter(reference: string): string {
+  const parameters = `[{ $ref: '${reference}' }]`
+  return `{ /a: { get: { operationId: a, security: [{ key: [] }], parameters: ${parameters} } } }`
+}
+
+function at(reference: string): unknown {
+  const path = reference.split('/').slice(1)
+  const names = path.map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
+  return names.reduce((value: unknown, name) => Object(value)[name], source)
+}
+
+function* referencesIn(value: unknown): Generator<string> {
+  if (typeof value !== 'object' || value === null) return
+  for (const [name, member] of Object.entries(value)) {
+    if (name === '$ref') yield String(member)
+    else yield* referencesIn(member)
+  }
+}
