@@ -1,0 +1,20 @@
+/** The account kept in this process: exact for one gateway with one worker. */
+import type { Accounting, Allowance } from './accounting.ts'
+import { createLocalWindows, type Window } from './local-windows.ts'
+
+export function createLocalAccounting(): Accounting {
+  const windows = createLocalWindows(Date.now)
+  return {
+    spend: async (keyId, limit) => spendIn(windows.open(keyId), limit, Date.now(), false),
+    state: () => 'exact',
+    close: async () => windows.close(),
+  }
+}
+
+/** Spends one call in an open window. A refused call is not counted. */
+export function spendIn(window: Window, limit: number, now: number, degraded: boolean): Allowance {
+  const used = window.used + 1
+  if (used <= limit) window.used = used
+  const { endsAt: windowEndsAt } = window
+  return { limit, used, windowEndsAt, windowEndsInMs: windowEndsAt - now, degraded }
+}

@@ -1,0 +1,43 @@
+/**
+ * The hourly account of each key: a fixed window that opens with the key's first call and takes
+ * `limit` calls. Terms: a *window* ends at one instant, the same for every gateway; a call is
+ * *spent* in it; an account is *degraded* while its shared store cannot be asked.
+ */
+
+export const WINDOW_MS = 3_600_000
+
+/** What one call did to the account of its key. */
+export interface Allowance {
+  /** Calls a window. */
+  readonly limit: number
+  /** The number of this call in its window, from 1. Over `limit`: refused, and not counted. */
+  readonly used: number
+  /** Milliseconds since the epoch, by the clock of the store. */
+  readonly windowEndsAt: number
+  /** How long until then. Not a difference of clocks of two machines. */
+  readonly windowEndsInMs: number
+  /** Counted by this gateway alone, on top of the last shared numbers it knows. */
+  readonly degraded: boolean
+}
+
+/** `starting`: the shared store has not been seen yet. */
+export type AccountingState = 'exact' | 'starting' | 'degraded'
+
+export interface Accounting {
+  /**
+   * Spends one call of the key. A refusal is a value: `used > limit`. Throws `Problem` 503 where the
+   * store is away and the policy is to deny.
+   */
+  spend(keyId: string, limit: number): Promise<Allowance>
+  state(): AccountingState
+  close(): Promise<void>
+}
+
+export function isOverLimit(allowance: Allowance): boolean {
+  return allowance.used > allowance.limit
+}
+
+/** Whole seconds until the window ends, at least 1. */
+export function secondsToReset(allowance: Allowance): number {
+  return Math.max(1, Math.ceil(allowance.windowEndsInMs / 1000))
+}

@@ -1,0 +1,45 @@
+/** The gateway's settings. */
+import { LOG_LEVELS } from '../shared/log.ts'
+import { httpUrl, integer, list, oneOf, optional, port, secret, text } from '../shared/settings.ts'
+
+export const GATEWAY_SETTINGS = {
+  GATEWAY_HOST: text('Address the public listener binds to.', { fallback: '127.0.0.1' }),
+  GATEWAY_PORT: port('Port of the public listener; 0 takes a free one.', 8080),
+  GATEWAY_OPERATIONS_HOST: text('Address the operations listener binds to.', {
+    fallback: '127.0.0.1',
+  }),
+  GATEWAY_OPERATIONS_PORT: port(
+    'Port of /healthz, /readyz and /metrics; 0 takes a free one.',
+    8082,
+  ),
+  BACKEND_URLS: list(
+    httpUrl('Addresses of the backends, separated by commas.', {
+      fallback: 'http://127.0.0.1:8081',
+    }),
+  ),
+  BACKEND_CONNECTIONS: integer('Connections to each backend.', {
+    min: 1,
+    max: 1024,
+    fallback: '64',
+  }),
+  GATEWAY_SECRET: list(
+    secret('Shared with the backends; the first signs, a second is accepted while it is rotated.'),
+  ),
+  REDIS_URL: optional(
+    text(
+      'Redis 7 or later that all gateways share; unset: the rate limit is kept in this process.',
+    ),
+  ),
+  RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
+    'While Redis is away: count in this gateway alone (local), or answer 503 (deny).',
+    ['local', 'deny'],
+    { fallback: 'local' },
+  ),
+  BASE_URL: httpUrl('The public address, as clients see it.', {
+    fallback: 'http://127.0.0.1:8080',
+  }),
+  SETTINGS_PAGES: oneOf('Whether this gateway serves /settings and /docs.', ['on', 'off'], {
+    fallback: 'on',
+  }),
+  LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
+}

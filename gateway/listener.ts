@@ -1,0 +1,250 @@
+/**
+ * The public socket: from bytes to a checked head, and from a reply back to bytes. Everything that
+ * is answered leaves through here, refusals of the parser too.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import { pipeline, type Readable } from 'node:stream'
+import { createId } from '../shared/id.ts'
+import type { Logger } from '../shared/log.ts'
+import { Problem } from '../shared/problem.ts'
+import type { Allowance } from './accounting.ts'
+import {
+  type Answer,
+  asProblem,
+  contextHeaders,
+  problemAnswer,
+  renderAnswer,
+  sendAnswer,
+} from './answer.ts'
+import { type Connection, createConnection, type Exchange } from './connection.ts'
+import {
+  checkHead,
+  clientRequestId,
+  HEADER_BYTES_MAX,
+  type Head,
+  headersTooLarge,
+  methodUnknown,
+  TARGET_BYTES_MAX,
+} from './request-check.ts'
+
+/** From the first byte of a request to the end of its head, and to the end of its body. */
+const HEAD_TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 15_000
+/** How long an idle connection is kept. Balancers in front should keep theirs for less. */
+const KEEP_ALIVE_MS = 65_000
+/** A socket on which nothing moves although an answer is due: a reader that stalls. */
+const STALLED_MS = 30_000
+/** While draining: how long clients get to send a last call on connections they hold. */
+const DRAIN_GRACE_MS = 3_000
+
+/** One request under way. */
+export interface Call extends Exchange {
+  readonly res: ServerResponse
+  readonly requestId: string
+  /** `performance.now()` when the head had arrived. */
+  readonly arrivedAt: number
+  /** Set once the key is authenticated and the call spent. */
+  allowance: Allowance | undefined
+  /** For the log: who called what. */
+  keyId: string | undefined
+}
+
+/** An answer whose body may still be arriving. */
+export type Reply = Omit<Answer, 'body'> & { readonly body: Answer['body'] | Readable }
+
+export interface ListenerOptions {
+  readonly baseUrl: string
+  readonly log: Logger
+  /** Handles a checked request. A refusal is a thrown `Problem`. */
+  serve(head: Head, call: Call): Promise<Reply>
+}
+
+export class Listener {
+  readonly #baseUrl: string
+  readonly #log: Logger
+  readonly #serve: ListenerOptions['serve']
+  readonly #connections = new Map<Socket, Connection>()
+  readonly #server: Server
+  #draining = false
+
+  constructor({ baseUrl, log, serve }: ListenerOptions) {
+    this.#baseUrl = baseUrl
+    this.#log = log
+    this.#serve = serve
+    this.#server = createHttpServer()
+    this.#server.on('connection', (socket: Socket) => {
+      this.#connections.set(socket, createConnection(socket))
+      socket.on('close', () => this.#connections.delete(socket))
+    })
+    const onRequest = (req: IncomingMessage, res: ServerResponse) => void this.#handle(req, res)
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) {
+      this.#server.on(event, onRequest)
+    }
+    this.#server.on('clientError', (error, socket) => {
+      this.#refuseBytes(parserProblem(error), socket as Socket)
+    })
+    this.#server.on('connect', (_, socket) => {
+      this.#refuseBytes(methodUnknown('CONNECT'), socket as Socket)
+    })
+  }
+
+  /** Resolves with the port. */
+  listen(port: number, host: string): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen(port, host, () => {
+        // A TCP server that listens has an address of this form.
+        resolve((this.#server.address() as AddressInfo).port)
+      })
+    })
+  }
+
+  /** Accepts no more connections; resolves when every accepted call is answered. */
+  async drain(): Promise<void> {
+    this.#draining = true
+    const closed = new Promise<void>((resolve) => {
+      // Not `Server.close` of node:http, which drops idle connections at once: on one of them a call
+      // may be on its way. Each is answered with `Connection: close`.
+      NetServer.prototype.close.call(this.#server, () => resolve())
+    })
+    const grace = setTimeout(() => this.#server.closeIdleConnections(), DRAIN_GRACE_MS)
+    await closed
+    clearTimeout(grace)
+    this.#server.closeAllConnections()
+  }
+
+  async #handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const connection = this.#connections.get(req.socket)
+    if (connection === undefined) return
+    const call: Call = {
+      req,
+      res,
+      abort: new AbortController(),
+      requestId: clientRequestId(req.rawHeaders) ?? createId('req'),
+      arrivedAt: performance.now(),
+      allowance: undefined,
+      keyId: undefined,
+    }
+    const turn = connection.begin(call)
+    if (turn !== true && !(await turn)) return
+    try {
+      await this.#answer(call, connection)
+    } catch (error) {
+      this.#log.error({ requestId: call.requestId, err: error }, 'answer failed')
+      req.socket.destroy()
+    } finally {
+      connection.end(call)
+    }
+  }
+
+  async #answer(call: Call, connection: Connection): Promise<void> {
+    let reply: Reply
+    let close = this.#draining
+    try {
+      reply = await this.#serve(checkHead(call.req), call)
+    } catch (error) {
+      const problem = asProblem(error)
+      reply = problemAnswer(problem, this.#baseUrl, call.requestId)
+      close ||= closesConnection(problem)
+      if (problem.status === 401) call.allowance = undefined
+      if (problem.status >= 500) this.#logFault(call, problem)
+    }
+    // What is left of a body that nobody will read is not worth the connection.
+    close ||= !call.req.complete
+    if (close) connection.closeAfter(call)
+    await this.#send(call, reply, close)
+    this.#logAccess(call, reply.status)
+  }
+
+  #send(call: Call, reply: Reply, close: boolean): Promise<void> | void {
+    const { res } = call
+    const { status, headers, body } = reply
+    if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
+      return sendAnswer(res, { status, headers, body }, call, close)
+    }
+    const closing = close ? ['connection', 'close'] : []
+    res.writeHead(status, [...headers, ...contextHeaders(call), ...closing])
+    return new Promise((resolve) => {
+      // Where the body breaks off, `pipeline` destroys the socket: the answer never looks whole.
+      pipeline(body, res, (error) => {
+        if (error) this.#log.warn({ requestId: call.requestId, err: error }, 'answer broke off')
+        resolve()
+      })
+    })
+  }
+
+  /** Refuses what never became a request. */
+  #refuseBytes(problem: Problem, socket: Socket): void {
+    const connection = this.#connections.get(socket)
+    if (connection === undefined || !socket.writable) return void socket.destroy()
+    connection.fail(problem, () => {
+      const context = { requestId: createId('req'), allowance: undefined }
+      this.#log.info({ requestId: context.requestId, status: problem.status }, problem.message)
+      return renderAnswer(problemAnswer(problem, this.#baseUrl, context.requestId), context)
+    })
+  }
+
+  #logFault({ requestId }: Call, problem: Problem): void {
+    this.#log.error({ requestId, code: problem.code, err: problem.cause }, problem.message)
+  }
+
+  #logAccess({ req, requestId, arrivedAt, keyId }: Call, status: number): void {
+    const path = req.url?.split('?', 1)[0]
+    const ms = Math.round((performance.now() - arrivedAt) * 100) / 100
+    this.#log.info({ requestId, method: req.method, path, status, ms, keyId }, 'call')
+  }
+}
+
+function createHttpServer(): Server {
+  const server = createServer({
+    // Ours to check and to answer; Node's own answer would lack our headers.
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+    // Target and headers; above it the parser gives up, below it `checkHead` says which it was.
+    maxHeaderSize: 2 * (TARGET_BYTES_MAX + HEADER_BYTES_MAX),
+    headersTimeout: HEAD_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    // The default looks for overdue requests every 30 s only.
+    connectionsCheckingInterval: 1_000,
+    noDelay: true,
+  })
+  // The default drops headers beyond 2,000 silently; ours are counted by `checkHead`.
+  server.maxHeadersCount = 0
+  server.timeout = STALLED_MS
+  return server
+}
+
+/** Refusals after which the next bytes of the connection cannot be trusted. */
+function closesConnection({ code }: Problem): boolean {
+  return (
+    code === 'bad_request' ||
+    code === 'request_timeout' ||
+    code === 'uri_too_long' ||
+    code === 'headers_too_large'
+  )
+}
+
+function parserProblem(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): Problem {
+  switch (error.code) {
+    case 'HPE_HEADER_OVERFLOW': {
+      const line = error.rawPacket?.indexOf('\r\n') ?? -1
+      return line < 0 || line > TARGET_BYTES_MAX
+        ? new Problem('uri_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
+        : headersTooLarge()
+    }
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Problem('request_timeout', 'The request took too long to arrive.')
+    case 'HPE_INVALID_METHOD': {
+      const method = /^([A-Z-]{1,40}) \/\S* HTTP\/1\.[01]\r\n/.exec(String(error.rawPacket ?? ''))
+      return method?.[1] === undefined ? notHttp(error) : methodUnknown(method[1])
+    }
+    default:
+      return notHttp(error)
+  }
+}
+
+function notHttp(cause: Error): Problem {
+  return new Problem('bad_request', 'This is not a well-formed HTTP/1.1 request.', { cause })
+}

@@ -1,0 +1,73 @@
+/** `npm run gateway`: composes the process from its settings. */
+import { loadContract } from '../shared/contract.ts'
+import { runProcess } from '../shared/lifecycle.ts'
+import { startOperations } from '../shared/operations.ts'
+import type { Accounting } from './accounting.ts'
+import { createLocalAccounting } from './accounting-local.ts'
+import { RedisAccounting } from './accounting-redis.ts'
+import { createAuthenticator } from './authenticate.ts'
+import { GATEWAY_SETTINGS } from './config.ts'
+import { createForwarder } from './forward.ts'
+import { createGateway } from './server.ts'
+import { createPagesProxy } from './settings-proxy.ts'
+import { BackendPools, type Upstream } from './upstream.ts'
+
+/** A flood of unknown keys shares these; calls of known ones have their own. */
+const STRANGERS_CONNECTIONS = 8
+
+await runProcess({
+  name: 'gateway',
+  description: 'The public gateway: keys, scopes, rate limit, forwarding.',
+  schema: GATEWAY_SETTINGS,
+  prefix: 'GATEWAY_',
+  async start(settings, log) {
+    const { BACKEND_URLS: urls, GATEWAY_SECRET: gatewaySecrets, BASE_URL: baseUrl } = settings
+    const shared = { urls, gatewaySecrets, log }
+    const upstream = new BackendPools({ ...shared, connections: settings.BACKEND_CONNECTIONS })
+    const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
+    const accounting =
+      settings.REDIS_URL === undefined
+        ? createLocalAccounting()
+        : new RedisAccounting({
+            url: settings.REDIS_URL,
+            onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
+            log,
+          })
+    const gateway = createGateway({
+      contract: loadContract(),
+      baseUrl,
+      authenticator: createAuthenticator({ upstream, strangersUpstream }),
+      accounting,
+      forwarder: createForwarder(upstream, log),
+      pages:
+        settings.SETTINGS_PAGES === 'on' ? createPagesProxy(upstream, gatewaySecrets) : undefined,
+      log,
+    })
+    let draining = false
+    const operations = await startOperations(
+      settings.GATEWAY_OPERATIONS_HOST,
+      settings.GATEWAY_OPERATIONS_PORT,
+      () => readiness(upstream, accounting, draining),
+    )
+    const port = await gateway.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
+    return {
+      listening: { port, operations_port: operations.port },
+      async drain() {
+        draining = true
+        await gateway.drain()
+        await Promise.all([upstream.close(), strangersUpstream.close(), accounting.close()])
+        await operations.close()
+      },
+    }
+  },
+})
+
+/** A later outage is a reason, not a refusal: a balancer that removes every gateway helps nobody. */
+function readiness(upstream: Upstream, accounting: Accounting, draining: boolean) {
+  const reasons: string[] = []
+  if (draining) reasons.push('draining')
+  if (upstream.state() !== 'ready') reasons.push('no backend is ready')
+  if (accounting.state() !== 'exact') reasons.push('redis is away: the rate limit is not shared')
+  const starting = upstream.state() === 'starting' || accounting.state() === 'starting'
+  return { ready: !draining && !starting, reasons }
+}

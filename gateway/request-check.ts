@@ -1,0 +1,230 @@
+/**
+ * The door. A request whose head could be read two ways, here and at another hop, is refused before
+ * anything is counted or sent: Node's parser lets a good deal through that RFC 9110 and 9112 forbid
+ * or leave open. What passes has one method, one canonical target, one length and one of each header
+ * that matters. After a refusal the connection closes, and what follows on it is never parsed.
+ */
+import type { IncomingMessage } from 'node:http'
+import { Problem, type ProblemCode } from '../shared/problem.ts'
+
+export const TARGET_BYTES_MAX = 8 * 1024
+export const HEADER_BYTES_MAX = 16 * 1024
+export const HEADERS_MAX = 100
+
+/** Known methods. PUT, PATCH and DELETE reach the routing, which answers 405 with `Allow`. */
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
+const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
+/** Fifteen digits stay exact in a double, and no body is that long. */
+const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
+/** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
+const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/
+/** `pchar` without `;`, which servers take for a parameter (RFC 3986, section 3.3). */
+const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
+const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`"<>\\-]*$/
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
+
+/** Headers that a second of would give two meanings. */
+const SINGLE = new Set([
+  'authorization',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'idempotency-key',
+  'transfer-encoding',
+  'upgrade',
+])
+
+export type BodyFraming =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'length'; readonly bytes: number }
+  | { readonly kind: 'chunked' }
+
+/** The head of a request that can be read one way only. */
+export interface Head {
+  readonly method: string
+  /** Canonical path: what routes are matched against and what is sent upstream. */
+  readonly path: string
+  /** With its `?`, or empty. */
+  readonly query: string
+  readonly framing: BodyFraming
+  /** By lower-case name; without what `Connection` names, without names that hold `_`. */
+  readonly headers: ReadonlyMap<string, string>
+  /** The client waits for `100 Continue` before it sends the body. */
+  readonly expectsContinue: boolean
+}
+
+/** Throws a `Problem` that closes the connection. */
+export function checkHead(req: IncomingMessage): Head {
+  const { method = '', url: target = '', httpVersion } = req
+  checkSize(target, req.rawHeaders)
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    throw new Problem('bad_request', 'Use HTTP/1.1.')
+  }
+  if (!METHODS.has(method)) throw methodUnknown(method)
+  const headers = collectHeaders(req.rawHeaders)
+  checkHost(headers.get('host'))
+  const framing = readFraming(method, httpVersion, headers)
+  checkUpgrade(headers, framing)
+  const expectsContinue = readExpect(headers)
+  const { path, query } = readTarget(target)
+  dropConnectionHeaders(headers)
+  return { method, path, query, framing, headers, expectsContinue }
+}
+
+/** The client's own request id where it is one that can stand in a log line. */
+export function clientRequestId(rawHeaders: readonly string[]): string | undefined {
+  let found: string | undefined
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() !== 'x-request-id') continue
+    if (found !== undefined) return undefined
+    found = rawHeaders[at + 1]
+  }
+  return found !== undefined && REQUEST_ID.test(found) ? found : undefined
+}
+
+export function methodUnknown(method: string): Problem {
+  return new Problem(
+    'method_not_allowed',
+    `The method ${method.slice(0, 40)} is not served here.`,
+    {
+      headers: { allow: 'GET, HEAD, POST, OPTIONS' },
+    },
+  )
+}
+
+function checkSize(target: string, rawHeaders: readonly string[]): void {
+  if (target.length > TARGET_BYTES_MAX) {
+    throw new Problem('uri_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
+  }
+  const bytes = rawHeaders.reduce((sum, part) => sum + part.length, rawHeaders.length)
+  if (rawHeaders.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
+}
+
+export function headersTooLarge(): Problem {
+  return new Problem(
+    'headers_too_large',
+    `Send at most ${HEADERS_MAX} headers of ${HEADER_BYTES_MAX} bytes together.`,
+  )
+}
+
+function collectHeaders(rawHeaders: readonly string[]): Map<string, string> {
+  const headers = new Map<string, string>()
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at]?.toLowerCase() ?? ''
+    const value = rawHeaders[at + 1] ?? ''
+    // CGI-like hops read `_` and `-` as the same: `content_length` must not reach one.
+    if (name.includes('_')) continue
+    const earlier = headers.get(name)
+    if (earlier === undefined) headers.set(name, value)
+    else if (SINGLE.has(name)) throw repeated(name)
+    else headers.set(name, `${earlier}, ${value}`)
+  }
+  return headers
+}
+
+function repeated(name: string): Problem {
+  const codes: Record<string, ProblemCode> = {
+    authorization: 'malformed_authorization',
+    'idempotency-key': 'idempotency_key_invalid',
+  }
+  return new Problem(codes[name] ?? 'bad_request', `The header ${name} is sent more than once.`)
+}
+
+function checkHost(host: string | undefined): void {
+  if (host === undefined) throw new Problem('bad_request', 'The Host header is missing.')
+  if (!HOST.test(host)) throw new Problem('bad_request', 'The Host header is not a host and port.')
+}
+
+/** RFC 9112, section 6: the length of a body, where only one reading is possible. */
+function readFraming(
+  method: string,
+  httpVersion: string,
+  headers: ReadonlyMap<string, string>,
+): BodyFraming {
+  const coding = headers.get('transfer-encoding')
+  const length = headers.get('content-length')
+  if (coding !== undefined) {
+    if (coding !== 'chunked' || httpVersion === '1.0' || length !== undefined) {
+      throw new Problem(
+        'bad_request',
+        'Transfer-Encoding may only be chunked, in HTTP/1.1, without Content-Length.',
+      )
+    }
+  } else if (length !== undefined && !CONTENT_LENGTH.test(length)) {
+    throw new Problem('bad_request', 'Content-Length is not a plain decimal number.')
+  }
+  const bytes = Number(length ?? 0)
+  if (coding === undefined && bytes === 0) return { kind: 'none' }
+  if (!METHODS_WITH_BODY.has(method)) {
+    throw new Problem('bad_request', `A ${method} request carries no body.`)
+  }
+  return coding === undefined ? { kind: 'length', bytes } : { kind: 'chunked' }
+}
+
+/** Java's client offers `h2c` with every first request; without a body it is safe to ignore. */
+function checkUpgrade(headers: ReadonlyMap<string, string>, framing: BodyFraming): void {
+  const upgrade = headers.get('upgrade')
+  if (upgrade === undefined) return
+  if (upgrade.toLowerCase() === 'h2c' && framing.kind === 'none') return
+  throw new Problem('bad_request', 'Upgrade is not offered here.')
+}
+
+function readExpect(headers: ReadonlyMap<string, string>): boolean {
+  const expect = headers.get('expect')
+  if (expect === undefined) return false
+  if (expect.toLowerCase() === '100-continue') return true
+  throw new Problem('bad_request', 'Expect may only be 100-continue.')
+}
+
+function readTarget(target: string): { path: string; query: string } {
+  const at = target.indexOf('?')
+  const path = at < 0 ? target : target.slice(0, at)
+  const query = at < 0 ? '' : target.slice(at)
+  if (!isCanonicalPath(path)) {
+    throw new Problem('bad_request', 'The path is not in canonical form.')
+  }
+  if (query !== '' && (!QUERY.test(query.slice(1)) || !isEncodedText(query))) {
+    throw new Problem('bad_request', 'The query is not correctly percent-encoded UTF-8.')
+  }
+  return { path, query }
+}
+
+/**
+ * One spelling a resource: no empty or dot segment, nothing encoded that need not be (a hop that
+ * decodes `%2e%2e` or `%73` would see another path), no encoded separator or control character.
+ */
+function isCanonicalPath(path: string): boolean {
+  if (!PATH.test(path) || path.includes('//') || /\/\.{1,2}(?:\/|$)/.test(path)) return false
+  if (!path.includes('%')) return true
+  const encodings = path.match(/%[0-9A-Fa-f]{2}/g) ?? []
+  return (
+    isEncodedText(path) &&
+    encodings.every((encoding) => {
+      const byte = Number.parseInt(encoding.slice(1), 16)
+      return (
+        byte > 0x7f || (byte > 0x1f && !/[A-Za-z0-9._~\-/\\;\x7f]/.test(String.fromCharCode(byte)))
+      )
+    })
+  )
+}
+
+/** Every `%` begins an encoding, the bytes are well-formed UTF-8, and none is NUL. */
+function isEncodedText(text: string): boolean {
+  if (/%(?![0-9A-Fa-f]{2})|%00/.test(text)) return false
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** RFC 9110, section 7.6.1: what `Connection` names is between the client and us. */
+function dropConnectionHeaders(headers: Map<string, string>): void {
+  for (const name of headers.get('connection')?.split(',') ?? []) {
+    const option = name.trim().toLowerCase()
+    if (option !== 'host' && option !== 'authorization') headers.delete(option)
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Brings the browser to the backend's pages by http-proxy-3, whose handling of cookies and redirects
+ * helps there. Its risks are shut out: the request was checked and its body read before, headers are
+ * an allow-list set before it starts, and it never writes the answer itself (`selfHandleResponse`):
+ * a bad status would crash it, an answer that breaks off would look whole.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import httpProxy from 'http-proxy-3'
+import { CLIENT_ADDRESS_HEADER, SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
+import { Problem } from '../shared/problem.ts'
+import type { Reply } from './listener.ts'
+import type { Head } from './request-check.ts'
+import { passedHeaders } from './translate.ts'
+import { ANSWER_TIMEOUT_MS, type Upstream } from './upstream.ts'
+
+/** What a page may be asked with. */
+const REQUEST_HEADERS = [
+  'accept',
+  'accept-language',
+  'content-type',
+  'cookie',
+  'if-modified-since',
+  'if-none-match',
+  'origin',
+  'referer',
+  'sec-fetch-dest',
+  'sec-fetch-mode',
+  'sec-fetch-site',
+  'user-agent',
+  'x-csrf-token',
+]
+
+const PAGE_METHODS: readonly (readonly [prefix: string, methods: readonly string[]])[] = [
+  ['/settings', ['GET', 'HEAD', 'POST', 'PUT']],
+  ['/docs', ['GET', 'HEAD']],
+]
+
+/** The methods a page's path takes; undefined where there is no page. */
+export function pageMethods(path: string): readonly string[] | undefined {
+  const page = PAGE_METHODS.find(([prefix]) => path === prefix || path.startsWith(`${prefix}/`))
+  return page?.[1]
+}
+
+export interface PagesProxy {
+  /** Throws `Problem` 502 or 503 where the page does not arrive. */
+  forward(exchange: PageExchange): Promise<Reply>
+}
+
+export interface PageExchange {
+  readonly req: IncomingMessage
+  readonly res: ServerResponse
+  readonly head: Head
+  readonly body: Buffer
+  readonly requestId: string
+}
+
+export function createPagesProxy(
+  upstream: Upstream,
+  gatewaySecrets: readonly string[],
+): PagesProxy {
+  const proxy = httpProxy.createProxyServer({
+    selfHandleResponse: true,
+    toProxy: true,
+    xfwd: false,
+    proxyTimeout: ANSWER_TIMEOUT_MS,
+  })
+  const waiting = new WeakMap<IncomingMessage, (answer: IncomingMessage) => void>()
+  proxy.on('proxyRes', (answer, req) => waiting.get(req)?.(answer))
+
+  async function forward(exchange: PageExchange): Promise<Reply> {
+    const answer = await send(exchange)
+    const { statusCode: status = 0, headers } = answer
+    if (status < 200 || status > 599) {
+      answer.destroy()
+      throw new Problem('bad_gateway', 'The page did not arrive. Try again.')
+    }
+    const length = headers['content-length']
+    const own = length === undefined ? [] : ['content-length', length]
+    return { status, headers: [...passedHeaders(headers), ...own], body: answer }
+  }
+
+  function send({ req, res, head, body, requestId }: PageExchange): Promise<IncomingMessage> {
+    const target = upstream.choose().url
+    req.headers = requestHeaders(head, body, {
+      host: new URL(target).host,
+      'x-request-id': requestId,
+      [CLIENT_ADDRESS_HEADER]: req.socket.remoteAddress ?? '',
+      [SIGNATURE_HEADER]: signRequest(
+        { method: head.method, path: head.path + head.query, body },
+        Date.now(),
+        gatewaySecrets,
+      ),
+    })
+    return new Promise((resolve, reject) => {
+      waiting.set(req, resolve)
+      proxy.web(req, res, { target, buffer: Readable.from([body]) }, (cause) => {
+        reject(pageLost(cause))
+      })
+    })
+  }
+
+  return { forward }
+}
+
+function requestHeaders(head: Head, body: Buffer, own: Record<string, string>) {
+  const headers: Record<string, string> = { ...own }
+  for (const name of REQUEST_HEADERS) {
+    const value = head.headers.get(name)
+    if (value !== undefined) headers[name] = value
+  }
+  if (body.length > 0 || head.method === 'POST' || head.method === 'PUT') {
+    headers['content-length'] = String(body.length)
+  }
+  return headers
+}
+
+function pageLost(cause: Error): Problem {
+  const refused = 'code' in cause && cause.code === 'ECONNREFUSED'
+  return refused
+    ? new Problem('service_unavailable', 'The pages are away. Try again in a second.', {
+        headers: { 'retry-after': '1' },
+        cause,
+      })
+    : new Problem('bad_gateway', 'The page did not arrive. Try again.', { cause })
+}

@@ -1,0 +1,178 @@
+/**
+ * The backends: a pool of connections each, and the choice between them. The least busy one takes
+ * the next request; one that refused a connection a moment ago is passed over while others answer.
+ */
+import { Pool } from 'undici'
+import type { Logger } from '../shared/log.ts'
+import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
+
+const CONNECT_TIMEOUT_MS = 1_000
+/** Until the head of an answer, and between two parts of its body. */
+export const ANSWER_TIMEOUT_MS = 10_000
+/** Shorter than the backend keeps an idle connection, so that it is we who close. */
+const KEEP_ALIVE_MS = 4_000
+/** For how long a backend that refused a connection is passed over. */
+const PASS_OVER_MS = 500
+const PROBE_INTERVAL_MS = 1_000
+const PROBE_TIMEOUT_MS = 900
+
+export interface UpstreamOptions {
+  /** Origins, e.g. `http://127.0.0.1:8081`. */
+  readonly urls: readonly string[]
+  readonly gatewaySecrets: readonly string[]
+  /** Connections to each backend. */
+  readonly connections: number
+  readonly log: Logger
+}
+
+export interface Backend {
+  readonly url: string
+  readonly pool: Pool
+}
+
+/** The answer to a request of the gateway's own. */
+export interface OwnAnswer {
+  readonly status: number
+  readonly text: string
+}
+
+export interface Upstream {
+  /**
+   * The backend to send the next request to. `not`: one that just failed; it is chosen again only
+   * where it is the only one.
+   */
+  choose(not?: Backend): Backend
+  /** Tells that a backend refused or lost a connection. */
+  markUnreachable(backend: Backend): void
+  /** Sends a small signed JSON request of the gateway's own, and answers status and text. */
+  ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer>
+  /** `starting`: no backend has been seen ready yet. */
+  state(): 'ready' | 'starting' | 'unreachable'
+  close(): Promise<void>
+}
+
+interface Tracked extends Backend {
+  /** `performance.now()` until when it is passed over. */
+  passOverUntil: number
+  ready: boolean
+}
+
+export class BackendPools implements Upstream {
+  readonly #backends: readonly Tracked[]
+  readonly #secrets: readonly string[]
+  readonly #log: Logger
+  readonly #probing: NodeJS.Timeout
+  #seenReady = false
+
+  constructor({ urls, gatewaySecrets, connections, log }: UpstreamOptions) {
+    this.#backends = urls.map((url) => {
+      return { url, pool: connect(url, connections), passOverUntil: 0, ready: false }
+    })
+    this.#secrets = gatewaySecrets
+    this.#log = log
+    this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
+    this.#probeAll()
+  }
+
+  choose(not?: Backend): Tracked {
+    const now = performance.now()
+    const cost = ({ pool, url, passOverUntil }: Tracked) => {
+      const { running, queued } = pool.stats
+      return running + queued + (passOverUntil > now ? 1e6 : 0) + (url === not?.url ? 1e9 : 0)
+    }
+    return this.#backends.reduce((best, backend) => (cost(backend) < cost(best) ? backend : best))
+  }
+
+  markUnreachable(unreachable: Backend): void {
+    const backend = this.#backends.find(({ url }) => url === unreachable.url)
+    if (backend !== undefined) backend.passOverUntil = performance.now() + PASS_OVER_MS
+  }
+
+  async ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer> {
+    const backend = this.choose()
+    try {
+      return await this.#askOne(backend, method, path, body, ANSWER_TIMEOUT_MS)
+    } catch (error) {
+      if (!wasNeverConnected(error)) throw error
+      this.markUnreachable(backend)
+      const other = this.choose(backend)
+      if (other === backend) throw error
+      return this.#askOne(other, method, path, body, ANSWER_TIMEOUT_MS)
+    }
+  }
+
+  state(): ReturnType<Upstream['state']> {
+    if (this.#backends.some(({ ready }) => ready)) return 'ready'
+    return this.#seenReady ? 'unreachable' : 'starting'
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#probing)
+    await Promise.all(this.#backends.map(({ pool }) => pool.destroy()))
+  }
+
+  async #askOne(
+    { pool }: Backend,
+    method: 'GET' | 'POST',
+    path: string,
+    body: unknown,
+    timeoutMs: number,
+  ): Promise<OwnAnswer> {
+    const text = body === undefined ? '' : JSON.stringify(body)
+    const signature = signRequest({ method, path, body: text }, Date.now(), this.#secrets)
+    const { statusCode, body: answer } = await pool.request({
+      method,
+      path,
+      headers: { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' },
+      body: text === '' ? null : text,
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+    return { status: statusCode, text: await answer.text() }
+  }
+
+  #probeAll(): void {
+    for (const backend of this.#backends) void this.#probe(backend)
+  }
+
+  async #probe(backend: Tracked): Promise<void> {
+    const { url, ready: before } = backend
+    try {
+      const path = '/internal/ready'
+      const { status } = await this.#askOne(backend, 'GET', path, undefined, PROBE_TIMEOUT_MS)
+      backend.ready = status === 200
+      if (status === 404) this.#log.error({ backend: url }, 'backend does not know GATEWAY_SECRET')
+    } catch {
+      backend.ready = false
+    }
+    this.#seenReady ||= backend.ready
+    if (backend.ready) backend.passOverUntil = 0
+    if (before !== backend.ready) this.#log.info({ backend: url, ready: backend.ready }, 'backend')
+  }
+}
+
+function connect(url: string, connections: number): Pool {
+  return new Pool(url, {
+    connections,
+    pipelining: 1,
+    connect: { timeout: CONNECT_TIMEOUT_MS },
+    headersTimeout: ANSWER_TIMEOUT_MS,
+    bodyTimeout: ANSWER_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveMaxTimeout: 2 * KEEP_ALIVE_MS,
+    allowH2: false,
+  })
+}
+
+/** Whether a request failed before a connection stood: nothing of it was sent. */
+export function wasNeverConnected(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return (
+    code === 'ECONNREFUSED' ||
+    code === 'ENOTFOUND' ||
+    code === 'EAI_AGAIN' ||
+    code === 'ENETUNREACH' ||
+    code === 'EHOSTUNREACH' ||
+    code === 'ENOENT' ||
+    code === 'UND_ERR_CONNECT_TIMEOUT'
+  )
+}
