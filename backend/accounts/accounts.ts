@@ -1,0 +1,185 @@
+/**
+ * Accounts: the holder of everything else, its state (contract 1.15) and what its keys may do at
+ * present. Whatever narrows raises `revision`, so that no cached principal outlives the change.
+ */
+import { createId } from '../../shared/id.ts'
+import { Problem } from '../../shared/problem.ts'
+import { parseScopes, type Scope } from '../api-keys/scopes.ts'
+import { isTimezone } from '../calendar/calendar.ts'
+import type { AccountRow, AccountStatus, Reader, Transaction } from '../database/tables.ts'
+import { parseCurrency } from '../money/money.ts'
+import { type Act, recordAudit } from './audit.ts'
+
+export const ACCOUNT_STATUSES = [
+  'trial',
+  'trial_paused',
+  'active',
+  'suspended',
+  'cancelled',
+] as const satisfies readonly AccountStatus[]
+
+/** What the product itself may change. An operator may set any state, to put a mistake right. */
+const TRANSITIONS: Readonly<Record<AccountStatus, readonly AccountStatus[]>> = {
+  trial: ['active', 'trial_paused'],
+  trial_paused: ['trial', 'active', 'cancelled'],
+  active: ['suspended', 'cancelled'],
+  suspended: ['active', 'cancelled'],
+  cancelled: ['active'],
+}
+
+const NAME_LENGTH_MAX = 200
+
+export interface NewAccount {
+  readonly name: string
+  /** `active` unless given. */
+  readonly status?: AccountStatus
+  /** IANA name; UTC unless given. */
+  readonly timezone?: string
+  /** EUR unless given. */
+  readonly defaultCurrency?: string
+  readonly isDemo?: boolean
+}
+
+/** The API's writes are refused in these states; reads go on. */
+export function isReadOnly(status: AccountStatus): boolean {
+  return status === 'suspended' || status === 'cancelled' || status === 'trial_paused'
+}
+
+/** Throws `Problem` `validation_failed`. */
+export async function createAccount(
+  tx: Transaction,
+  input: NewAccount,
+  act: Act,
+): Promise<AccountRow> {
+  const now = act.now.toISOString()
+  const account: AccountRow = {
+    id: createId('acct'),
+    name: parseName(input.name),
+    status: input.status ?? 'active',
+    timezone: checkTimezone(input.timezone ?? 'UTC'),
+    default_currency: checkCurrency(input.defaultCurrency ?? 'EUR'),
+    payment_terms_days: 30,
+    scope_allowance: null,
+    is_demo: input.isDemo ? 1 : 0,
+    revision: 1,
+    next_invoice_number: 1,
+    created_at: now,
+    updated_at: now,
+  }
+  await tx.insertInto('accounts').values(account).execute()
+  await recordAudit(tx, act, {
+    accountId: account.id,
+    action: 'account.created',
+    subjectId: account.id,
+    detail: { name: account.name, status: account.status, is_demo: account.is_demo === 1 },
+  })
+  return account
+}
+
+export async function listAccounts(reader: Reader): Promise<AccountRow[]> {
+  return reader.selectFrom('accounts').selectAll().orderBy('created_at').orderBy('id').execute()
+}
+
+/** Throws `Problem` `not_found`. */
+export async function getAccount(reader: Reader, id: string): Promise<AccountRow> {
+  const account = await reader
+    .selectFrom('accounts')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (account === undefined) throw new Problem('not_found', `There is no account ${id}.`)
+  return account
+}
+
+/** Holds from the next call on. Setting the state it has changes nothing. */
+export async function setStatus(
+  tx: Transaction,
+  id: string,
+  status: AccountStatus,
+  act: Act,
+): Promise<AccountRow> {
+  const account = await getAccount(tx, id)
+  if (account.status === status) return account
+  const allowed = TRANSITIONS[account.status]
+  if (act.actor.type !== 'operator' && !allowed.includes(status)) {
+    throw new Problem(
+      'validation_failed',
+      `An account that is ${account.status} can become ${allowed.join(' or ')}, not ${status}.`,
+    )
+  }
+  const changed = await update(tx, account, { status }, act)
+  await recordAudit(tx, act, {
+    accountId: id,
+    action: 'account.status_changed',
+    subjectId: id,
+    detail: { from: account.status, to: status },
+  })
+  return changed
+}
+
+/**
+ * What the account's keys may do at most; `null` lifts the bound. Keys keep what they were granted,
+ * so widening gives back no more than that.
+ */
+export async function setScopeAllowance(
+  tx: Transaction,
+  id: string,
+  scopes: readonly string[] | null,
+  act: Act,
+): Promise<AccountRow> {
+  const account = await getAccount(tx, id)
+  const allowance: readonly Scope[] | null = scopes === null ? null : parseScopes(scopes)
+  const changed = await update(
+    tx,
+    account,
+    { scope_allowance: allowance === null ? null : JSON.stringify(allowance) },
+    act,
+  )
+  await recordAudit(tx, act, {
+    accountId: id,
+    action: 'account.scopes_changed',
+    subjectId: id,
+    detail: { scopes: allowance ?? 'all' },
+  })
+  return changed
+}
+
+async function update(
+  tx: Transaction,
+  account: AccountRow,
+  change: Pick<AccountRow, 'status'> | Pick<AccountRow, 'scope_allowance'>,
+  { now }: Act,
+): Promise<AccountRow> {
+  return tx
+    .updateTable('accounts')
+    .set({ ...change, updated_at: now.toISOString() })
+    .set((set) => ({ revision: set('revision', '+', 1) }))
+    .where('id', '=', account.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+function parseName(text: string): string {
+  const name = text.trim().normalize('NFC')
+  if (name === '' || [...name].length > NAME_LENGTH_MAX || /\p{Cc}/u.test(name)) {
+    throw new Problem(
+      'validation_failed',
+      `An account's name has 1 to ${NAME_LENGTH_MAX} characters and no control characters.`,
+    )
+  }
+  return name
+}
+
+function checkTimezone(name: string): string {
+  if (isTimezone(name)) return name
+  throw new Problem(
+    'validation_failed',
+    `${name} is not an IANA time zone such as Europe/Amsterdam.`,
+  )
+}
+
+function checkCurrency(text: string): string {
+  const code = parseCurrency(text)
+  if (code !== undefined) return code
+  throw new Problem('unsupported_currency', `${text} is not an ISO 4217 currency such as EUR.`)
+}

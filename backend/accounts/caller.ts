@@ -1,0 +1,57 @@
+/** Who calls: the key and its account as authentication found them, for the handlers of a call. */
+import type { KeyOfAccount } from '../api-keys/api-keys.ts'
+import { effectiveScopes, readScopes, type Scope } from '../api-keys/scopes.ts'
+import type { AccountStatus } from '../database/tables.ts'
+import { isReadOnly } from './accounts.ts'
+
+export interface Caller {
+  readonly key: {
+    readonly id: string
+    readonly name: string
+    readonly prefix: string
+    readonly grantedScopes: readonly Scope[]
+    /** Granted, less what the account does not allow at present. */
+    readonly effectiveScopes: readonly Scope[]
+    /** Calls an hour. */
+    readonly rateLimit: number
+    readonly createdAt: string
+    /** The use before this call, to within 5 s. */
+    readonly lastUsedAt: string | null
+  }
+  readonly account: {
+    readonly id: string
+    readonly name: string
+    readonly status: AccountStatus
+    readonly readOnly: boolean
+    readonly timezone: string
+    readonly defaultCurrency: string
+    readonly paymentTermsDays: number
+    readonly isDemo: boolean
+  }
+}
+
+export function callerOf(row: KeyOfAccount): Caller {
+  const grantedScopes = readScopes(row.granted_scopes)
+  return {
+    key: {
+      id: row.key_id,
+      name: row.key_name,
+      prefix: row.prefix,
+      grantedScopes,
+      effectiveScopes: effectiveScopes(grantedScopes, row.scope_allowance),
+      rateLimit: row.rate_limit,
+      createdAt: row.key_created_at,
+      lastUsedAt: row.last_used_at,
+    },
+    account: {
+      id: row.account_id,
+      name: row.account_name,
+      status: row.status,
+      readOnly: isReadOnly(row.status),
+      timezone: row.timezone,
+      defaultCurrency: row.default_currency,
+      paymentTermsDays: row.payment_terms_days,
+      isDemo: row.is_demo === 1,
+    },
+  }
+}

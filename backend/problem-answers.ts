@@ -1,0 +1,70 @@
+/** The one place where what went wrong becomes an answer, and where errors are logged. */
+import { Boom } from '@hapi/boom'
+import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
+import { createId } from '../shared/id.ts'
+import type { Logger } from '../shared/log.ts'
+import { PROBLEM_MEDIA_TYPE, Problem, type ProblemCode, renderProblem } from '../shared/problem.ts'
+import { answerBare404 } from './gateway-requests.ts'
+
+/** hapi's own refusals, as far as a call that a gateway admitted can meet them. */
+const CODES: ReadonlyMap<number, ProblemCode> = new Map([
+  [400, 'bad_request'],
+  [408, 'request_timeout'],
+  [413, 'payload_too_large'],
+  [415, 'unsupported_media_type'],
+  [503, 'service_unavailable'],
+])
+
+export function answerProblems(server: Server, baseUrl: string, log: Logger): void {
+  server.ext('onPreResponse', (request, h) => {
+    const { response } = request
+    if (!(response instanceof Error)) return h.continue
+    // The gateway knows the routes: no call of its own meets this.
+    if (isRouteMissing(response)) return answerBare404(h)
+    const problem = problemOf(response)
+    const requestId = requestIdOf(request)
+    const { method, path } = request
+    if (problem.status >= 500) {
+      log.error({ err: problem.cause ?? response, requestId, method, path }, problem.code)
+    } else {
+      log.info({ requestId, method, path }, problem.code)
+    }
+    return answer(h, problem, renderProblem(problem, baseUrl, requestId))
+  })
+}
+
+/** The gateway's, so that both log the same. */
+export function requestIdOf({ headers }: Request): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : createId('req')
+}
+
+function answer(h: ResponseToolkit, problem: Problem, document: string) {
+  const response = h
+    .response(document)
+    .code(problem.status)
+    .type(PROBLEM_MEDIA_TYPE)
+    .header('cache-control', 'no-store')
+  for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
+  return response
+}
+
+/** hapi makes a Boom of every error thrown, in place: a Problem is one too, and known by its class. */
+function isRouteMissing(error: Error): boolean {
+  return !(error instanceof Problem) && error instanceof Boom && error.output.statusCode === 404
+}
+
+function problemOf(error: Error): Problem {
+  if (error instanceof Problem) return error
+  const code = error instanceof Boom ? CODES.get(error.output.statusCode) : undefined
+  if (code === 'service_unavailable') {
+    return new Problem(code, 'The service is overloaded. Repeat the call shortly.', {
+      headers: { 'retry-after': '1' },
+      cause: error,
+    })
+  }
+  if (code !== undefined) return new Problem(code, error.message, { cause: error })
+  return new Problem('internal_error', 'Something went wrong on our side. It has been logged.', {
+    cause: error,
+  })
+}

@@ -1,0 +1,116 @@
+/**
+ * The backend's server: who is admitted, who calls, the routes, how errors are answered. Handlers
+ * are thin; what a subject means is in its own folder.
+ */
+import { createServer } from 'node:http'
+import { server as createHapi, type Server } from '@hapi/hapi'
+import type { Contract } from '../shared/contract.ts'
+import type { Logger } from '../shared/log.ts'
+import { createLastUsed } from './api-keys/last-used.ts'
+import type { Pepper } from './api-keys/peppers.ts'
+import { registerPrincipalStrategy } from './authentication.ts'
+import type { OpenDatabase } from './database/open.ts'
+import { admitGatewaysOnly } from './gateway-requests.ts'
+import { internalRoutes } from './internal/routes.ts'
+import type { Health } from './operations.ts'
+import { answerProblems } from './problem-answers.ts'
+import { settingsRoutes } from './settings/routes.ts'
+
+/** Longer than gateways keep connections idle, so that it is never this side that closes first. */
+const KEEP_ALIVE_MS = 75_000
+
+/** The gateway has the whole request before it sends it: a slow one is none of ours. */
+const REQUEST_MS_MAX = 30_000
+
+/** What `drain` waits for calls under way; under the 10 s that a process has to end. */
+const DRAIN_MS_MAX = 8000
+
+/** Largest body of an API call: 256 KiB, as at the gateway. */
+const BODY_BYTES_MAX = 262_144
+
+export interface BackendDeps {
+  readonly host: string
+  /** 0 takes a free one. */
+  readonly port: number
+  readonly database: OpenDatabase
+  readonly contract: Contract
+  /** Public address of the service, no slash at its end. */
+  readonly baseUrl: string
+  readonly gatewaySecrets: readonly string[]
+  readonly peppers: readonly Pepper[]
+  readonly cursorKey: Buffer
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export interface Backend {
+  readonly port: number
+  health(): Promise<Health>
+  /** Writes the gathered last uses of keys now, not in a few seconds. */
+  flushLastUsed(): Promise<void>
+  /** Finishes the calls under way, takes no more. The database stays open. */
+  drain(): Promise<void>
+}
+
+/** Listens when the promise resolves. */
+export async function createBackend(deps: BackendDeps): Promise<Backend> {
+  const { database, baseUrl, log } = deps
+  const lastUsed = createLastUsed(database, log)
+  let draining = false
+
+  async function health(): Promise<Health> {
+    const degraded = database.fault === undefined ? [] : [`database: ${database.fault.message}`]
+    if (draining) return { unready: ['draining'], degraded }
+    const reads = await database.read
+      .selectFrom('accounts')
+      .select('id')
+      .limit(1)
+      .execute()
+      .then(
+        () => true,
+        () => false,
+      )
+    return { unready: reads ? [] : ['the database cannot be read'], degraded }
+  }
+
+  const server = createServerFor(deps)
+  admitGatewaysOnly(server, deps)
+  answerProblems(server, baseUrl, log)
+  registerPrincipalStrategy(server, { ...deps, lastUsed })
+  server.route([
+    ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
+    ...settingsRoutes(),
+  ])
+  await server.start()
+  return {
+    port: Number(server.info.port),
+    health,
+    flushLastUsed: lastUsed.flush,
+    async drain() {
+      draining = true
+      await server.stop({ timeout: DRAIN_MS_MAX })
+      await lastUsed.close()
+    },
+  }
+}
+
+function createServerFor({ host, port }: BackendDeps): Server {
+  const listener = createServer({
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    requestTimeout: REQUEST_MS_MAX,
+  })
+  return createHapi({
+    host,
+    port,
+    listener,
+    debug: false,
+    compression: false,
+    routes: {
+      cache: { otherwise: 'no-store' },
+      response: { ranges: false },
+      // Without a type hapi would take a body for JSON, which a browser can be made to send.
+      payload: { defaultContentType: 'application/octet-stream', maxBytes: BODY_BYTES_MAX },
+      state: { parse: false, failAction: 'ignore' },
+    },
+  })
+}
