@@ -20,10 +20,11 @@ export interface DatabaseOptions {
   readonly url: string
   readonly log: Logger
   /**
-   * The backend is the only one of its kind on a SQLite file and migrates it. An operator's command
-   * works beside it; it migrates an empty database and refuses one that needs migration.
+   * The backend is the only one of its kind on a SQLite file, and migrates it. An operator's command
+   * works beside it; it migrates an empty database and refuses one that needs migration. A migrator
+   * works beside it and migrates.
    */
-  readonly user: 'backend' | 'operator'
+  readonly user: 'backend' | 'operator' | 'migrator'
   readonly waitMsMax?: number
 }
 
@@ -78,7 +79,7 @@ async function migrateFile(path: string, user: DatabaseOptions['user']) {
   const connection = await SqliteConnection.open(path, 'write')
   try {
     const db = kyselyOnConnection<unknown>(connection)
-    return await (user === 'backend' ? migrate(db) : migrateIfEmpty(db))
+    return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
   } finally {
     await connection.close()
   }

@@ -1,0 +1,123 @@
+/**
+ * The command line of operators. Each command is a short transaction on a connection of its own, so
+ * it works while the backend runs, and holds from the next call on.
+ *
+ * Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
+ */
+import { parseArgs } from 'node:util'
+import { createLogger } from '../shared/log.ts'
+import { Problem } from '../shared/problem.ts'
+import { accountCommands } from './cli/accounts.ts'
+import { type Command, type Context, UsageError } from './cli/command.ts'
+import { databaseCommands } from './cli/database.ts'
+import { renderCommandHelp, renderHelp } from './cli/help.ts'
+import { keyCommands } from './cli/keys.ts'
+import { userCommands } from './cli/users.ts'
+import { databaseUrl, readOperatorSettings } from './config.ts'
+import { type OpenDatabase, openDatabase } from './database/open.ts'
+
+const COMMANDS: readonly Command[] = [
+  ...accountCommands,
+  ...userCommands,
+  ...keyCommands,
+  ...databaseCommands,
+]
+
+try {
+  process.stdout.write(`${await run(process.argv.slice(2))}\n`)
+} catch (error) {
+  process.stderr.write(`${explain(error)}\n`)
+  process.exitCode = isUsageError(error) ? 2 : 1
+}
+
+/** Resolves to what is printed. */
+async function run(args: readonly string[]): Promise<string> {
+  const command = COMMANDS.find(({ name }) =>
+    name.split(' ').every((word, place) => args[place] === word),
+  )
+  if (command === undefined) return helpOn(args)
+  const rest = args.slice(command.name.split(' ').length)
+  const { values, positionals } = parseArgs({
+    args: [...rest],
+    allowPositionals: true,
+    options: {
+      ...Object.fromEntries(
+        Object.entries(command.options).map(([name, { type }]) => [name, { type }]),
+      ),
+      json: { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
+  })
+  if (values.help) return renderCommandHelp(command)
+  const input = checkUsage(command, values, positionals)
+  const output = await withContext((context) => command.run(input, context))
+  return values.json ? JSON.stringify(output.json) : output.text
+}
+
+function checkUsage(
+  { arguments: names, options }: Command,
+  values: Readonly<Record<string, string | boolean | undefined>>,
+  positionals: readonly string[],
+) {
+  const missing = [
+    ...names.slice(positionals.length),
+    ...Object.entries(options)
+      .filter(([name, { required }]) => required && values[name] === undefined)
+      .map(([name]) => `--${name}`),
+  ]
+  if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(', ')}`)
+  if (positionals.length > names.length) {
+    throw new UsageError(`Not understood: ${positionals.slice(names.length).join(' ')}`)
+  }
+  return {
+    ...Object.fromEntries(
+      Object.entries(options).map(([name, { type }]) => [
+        name,
+        type === 'boolean' ? values[name] === true : values[name],
+      ]),
+    ),
+    ...Object.fromEntries(names.map((name, place) => [name, positionals[place]])),
+  }
+}
+
+async function withContext<T>(work: (context: Context) => Promise<T>): Promise<T> {
+  const settings = readOperatorSettings(process.env)
+  let opened: Promise<OpenDatabase> | undefined
+  const context: Context = {
+    database(user = 'operator') {
+      const log = createLogger('cli', 'silent')
+      opened ??= openDatabase({ url: databaseUrl(settings), log, user })
+      return opened
+    },
+    peppers: () => settings.peppers(),
+    now: new Date(),
+  }
+  try {
+    return await work(context)
+  } finally {
+    await (await opened?.catch(() => undefined))?.close()
+  }
+}
+
+function helpOn(args: readonly string[]): string {
+  const words = args.filter((word) => !word.startsWith('-'))
+  const found = COMMANDS.filter(({ name }) => name.startsWith(words.join(' ')))
+  if (found.length === 0) throw new UsageError(`There is no command ${words.join(' ')}`)
+  if (args.length === 0 || args.includes('--help')) return renderHelp(found)
+  throw new UsageError(`Which of: ${found.map(({ name }) => name).join(', ')}?`)
+}
+
+function explain(error: unknown): string {
+  if (isUsageError(error)) return `${error.message}. See: npm run -s cli -- --help`
+  if (!(error instanceof Error)) return String(error)
+  if (error instanceof Problem && error.cause instanceof Error && error.status >= 500) {
+    return `${error.message} (${error.cause.message})`
+  }
+  return error.message
+}
+
+function isUsageError(error: unknown): error is Error {
+  if (error instanceof UsageError) return true
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' && code.startsWith('ERR_PARSE_ARGS')
+}

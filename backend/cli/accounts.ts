@@ -1,0 +1,116 @@
+import {
+  ACCOUNT_STATUSES,
+  createAccount,
+  isReadOnly,
+  listAccounts,
+  setScopeAllowance,
+  setStatus,
+} from '../accounts/accounts.ts'
+import { OPERATOR } from '../accounts/audit.ts'
+import { readScopes, SCOPES } from '../api-keys/scopes.ts'
+import type { AccountRow } from '../database/tables.ts'
+import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
+
+export const accountCommands: readonly Command[] = [
+  defineCommand({
+    name: 'accounts create',
+    summary: 'Create an account.',
+    arguments: [],
+    options: {
+      name: { type: 'string', required: true, value: 'N', description: 'Its name.' },
+      timezone: { type: 'string', value: 'T', description: 'IANA name; UTC unless given.' },
+      currency: { type: 'string', value: 'C', description: 'ISO 4217 code; EUR unless given.' },
+      demo: { type: 'boolean', description: 'Sample data: nobody is ever contacted.' },
+    },
+    async run({ name, timezone, currency, demo }, context) {
+      const input = {
+        name,
+        isDemo: demo,
+        ...(timezone === undefined ? {} : { timezone }),
+        ...(currency === undefined ? {} : { defaultCurrency: currency }),
+      }
+      const account = await (await context.database()).transaction((tx) =>
+        createAccount(tx, input, { actor: OPERATOR, now: context.now }),
+      )
+      return { json: represent(account), text: `Created account ${account.id}, ${account.name}.` }
+    },
+  }),
+
+  defineCommand({
+    name: 'accounts list',
+    summary: 'List all accounts.',
+    arguments: [],
+    options: {},
+    async run(_values, context) {
+      const accounts = await listAccounts((await context.database()).read)
+      return {
+        json: accounts.map(represent),
+        text: renderTable(
+          accounts.map((account) => ({
+            id: account.id,
+            name: account.name,
+            status: account.status,
+            timezone: account.timezone,
+            currency: account.default_currency,
+            scopes: allowanceOf(account)?.join(',') ?? 'all',
+          })),
+        ),
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'accounts set-status',
+    summary: `Set the state of an account: ${ACCOUNT_STATUSES.join(', ')}. The API's writes are refused in ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')}.`,
+    arguments: ['ID', 'STATUS'],
+    options: {},
+    async run({ ID, STATUS }, context) {
+      const status = ACCOUNT_STATUSES.find((candidate) => candidate === STATUS)
+      if (status === undefined) {
+        throw new UsageError(`STATUS is one of ${ACCOUNT_STATUSES.join(', ')}, not ${STATUS}`)
+      }
+      const account = await (await context.database()).transaction((tx) =>
+        setStatus(tx, ID, status, { actor: OPERATOR, now: context.now }),
+      )
+      const effect = isReadOnly(status) ? 'writes are refused' : 'writes are accepted'
+      return { json: represent(account), text: `Account ${ID} is ${status}: ${effect}.` }
+    },
+  }),
+
+  defineCommand({
+    name: 'accounts set-scopes',
+    summary: `Set what all keys of an account may do at most: scopes with commas between (${SCOPES.join(', ')}), all, or none.`,
+    arguments: ['ID', 'SCOPES'],
+    options: {},
+    async run({ ID, SCOPES: text }, context) {
+      const scopes = text === 'all' ? null : text === 'none' ? [] : splitList(text)
+      const account = await (await context.database()).transaction((tx) =>
+        setScopeAllowance(tx, ID, scopes, { actor: OPERATOR, now: context.now }),
+      )
+      const allowed = allowanceOf(account)
+      return {
+        json: represent(account),
+        text: `Keys of account ${ID} may use ${allowed === null ? 'all scopes they were granted' : allowed.join(', ') || 'no scope'}.`,
+      }
+    },
+  }),
+]
+
+function represent(account: AccountRow) {
+  return {
+    id: account.id,
+    name: account.name,
+    status: account.status,
+    read_only: isReadOnly(account.status),
+    timezone: account.timezone,
+    default_currency: account.default_currency,
+    is_demo: account.is_demo === 1,
+    scope_allowance: allowanceOf(account),
+    created_at: account.created_at,
+    updated_at: account.updated_at,
+  }
+}
+
+function allowanceOf({ scope_allowance }: AccountRow) {
+  return scope_allowance === null ? null : readScopes(scope_allowance)
+}

@@ -1,0 +1,37 @@
+/** Help, from the same declarations that arguments are parsed by. */
+import type { Command, Option } from './command.ts'
+
+export function renderHelp(commands: readonly Command[]): string {
+  return [
+    'Usage: npm run -s cli -- COMMAND [--json] [--help]',
+    '',
+    ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
+    '',
+    'Settings: DATA_DIR, DATABASE_URL, KEY_PEPPER; unset ones are read from $DATA_DIR/secrets.env.',
+  ].join('\n')
+}
+
+export function renderCommandHelp(command: Command): string {
+  return [
+    command.summary,
+    '',
+    `Usage: npm run -s cli -- ${renderUsage(command)} [--json]`,
+    ...Object.entries(command.options).flatMap(([name, option]) => [
+      '',
+      `  ${renderOption(name, option)}`,
+      `      ${option.description}`,
+    ]),
+  ].join('\n')
+}
+
+function renderUsage({ name, arguments: names, options }: Command): string {
+  const parts = Object.entries(options).map(([option, declared]) => {
+    const text = renderOption(option, declared)
+    return declared.required ? text : `[${text}]`
+  })
+  return [name, ...names, ...parts].join(' ')
+}
+
+function renderOption(name: string, { value }: Option): string {
+  return value === undefined ? `--${name}` : `--${name} ${value}`
+}

@@ -1,0 +1,116 @@
+/** The backend's settings. The one place, with the command line's, that reads the environment. */
+import { hkdfSync } from 'node:crypto'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import { LOG_LEVELS } from '../shared/log.ts'
+import {
+  httpUrl,
+  list,
+  oneOf,
+  optional,
+  port,
+  readSettings,
+  type Setting,
+  SettingsError,
+  secret,
+  text,
+} from '../shared/settings.ts'
+import type { Pepper } from './api-keys/peppers.ts'
+
+/** What the database, the keys and their protection need: the command line reads these too. */
+export const STORAGE_SETTINGS = {
+  DATA_DIR: text('Directory of the database, and of the secrets that a first `npm start` made.', {
+    fallback: './data',
+  }),
+  DATABASE_URL: optional(
+    text('`sqlite:/path/to/file.db`. Unset: receivables.db in DATA_DIR.', { secret: true }),
+  ),
+  KEY_PEPPER: peppers(
+    'Protects stored API keys: `v2:…,v1:…`, the first for new keys, all for verifying. The same for the backend and the command line.',
+  ),
+}
+
+export interface OperatorSettings {
+  readonly DATA_DIR: string
+  readonly DATABASE_URL: string | undefined
+  /** Throws `SettingsError` where there is none: not every command needs it. */
+  peppers(): readonly Pepper[]
+}
+
+/** The command line's settings; what is unset is taken from `$DATA_DIR/secrets.env`. */
+export function readOperatorSettings(environment: Environment): OperatorSettings {
+  const { DATA_DIR, DATABASE_URL, KEY_PEPPER } = STORAGE_SETTINGS
+  const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
+    readSettings(schema, from, { prefix: 'CLI_' })
+  const directory = read({ DATA_DIR }, environment).DATA_DIR
+  const complete = { ...readSecrets(directory), ...withoutEmpty(environment) }
+  return {
+    ...read({ DATA_DIR, DATABASE_URL }, complete),
+    peppers: () => read({ KEY_PEPPER }, complete).KEY_PEPPER,
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+function readSecrets(directory: string): Environment {
+  const path = join(directory, 'secrets.env')
+  if (!existsSync(path)) return {}
+  if ((statSync(path).mode & 0o077) !== 0) {
+    throw new SettingsError([`${path} can be read by others: chmod 600 ${path}`])
+  }
+  return parseEnv(readFileSync(path, 'utf8'))
+}
+
+function withoutEmpty(environment: Environment): Environment {
+  return Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
+}
+
+export const BACKEND_SETTINGS = {
+  ...STORAGE_SETTINGS,
+  BACKEND_HOST: text('Address to listen on, for gateways.', { fallback: '127.0.0.1' }),
+  BACKEND_PORT: port('Port for gateways; 0 takes a free one.', 8081),
+  BACKEND_OPERATIONS_HOST: text('Address of the operations listener.', { fallback: '127.0.0.1' }),
+  BACKEND_OPERATIONS_PORT: port('Port of /healthz, /readyz, /metrics; 0 takes a free one.', 8083),
+  BASE_URL: httpUrl('Public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
+  GATEWAY_SECRET: list(
+    secret('Shared with the gateways; a second, after a comma, is still accepted.'),
+  ),
+  SECRET_BOX_KEY: secret('Encrypts stored secrets; cursors and tokens use keys derived from it.'),
+  LOG_LEVEL: oneOf('Least level that is logged.', LOG_LEVELS, { fallback: 'info' }),
+}
+
+/** `DATABASE_URL`, or the file in `DATA_DIR` that stands for it. */
+export function databaseUrl(settings: {
+  readonly DATA_DIR: string
+  readonly DATABASE_URL: string | undefined
+}): string {
+  return settings.DATABASE_URL ?? `sqlite:${settings.DATA_DIR}/receivables.db`
+}
+
+/** A key of its own for each use (`label`), so that what is made for one is nothing to another. */
+export function deriveKey(secretBoxKey: string, label: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', secretBoxKey, '', `receivables ${label}`, 32))
+}
+
+function peppers(description: string): Setting<readonly Pepper[]> {
+  const inner = secret(description)
+  const pepper: Setting<Pepper> = {
+    ...inner,
+    parse(value) {
+      const [, version, rest = ''] = /^(v\d+):(.*)$/s.exec(value) ?? []
+      if (version === undefined) throw new Error('must be `v1:` and a secret, e.g. v1:4f9Qx…')
+      return { version, secret: inner.parse(rest) }
+    },
+  }
+  return {
+    ...list(pepper),
+    parse(value) {
+      const all = list(pepper).parse(value)
+      if (new Set(all.map(({ version }) => version)).size < all.length) {
+        throw new Error('names a version twice')
+      }
+      return all
+    },
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * Passwords as argon2id hashes in PHC string format. Hashing is meant to be dear: one at a time, a
+ * short queue, and beyond that 503, so that a flood of logins cannot take the threads that payments
+ * need.
+ */
+import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
+import { promisify } from 'node:util'
+import { Problem } from '../../shared/problem.ts'
+
+/** OWASP's least for argon2id: 19 MiB, two passes, one lane. About 80 ms here. */
+const MEMORY_KIB = 19_456
+const PASSES = 2
+const PARALLELISM = 1
+const SALT_BYTES = 16
+const HASH_BYTES = 32
+
+/** Two seconds' worth. */
+const WAITING_MAX = 20
+
+const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
+
+const derive = promisify(argon2)
+
+export interface Passwords {
+  /** Throws `Problem` 503 where too many wait. */
+  hash(password: string): Promise<string>
+  /** Takes as long where there is no such user: `stored` is undefined then, the answer false. */
+  verify(stored: string | undefined, password: string): Promise<boolean>
+}
+
+/** One for the process: it holds the queue. */
+export function createPasswords(): Passwords {
+  let last: Promise<unknown> = Promise.resolve()
+  let waiting = 0
+
+  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+    if (waiting > WAITING_MAX) {
+      throw new Problem(
+        'service_unavailable',
+        'Too many logins at the moment. Try again shortly.',
+        {
+          headers: { 'retry-after': '2' },
+        },
+      )
+    }
+    waiting += 1
+    const turn = last.then(work).finally(() => {
+      waiting -= 1
+    })
+    last = turn.catch(() => {})
+    return turn
+  }
+
+  async function hash(password: string): Promise<string> {
+    const nonce = randomBytes(SALT_BYTES)
+    const parameters = {
+      memory: MEMORY_KIB,
+      passes: PASSES,
+      parallelism: PARALLELISM,
+      nonce,
+      tagLength: HASH_BYTES,
+    }
+    const tag = await inTurn(() => deriveTag(password, parameters))
+    const options = `m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}`
+    return `$argon2id$v=19$${options}$${unpadded(nonce)}$${unpadded(tag)}`
+  }
+
+  async function verify(stored: string | undefined, password: string): Promise<boolean> {
+    const { parameters, tag } = parsePhc(stored ?? UNKNOWN_USER)
+    const derived = await inTurn(() => deriveTag(password, parameters))
+    return timingSafeEqual(derived, tag) && stored !== undefined
+  }
+
+  return { hash, verify }
+}
+
+type Parameters = Omit<Argon2Parameters, 'message'>
+
+/** The hash of nothing anyone can type: costs what a real one costs. */
+const UNKNOWN_USER = `$argon2id$v=19$m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}$${unpadded(
+  Buffer.alloc(SALT_BYTES),
+)}$${unpadded(Buffer.alloc(HASH_BYTES))}`
+
+/** NFKC, so that a password typed on another keyboard is the same password. */
+function deriveTag(password: string, parameters: Parameters): Promise<Buffer> {
+  return derive('argon2id', { ...parameters, message: password.normalize('NFKC') })
+}
+
+function parsePhc(text: string): { parameters: Parameters; tag: Buffer } {
+  const [, memory, passes, parallelism, salt, hash] = PHC.exec(text) ?? []
+  if (salt === undefined || hash === undefined) throw new Error('A stored password is unreadable')
+  const tag = Buffer.from(hash, 'base64')
+  return {
+    parameters: {
+      memory: Number(memory),
+      passes: Number(passes),
+      parallelism: Number(parallelism),
+      nonce: Buffer.from(salt, 'base64'),
+      tagLength: tag.length,
+    },
+    tag,
+  }
+}
+
+function unpadded(bytes: Buffer): string {
+  return bytes.toString('base64').replaceAll('=', '')
+}
