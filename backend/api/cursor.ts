@@ -1,0 +1,59 @@
+/**
+ * Cursors: where a page ended, sealed for one account, list, sort and set of filters. With any of
+ * these changed the seal no longer fits, and rows would be skipped in silence if it did.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import { Problem } from '../../shared/problem.ts'
+import type { Position } from '../lists/keyset.ts'
+import { canonicalJson } from './json.ts'
+
+export interface CursorScope {
+  readonly accountId: string
+  readonly operationId: string
+  readonly sort: string
+  readonly filters: Readonly<Record<string, unknown>>
+}
+
+const VERSION = 1
+/** 128 bits: beyond guessing, and half the length in every link. */
+const SEAL_BYTES = 16
+
+export function sealCursor(key: Buffer, scope: CursorScope, { value, id }: Position): string {
+  const payload = Buffer.from(JSON.stringify({ v: VERSION, k: [value, id] }))
+  return Buffer.concat([payload, seal(key, scope, payload)]).toString('base64url')
+}
+
+/** Throws `invalid_cursor` for whatever `sealCursor` did not make for this scope. */
+export function openCursor(key: Buffer, scope: CursorScope, cursor: string): Position {
+  const bytes = Buffer.from(cursor, 'base64url')
+  const payload = bytes.subarray(0, -SEAL_BYTES)
+  const given = bytes.subarray(-SEAL_BYTES)
+  const expected = seal(key, scope, payload)
+  // Decoding skips what is not base64url, so only the text that encodes these bytes is the cursor.
+  const genuine =
+    bytes.toString('base64url') === cursor &&
+    given.length === expected.length &&
+    timingSafeEqual(given, expected)
+  const position = genuine ? positionIn(payload) : undefined
+  if (position !== undefined) return position
+  throw new Problem(
+    'invalid_cursor',
+    'This cursor does not belong to these filters and this sort. Start again without a cursor.',
+  )
+}
+
+function positionIn(payload: Buffer): Position | undefined {
+  const sealed: { v: unknown; k: [string, string] } = JSON.parse(payload.toString())
+  const [value, id] = sealed.k
+  return sealed.v === VERSION ? { value, id } : undefined
+}
+
+function seal(key: Buffer, scope: CursorScope, payload: Buffer): Buffer {
+  const { accountId, operationId, sort, filters } = scope
+  return createHmac('sha256', key)
+    .update(canonicalJson([accountId, operationId, sort, filters]))
+    .update('\n')
+    .update(payload)
+    .digest()
+    .subarray(0, SEAL_BYTES)
+}

@@ -1,0 +1,128 @@
+/** GET of a list: parameters, cursor, one page and the link to the next (contract 1.8). */
+import assert from 'node:assert'
+import type { Reader } from '../database/database.ts'
+import type { Page, Position } from '../lists/keyset.ts'
+import { openCursor, sealCursor } from './cursor.ts'
+import { instant, parsed, text } from './fields.ts'
+import type { Call, Operation } from './operation.ts'
+import {
+  type Parameter,
+  parametersOf,
+  parseQuery,
+  type QueryOf,
+  type QuerySchema,
+} from './query.ts'
+
+const LIMIT_DEFAULT = 50
+const LIMIT_MAX = 200
+
+const LIMIT = parsed((value) => {
+  const limit = /^\d{1,3}$/.test(value) ? Number(value) : 0
+  return limit >= 1 && limit <= LIMIT_MAX ? limit : undefined
+}, `an integer from 1 to ${LIMIT_MAX}`)
+
+/** Filters of every list. */
+const TIMES = {
+  created_since: instant,
+  created_before: instant,
+  updated_since: instant,
+  updated_before: instant,
+}
+
+type SortColumn = 'created_at' | 'updated_at' | 'due_date'
+
+export type FiltersOf<S extends QuerySchema> = QueryOf<S & typeof TIMES>
+
+export interface ListRow {
+  readonly id: string
+  readonly created_at: string
+  readonly updated_at: string
+  readonly due_date?: string
+}
+
+export interface ListOptions<Row extends ListRow, S extends QuerySchema> {
+  readonly operationId: string
+  /** Columns, each in both directions. */
+  readonly sorts: readonly SortColumn[]
+  readonly filters: S
+  /** Up to `page.fetch` rows, in the page's order. */
+  find(reader: Reader, call: Call, filters: FiltersOf<S>, page: Page): Promise<readonly Row[]>
+  /** Representations of the rows, in their order. */
+  render(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
+}
+
+export function listOperation<Row extends ListRow, S extends QuerySchema>(
+  options: ListOptions<Row, S>,
+): Operation {
+  const { operationId, sorts } = options
+  const paging = { limit: LIMIT, cursor: text({ max: 2048 }), sort: sortOf(sorts) }
+  const filtering = { ...TIMES, ...options.filters }
+  const isPaging = ({ name }: Parameter) => Object.hasOwn(paging, name)
+  return {
+    operationId,
+    async answer(call, { database: { read }, baseUrl, cursorKey }) {
+      const sent = parametersOf(call.query)
+      const filters = parseQuery(
+        filtering,
+        sent.filter((parameter) => !isPaging(parameter)),
+      )
+      const {
+        limit = LIMIT_DEFAULT,
+        sort = DEFAULT_SORT,
+        cursor,
+      } = parseQuery(paging, sent.filter(isPaging))
+      const { column, direction } = sort
+      const accountId = call.caller.account.id
+      const scope = { accountId, operationId, sort: `${column} ${direction}`, filters }
+      const after = cursor === undefined ? undefined : openCursor(cursorKey, scope, cursor)
+      const page = { sort: column, direction, fetch: limit + 1, after }
+      const found = await options.find(read, call, filters, page)
+      const rows = found.slice(0, limit)
+      const last = found.length > limit ? rows.at(-1) : undefined
+      const next = last && sealCursor(cursorKey, scope, positionOf(last, column))
+      const body = {
+        object: 'list',
+        data: await options.render(read, call, rows),
+        has_more: next !== undefined,
+        next_cursor: next ?? null,
+      }
+      const link = next && linkTo(baseUrl + call.path, next, limit, sent)
+      return { status: 200, body: JSON.stringify(body), headers: link ? { link } : {} }
+    },
+  }
+}
+
+interface Sort {
+  readonly column: SortColumn
+  readonly direction: 'asc' | 'desc'
+}
+
+const DEFAULT_SORT: Sort = { column: 'created_at', direction: 'desc' }
+
+function positionOf(row: ListRow, column: SortColumn): Position {
+  const value = row[column]
+  assert(value !== undefined, `rows of a list sorted by ${column} must have it`)
+  return { value, id: row.id }
+}
+
+/** `due_date` ascending, `-due_date` descending. */
+function sortOf(columns: readonly SortColumn[]) {
+  const sorts = new Map<string, Sort>(
+    columns.flatMap((column) => [
+      [column, { column, direction: 'asc' }],
+      [`-${column}`, { column, direction: 'desc' }],
+    ]),
+  )
+  return parsed((value) => sorts.get(value), `one of ${[...sorts.keys()].join(', ')}`)
+}
+
+/** The next page's address: what was sent, with its cursor. */
+function linkTo(url: string, cursor: string, limit: number, sent: readonly Parameter[]): string {
+  const rest = sent.filter(({ name }) => name !== 'cursor' && name !== 'limit')
+  const query = new URLSearchParams([
+    ['cursor', cursor],
+    ['limit', String(limit)],
+    ...rest.map(({ name, text: value }): [string, string] => [name, value]),
+  ])
+  return `<${url}?${query}>; rel="next"`
+}

@@ -1,0 +1,35 @@
+import { currencyExponent } from '../money/money.ts'
+import { readOperation } from './read.ts'
+
+/** The length of the gateways' window, which `rate_limit` counts calls in. */
+const RATE_LIMIT_WINDOW_SECONDS = 3600
+
+/** GET /me: whose key this is and what it may do. Needs no scope and works in every account state. */
+export const probeOperation = readOperation({
+  operationId: 'getMe',
+  async read(_reader, { caller: { account, key } }) {
+    return {
+      object: 'probe',
+      account: {
+        id: account.id,
+        name: account.name,
+        status: account.status,
+        read_only: account.readOnly,
+        timezone: account.timezone,
+        default_currency: account.defaultCurrency,
+        currency_exponent: currencyExponent(account.defaultCurrency),
+      },
+      key: {
+        id: key.id,
+        label: key.name,
+        prefix: key.prefix,
+        scopes: key.effectiveScopes,
+        granted_scopes: key.grantedScopes,
+        rate_limit: key.rateLimit,
+        rate_limit_window_seconds: RATE_LIMIT_WINDOW_SECONDS,
+        created_at: key.createdAt,
+        last_used_at: key.lastUsedAt,
+      },
+    }
+  },
+})

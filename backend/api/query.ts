@@ -1,0 +1,69 @@
+/** Query parameters: each known, each once. What is misspelt must not return everything. */
+import { Problem } from '../../shared/problem.ts'
+import { type Check, Rejection } from './fields.ts'
+
+export type QuerySchema = Readonly<Record<string, Check<unknown>>>
+
+export type QueryOf<S extends QuerySchema> = {
+  readonly [K in keyof S]?: S[K] extends Check<infer T> ? T : never
+}
+
+export interface Parameter {
+  readonly name: string
+  readonly text: string
+}
+
+/** Throws the 400 that names the parameter. */
+export function parseQuery<S extends QuerySchema>(
+  schema: S,
+  parameters: readonly Parameter[],
+): QueryOf<S> {
+  const values: Record<string, unknown> = {}
+  for (const { name, text } of parameters) {
+    const check = Object.hasOwn(schema, name) ? schema[name] : undefined
+    if (check === undefined) throw unknownParameter(name)
+    if (Object.hasOwn(values, name)) throw invalidParameter(name, 'can be sent only once')
+    const value = check(text)
+    if (value instanceof Rejection) throw invalidParameter(name, value.detail)
+    values[name] = value
+  }
+  // Each value was checked by the check of its own name just above.
+  return values as QueryOf<S>
+}
+
+/** `query` is the raw text after the question mark; names and values come decoded, in order. */
+export function parametersOf(query: string): Parameter[] {
+  return query
+    .split('&')
+    .filter((part) => part !== '')
+    .map((part) => {
+      const [name = '', ...rest] = part.split('=')
+      return { name: decode(name, name), text: decode(rest.join('='), name) }
+    })
+}
+
+function decode(text: string, name: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw invalidParameter(name, 'must be percent-encoded UTF-8')
+  }
+}
+
+function invalidParameter(parameter: string, detail: string): Problem {
+  return new Problem('invalid_query_parameter', `The parameter ${shown(parameter)} ${detail}.`, {
+    members: { parameter: shown(parameter) },
+  })
+}
+
+function unknownParameter(parameter: string): Problem {
+  const detail = `This call has no parameter ${shown(parameter)}.`
+  return new Problem('unknown_query_parameter', detail, {
+    members: { parameter: shown(parameter) },
+  })
+}
+
+/** A name is the client's own text, and may be long. */
+function shown(parameter: string): string {
+  return parameter.toWellFormed().slice(0, 64)
+}

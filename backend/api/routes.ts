@@ -1,0 +1,96 @@
+/**
+ * Mounts the operations of all subjects on the web framework. What exists, under which method, path
+ * and scope, is the contract's to say; a handler without an operation and an operation without a
+ * handler stop the start.
+ */
+import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
+import type { Contract } from '../../shared/contract.ts'
+import type { Caller } from '../accounts/caller.ts'
+import type { Database } from '../database/database.ts'
+import { debtorOperations } from '../debtors/routes.ts'
+import { createIdempotency } from '../idempotency/idempotency.ts'
+import { invoiceOperations } from '../invoices/routes.ts'
+import { messageOperations } from '../messages/routes.ts'
+import { paymentOperations } from '../payments/routes.ts'
+import type { Operation, Services } from './operation.ts'
+import { probeOperation } from './probe.ts'
+
+export interface ApiDeps {
+  readonly database: Database
+  readonly contract: Contract
+  readonly clock: () => Date
+  /** Without a trailing slash. */
+  readonly baseUrl: string
+  /** Seals the cursors of lists. */
+  readonly cursorKey: Buffer
+}
+
+/** What authentication and the options below make of a request. */
+export interface ApiRefs {
+  AuthCredentialsExtra: Caller
+  Params: { id?: string }
+  Payload: Buffer | null
+}
+
+const OPERATIONS: readonly Operation[] = [
+  probeOperation,
+  ...debtorOperations,
+  ...invoiceOperations,
+  ...paymentOperations,
+  ...messageOperations,
+]
+
+/** What the gateway lets through at most; it has refused larger ones before. */
+const BODY_BYTES_MAX = 256 * 1024
+
+export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
+  const { contract, database, clock } = deps
+  const services = { ...deps, idempotency: createIdempotency({ database, clock }) }
+  const unknown = OPERATIONS.find(
+    ({ operationId }) => !contract.operations.some((known) => known.operationId === operationId),
+  )
+  if (unknown) throw new Error(`${unknown.operationId} is not an operation of the contract`)
+  return contract.operations.map(({ operationId, method, path, scope }) => {
+    const operation = OPERATIONS.find((candidate) => candidate.operationId === operationId)
+    if (operation === undefined)
+      throw new Error(`${method} ${path}: nothing handles ${operationId}`)
+    return {
+      method,
+      path,
+      handler: handlerOf(operation, path, services, clock),
+      options: { ...(method === 'GET' ? READING : WRITING), app: { operationId, scope } },
+    }
+  })
+}
+
+const READING: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: false } }
+
+const WRITING: RouteOptions<ApiRefs> = {
+  ...READING,
+  // Bytes as they came: what may be in them is checked in the order of the contract.
+  payload: { parse: false, output: 'data', maxBytes: BODY_BYTES_MAX },
+}
+
+function handlerOf(
+  operation: Operation,
+  path: string,
+  services: Services,
+  clock: () => Date,
+): Lifecycle.Method<ApiRefs> {
+  return async (request, h) => {
+    const [, query = ''] = (request.raw.req.url ?? '').split(/\?(.*)/s)
+    const call = {
+      caller: request.auth.credentials,
+      path,
+      id: request.params.id ?? '',
+      query,
+      headers: request.raw.req.headers,
+      payload: request.payload ?? Buffer.alloc(0),
+      now: clock(),
+    }
+    const { status, body, headers } = await operation.answer(call, services)
+    const response = h.response(body).code(status).type('application/json')
+    for (const [name, value] of Object.entries(headers)) response.header(name, value)
+    return response.header('cache-control', 'no-store')
+  }
+}

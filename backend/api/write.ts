@@ -1,0 +1,151 @@
+/**
+ * POST: the checks of contract 1.2 in their order, then one transaction. Whether the account may
+ * write comes before anything of the payload; a repeat is answered before fields are judged, since
+ * what was valid then need not be now.
+ */
+import { createHash } from 'node:crypto'
+import type { ObjectSchema } from 'joi'
+import { Problem } from '../../shared/problem.ts'
+import type { Caller } from '../accounts/caller.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import { keyReused, type Recorded } from '../idempotency/idempotency.ts'
+import { validateBody } from './body.ts'
+import { canonicalJson, type JsonObject, parseJsonObject } from './json.ts'
+import type { Answer, Call, Operation } from './operation.ts'
+import { parametersOf, parseQuery } from './query.ts'
+
+export interface WriteContext {
+  readonly caller: Caller
+  readonly now: Date
+  readonly idempotencyKey: string | undefined
+}
+
+export interface Created {
+  readonly id: string
+  readonly representation: object
+}
+
+export interface WriteOptions<Body> {
+  readonly operationId: string
+  readonly body: ObjectSchema<Body>
+  readonly idempotencyKey: 'required' | 'optional'
+  /** Names the first resource in `idempotency_key_reused`. */
+  readonly originalMember: string
+  create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
+  /** What the key created, by the resource itself, and whether the body asks for the same. */
+  recall?(
+    reader: Reader,
+    context: WriteContext & { readonly idempotencyKey: string },
+    body: JsonObject,
+  ): Promise<(Created & { readonly same: boolean }) | undefined>
+}
+
+export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
+  const { operationId, originalMember } = options
+  return {
+    operationId,
+    async answer(call, services) {
+      checkWritable(call.caller, services.baseUrl)
+      checkMediaType(call.headers)
+      const key = readIdempotencyKey(call.headers, options.idempotencyKey)
+      parseQuery({}, parametersOf(call.query))
+      const sent = parseJsonObject(call.payload)
+      const context = { caller: call.caller, now: call.now, idempotencyKey: key }
+      const prepare = () => {
+        const body = validateBody(options.body, sent)
+        return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
+      }
+      if (key === undefined) {
+        return answerOf(call.path, await services.database.transaction(prepare()))
+      }
+      const fingerprint = fingerprintOf(operationId, sent)
+      const attempt = {
+        accountId: call.caller.account.id,
+        operation: operationId,
+        key,
+        fingerprint,
+      }
+      const recall = async (reader: Reader) => {
+        const found = await options.recall?.(reader, { ...context, idempotencyKey: key }, sent)
+        if (found?.same === false) throw keyReused({ [originalMember]: found.id })
+        return found && recordedOf(found)
+      }
+      return answerOf(
+        call.path,
+        await services.idempotency.once(attempt, { prepare, recall, originalMember }),
+      )
+    },
+  }
+}
+
+function recordedOf({ id, representation }: Created): Recorded {
+  return { resourceId: id, body: JSON.stringify(representation) }
+}
+
+function answerOf(path: string, outcome: Recorded & { readonly replayed?: boolean }): Answer {
+  const location = `${path}/${outcome.resourceId}`
+  return {
+    status: 201,
+    body: outcome.body,
+    headers: outcome.replayed ? { location, 'idempotent-replayed': 'true' } : { location },
+  }
+}
+
+function fingerprintOf(operationId: string, body: JsonObject): string {
+  return createHash('sha256')
+    .update(`${operationId}\n${canonicalJson(body)}`)
+    .digest('base64url')
+}
+
+function checkWritable({ account }: Caller, baseUrl: string): void {
+  if (!account.readOnly) return
+  const state = account.status === 'trial_paused' ? 'a trial that needs resume' : account.status
+  throw new Problem(
+    'account_read_only',
+    `This account is ${state}. It can be read, but nothing can be written.`,
+    { members: { account_status: account.status, resume_url: `${baseUrl}/settings` } },
+  )
+}
+
+type Headers = Call['headers']
+
+/** A parameter other than charset is none that RFC 8259 knows, so the body may be something else. */
+const JSON_MEDIA_TYPE = /^application\/json[\t ]*(?:;[\t ]*charset=(?:utf-8|"utf-8")[\t ]*)?$/i
+
+function checkMediaType(headers: Headers): void {
+  const type = headers['content-type']
+  const encoding = headers['content-encoding']
+  const isJson = typeof type === 'string' && JSON_MEDIA_TYPE.test(type)
+  const isPlain = encoding === undefined || /^identity$/i.test(String(encoding))
+  if (isJson && isPlain) return
+  throw new Problem(
+    'unsupported_media_type',
+    isJson
+      ? 'Send the body as it is, without a Content-Encoding.'
+      : 'Send the body as JSON in UTF-8, with Content-Type: application/json.',
+    { headers: { accept: 'application/json' } },
+  )
+}
+
+/** Bare, or as the quoted string that the IETF draft makes it. */
+function readIdempotencyKey(
+  headers: Headers,
+  presence: 'required' | 'optional',
+): string | undefined {
+  const sent = headers['idempotency-key']
+  if (sent === undefined) {
+    if (presence === 'optional') return undefined
+    throw new Problem(
+      'idempotency_key_required',
+      'Send an Idempotency-Key header, so that a retry cannot record the money twice.',
+    )
+  }
+  // Two headers arrive joined by a comma and a space, which is no key.
+  const text = String(sent)
+  const key = /^"(.*)"$/.exec(text)?.[1] ?? text
+  if (/^[\x21-\x7e]{1,255}$/.test(key)) return key
+  throw new Problem(
+    'idempotency_key_invalid',
+    'Send one Idempotency-Key of 1 to 255 visible ASCII characters.',
+  )
+}

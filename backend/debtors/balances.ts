@@ -1,0 +1,94 @@
+import { type SqlBool, sql } from 'kysely'
+import type { Reader } from '../database/database.ts'
+
+/** Of one debtor in one currency; never added up across currencies. */
+export interface Balance {
+  readonly currency: string
+  /** Due on open and partially paid invoices. */
+  outstanding: number
+  /** The part of `outstanding` whose due date has passed. */
+  overdue: number
+  /** Received and not allocated. */
+  unapplied: number
+}
+
+/**
+ * Balances by debtor id, by currency in alphabetical order, for all debtors of a page at once;
+ * `today` is the account's. Without an entry nothing is owed.
+ */
+export async function readBalances(
+  reader: Reader,
+  accountId: string,
+  debtorIds: readonly string[],
+  today: string,
+): Promise<ReadonlyMap<string, readonly Balance[]>> {
+  if (debtorIds.length === 0) return new Map()
+  const [due, unapplied] = await Promise.all([
+    sumInvoices(reader, accountId, debtorIds, today),
+    sumUnapplied(reader, accountId, debtorIds),
+  ])
+  const balances = new Map<string, Balance[]>()
+  const balanceOf = (debtorId: string, currency: string): Balance => {
+    const ofDebtor = balances.get(debtorId) ?? []
+    const known = ofDebtor.find((balance) => balance.currency === currency)
+    if (known !== undefined) return known
+    const balance = { currency, outstanding: 0, overdue: 0, unapplied: 0 }
+    balances.set(debtorId, [...ofDebtor, balance])
+    return balance
+  }
+  // Sums come back as text from databases that keep them exact beyond 64 bits.
+  for (const row of due) {
+    const balance = balanceOf(row.debtor_id, row.currency)
+    balance.outstanding = Number(row.outstanding)
+    balance.overdue = Number(row.overdue)
+  }
+  for (const row of unapplied) {
+    balanceOf(row.debtor_id, row.currency).unapplied = Number(row.unapplied)
+  }
+  for (const list of balances.values()) list.sort((a, b) => (a.currency < b.currency ? -1 : 1))
+  return balances
+}
+
+/** Conditions as literals: a partial index is used only where the statement's text implies it. */
+const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
+const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
+
+async function sumInvoices(
+  reader: Reader,
+  accountId: string,
+  debtorIds: readonly string[],
+  today: string,
+) {
+  return await reader
+    .selectFrom('debtors')
+    .innerJoin('invoices', 'invoices.debtor_id', 'debtors.id')
+    .where('debtors.account_id', '=', accountId)
+    .where('debtors.id', 'in', debtorIds)
+    .where(INVOICE_IS_OPEN)
+    .groupBy(['debtors.id', 'invoices.currency'])
+    .select((eb) => [
+      'debtors.id as debtor_id',
+      'invoices.currency',
+      eb.fn.sum<number | string>('invoices.amount_due').as('outstanding'),
+      sql<number | string>`sum(
+        case when invoices.due_date < ${today} then invoices.amount_due else 0 end
+      )`.as('overdue'),
+    ])
+    .execute()
+}
+
+async function sumUnapplied(reader: Reader, accountId: string, debtorIds: readonly string[]) {
+  return await reader
+    .selectFrom('debtors')
+    .innerJoin('payments', 'payments.debtor_id', 'debtors.id')
+    .where('debtors.account_id', '=', accountId)
+    .where('debtors.id', 'in', debtorIds)
+    .where(PAYMENT_IS_UNAPPLIED)
+    .groupBy(['debtors.id', 'payments.currency'])
+    .select((eb) => [
+      'debtors.id as debtor_id',
+      'payments.currency',
+      eb.fn.sum<number | string>('payments.unapplied_amount').as('unapplied'),
+    ])
+    .execute()
+}

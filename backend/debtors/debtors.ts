@@ -1,0 +1,164 @@
+/**
+ * Debtors: those who owe an account money. Whoever changes what one owes or has paid locks the
+ * debtor first, so that two writes about the same debtor are decided one after the other.
+ */
+import { createId } from '../../shared/id.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { DebtorRow } from '../database/tables.ts'
+import { afterPosition, equals, orderOf, type Page, within } from '../lists/keyset.ts'
+import { refuseTaken } from './external-id.ts'
+
+export interface NewDebtor {
+  readonly name: string
+  readonly externalId: string | null
+  readonly email: string | null
+  readonly phone: string | null
+  readonly language: string | null
+  readonly timezone: string | null
+  readonly currency: string | null
+  readonly paymentTermsDays: number | null
+  readonly address: object | null
+  readonly taxId: string | null
+  readonly companyNumber: string | null
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+export interface DebtorOwner {
+  readonly accountId: string
+  /** Debtors of a demo account are sample data: never contacted. */
+  readonly isDemo: boolean
+}
+
+/** Throws `duplicate_external_id`. */
+export async function createDebtor(
+  tx: Transaction,
+  { accountId, isDemo }: DebtorOwner,
+  input: NewDebtor,
+  now: Date,
+): Promise<DebtorRow> {
+  const row: DebtorRow = {
+    id: createId('deb'),
+    account_id: accountId,
+    external_id: input.externalId,
+    name: input.name,
+    name_search: searchForm(input.name),
+    email: input.email,
+    phone: input.phone,
+    language: input.language,
+    timezone: input.timezone,
+    currency: input.currency,
+    payment_terms_days: input.paymentTermsDays,
+    address: input.address === null ? null : JSON.stringify(input.address),
+    tax_id: input.taxId,
+    company_number: input.companyNumber,
+    status: 'active',
+    is_demo: isDemo ? 1 : 0,
+    contactability_email: input.email === null ? 'missing' : 'ok',
+    chasing_status: 'active',
+    chasing_reason: null,
+    chasing_until: null,
+    metadata: JSON.stringify(input.metadata),
+    created_at: now.toISOString(),
+    updated_at: now.toISOString(),
+  }
+  await refuseTaken(tx, 'debtors', row, () => tx.insertInto('debtors').values(row).execute())
+  return row
+}
+
+export async function findDebtor(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<DebtorRow | undefined> {
+  return await reader
+    .selectFrom('debtors')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+/**
+ * The debtor, held until the transaction ends. SQLite has one writer, so reading in a transaction is
+ * enough there.
+ */
+export async function lockDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<DebtorRow | undefined> {
+  return await findDebtor(tx, accountId, id)
+}
+
+export async function findDebtorId(
+  reader: Reader,
+  accountId: string,
+  externalId: string,
+): Promise<string | undefined> {
+  const row = await reader
+    .selectFrom('debtors')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('external_id', '=', externalId)
+    .executeTakeFirst()
+  return row?.id
+}
+
+/** Marks that the balances changed. */
+export async function touchDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  now: Date,
+): Promise<void> {
+  await tx
+    .updateTable('debtors')
+    .set({ updated_at: now.toISOString() })
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .execute()
+}
+
+export interface DebtorFilters {
+  readonly created_since?: string
+  readonly created_before?: string
+  readonly updated_since?: string
+  readonly updated_before?: string
+  readonly external_id?: string
+  readonly email?: string
+  /** The beginning of the name. */
+  readonly q?: string
+  readonly status?: string
+}
+
+export async function listDebtors(
+  reader: Reader,
+  accountId: string,
+  filters: DebtorFilters,
+  page: Page,
+): Promise<DebtorRow[]> {
+  const prefix = filters.q === undefined ? undefined : searchForm(filters.q)
+  return await reader
+    .selectFrom('debtors')
+    .selectAll()
+    .where((eb) =>
+      eb.and([
+        eb('account_id', '=', accountId),
+        ...within('created_at', filters.created_since, filters.created_before),
+        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...equals('external_id', filters.external_id),
+        ...equals('email', filters.email),
+        ...equals('status', filters.status),
+        // The last code point there is: everything that begins with the prefix lies before it.
+        ...within('name_search', prefix, prefix && `${prefix}\u{10ffff}`),
+        ...afterPosition(page),
+      ]),
+    )
+    .orderBy(orderOf(page))
+    .limit(page.fetch)
+    .execute()
+}
+
+function searchForm(name: string): string {
+  return name.normalize('NFKC').toLowerCase()
+}

@@ -1,0 +1,2 @@
+import type { Operation } from '../api/operation.ts'
+export const invoiceOperations: readonly Operation[] = []

@@ -1,0 +1,2 @@
+import type { Operation } from '../api/operation.ts'
+export const messageOperations: readonly Operation[] = []

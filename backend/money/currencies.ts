@@ -1,0 +1,26 @@
+/**
+ * ISO 4217, list one as of January 2026: every active code that has a minor unit, by its number of
+ * decimals. Vendored, because ICU's figures are for display and differ (HUF 0, IDR 0, IQD 0). Codes
+ * without a minor unit (XAU, XDR, XTS, XXX …) cannot carry an integer amount and are absent.
+ */
+const CODES_BY_EXPONENT: readonly (readonly [exponent: number, codes: string])[] = [
+  [0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF'],
+  [
+    2,
+    `AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN BZD CAD CDF
+     CHE CHF CHW CNY COP COU CRC CUP CVE CZK DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD
+     GTQ GYD HKD HNL HTG HUF IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT LAK LBP LKR LRD LSL MAD MDL
+     MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR
+     PLN QAR RON RSD RUB SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TOP
+     TRY TTD TWD TZS UAH USD USN UYU UZS VED VES WST XAD XCD XCG YER ZAR ZMW ZWG`,
+  ],
+  [3, 'BHD IQD JOD KWD LYD OMR TND'],
+  [4, 'CLF UYW'],
+]
+
+/** Code in upper case → number of decimals. */
+export const CURRENCY_EXPONENTS: ReadonlyMap<string, number> = new Map(
+  CODES_BY_EXPONENT.flatMap(([exponent, codes]) =>
+    codes.split(/\s+/).map((code) => [code, exponent] as const),
+  ),
+)

@@ -1,0 +1,58 @@
+/**
+ * Money is an integer in the currency's minor unit. Products and sums are computed in BigInt and
+ * come back as numbers only where they are exact; nothing here ever holds a fraction.
+ */
+import assert from 'node:assert'
+import { CURRENCY_EXPONENTS } from './currencies.ts'
+
+/** Twelve digits: beyond any invoice, and far enough below 2^53 for sums of thousands. */
+export const AMOUNT_MAX = 999_999_999_999
+
+/** A quantity is a whole number or a decimal string of at most six places. */
+export type Quantity = number | string
+export const QUANTITY_MAX = 1_000_000
+const QUANTITY_PLACES_MAX = 6
+const DECIMAL = /^(\d{1,7})(?:\.(\d{1,6}))?$/
+const MICRO = 10n ** BigInt(QUANTITY_PLACES_MAX)
+
+/** The code in upper case, or undefined where we cannot hold amounts in it. */
+export function parseCurrency(text: string): string | undefined {
+  // Exactly three letters first: upper case turns some others into ASCII ("ı" becomes "I").
+  if (!/^[A-Za-z]{3}$/.test(text)) return undefined
+  const code = text.toUpperCase()
+  return CURRENCY_EXPONENTS.has(code) ? code : undefined
+}
+
+/** Decimals between the minor unit and the one people speak of. */
+export function currencyExponent(currency: string): number {
+  const exponent = CURRENCY_EXPONENTS.get(currency)
+  assert(exponent !== undefined, `${currency} was accepted but is not in the table`)
+  return exponent
+}
+
+export function isQuantity(quantity: Quantity): boolean {
+  const micros = quantityMicros(quantity)
+  return micros !== undefined && micros > 0n && micros <= BigInt(QUANTITY_MAX) * MICRO
+}
+
+/**
+ * quantity × unit amount, rounded once, halves away from zero: a discount line cancels the charge
+ * it mirrors to the last unit. Both must have been checked.
+ */
+export function lineAmount(quantity: Quantity, unitAmount: number): bigint {
+  const micros = quantityMicros(quantity)
+  assert(micros !== undefined, 'the quantity was checked before')
+  const product = micros * BigInt(unitAmount)
+  const magnitude = product < 0n ? -product : product
+  const rounded = (magnitude + MICRO / 2n) / MICRO
+  return product < 0n ? -rounded : rounded
+}
+
+function quantityMicros(quantity: Quantity): bigint | undefined {
+  if (typeof quantity === 'number') {
+    return Number.isSafeInteger(quantity) ? BigInt(quantity) * MICRO : undefined
+  }
+  const [, whole, fraction = ''] = DECIMAL.exec(quantity) ?? []
+  if (whole === undefined) return undefined
+  return BigInt(whole + fraction.padEnd(QUANTITY_PLACES_MAX, '0'))
+}
