@@ -26,6 +26,7 @@ import {
   headersTooLarge,
   methodUnknown,
   TARGET_BYTES_MAX,
+  targetTooLong,
 } from './request-check.ts'
 
 /** From the first byte of a request to the end of its head, and to the end of its body. */
@@ -226,19 +227,27 @@ function closesConnection({ code }: Problem): boolean {
   )
 }
 
-function parserProblem(error: NodeJS.ErrnoException & { rawPacket?: Buffer }): Problem {
+interface ParserError extends NodeJS.ErrnoException {
+  /** The bytes just read, and how many of them the parser took. */
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+function parserProblem(error: ParserError): Problem {
+  const { rawPacket = Buffer.alloc(0), bytesParsed = 0 } = error
   switch (error.code) {
     case 'HPE_HEADER_OVERFLOW': {
-      const line = error.rawPacket?.indexOf('\r\n') ?? -1
-      return line < 0 || line > TARGET_BYTES_MAX
-        ? new Problem('uri_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
-        : headersTooLarge()
+      const line = rawPacket.indexOf('\r\n')
+      return line < 0 || line > TARGET_BYTES_MAX ? targetTooLong() : headersTooLarge()
     }
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Problem('request_timeout', 'The request took too long to arrive.')
     case 'HPE_INVALID_METHOD': {
-      const method = /^([A-Z-]{1,40}) \/\S* HTTP\/1\.[01]\r\n/.exec(String(error.rawPacket ?? ''))
-      return method?.[1] === undefined ? notHttp(error) : methodUnknown(method[1])
+      // A request line all the same, of a method that the parser has not heard of.
+      const from = rawPacket.lastIndexOf('\n', bytesParsed) + 1
+      const line = rawPacket.toString('latin1', from, from + TARGET_BYTES_MAX)
+      const method = /^([A-Za-z-]{1,40}) \/\S* HTTP\/1\.[01]\r?\n/.exec(line)?.[1]
+      return method === undefined ? notHttp(error) : methodUnknown(method)
     }
     default:
       return notHttp(error)

@@ -95,11 +95,13 @@ export function methodUnknown(method: string): Problem {
 }
 
 function checkSize(target: string, rawHeaders: readonly string[]): void {
-  if (target.length > TARGET_BYTES_MAX) {
-    throw new Problem('uri_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
-  }
+  if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
   const bytes = rawHeaders.reduce((sum, part) => sum + part.length, rawHeaders.length)
   if (rawHeaders.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
+}
+
+export function targetTooLong(): Problem {
+  return new Problem('uri_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
 }
 
 export function headersTooLarge(): Problem {

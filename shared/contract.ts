@@ -5,7 +5,7 @@
  * missing, a skipped scope would be open.
  */
 import { readFileSync } from 'node:fs'
-import { parse } from 'yaml'
+import { load } from 'js-yaml'
 
 export interface Operation {
   readonly operationId: string
@@ -44,7 +44,7 @@ export function loadContract(
   file: URL | string = new URL('./openapi.yaml', import.meta.url),
 ): Contract {
   try {
-    return readContract(members(parse(readFileSync(file, 'utf8')), 'the document'))
+    return readContract(members(load(readFileSync(file, 'utf8')), 'the document'))
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
     throw new Error(`${file} is not a usable contract: ${reason}`, { cause })

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
+import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
-import { parse } from 'yaml'
 import { loadContract } from '../../shared/contract.ts'
 import { PROBLEM_TYPES } from '../../shared/problem.ts'
 
-const source: unknown = parse(
+const source: unknown = load(
   readFileSync(new URL('../../shared/openapi.yaml', import.meta.url), 'utf8'),
 )
 
