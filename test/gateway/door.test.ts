@@ -1,0 +1,219 @@
+import t from 'tap'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
+
+const backend = await startCapturingBackend(t)
+const gateway = await startGateway(t, backend.url)
+const key = backend.issue(undefined, 100_000)
+
+const AUTH = `Authorization: Bearer ${key}\r\n`
+const BASE = `Host: api.test\r\n${AUTH}`
+const get = (target: string) => `GET ${target} HTTP/1.1\r\n${BASE}\r\n`
+const post = (headers: string, body: string) =>
+  `POST /api/v1/debtors HTTP/1.1\r\n${BASE}${headers}\r\n${body}`
+
+const REFUSED: [what: string, bytes: string, status: number][] = [
+  ['a coding that is not chunked', post('Transfer-Encoding: gzip\r\n', ''), 400],
+  ['chunked in capitals', post('Transfer-Encoding: CHUNKED\r\n', '0\r\n\r\n'), 400],
+  ['a list of codings', post('Transfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'), 400],
+  [
+    'two codings',
+    post('Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'),
+    400,
+  ],
+  [
+    'a coding and a length',
+    post('Transfer-Encoding: chunked\r\nContent-Length: 5\r\n', '0\r\n\r\n'),
+    400,
+  ],
+  [
+    'a coding in HTTP/1.0',
+    `POST /api/v1/debtors HTTP/1.0\r\n${BASE}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    400,
+  ],
+  ['a length with a leading zero', post('Content-Length: 02\r\n', '{}'), 400],
+  ['a length with a sign', post('Content-Length: +2\r\n', '{}'), 400],
+  ['a huge length', post('Content-Length: 99999999999999999999\r\n', '{}'), 400],
+  ['two lengths', post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'), 400],
+  ['a broken chunk size', post('Transfer-Encoding: chunked\r\n', 'zz\r\n{}\r\n0\r\n\r\n'), 400],
+  ['a body on GET', `GET /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 2\r\n\r\n{}`, 400],
+  ['a body on DELETE', `DELETE /api/v1/me HTTP/1.1\r\n${BASE}Content-Length: 2\r\n\r\n{}`, 400],
+  ['no Host', `GET /api/v1/me HTTP/1.1\r\n${AUTH}\r\n`, 400],
+  ['two Hosts', `GET /api/v1/me HTTP/1.1\r\n${BASE}Host: api.test\r\n\r\n`, 400],
+  ['an empty Host', `GET /api/v1/me HTTP/1.1\r\nHost: \r\n${AUTH}\r\n`, 400],
+  ['an odd Host', `GET /api/v1/me HTTP/1.1\r\nHost: a b\r\n${AUTH}\r\n`, 400],
+  ['an absolute target', get('http://api.test/api/v1/me'), 400],
+  ['an absolute target that breaks parsers', get('http://['), 400],
+  ['an asterisk', `OPTIONS * HTTP/1.1\r\n${BASE}\r\n`, 400],
+  ['a fragment', get('/api/v1/me#x'), 400],
+  ['dot segments', get('/api/v1/../v1/me'), 400],
+  ['encoded dot segments', get('/api/v1/%2e%2e/v1/me'), 400],
+  ['an empty segment', get('/api//v1/me'), 400],
+  ['a backslash', get('/api\\v1/me'), 400],
+  ['an encoded slash', get('/api/v1%2fme'), 400],
+  ['an encoded letter', get('/api/v1/%6de'), 400],
+  ['an encoded NUL', get('/api/v1/debtors/%00'), 400],
+  ['a path parameter', get('/api/v1/me;x=1'), 400],
+  ['overlong UTF-8', get('/api/v1/debtors/%c0%ae'), 400],
+  ['a broken encoding', get('/api/v1/debtors/%zz'), 400],
+  ['a broken encoding in the query', get('/api/v1/debtors?q=%f'), 400],
+  ['a NUL in the query', get('/api/v1/debtors?q=%00'), 400],
+  ['HTTP/2.0', `GET /api/v1/me HTTP/2.0\r\n${BASE}\r\n`, 400],
+  ['HTTP/0.9', 'GET /api/v1/me\r\n\r\n', 400],
+  ['TRACE', `TRACE /api/v1/me HTTP/1.1\r\n${BASE}\r\n`, 405],
+  ['CONNECT', `CONNECT api.test:443 HTTP/1.1\r\n${BASE}\r\n`, 405],
+  ['a method that Node knows', `PROPFIND /api/v1/me HTTP/1.1\r\n${BASE}\r\n`, 405],
+  ['a method that nobody knows', `BREW /api/v1/me HTTP/1.1\r\n${BASE}\r\n`, 405],
+  ['bytes that are no HTTP', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n', 400],
+  [
+    'two Idempotency-Keys',
+    post('Idempotency-Key: a\r\nIdempotency-Key: a\r\nContent-Length: 2\r\n', '{}'),
+    400,
+  ],
+  [
+    'two Content-Types',
+    post(
+      'Content-Type: application/json\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n',
+      '{}',
+    ),
+    400,
+  ],
+  ['two Authorizations', `GET /api/v1/me HTTP/1.1\r\n${BASE}${AUTH}\r\n`, 401],
+  [
+    'an upgrade',
+    `GET /api/v1/me HTTP/1.1\r\n${BASE}Upgrade: websocket\r\nConnection: upgrade\r\n\r\n`,
+    400,
+  ],
+  ['an unknown expectation', post('Expect: magic\r\nContent-Length: 2\r\n', '{}'), 400],
+  ['a long target', get(`/api/v1/debtors?q=${'x'.repeat(8200)}`), 414],
+  ['a very long target', get(`/api/v1/debtors?q=${'x'.repeat(60_000)}`), 414],
+  ['101 headers', `GET /api/v1/me HTTP/1.1\r\n${BASE}${'X-A: 1\r\n'.repeat(99)}\r\n`, 431],
+  [
+    '17 KiB of headers',
+    `GET /api/v1/me HTTP/1.1\r\n${BASE}X-A: ${'x'.repeat(17_000)}\r\n\r\n`,
+    431,
+  ],
+  [
+    '60 KiB of headers',
+    `GET /api/v1/me HTTP/1.1\r\n${BASE}X-A: ${'x'.repeat(60_000)}\r\n\r\n`,
+    431,
+  ],
+]
+
+const SMUGGLED = get('/api/v1/debtors?smuggled=1')
+
+for (const [what, bytes, status] of REFUSED) {
+  t.test(`${what}: ${status}, closed, nothing behind it is read`, async (t) => {
+    const before = backend.requests.length
+    const { text, closed } = await exchangeBytes(
+      gateway.port,
+      Buffer.from(bytes + SMUGGLED, 'latin1'),
+    )
+    t.match(text, new RegExp(`^HTTP/1\\.1 ${status} `))
+    t.match(text, /\r\nx-ratelimit-remaining: 0\r\n/i)
+    t.match(text, /\r\nx-request-id: req_/i)
+    t.match(text, /"code":"[a-z_]+"/)
+    t.equal(text.match(/HTTP\/1\.1 \d/g)?.length, 1, 'one answer')
+    t.ok(closed)
+    t.equal(backend.requests.length, before, 'not a byte upstream')
+  })
+}
+
+t.test('a good request passes with what it may say, and no more', async (t) => {
+  const headers = [
+    'X-Forwarded-For: 1.2.3.4',
+    'Forwarded: for=1.2.3.4',
+    'X-Receivables-Principal: forged',
+    'X_Request_Id: x',
+    'Range: bytes=0-1',
+    'X-HTTP-Method-Override: DELETE',
+    'Content-Type: application/json',
+    'Idempotency-Key: abc',
+    'X-Request-Id: my-own.id_1',
+    'Content-Length: 2',
+  ]
+  const { text } = await exchangeBytes(
+    gateway.port,
+    post(`Connection: close\r\n${headers.join('\r\n')}\r\n`, '{}'),
+  )
+  t.match(text, /^HTTP\/1\.1 200 /)
+  t.match(text, /\r\nx-request-id: my-own\.id_1\r\n/)
+  const sent = backend.requests.at(-1)
+  t.match(sent, { method: 'POST', url: '/api/v1/debtors', body: '{}' })
+  t.match(sent?.headers, {
+    'content-type': 'application/json',
+    'idempotency-key': 'abc',
+    'x-request-id': 'my-own.id_1',
+    'x-receivables-principal': /^principal-of-key_/,
+  })
+  const names = Object.keys(sent?.headers ?? {})
+  for (const name of ['x-forwarded-for', 'forwarded', 'x_request_id', 'range', 'authorization']) {
+    t.notOk(names.includes(name), `${name} does not go upstream`)
+  }
+})
+
+t.test('pipelined requests are answered in order, each once', async (t) => {
+  const before = backend.requests.length
+  const close = `GET /api/v1/debtors?c HTTP/1.1\r\n${BASE}Connection: close\r\n\r\n`
+  const { text } = await exchangeBytes(
+    gateway.port,
+    get('/api/v1/debtors?a') + get('/api/v1/nowhere') + close,
+  )
+  t.same(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
+  t.same(
+    backend.requests.slice(before).map(({ url }) => url),
+    ['/api/v1/debtors?a', '/api/v1/debtors?c'],
+  )
+})
+
+t.test('after good pipelined requests, garbage is refused in its turn', async (t) => {
+  const { text, closed } = await exchangeBytes(
+    gateway.port,
+    `${get('/api/v1/debtors')}garbage\r\n\r\n`,
+  )
+  t.same(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 400'])
+  t.ok(closed)
+})
+
+t.test('a client that waits for 100 Continue gets it once its key is plausible', async (t) => {
+  const expecting = 'Expect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n'
+  const { text } = await exchangeBytes(gateway.port, post(expecting, '{}'))
+  t.match(text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 200 /)
+  const refused = await exchangeBytes(
+    gateway.port,
+    `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\n${expecting}\r\n`,
+  )
+  t.match(refused.text, /^HTTP\/1\.1 401 /, 'without a key there is nothing to wait for')
+})
+
+t.test('h2c without a body is ignored, as Java clients send it', async (t) => {
+  const upgrade =
+    'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
+  const { text } = await exchangeBytes(
+    gateway.port,
+    `GET /api/v1/debtors HTTP/1.1\r\n${BASE}${upgrade}\r\n`,
+  )
+  t.match(text, /^HTTP\/1\.1 200 /)
+})
+
+t.test('a body over 256 KiB is refused after the key and the scope, and counted', async (t) => {
+  const body = 'x'.repeat(256 * 1024 + 1)
+  const { text, closed } = await exchangeBytes(
+    gateway.port,
+    post(`Content-Length: ${body.length}\r\n`, body),
+  )
+  t.match(text, /^HTTP\/1\.1 413 /)
+  t.match(text, /"max_bytes":262144/)
+  t.match(text, /\r\nx-ratelimit-limit: 100000\r\n/)
+  t.ok(closed)
+  const chunked = `${'40000\r\n'}${'x'.repeat(0x40000)}\r\n1\r\nx\r\n0\r\n\r\n`
+  const second = await exchangeBytes(gateway.port, post('Transfer-Encoding: chunked\r\n', chunked))
+  t.match(second.text, /^HTTP\/1\.1 413 /)
+})
+
+t.test('a body that breaks off reaches nobody', async (t) => {
+  const before = backend.requests.length
+  const { text } = await exchangeBytes(gateway.port, post('Content-Length: 10\r\n', '{}'), 300)
+  t.equal(text, '')
+  t.equal(backend.requests.length, before)
+})
