@@ -55,6 +55,12 @@ export async function openDatabase(options: DatabaseOptions): Promise<OpenDataba
     const read = kyselyOnReaders<Tables>(connections, () =>
       queue.assertOutside('Inside a transaction, read through it'),
     )
+    const closeAll = async () => {
+      await queue.close()
+      await Promise.all(connections.map((connection) => connection.close()))
+      await lock?.release()
+    }
+    let closing: Promise<void> | undefined
     return {
       read,
       transaction: (work) => queue.add(() => work(writer)),
@@ -62,10 +68,9 @@ export async function openDatabase(options: DatabaseOptions): Promise<OpenDataba
       get fault() {
         return queue.fault
       },
-      async close() {
-        await queue.close()
-        await Promise.all(connections.map((connection) => connection.close()))
-        await lock?.release()
+      close() {
+        closing ??= closeAll()
+        return closing
       },
     }
   } catch (error) {
