@@ -89,8 +89,9 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
  */
 export async function revokeApiKey(
   tx: Transaction,
-  { id, accountId }: { readonly id: string; readonly accountId?: string },
+  id: string,
   act: Act,
+  accountId?: string,
 ): Promise<ApiKeyRow> {
   const key = await tx.selectFrom('api_keys').selectAll().where('id', '=', id).executeTakeFirst()
   if (key === undefined || (accountId !== undefined && key.account_id !== accountId)) {

@@ -90,7 +90,7 @@ export const keyCommands: readonly Command[] = [
     options: {},
     async run({ ID }, context) {
       const key = await (await context.database()).transaction((tx) =>
-        revokeApiKey(tx, { id: ID }, { actor: OPERATOR, now: context.now }),
+        revokeApiKey(tx, ID, { actor: OPERATOR, now: context.now }),
       )
       return {
         json: represent(key),

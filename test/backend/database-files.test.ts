@@ -3,10 +3,9 @@ import { once } from 'node:events'
 import { mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import sqlite3 from 'sqlite3'
 import t from 'tap'
 import { openDatabase } from '../../backend/database/open.ts'
-import { note, notes, openTestDatabase, SILENT } from '../fixtures/database.ts'
+import { lockDatabase, note, notes, openTestDatabase, SILENT } from '../fixtures/database.ts'
 
 t.test('the database and its directory are private', async (t) => {
   const directory = join(t.testdir(), 'data')
@@ -95,19 +94,13 @@ t.test('a lock that another process does not give back is 503, and reads go on',
   const path = join(t.testdir(), 'test.db')
   const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 20 })
   await database.transaction((tx) => note(tx, 'a'))
-  const other = new sqlite3.Database(path)
-  const exec = (text: string) =>
-    new Promise<void>((resolve, reject) => {
-      other.exec(text, (error) => (error ? reject(error) : resolve()))
-    })
-  t.teardown(() => new Promise((resolve) => other.close(resolve)))
-  await exec('begin immediate')
+  const unlock = await lockDatabase(t, path)
   await t.rejects(
     database.transaction((tx) => note(tx, 'b')),
     { code: 'service_unavailable' },
   )
   t.same(await notes(database), ['a'])
-  await exec('rollback')
+  await unlock()
   await database.close()
   t.same(database.fault, undefined)
 })
