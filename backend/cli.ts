@@ -11,6 +11,7 @@ import { accountCommands } from './cli/accounts.ts'
 import { type Command, type Context, UsageError } from './cli/command.ts'
 import { databaseCommands } from './cli/database.ts'
 import { renderCommandHelp, renderHelp } from './cli/help.ts'
+import { importCommands } from './cli/import.ts'
 import { keyCommands } from './cli/keys.ts'
 import { userCommands } from './cli/users.ts'
 import { databaseUrl, readOperatorSettings } from './config.ts'
@@ -20,6 +21,7 @@ const COMMANDS: readonly Command[] = [
   ...accountCommands,
   ...userCommands,
   ...keyCommands,
+  ...importCommands,
   ...databaseCommands,
 ]
 
@@ -51,6 +53,7 @@ async function run(args: readonly string[]): Promise<string> {
   if (values.help) return renderCommandHelp(command)
   const input = checkUsage(command, values, positionals)
   const output = await withContext((context) => command.run(input, context))
+  if (output.failed) process.exitCode = 1
   return values.json ? JSON.stringify(output.json) : output.text
 }
 

@@ -19,6 +19,8 @@ export interface Output {
   readonly json: unknown
   /** What is printed otherwise; for people. */
   readonly text: string
+  /** Done, but not as hoped: exit code 1. */
+  readonly failed?: boolean
 }
 
 export interface Option {

@@ -1,0 +1,154 @@
+/**
+ * Loads a ledger through the public API, as any integration would: over HTTP, with an API key. The
+ * database is never opened, so it runs wherever the gateway can be reached.
+ */
+import { readFile, stat } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { parseApiKey } from '../../shared/api-key.ts'
+import { parseCurrency } from '../money/money.ts'
+import { type Command, defineCommand, type Output, UsageError } from './command.ts'
+import { createApi } from './import/api.ts'
+import { parseColumns } from './import/columns.ts'
+import { dateReader } from './import/date-format.ts'
+import { importLedger } from './import/import-ledger.ts'
+import { readLedger } from './import/ledger.ts'
+import { createProgress, type Progress } from './import/progress.ts'
+
+/** Read and checked as a whole: some 500,000 rows, two months of the default hourly limit. */
+const FILE_BYTES_MAX = 50 * 1024 * 1024
+/** Enough to keep the service busy, few enough to leave it to others. */
+const CONCURRENCY = 4
+/** npm hands Ctrl-C on to us, who had it from the terminal too: that is not a second one. */
+const SECOND_SIGNAL_AFTER_MS = 1000
+const KEY_VARIABLE = 'RECEIVABLES_API_KEY'
+
+export const importCommands: readonly Command[] = [
+  defineCommand({
+    name: 'import',
+    summary: `Load a receivables ledger from a CSV file (at most 50 MB, UTF-8, one invoice a row) through the public API: customers, invoices, and a payment for each settled one. The key comes from ${KEY_VARIABLE} or --key-file. Running it again records nothing twice.`,
+    arguments: ['FILE'],
+    options: {
+      'date-format': {
+        type: 'string',
+        required: true,
+        value: 'FORMAT',
+        description: 'How the file writes dates: M/D/YYYY, D.M.YYYY, YYYY-MM-DD or the like.',
+      },
+      currency: {
+        type: 'string',
+        value: 'C',
+        description: 'ISO 4217 code of the amounts; needed unless a column gives it.',
+      },
+      'decimal-comma': { type: 'boolean', description: 'Amounts are written 1234,56.' },
+      columns: {
+        type: 'string',
+        value: 'FIELD=HEADER,…',
+        description:
+          'Which column is which, where the headers do not tell: number, customer, issued, amount; also due, settled, name, email, currency, where FIELD= leaves it out.',
+      },
+      'base-url': {
+        type: 'string',
+        value: 'URL',
+        description: 'Address of the service; http://127.0.0.1:8080 unless given.',
+      },
+      'key-file': {
+        type: 'string',
+        value: 'PATH',
+        description: `File with the API key. It needs to read and write debtors, invoices and payments.`,
+      },
+      'dry-run': { type: 'boolean', description: 'Check and compare, but send nothing.' },
+    },
+    async run(values, { now }) {
+      const currency = values.currency === undefined ? undefined : parseCurrency(values.currency)
+      if (values.currency !== undefined && currency === undefined) {
+        throw new UsageError(`--currency ${values.currency} is not a currency of ISO 4217`)
+      }
+      const columns = parseColumns(values.columns ?? '')
+      const ledger = readLedger(await readLimited(values.FILE), {
+        currency,
+        dateFormat: values['date-format'],
+        readDate: dateReader(values['date-format']),
+        decimalMark: values['decimal-comma'] ? ',' : '.',
+        columns,
+        now,
+      })
+      const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')
+      const key = await readKey(values['key-file'])
+      const progress = createProgress(process.stderr)
+      return await untilSignalled(progress, async (stop) => {
+        const api = createApi({
+          baseUrl,
+          key,
+          connections: CONCURRENCY,
+          stop,
+          onWait: (reason, untilMs) => progress.wait(reason, untilMs),
+        })
+        try {
+          return await importLedger({
+            file: basename(values.FILE),
+            ledger,
+            api,
+            progress,
+            concurrency: CONCURRENCY,
+            dryRun: values['dry-run'],
+          })
+        } finally {
+          await api.close()
+        }
+      })
+    },
+  }),
+]
+
+async function readLimited(path: string): Promise<Uint8Array> {
+  const { size } = await stat(path)
+  if (size > FILE_BYTES_MAX) throw new Error(`${path} has more than 50 MB: split it.`)
+  return await readFile(path)
+}
+
+function parseBaseUrl(text: string): string {
+  const url = URL.parse(text)
+  if (url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === '')
+    return url.href
+  throw new UsageError(`--base-url is an http or https address, not ${text}`)
+}
+
+/** Never from an argument: those are seen by everyone on the machine and kept in histories. */
+async function readKey(path: string | undefined): Promise<string> {
+  const place = path ?? KEY_VARIABLE
+  const secret = path === undefined ? process.env[KEY_VARIABLE] : await readFile(path, 'utf8')
+  if (secret === undefined || secret === '') {
+    throw new UsageError(`An API key is needed, in ${KEY_VARIABLE} or in the file of --key-file`)
+  }
+  const key = parseApiKey(secret.trim())
+  if (key === undefined) throw new Error(`What ${place} holds is not an API key (rcv_…).`)
+  return key.secret
+}
+
+/** The first Ctrl-C lets the calls on their way end, one after that ends at once. */
+async function untilSignalled(
+  progress: Progress,
+  work: (stop: AbortSignal) => Promise<Output>,
+): Promise<Output> {
+  const stop = new AbortController()
+  let firstAtMs = 0
+  function onSignal(signal: NodeJS.Signals): void {
+    if (stop.signal.aborted && Date.now() - firstAtMs > SECOND_SIGNAL_AFTER_MS) {
+      release()
+      process.kill(process.pid, signal)
+    }
+    if (stop.signal.aborted) return
+    firstAtMs = Date.now()
+    stop.abort()
+    progress.note('Stopping when the calls on their way have ended. Ctrl-C again stops at once.')
+  }
+  function release(): void {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
+  }
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
+  try {
+    return await work(stop.signal)
+  } finally {
+    release()
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * The public API as a patient client sees it. A call waits while the key's hour is spent, is sent
+ * again with the same Idempotency-Key where the outcome is unknown, and gives up only on what
+ * waiting cannot cure. Answers that concern one record (201, 409, 422) are values.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Dispatcher, Pool } from 'undici'
+
+/** Why the import cannot go on, and what to do. */
+export class ImportStopped extends Error {
+  override readonly name = 'ImportStopped'
+}
+
+export type Json = Readonly<Record<string, unknown>>
+
+export interface ApiAnswer {
+  readonly status: number
+  readonly body: Json
+}
+
+/** What the key may still do, by the last answer. */
+export interface Allowance {
+  readonly limit: number
+  readonly remaining: number
+  /** When the window ends, in milliseconds of the Unix epoch. */
+  readonly resetAtMs: number
+}
+
+export interface Api {
+  /** The body of the 200. */
+  get(path: string, options?: { readonly tries?: number }): Promise<Json>
+  /** The 201, or the 409 or 422 that refuses this one record. */
+  post(path: string, idempotencyKey: string, body: Json): Promise<ApiAnswer>
+  readonly allowance: Allowance | undefined
+  /** Calls that were answered. */
+  readonly calls: number
+  close(): Promise<void>
+}
+
+export interface ApiOptions {
+  readonly baseUrl: string
+  readonly key: string
+  readonly connections: number
+  /** Aborted: what is running ends, nothing more is sent. */
+  readonly stop: AbortSignal
+  /** Told of every wait longer than a moment. */
+  readonly onWait: (reason: string, untilMs: number) => void
+  /** Before the second try, the third, and so on; one more try than there are delays. */
+  readonly retryDelaysMs?: readonly number[]
+}
+
+/** Eight tries over three to four minutes: a restart or a deployment passes unnoticed. */
+const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
+/** Above the gateway's own deadline of 20 s, so that its 504 arrives first. */
+const ANSWER_TIMEOUT_MS = 40_000
+const CONNECT_TIMEOUT_MS = 10_000
+/** A page of 200 records with everything in them stays far below. */
+const ANSWER_BYTES_MAX = 32 * 1024 * 1024
+/** Where a 429 names no time. */
+const LIMITED_SECONDS = 60
+
+interface Call {
+  readonly method: 'GET' | 'POST'
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+type Outcome =
+  | { readonly kind: 'answer'; readonly answer: ApiAnswer }
+  | { readonly kind: 'limited'; readonly waitMs: number }
+  | { readonly kind: 'failed'; readonly reason: string; readonly waitMs: number }
+
+export function createApi({
+  baseUrl,
+  key,
+  connections,
+  stop,
+  onWait,
+  retryDelaysMs = RETRY_DELAYS_MS,
+}: ApiOptions): Api {
+  const { origin, pathname } = new URL(baseUrl)
+  const pool = new Pool(origin, {
+    connections,
+    pipelining: 1,
+    connect: { timeout: CONNECT_TIMEOUT_MS },
+    headersTimeout: ANSWER_TIMEOUT_MS,
+    bodyTimeout: ANSWER_TIMEOUT_MS,
+    maxResponseSize: ANSWER_BYTES_MAX,
+  })
+  let allowance: Allowance | undefined
+  let calls = 0
+  /** The hour is the key's, so one 429 holds all calls. */
+  let limitedUntilMs = 0
+
+  async function call(request: Call, tries: number): Promise<ApiAnswer> {
+    for (let failures = 0; ; ) {
+      await pause(limitedUntilMs - Date.now())
+      const outcome = await send(request)
+      if (outcome.kind === 'answer') return outcome.answer
+      if (outcome.kind === 'limited') {
+        limitedUntilMs = Math.max(limitedUntilMs, Date.now() + outcome.waitMs)
+        onWait('the hourly limit of the key is reached', limitedUntilMs)
+        continue
+      }
+      const delayMs = retryDelaysMs[failures++]
+      if (delayMs === undefined || failures >= tries) {
+        throw new ImportStopped(
+          `${request.method} ${request.path} failed ${failures} times: ${outcome.reason}.`,
+        )
+      }
+      // Spread, so that calls that failed together do not return together.
+      const waitMs = Math.max(outcome.waitMs, delayMs * (0.75 + Math.random() / 2))
+      onWait(outcome.reason, Date.now() + waitMs)
+      await pause(waitMs)
+    }
+  }
+
+  /** Throws at once when the import is to stop, also in the middle of a wait. */
+  async function pause(waitMs: number): Promise<void> {
+    try {
+      stop.throwIfAborted()
+      if (waitMs > 0) await sleep(waitMs, undefined, { signal: stop })
+    } catch (error) {
+      if (!stop.aborted) throw error
+      throw new ImportStopped('Stopped as asked.', { cause: error })
+    }
+  }
+
+  async function send({ method, path, headers, body }: Call): Promise<Outcome> {
+    let response: Dispatcher.ResponseData
+    let text: string
+    try {
+      response = await pool.request({
+        method,
+        path: pathname.replace(/\/$/, '') + path,
+        headers: { authorization: `Bearer ${key}`, accept: 'application/json', ...headers },
+        body: body ?? null,
+      })
+      text = await response.body.text()
+    } catch (error) {
+      return { kind: 'failed', reason: `no answer from ${origin} (${describe(error)})`, waitMs: 0 }
+    }
+    calls++
+    allowance = readAllowance(response.headers) ?? allowance
+    return judge({
+      what: `${method} ${path.replace(/\?.*/, '')}`,
+      status: response.statusCode,
+      retryAfter: response.headers['retry-after'],
+      body: parseObject(text),
+    })
+  }
+
+  return {
+    async get(path, { tries = Number.POSITIVE_INFINITY } = {}) {
+      const { status, body } = await call({ method: 'GET', path, headers: {} }, tries)
+      if (status !== 200) throw unexpected(`GET ${path}`, status, body)
+      return body
+    },
+    async post(path, idempotencyKey, body) {
+      const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
+      const request = { method: 'POST', path, headers, body: JSON.stringify(body) } as const
+      return await call(request, Number.POSITIVE_INFINITY)
+    },
+    get allowance() {
+      return allowance
+    },
+    get calls() {
+      return calls
+    },
+    close: () => pool.close(),
+  }
+}
+
+interface Received {
+  readonly what: string
+  readonly status: number
+  readonly retryAfter: string | string[] | undefined
+  /** Undefined where it is no JSON object. */
+  readonly body: Json | undefined
+}
+
+function judge({ what, status, retryAfter, body }: Received): Outcome {
+  const seconds = /^\d{1,6}$/.test(String(retryAfter)) ? Number(retryAfter) : undefined
+  const code = body?.['code']
+  if (status === 429) return { kind: 'limited', waitMs: (seconds ?? LIMITED_SECONDS) * 1000 }
+  if (status >= 500 || status === 408 || code === 'idempotency_in_progress') {
+    return {
+      kind: 'failed',
+      reason: `${what}: ${status} ${code ?? ''}`,
+      waitMs: (seconds ?? 0) * 1000,
+    }
+  }
+  const answered = status === 200 || status === 201 || status === 409 || status === 422
+  if (answered && body !== undefined) return { kind: 'answer', answer: { status, body } }
+  throw unexpected(what, status, body)
+}
+
+function unexpected(what: string, status: number, body: Json | undefined): ImportStopped {
+  if (body?.['code'] === undefined) {
+    return new ImportStopped(
+      `${what} was answered ${status}, and not by Receivables: see --base-url.`,
+    )
+  }
+  const { code, detail, request_id: requestId } = body
+  return new ImportStopped(`${what} was answered ${status} ${code}: ${detail} (${requestId})`)
+}
+
+function readAllowance(headers: Dispatcher.ResponseData['headers']): Allowance | undefined {
+  const [limit = 0, remaining = 0, resetSeconds = 0] = ['limit', 'remaining', 'reset'].map((name) =>
+    Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
+  )
+  const resetAtMs = resetSeconds * 1000
+  return Number.isNaN(limit + remaining + resetAtMs) ? undefined : { limit, remaining, resetAtMs }
+}
+
+function parseObject(text: string): Json | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? { ...value } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function describe(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : String(error)
+}

@@ -1,0 +1,103 @@
+/** What the service has: every debtor, invoice and payment of the account, page by page. */
+import joi from 'joi'
+import { type Api, ImportStopped } from './api.ts'
+
+export interface DebtorRecord {
+  readonly id: string
+  readonly external_id: string | null
+}
+
+export interface InvoiceRecord {
+  readonly id: string
+  readonly external_id: string | null
+  readonly debtor_id: string
+  readonly number: string
+  readonly currency: string
+  readonly amount: number
+  readonly amount_due: number
+  readonly issue_date: string
+  readonly due_date: string
+  readonly status: string
+}
+
+export interface PaymentRecord {
+  readonly id: string
+  readonly external_id: string | null
+  readonly currency: string
+  readonly amount: number
+  readonly received_on: string
+  readonly status: string
+  readonly allocations: readonly { readonly invoice_id: string }[]
+}
+
+export interface Books {
+  readonly debtors: readonly DebtorRecord[]
+  readonly invoices: readonly InvoiceRecord[]
+  readonly payments: readonly PaymentRecord[]
+}
+
+/** The API's largest: an account of 100,000 invoices is 500 calls. */
+export const PAGE_SIZE = 200
+
+const text = joi.string().required()
+const externalId = joi.string().allow(null).required()
+const amount = joi.number().integer().required()
+
+// Fields may be added to answers at any time, so unknown ones pass.
+const debtor = joi.object({ id: text, external_id: externalId }).unknown()
+const invoice = joi
+  .object({
+    ...{ id: text, external_id: externalId, debtor_id: text, number: text, currency: text },
+    ...{ amount, amount_due: amount, issue_date: text, due_date: text, status: text },
+  })
+  .unknown()
+const payment = joi
+  .object({
+    ...{ id: text, external_id: externalId, currency: text, amount, received_on: text },
+    status: text,
+    allocations: joi
+      .array()
+      .items(joi.object({ invoice_id: text }).unknown())
+      .required(),
+  })
+  .unknown()
+
+/** `onPage` is told how many records came. */
+export async function readBooks(api: Api, onPage: (count: number) => void): Promise<Books> {
+  const debtors = await listAll<DebtorRecord>(api, 'debtors', debtor, onPage)
+  // Invoices and payments have a debtor, so without any there are none to list.
+  if (debtors.length === 0) return { debtors, invoices: [], payments: [] }
+  return {
+    debtors,
+    invoices: await listAll<InvoiceRecord>(api, 'invoices', invoice, onPage),
+    payments: await listAll<PaymentRecord>(api, 'payments', payment, onPage),
+  }
+}
+
+/** Oldest first, so that what is created meanwhile is met at the end and shifts nothing. */
+async function listAll<T>(
+  api: Api,
+  resource: string,
+  record: joi.ObjectSchema,
+  onPage: (count: number) => void,
+): Promise<T[]> {
+  const schema = joi
+    .object<{ data: T[]; has_more: boolean; next_cursor: string | null }, true>({
+      data: joi.array().items(record).required(),
+      has_more: joi.boolean().required(),
+      next_cursor: joi.string().allow(null).required(),
+    })
+    .unknown()
+  const records: T[] = []
+  for (let cursor = ''; ; ) {
+    const path = `/api/v1/${resource}?sort=created_at&limit=${PAGE_SIZE}${cursor}`
+    const { value: page, error } = schema.validate(await api.get(path), { convert: false })
+    if (error !== undefined) {
+      throw new ImportStopped(`The list of ${resource} is not as documented: ${error.message}.`)
+    }
+    records.push(...page.data)
+    onPage(page.data.length)
+    if (!page.has_more || page.next_cursor === null) return records
+    cursor = `&cursor=${encodeURIComponent(page.next_cursor)}`
+  }
+}

@@ -1,0 +1,114 @@
+/** Which column of the file holds what: as the operator says, else by the names headers usually have. */
+import { splitList, UsageError } from '../command.ts'
+
+interface Field {
+  readonly required: boolean
+  /** Headers that mean it, letters and digits only, in lower case; the likeliest first. */
+  readonly headers: readonly string[]
+}
+
+const FIELDS = {
+  number: {
+    required: true,
+    headers: ['invoicenumber', 'invoiceno', 'invoicenr', 'invoiceid', 'invoice', 'number'],
+  },
+  customer: {
+    required: true,
+    headers: [
+      ...['customerid', 'customernumber', 'customerno', 'customernr', 'debtorid', 'debtornumber'],
+      ...['debtorno', 'clientid', 'customercode', 'customer', 'debtor', 'client'],
+    ],
+  },
+  issued: { required: true, headers: ['invoicedate', 'issuedate', 'issued', 'issuedon', 'date'] },
+  amount: {
+    required: true,
+    headers: ['invoiceamount', 'totalamount', 'amount', 'invoicetotal', 'total'],
+  },
+  due: { required: false, headers: ['duedate', 'due', 'dueon', 'paymentdue'] },
+  settled: {
+    required: false,
+    headers: [
+      ...['settleddate', 'settlementdate', 'settled', 'settledon', 'paiddate', 'datepaid'],
+      ...['paidon', 'paymentdate', 'cleareddate', 'clearingdate'],
+    ],
+  },
+  name: { required: false, headers: ['customername', 'debtorname', 'clientname', 'companyname'] },
+  email: { required: false, headers: ['customeremail', 'debtoremail', 'billingemail', 'email'] },
+  currency: { required: false, headers: ['currency', 'currencycode'] },
+} as const satisfies Record<string, Field>
+
+export type FieldName = keyof typeof FIELDS
+
+/** Field → the place of its column, from 0. Required ones are there. */
+export type Columns = ReadonlyMap<FieldName, number>
+
+const NAMES = Object.keys(FIELDS).filter(isFieldName)
+const EXAMPLE = 'number=invoiceNumber,customer=customerID'
+
+/** `field=header` pairs with commas between; a field without a header is left out of the import. */
+export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
+  return new Map(
+    splitList(text).map((pair) => {
+      const at = pair.indexOf('=')
+      const field = pair.slice(0, Math.max(at, 0)).trim()
+      if (!isFieldName(field)) {
+        throw new UsageError(
+          `--columns pairs one of ${NAMES.join(', ')} with a header of the file, e.g. ${EXAMPLE}; not understood: ${pair}`,
+        )
+      }
+      return [field, pair.slice(at + 1).trim()] as const
+    }),
+  )
+}
+
+/** Throws an error that names what has no column, and the headers there are. */
+export function mapColumns(
+  headers: readonly string[],
+  asked: ReadonlyMap<FieldName, string>,
+): Columns {
+  const columns = new Map<FieldName, number>()
+  const faults: string[] = []
+  for (const field of NAMES) {
+    const header = asked.get(field)
+    const places = header === undefined ? findByName(headers, field) : findAsked(headers, header)
+    const [place] = places
+    if (places.length > 1) {
+      faults.push(`${field} could be any of ${places.map((at) => headers[at]).join(', ')}`)
+    } else if (place !== undefined) {
+      columns.set(field, place)
+    } else if (header !== undefined && header !== '') {
+      faults.push(`${field}=${header} names no column`)
+    } else if (FIELDS[field].required) {
+      faults.push(`no column was found for ${field}`)
+    }
+  }
+  if (faults.length > 0) {
+    throw new Error(
+      `The columns are not clear: ${faults.join('; ')}. The file has: ${headers.join(', ')}. Say which is which with --columns, e.g. --columns ${EXAMPLE}`,
+    )
+  }
+  return columns
+}
+
+export function describeColumns(headers: readonly string[], columns: Columns): string {
+  return [...columns].map(([field, place]) => `${field}=${headers[place]}`).join(', ')
+}
+
+function findByName(headers: readonly string[], field: FieldName): number[] {
+  const plain = headers.map((header) => header.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''))
+  const known = FIELDS[field].headers.find((name) => plain.includes(name))
+  return known === undefined ? [] : placesOf(plain, known)
+}
+
+/** Nothing asked for is nothing found: that leaves an optional field out. */
+function findAsked(headers: readonly string[], header: string): number[] {
+  return header === '' ? [] : placesOf(headers, header)
+}
+
+function placesOf(headers: readonly string[], header: string): number[] {
+  return headers.flatMap((candidate, place) => (candidate === header ? [place] : []))
+}
+
+function isFieldName(text: string): text is FieldName {
+  return Object.hasOwn(FIELDS, text)
+}

@@ -1,0 +1,190 @@
+/** The file beside the books of the service: what is missing there, what differs, and the sums. */
+import { currencyExponent } from '../../money/money.ts'
+import type { Books, InvoiceRecord, PaymentRecord } from './books.ts'
+import { formatMinor } from './decimal.ts'
+import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
+
+/** An invoice that is missing, or only its payment. */
+export interface MissingRow {
+  readonly invoice: LedgerInvoice
+  /** Undefined: the invoice is missing. */
+  readonly invoiceId: string | undefined
+  readonly paymentMissing: boolean
+}
+
+export interface Difference {
+  readonly line: number
+  /** `invoice 0000611365` or `payment settlement:0000611365`. */
+  readonly record: string
+  readonly field: string
+  readonly file: string
+  readonly service: string
+}
+
+export interface Totals {
+  invoices: number
+  invoiced: bigint
+  payments: number
+  paid: bigint
+  /** Due on open invoices. */
+  open: bigint
+}
+
+export interface Comparison {
+  readonly customers: readonly LedgerCustomer[]
+  readonly rows: readonly MissingRow[]
+  readonly differences: readonly Difference[]
+  /** By currency; the service's are over what the file has too. */
+  readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
+  /** Invoices of the account that are not in the file. */
+  readonly otherInvoices: number
+}
+
+const PAYABLE = ['open', 'partially_paid']
+
+export function compare(ledger: Ledger, books: Books): Comparison {
+  const debtors = new Map(books.debtors.map((debtor) => [debtor.external_id, debtor]))
+  const customers = new Map(books.debtors.map((debtor) => [debtor.id, debtor.external_id]))
+  const invoices = new Map(books.invoices.map((invoice) => [invoice.external_id, invoice]))
+  const numbers = new Map(books.invoices.map((invoice) => [invoice.number, invoice]))
+  const payments = new Map(books.payments.map((payment) => [payment.external_id, payment]))
+
+  const rows: MissingRow[] = []
+  const differences: Difference[] = []
+  const totals = new Map<string, { file: Totals; service: Totals }>()
+  const found = new Set<string>()
+  function totalsOf(currency: string) {
+    const known = totals.get(currency) ?? { file: zero(), service: zero() }
+    totals.set(currency, known)
+    return known
+  }
+  for (const invoice of ledger.invoices) {
+    addInvoice(totalsOf(invoice.currency).file, invoice)
+    // A number is one invoice in an account, whoever entered it.
+    const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
+    const payment = payments.get(settlementId(invoice))
+    const faults = record === undefined ? [] : compareInvoice(invoice, record, customers)
+    const settled = invoice.settledOn !== undefined
+    if (payment !== undefined) faults.push(...comparePayment(invoice, payment, record))
+    else if (record !== undefined) faults.push(...compareDue(invoice, record))
+    differences.push(...faults)
+
+    if (record !== undefined) {
+      found.add(record.id)
+      addInvoiceRecord(totalsOf(record.currency).service, record)
+    }
+    if (payment?.status === 'recorded') {
+      addPaymentRecord(totalsOf(payment.currency).service, payment)
+    }
+    // What differs is for a person to decide: no money is recorded on top of it.
+    const paymentMissing = settled && payment === undefined && faults.length === 0
+    if (record === undefined || paymentMissing) {
+      rows.push({ invoice, invoiceId: record?.id, paymentMissing })
+    }
+  }
+  return {
+    customers: [...ledger.customers.values()].filter(({ externalId }) => !debtors.has(externalId)),
+    rows,
+    differences,
+    totals,
+    otherInvoices: books.invoices.length - found.size,
+  }
+}
+
+function compareInvoice(
+  invoice: LedgerInvoice,
+  record: InvoiceRecord,
+  customers: ReadonlyMap<string, string | null>,
+): Difference[] {
+  return differ(invoice, `invoice ${invoice.number}`, [
+    ['customer', invoice.customer, customers.get(record.debtor_id) ?? record.debtor_id],
+    ['amount', ...amounts(invoice, record)],
+    ['issue date', invoice.issuedOn, record.issue_date],
+    ['due date', invoice.dueOn ?? record.due_date, record.due_date],
+    // Whether it should be open or paid is told by what is due.
+    ['status', 'open or paid', isLive(record.status) ? 'open or paid' : record.status],
+  ])
+}
+
+function comparePayment(
+  invoice: LedgerInvoice,
+  payment: PaymentRecord,
+  record: InvoiceRecord | undefined,
+): Difference[] {
+  const [allocation] = payment.allocations
+  return differ(invoice, `payment ${settlementId(invoice)}`, [
+    ['settled', invoice.settledOn ?? 'no', payment.received_on],
+    ['amount', ...amounts(invoice, payment)],
+    ['status', 'recorded', payment.status],
+    ['invoice', record?.id ?? 'none', allocation?.invoice_id ?? 'none'],
+  ])
+}
+
+/** Without a payment of ours nothing may be paid yet, whether it is to be settled now or stays open. */
+function compareDue(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
+  const { currency, amount, amount_due: due } = record
+  const paid = describeMoney({ currency, amount: amount - due })
+  return differ(invoice, `invoice ${invoice.number}`, [
+    [
+      'settled',
+      invoice.settledOn ?? 'no',
+      due === amount ? (invoice.settledOn ?? 'no') : `${paid} paid otherwise`,
+    ],
+  ])
+}
+
+function amounts(file: Money, service: Money): [string, string] {
+  return [describeMoney(file), describeMoney(service)]
+}
+
+interface Money {
+  readonly currency: string
+  readonly amount: number
+}
+
+function describeMoney({ currency, amount }: Money): string {
+  return `${currency} ${formatMinor(BigInt(amount), currencyExponent(currency))}`
+}
+
+function differ(
+  { line }: LedgerInvoice,
+  record: string,
+  fields: readonly (readonly [field: string, file: string, service: string])[],
+): Difference[] {
+  return fields
+    .filter(([, file, service]) => file !== service)
+    .map(([field, file, service]) => ({ line, record, field, file, service }))
+}
+
+function isLive(status: string): boolean {
+  return status === 'paid' || PAYABLE.includes(status)
+}
+
+function zero(): Totals {
+  return { invoices: 0, invoiced: 0n, payments: 0, paid: 0n, open: 0n }
+}
+
+function addInvoice(totals: Totals, { amount, settledOn }: LedgerInvoice): void {
+  totals.invoices++
+  totals.invoiced += BigInt(amount)
+  if (settledOn === undefined) {
+    totals.open += BigInt(amount)
+  } else {
+    totals.payments++
+    totals.paid += BigInt(amount)
+  }
+}
+
+function addInvoiceRecord(
+  totals: Totals,
+  { amount, amount_due: due, status }: InvoiceRecord,
+): void {
+  totals.invoices++
+  totals.invoiced += BigInt(amount)
+  if (PAYABLE.includes(status)) totals.open += BigInt(due)
+}
+
+function addPaymentRecord(totals: Totals, { amount }: PaymentRecord): void {
+  totals.payments++
+  totals.paid += BigInt(amount)
+}

@@ -1,0 +1,40 @@
+/** Dates in the one form the operator names. Guessing is out: 3/4/2013 is March here and April there. */
+import { isCalendarDate } from '../../calendar/calendar.ts'
+import { UsageError } from '../command.ts'
+
+/** `YYYY-MM-DD`, or undefined where the text has another form or the day does not exist. */
+export type DateReader = (text: string) => string | undefined
+
+const PARTS: Readonly<Record<string, string>> = {
+  YYYY: '(?<year>\\d{4})',
+  MM: '(?<month>\\d{2})',
+  M: '(?<month>\\d{1,2})',
+  DD: '(?<day>\\d{2})',
+  D: '(?<day>\\d{1,2})',
+}
+
+/** `format` has YYYY, M or MM, and D or DD once each. M and D stand for one digit or two. */
+export function dateReader(format: string): DateReader {
+  const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []
+  const initials = tokens.map((token) => token.charAt(0)).filter((initial) => /[YMD]/.test(initial))
+  if (tokens.join('') !== format || initials.sort().join('') !== 'DMY' || isRunTogether(tokens)) {
+    throw new UsageError(
+      `--date-format is made of YYYY, MM or M, and DD or D, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD, not ${format}`,
+    )
+  }
+  const pattern = new RegExp(`^${tokens.map((token) => PARTS[token] ?? `[${token}]`).join('')}$`)
+  return (text) => {
+    const { year, month, day } = pattern.exec(text)?.groups ?? {}
+    if (year === undefined || month === undefined || day === undefined) return undefined
+    const date = `${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`
+    return isCalendarDate(date) ? date : undefined
+  }
+}
+
+/** Without a separator, one digit or two could not be told apart. */
+function isRunTogether(tokens: readonly string[]): boolean {
+  return tokens.some((token, at) => {
+    const neighbours = `${tokens[at - 1] ?? ' '}${tokens[at + 1] ?? ' '}`
+    return /^[MD]$/.test(token) && /[YMD]/.test(neighbours)
+  })
+}

@@ -1,0 +1,22 @@
+/** How long the hourly limit of the key makes an import take, said before it begins. */
+import type { Allowance } from './api.ts'
+
+const WINDOW_SECONDS = 3600
+
+/** Seconds until the last of so many calls may be sent; 0 where this window has room for all. */
+export function secondsAtLimit(calls: number, allowance: Allowance, nowMs: number): number {
+  const { limit, remaining, resetAtMs } = allowance
+  const later = calls - remaining
+  if (later <= 0) return 0
+  const untilReset = Math.min(Math.max((resetAtMs - nowMs) / 1000, 0), WINDOW_SECONDS)
+  return untilReset + (Math.ceil(later / limit) - 1) * WINDOW_SECONDS
+}
+
+/** `45 s`, `12 min 5 s`, `8 h 20 min`. */
+export function formatDuration(seconds: number): string {
+  const whole = Math.ceil(seconds)
+  const minutes = Math.floor(whole / 60)
+  if (minutes === 0) return `${whole} s`
+  if (minutes < 60) return `${minutes} min ${whole % 60} s`
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`
+}

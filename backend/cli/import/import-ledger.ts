@@ -1,0 +1,167 @@
+/** One import from beginning to end: who am I, what is there, what is missing, post it, look again. */
+import joi from 'joi'
+import type { Output } from '../command.ts'
+import { type Api, ImportStopped } from './api.ts'
+import { type Books, PAGE_SIZE, readBooks } from './books.ts'
+import { type Comparison, compare } from './comparison.ts'
+import { formatDuration, secondsAtLimit } from './forecast.ts'
+import type { Ledger } from './ledger.ts'
+import { type Posted, postMissing } from './posting.ts'
+import type { Progress } from './progress.ts'
+import { count, countMissing, renderReport } from './report.ts'
+
+export interface ImportOptions {
+  readonly file: string
+  readonly ledger: Ledger
+  readonly api: Api
+  readonly progress: Progress
+  readonly concurrency: number
+  /** Compares, and posts nothing. */
+  readonly dryRun: boolean
+}
+
+interface Probe {
+  readonly account: { readonly id: string; readonly name: string; readonly read_only: boolean }
+  readonly key: {
+    readonly label: string
+    readonly prefix: string
+    readonly scopes: readonly string[]
+    readonly rate_limit: number
+  }
+}
+
+const text = joi.string().required()
+const probeSchema = joi
+  .object<Probe, true>({
+    account: joi.object({ id: text, name: text, read_only: joi.boolean().required() }).unknown(),
+    key: joi
+      .object({
+        ...{ label: text, prefix: text, rate_limit: joi.number().integer().min(1).required() },
+        scopes: joi.array().items(joi.string()).required(),
+      })
+      .unknown(),
+  })
+  .options({ presence: 'required' })
+  .unknown()
+
+/** A wrong address should not be called for minutes. */
+const FIRST_CALL_TRIES = 3
+const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
+const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
+
+/** Throws `ImportStopped`; what was posted until then is found by the next run. */
+export async function importLedger(options: ImportOptions): Promise<Output> {
+  const { file, ledger, api, progress, dryRun } = options
+  const startedAtMs = Date.now()
+  const { account, key } = await probe(api)
+  checkMay({ account, key }, dryRun)
+  progress.note(`Account ${account.name} (${account.id}), key ${key.label} (${key.prefix}).`)
+  progress.note(describeLimit(api, key.rate_limit))
+  progress.note(`Columns: ${ledger.mapping}.`)
+
+  const books = await listBooks(api, progress)
+  const before = compare(ledger, books)
+  const calls = countCalls(before, books)
+  progress.note(describeWork(before, calls, api))
+
+  let posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
+  let comparison = before
+  if (calls > 0 && !dryRun) {
+    posted = await postAll(options, before, calls)
+    comparison = compare(ledger, await listBooks(api, progress))
+  }
+  const seconds = (Date.now() - startedAtMs) / 1000
+  const result = { file, account, dryRun, posted, comparison, calls: api.calls, seconds }
+  const { agrees, json, text: report } = renderReport(result)
+  // What a dry run finds missing is what it was asked for.
+  const failed = dryRun ? comparison.differences.length > 0 : !agrees
+  return { json, text: report, failed }
+}
+
+async function probe(api: Api): Promise<Probe> {
+  const body = await api.get('/api/v1/me', { tries: FIRST_CALL_TRIES })
+  const { value, error } = probeSchema.validate(body, { convert: false })
+  if (error === undefined) return value
+  throw new ImportStopped(`GET /api/v1/me is not as documented: ${error.message}.`)
+}
+
+function checkMay({ account, key }: Probe, dryRun: boolean): void {
+  const needed = dryRun ? READ_SCOPES : [...READ_SCOPES, ...WRITE_SCOPES]
+  const lacking = needed.filter((scope) => !key.scopes.includes(scope))
+  if (lacking.length > 0) {
+    throw new ImportStopped(
+      `The key ${key.prefix} lacks ${lacking.join(', ')}. Issue one that has them.`,
+    )
+  }
+  if (account.read_only && !dryRun) {
+    throw new ImportStopped(`The account ${account.name} is read-only: nothing can be recorded.`)
+  }
+}
+
+async function listBooks(api: Api, progress: Progress): Promise<Books> {
+  progress.begin('Reading what the service has')
+  try {
+    return await readBooks(api, (records) => progress.advance(records))
+  } finally {
+    progress.end()
+  }
+}
+
+async function postAll(
+  { api, concurrency, progress }: ImportOptions,
+  before: Comparison,
+  calls: number,
+): Promise<Posted> {
+  const { customers, rows } = before
+  const missing = countMissing(before)
+  progress.begin('Recording', missing.customers + missing.invoices + missing.payments, (rest) =>
+    api.allowance === undefined ? 0 : secondsAtLimit(rest, api.allowance, Date.now()),
+  )
+  try {
+    return await postMissing({
+      api,
+      customers,
+      rows,
+      concurrency,
+      onDone: () => progress.advance(),
+    })
+  } catch (error) {
+    if (!(error instanceof ImportStopped)) throw error
+    throw new ImportStopped(
+      `${error.message} ${count(api.calls, 'call')} of about ${calls.toLocaleString('en-US')} were made. Run the same command again: it continues from there, and records nothing twice.`,
+      { cause: error },
+    )
+  } finally {
+    progress.end()
+  }
+}
+
+/** Posts, and the pages of the look afterwards; 0 where nothing is missing. */
+function countCalls(comparison: Comparison, books: Books): number {
+  const { customers, invoices, payments } = countMissing(comparison)
+  const posts = customers + invoices + payments
+  if (posts === 0) return 0
+  const pages = [
+    books.debtors.length + customers,
+    books.invoices.length + invoices,
+    books.payments.length + payments,
+  ].map((records) => Math.max(Math.ceil(records / PAGE_SIZE), 1))
+  return pages.reduce((sum, next) => sum + next, posts)
+}
+
+function describeLimit({ allowance }: Api, rateLimit: number): string {
+  const limit = `The key may make ${count(rateLimit, 'call')} an hour`
+  if (allowance === undefined) return `${limit}.`
+  const until = new Date(allowance.resetAtMs).toTimeString().slice(0, 5)
+  return `${limit}; ${allowance.remaining.toLocaleString('en-US')} are left until ${until}.`
+}
+
+function describeWork(comparison: Comparison, calls: number, { allowance }: Api): string {
+  if (calls === 0) return 'Nothing is missing.'
+  const { customers, invoices, payments } = countMissing(comparison)
+  const work = `Missing are ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}: ${count(calls, 'call')}`
+  if (allowance === undefined) return `${work}.`
+  const seconds = secondsAtLimit(calls, allowance, Date.now())
+  if (seconds === 0) return `${work}, which what is left of this hour allows.`
+  return `${work}. At ${allowance.limit.toLocaleString('en-US')} an hour that takes about ${formatDuration(seconds)}; with a key of a higher limit (keys issue --rate-limit) less.`
+}

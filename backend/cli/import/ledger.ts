@@ -1,0 +1,242 @@
+/**
+ * A receivables ledger from a CSV file: customers, their invoices, and when each was settled. All of
+ * it is checked here, by the rules of the API, so that an import that begins can also end.
+ */
+import { CsvError } from 'csv-parse'
+import { parse } from 'csv-parse/sync'
+import { type Check, currency, parsed, Rejection, text } from '../../api/fields.ts'
+import { addDays } from '../../calendar/calendar.ts'
+import { email } from '../../debtors/contact.ts'
+import { currencyExponent } from '../../money/money.ts'
+import { UsageError } from '../command.ts'
+import { type Columns, describeColumns, type FieldName, mapColumns } from './columns.ts'
+import type { DateReader } from './date-format.ts'
+import { type DecimalForm, parseDecimal } from './decimal.ts'
+
+export interface LedgerCustomer {
+  readonly externalId: string
+  /** As the file has it: the name of customers without one. */
+  readonly id: string
+  /** The first in the file, as is `email`. */
+  readonly name: string | undefined
+  readonly email: string | undefined
+}
+
+export interface LedgerInvoice {
+  /** Where its row begins in the file, from 1. */
+  readonly line: number
+  readonly number: string
+  readonly externalId: string
+  /** External id of its customer. */
+  readonly customer: string
+  readonly issuedOn: string
+  /** Undefined: the service gives it by the payment terms. */
+  readonly dueOn: string | undefined
+  readonly currency: string
+  /** In minor units. */
+  readonly amount: number
+  /** Undefined: still owed in full. */
+  readonly settledOn: string | undefined
+}
+
+export interface Ledger {
+  /** Field=header pairs, for the operator to see. */
+  readonly mapping: string
+  /** By external id. */
+  readonly customers: ReadonlyMap<string, LedgerCustomer>
+  readonly invoices: readonly LedgerInvoice[]
+}
+
+export interface LedgerOptions {
+  /** Of rows that name none; undefined: all must. */
+  readonly currency: string | undefined
+  readonly dateFormat: string
+  readonly readDate: DateReader
+  readonly decimalMark: DecimalForm['mark']
+  readonly columns: ReadonlyMap<FieldName, string>
+  readonly now: Date
+}
+
+/** The API's bound on `received_on`. */
+const SETTLED_SINCE = '2000-01-01'
+/** `settlement:` and the invoice's external id are the payment's, of at most 128 characters. */
+const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
+/** A quotation mark that is never closed would take the rest of the file for one cell. */
+const RECORD_LENGTH_MAX = 65_536
+/** Beyond these one cause repeats itself. */
+const FAULTS_SHOWN_MAX = 1000
+
+/** Throws an error that lists what is wrong, line by line. */
+export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
+  const [head, ...rows] = readRecords(bytes)
+  if (head === undefined || rows.length === 0) {
+    throw new Error('The file needs a line of headers and at least one row.')
+  }
+  const headers = head.cells
+  const columns = mapColumns(headers, options.columns)
+  if (options.currency === undefined && !columns.has('currency')) {
+    throw new UsageError('No column has the currency: give it with --currency')
+  }
+  const customers = new Map<string, LedgerCustomer>()
+  const invoices = new Map<string, LedgerInvoice>()
+  const faults: string[] = []
+  for (const { line, cells } of rows) {
+    const fault = (detail: string) => faults.push(`line ${line}: ${detail}`)
+    if (cells.length !== headers.length) {
+      fault(`has ${cells.length} fields, the header has ${headers.length}`)
+      continue
+    }
+    const row = readRow({ cells, columns, fault, options })
+    if (row === undefined) continue
+    const invoice: LedgerInvoice = { line, ...row.invoice }
+    const twin = invoices.get(invoice.externalId)
+    if (twin !== undefined) fault(`invoice ${invoice.number} is on line ${twin.line} already`)
+    else invoices.set(invoice.externalId, invoice)
+    const known = customers.get(invoice.customer)
+    customers.set(invoice.customer, {
+      ...row.customer,
+      name: known?.name ?? row.customer.name,
+      email: known?.email ?? row.customer.email,
+    })
+  }
+  if (faults.length > 0) throw new Error(describeFaults(faults))
+  return {
+    mapping: describeColumns(headers, columns),
+    customers,
+    invoices: [...invoices.values()],
+  }
+}
+
+/** `settlement:` marks the payments that this import made of settlement dates. */
+export function settlementId(invoice: LedgerInvoice): string {
+  return `settlement:${invoice.externalId}`
+}
+
+interface Row {
+  readonly cells: readonly string[]
+  readonly columns: Columns
+  readonly fault: (detail: string) => void
+  readonly options: LedgerOptions
+}
+
+/** Undefined where there was a fault. */
+function readRow({ cells, columns, fault, options }: Row) {
+  let faultless = true
+  function refuse(detail: string) {
+    faultless = false
+    fault(detail)
+  }
+  function read<T>(field: FieldName, check: Check<T>): T | undefined {
+    const place = columns.get(field)
+    const cell = (place === undefined ? undefined : cells[place]) ?? ''
+    if (cell === '') return undefined
+    const value = check(cell)
+    if (!(value instanceof Rejection)) return value
+    return void refuse(`${field} "${cell.slice(0, 80)}" ${value.detail}`)
+  }
+  const date = parsed(options.readDate, `a date that exists, as ${options.dateFormat}`)
+  const number = read('number', text({ max: 64 }))
+  const customer = read('customer', text({ max: 128 }))
+  const issuedOn = read('issued', date)
+  const dueOn = read('due', date)
+  const settledOn = read('settled', date)
+  const code = read('currency', currency) ?? options.currency
+  const amount = read('amount', amountIn(code, options.decimalMark))
+  const name = read('name', text({ max: 200, trim: true }))
+  const address = read('email', email)
+
+  if (issuedOn !== undefined && dueOn !== undefined && dueOn < issuedOn) {
+    refuse(`due ${dueOn} is before issued ${issuedOn}`)
+  }
+  const tomorrow = addDays(options.now.toISOString().slice(0, 10), 1)
+  if (settledOn !== undefined && (settledOn < SETTLED_SINCE || settledOn > tomorrow)) {
+    refuse(`settled ${settledOn} is not between ${SETTLED_SINCE} and tomorrow`)
+  }
+  const externalId = toExternalId(number ?? '')
+  const customerId = toExternalId(customer ?? '')
+  if (externalId.length > INVOICE_EXTERNAL_ID_MAX) refuse('number has too many spaces and "%"')
+  if (customerId.length > 128) refuse('customer is too long')
+
+  const required = { number, customer, issued: issuedOn, amount, currency: code }
+  if (!faultless) return undefined
+  for (const [field, value] of Object.entries(required)) {
+    if (value === undefined) refuse(`${field} is empty`)
+  }
+  if (!number || !customer || !issuedOn || !amount || !code) return undefined
+  return {
+    invoice: {
+      number,
+      externalId,
+      customer: customerId,
+      issuedOn,
+      dueOn,
+      settledOn,
+      amount,
+      currency: code,
+    },
+    customer: { externalId: customerId, id: customer, name, email: address },
+  }
+}
+
+function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<number> {
+  const exponent = code === undefined ? 0 : currencyExponent(code)
+  const example = exponent === 0 ? '1234' : `1234${mark}${'56789'.slice(0, exponent)}`
+  return parsed(
+    (value) => parseDecimal(value, { exponent, mark }),
+    `an amount of ${code ?? 'a currency'} above 0, such as ${example}, without thousands separators (credit notes are no invoices)`,
+  )
+}
+
+/** External ids have no spaces. Others are encoded as in a URL, so that no two become the same. */
+function toExternalId(id: string): string {
+  return id.replace(/[\s%]/gu, encodeURIComponent)
+}
+
+/** Records without blank ones, with the line on which each begins. */
+function readRecords(bytes: Uint8Array): { line: number; cells: string[] }[] {
+  const file = decode(bytes)
+  const records: { line: number; cells: string[] }[] = []
+  try {
+    parse(file, {
+      trim: true,
+      skip_empty_lines: true,
+      relax_column_count: true,
+      delimiter: findDelimiter(file),
+      record_delimiter: ['\r\n', '\n', '\r'],
+      max_record_size: RECORD_LENGTH_MAX,
+      on_record(cells: string[], { lines }) {
+        const breaks = cells.join('').match(/\r\n|\n|\r/g) ?? []
+        records.push({ line: lines - breaks.length, cells })
+        return null
+      },
+    })
+    return records
+  } catch (error) {
+    if (!(error instanceof CsvError)) throw error
+    throw new Error(`The file is not proper CSV. ${error.message}`, { cause: error })
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new Error('The file is not UTF-8 text. Save it as "CSV UTF-8".', { cause: error })
+  }
+}
+
+/** The separator that occurs most in the first line. */
+function findDelimiter(file: string): string {
+  const header = /^.*/.exec(file)?.[0] ?? ''
+  const count = (delimiter: string) => header.split(delimiter).length
+  return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
+}
+
+function describeFaults(faults: readonly string[]): string {
+  const more = faults.length - FAULTS_SHOWN_MAX
+  return [
+    `The file has ${faults.length} ${faults.length === 1 ? 'fault' : 'faults'}. Nothing was sent.`,
+    ...faults.slice(0, FAULTS_SHOWN_MAX).map((fault) => `  ${fault}`),
+    ...(more > 0 ? [`  and ${more} more`] : []),
+  ].join('\n')
+}

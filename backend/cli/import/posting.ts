@@ -1,0 +1,137 @@
+/** Posts what is missing, several calls at once: a debtor before its invoices, an invoice before its payment. */
+import { createHash } from 'node:crypto'
+import { type Api, type ApiAnswer, ImportStopped, type Json } from './api.ts'
+import type { MissingRow } from './comparison.ts'
+import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
+
+/** A record that the service would not take. */
+export interface Refusal {
+  readonly record: string
+  readonly code: string
+  readonly detail: string
+}
+
+export interface Posted {
+  debtors: number
+  invoices: number
+  payments: number
+  readonly refusals: Refusal[]
+}
+
+export interface PostingOptions {
+  readonly api: Api
+  readonly customers: readonly LedgerCustomer[]
+  readonly rows: readonly MissingRow[]
+  /** Calls at once. */
+  readonly concurrency: number
+  /** Told of each record that is done with. */
+  readonly onDone: () => void
+}
+
+/** So many refusals have one cause, and an hour's calls are dear. */
+const REFUSALS_MAX = 100
+
+/**
+ * An invoice and its payment go right after each other: an import that is interrupted leaves at most
+ * `concurrency` settled invoices open, and not a ledger of them to be chased.
+ */
+export async function postMissing(options: PostingOptions): Promise<Posted> {
+  const { api, customers, rows, concurrency, onDone } = options
+  const posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
+
+  /** The id, new or there already; undefined where it was refused. */
+  async function post(
+    kind: 'debtors' | 'invoices' | 'payments',
+    record: string,
+    body: Json & { readonly external_id: string },
+  ): Promise<string | undefined> {
+    const path = `/api/v1/${kind}`
+    const answer = await api.post(path, idempotencyKey(kind, body.external_id), body)
+    onDone()
+    if (answer.status === 201) posted[kind]++
+    const id = answer.status === 201 ? answer.body['id'] : answer.body['existing_id']
+    if (typeof id === 'string') return id
+    posted.refusals.push({ record, ...explainRefusal(answer) })
+    if (posted.refusals.length < REFUSALS_MAX) return undefined
+    throw new ImportStopped(
+      `${REFUSALS_MAX} records were refused, the last: ${record}, ${explainRefusal(answer).detail}`,
+    )
+  }
+
+  const refused = new Set<string>()
+  await inParallel(customers, concurrency, async (customer) => {
+    const id = await post('debtors', `customer ${customer.id}`, debtorOf(customer))
+    if (id === undefined) refused.add(customer.externalId)
+  })
+  await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
+    if (refused.has(invoice.customer)) return
+    const name = `line ${invoice.line}, invoice ${invoice.number}`
+    const id = invoiceId ?? (await post('invoices', name, invoiceOf(invoice)))
+    if (id === undefined || !paymentMissing) return
+    await post('payments', `${name}, its payment`, paymentOf(invoice, id))
+  })
+  return posted
+}
+
+function debtorOf({ externalId, id, name, email }: LedgerCustomer) {
+  return { external_id: externalId, name: name ?? id, ...(email === undefined ? {} : { email }) }
+}
+
+function invoiceOf(invoice: LedgerInvoice) {
+  const { number, externalId, customer, currency, amount, issuedOn, dueOn } = invoice
+  return {
+    external_id: externalId,
+    number,
+    debtor_external_id: customer,
+    currency,
+    amount,
+    issue_date: issuedOn,
+    ...(dueOn === undefined ? {} : { due_date: dueOn }),
+  }
+}
+
+function paymentOf(invoice: LedgerInvoice, invoiceId: string) {
+  return {
+    external_id: settlementId(invoice),
+    invoice_id: invoiceId,
+    currency: invoice.currency,
+    amount: invoice.amount,
+    received_on: invoice.settledOn,
+  }
+}
+
+/** The same in every run, so that a repeat is recognised whatever became of the first. */
+function idempotencyKey(kind: string, externalId: string): string {
+  const plain = /^[!-~]{1,200}$/.test(externalId)
+  const name = plain ? externalId : createHash('sha256').update(externalId).digest('hex')
+  return `import-${kind}-${name}`
+}
+
+function explainRefusal({ status, body }: ApiAnswer): { code: string; detail: string } {
+  const errors = Array.isArray(body['errors']) ? body['errors'] : []
+  const fields = errors.map(
+    (error: { pointer?: unknown; detail?: unknown }) => `${error.pointer} ${error.detail}`,
+  )
+  return {
+    code: String(body['code'] ?? status),
+    detail: fields.length > 0 ? fields.join('; ') : String(body['detail'] ?? status),
+  }
+}
+
+/** The first failure lets the other workers end the item they have, and is then thrown. */
+async function inParallel<T>(
+  items: readonly T[],
+  workers: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const queue = items.values()
+  const failures: unknown[] = []
+  async function workOff(): Promise<void> {
+    for (const item of queue) {
+      if (failures.length > 0) return
+      await work(item).catch((error: unknown) => failures.push(error))
+    }
+  }
+  await Promise.all(Array.from({ length: workers }, workOff))
+  if (failures.length > 0) throw failures[0]
+}

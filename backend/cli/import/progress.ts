@@ -1,0 +1,116 @@
+/** Progress for people, on standard error: one line that is redrawn, or a line now and then in a log. */
+import { formatDuration } from './forecast.ts'
+
+export interface ProgressStream {
+  readonly isTTY?: boolean
+  readonly columns?: number
+  write(text: string): unknown
+}
+
+export interface Progress {
+  /** A line that stays. */
+  note(line: string): void
+  /** `total` undefined: not known beforehand. `secondsAtLeast`: what the limit makes the rest take. */
+  begin(label: string, total?: number, secondsAtLeast?: (rest: number) => number): void
+  advance(count?: number): void
+  wait(reason: string, untilMs: number): void
+  /** Ends the phase and leaves its last line. */
+  end(): void
+}
+
+export interface ProgressState {
+  readonly label: string
+  readonly total: number | undefined
+  readonly done: number
+  readonly seconds: number
+  readonly secondsAtLeast: number
+  readonly wait: { readonly reason: string; readonly seconds: number } | undefined
+}
+
+const REDRAW_MS = 200
+const LOG_LINE_MS = 5000
+const BAR_WIDTH = 24
+
+export function createProgress(stream: ProgressStream): Progress {
+  let phase: Phase | undefined
+  let wait: { reason: string; untilMs: number } | undefined
+  let timer: NodeJS.Timeout | undefined
+  let shown = ''
+
+  function render(): string {
+    if (phase === undefined) return ''
+    const now = Date.now()
+    const waitSeconds = wait === undefined ? 0 : Math.ceil((wait.untilMs - now) / 1000)
+    return renderProgress({
+      ...phase,
+      seconds: (now - phase.startedAtMs) / 1000,
+      secondsAtLeast: phase.secondsAtLeast((phase.total ?? phase.done) - phase.done),
+      wait: wait && waitSeconds > 0 ? { reason: wait.reason, seconds: waitSeconds } : undefined,
+    })
+  }
+  function draw(): void {
+    const line = render()
+    if (stream.isTTY) {
+      stream.write(`\r\x1b[K${line.slice(0, (stream.columns ?? 80) - 1)}`)
+    } else if (line !== shown) {
+      stream.write(`${line}\n`)
+    }
+    shown = line
+  }
+  return {
+    note(line) {
+      stream.write(stream.isTTY && phase !== undefined ? `\r\x1b[K${line}\n` : `${line}\n`)
+    },
+    begin(label, total, secondsAtLeast = () => 0) {
+      phase = { label, total, done: 0, startedAtMs: Date.now(), secondsAtLeast }
+      timer = setInterval(draw, stream.isTTY ? REDRAW_MS : LOG_LINE_MS)
+    },
+    advance(count = 1) {
+      if (phase !== undefined) phase.done += count
+      // The clock of another call's wait runs on in the background; work is going on again.
+      wait = undefined
+    },
+    wait(reason, untilMs) {
+      wait = { reason, untilMs }
+    },
+    end() {
+      clearInterval(timer)
+      if (phase === undefined) return
+      wait = undefined
+      draw()
+      if (stream.isTTY) stream.write('\n')
+      phase = undefined
+    },
+  }
+}
+
+interface Phase {
+  readonly label: string
+  readonly total: number | undefined
+  done: number
+  readonly startedAtMs: number
+  readonly secondsAtLeast: (rest: number) => number
+}
+
+export function renderProgress(state: ProgressState): string {
+  const { label, total, done, seconds, secondsAtLeast, wait } = state
+  const rate = seconds > 0 ? done / seconds : 0
+  const count = total === undefined ? format(done) : `${format(done)} of ${format(total)}`
+  const parts = [total === undefined ? label : `${label} ${renderBar(done, total)}`, count]
+  if (rate > 0) parts.push(`${rate < 10 ? rate.toFixed(1) : format(Math.round(rate))}/s`)
+  if (total !== undefined && rate > 0 && done < total) {
+    parts.push(`${formatDuration(Math.max((total - done) / rate, secondsAtLeast))} left`)
+  }
+  // In front, because a narrow terminal cuts the end off.
+  if (wait !== undefined) parts.unshift(`${wait.reason}, on in ${formatDuration(wait.seconds)};`)
+  return parts.join('  ')
+}
+
+function renderBar(done: number, total: number): string {
+  const filled = total === 0 ? BAR_WIDTH : Math.floor((done / total) * BAR_WIDTH)
+  return `[${'#'.repeat(filled)}${'-'.repeat(BAR_WIDTH - filled)}]`
+}
+
+function format(count: number): string {
+  return count.toLocaleString('en-US')
+}

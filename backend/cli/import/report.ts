@@ -1,0 +1,152 @@
+/** What an import came to, file beside service: for people, and as one document. */
+import { currencyExponent } from '../../money/money.ts'
+import type { Output } from '../command.ts'
+import { renderTable } from '../command.ts'
+import type { Comparison, Difference, Totals } from './comparison.ts'
+import { formatMinor } from './decimal.ts'
+import { formatDuration } from './forecast.ts'
+import type { Posted } from './posting.ts'
+
+export interface ImportResult {
+  readonly file: string
+  readonly account: { readonly id: string; readonly name: string }
+  readonly dryRun: boolean
+  readonly posted: Posted
+  /** After posting; before it in a dry run. */
+  readonly comparison: Comparison
+  readonly calls: number
+  readonly seconds: number
+}
+
+/** Differences shown to people; the document has all. */
+const DIFFERENCES_SHOWN_MAX = 100
+
+export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {
+  const { comparison, posted } = result
+  const missing = countMissing(comparison)
+  const agrees =
+    comparison.differences.length + posted.refusals.length === 0 &&
+    missing.customers + missing.invoices + missing.payments === 0
+  return {
+    agrees,
+    json: representResult(result, agrees),
+    text: [
+      describePosted(result),
+      ...[...comparison.totals].map(([currency, { file, service }]) =>
+        renderTotals(currency, file, service),
+      ),
+      ...(comparison.otherInvoices > 0
+        ? [
+            `The account has ${count(comparison.otherInvoices, 'other invoice')} that the file has not.`,
+          ]
+        : []),
+      ...renderLists(result),
+      agrees ? 'File and service agree to the last minor unit.' : describeDisagreement(result),
+    ].join('\n\n'),
+  }
+}
+
+export function countMissing({ customers, rows }: Comparison) {
+  return {
+    customers: customers.length,
+    invoices: rows.filter(({ invoiceId }) => invoiceId === undefined).length,
+    payments: rows.filter(({ paymentMissing }) => paymentMissing).length,
+  }
+}
+
+export function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en-US')} ${noun}${number === 1 ? '' : 's'}`
+}
+
+function describePosted({ file, account, dryRun, posted, calls, seconds }: ImportResult): string {
+  if (dryRun) return `${file} beside ${account.name} (${account.id}). Nothing was sent: a dry run.`
+  const records = [
+    count(posted.debtors, 'customer'),
+    count(posted.invoices, 'invoice'),
+    count(posted.payments, 'payment'),
+  ]
+  return `${file} into ${account.name} (${account.id}): ${records.join(', ')} recorded, with ${count(calls, 'call')} in ${formatDuration(seconds)}.`
+}
+
+function renderTotals(currency: string, file: Totals, service: Totals): string {
+  const cells = (totals: Totals) => {
+    const money = (minor: bigint) => formatMinor(minor, currencyExponent(currency))
+    return [
+      totals.invoices.toLocaleString('en-US'),
+      money(totals.invoiced),
+      totals.payments.toLocaleString('en-US'),
+      money(totals.paid),
+      money(totals.open),
+    ]
+  }
+  const [left, right] = [cells(file), cells(service)]
+  const width = Math.max(...[...left, ...right].map(({ length }) => length))
+  return renderTable(
+    ['invoices', 'invoiced', 'payments', 'paid', 'open'].map((name, place) => ({
+      [currency]: name,
+      ['file'.padStart(width)]: (left[place] ?? '').padStart(width),
+      ['service'.padStart(width)]: (right[place] ?? '').padStart(width),
+    })),
+  )
+}
+
+function renderLists({ comparison, posted }: ImportResult): string[] {
+  const differences = comparison.differences.map(describeDifference)
+  const refusals = posted.refusals.map(
+    ({ record, code, detail }) => `  ${record}: ${code}, ${detail}`,
+  )
+  return [
+    ...(differences.length > 0 ? [`Different:\n${shorten(differences)}`] : []),
+    ...(refusals.length > 0 ? [`Refused:\n${shorten(refusals)}`] : []),
+  ]
+}
+
+function describeDifference({ line, record, field, file, service }: Difference): string {
+  return `  line ${line}, ${record}: ${field} is ${file} in the file, ${service} at the service`
+}
+
+function shorten(lines: readonly string[]): string {
+  const more = lines.length - DIFFERENCES_SHOWN_MAX
+  return [
+    ...lines.slice(0, DIFFERENCES_SHOWN_MAX),
+    ...(more > 0 ? [`  and ${more} more`] : []),
+  ].join('\n')
+}
+
+function describeDisagreement({ comparison, posted }: ImportResult): string {
+  const { customers, invoices, payments } = countMissing(comparison)
+  return [
+    `File and service do not agree: ${count(comparison.differences.length, 'difference')}`,
+    `${posted.refusals.length} refused`,
+    `missing ${count(customers, 'customer')}, ${count(invoices, 'invoice')} and ${count(payments, 'payment')}.`,
+  ].join(', ')
+}
+
+function representResult(result: ImportResult, agrees: boolean) {
+  const { file, account, dryRun, posted, comparison, calls, seconds } = result
+  const { refusals, ...recorded } = posted
+  return {
+    file,
+    account,
+    dry_run: dryRun,
+    agrees,
+    recorded,
+    missing: countMissing(comparison),
+    currencies: [...comparison.totals].map(([currency, totals]) => ({
+      currency,
+      currency_exponent: currencyExponent(currency),
+      file: representTotals(totals.file),
+      service: representTotals(totals.service),
+    })),
+    other_invoices: comparison.otherInvoices,
+    differences: comparison.differences,
+    refusals,
+    calls,
+    seconds: Math.round(seconds * 10) / 10,
+  }
+}
+
+/** Minor units. Sums of more than 2^53 would not survive JSON; no ledger of 50 MB has one. */
+function representTotals({ invoices, invoiced, payments, paid, open }: Totals) {
+  return { invoices, invoiced: Number(invoiced), payments, paid: Number(paid), open: Number(open) }
+}
