@@ -119,12 +119,16 @@ export class WriteQueue {
     const answers: (() => void)[] = []
     try {
       this.#writer ??= await this.#open()
-      await this.#writer.exec('begin immediate')
+      // What ends one step and begins the next goes to the database in one call.
+      let ending = 'begin immediate'
       for (const job of group) {
-        // It may have run out of patience while another process held the lock.
-        if (job.waiting) answers.push(await this.#runJob(this.#writer, job))
+        await this.#writer.exec(`${ending}; savepoint job`)
+        const { answer, undo } = await this.#runJob(this.#writer, job)
+        answers.push(answer)
+        // The rollback fails where SQLite has ended the outer transaction by itself.
+        ending = undo ? 'rollback to job; release job' : 'release job'
       }
-      await this.#writer.exec('commit')
+      await this.#writer.exec(`${ending}; commit`)
       this.#fault = undefined
     } catch (error) {
       this.#fault = error instanceof Error ? error : new Error(String(error))
@@ -136,20 +140,20 @@ export class WriteQueue {
     for (const answer of answers) answer()
   }
 
-  /** Resolves to what tells the caller. Throws only where the outer transaction cannot go on. */
-  async #runJob(writer: SqliteConnection, job: Job): Promise<() => void> {
-    await writer.exec('savepoint job')
+  /** Throws only where the outer transaction cannot go on. */
+  async #runJob(
+    writer: SqliteConnection,
+    job: Job,
+  ): Promise<{ readonly answer: () => void; readonly undo: boolean }> {
+    // It may have run out of patience while another process held the lock.
+    if (!job.waiting) return { answer: () => {}, undo: false }
     const state = { active: true }
     const [outcome] = await Promise.allSettled([job.run(state)])
     state.active = false
     if (writer.fault !== undefined) throw writer.fault
-    if (outcome.status === 'fulfilled') {
-      await writer.exec('release job')
-      return outcome.value
-    }
-    // Fails where SQLite has ended the outer transaction by itself.
-    await writer.exec('rollback to job; release job')
-    return () => job.refuse(outcome.reason)
+    return outcome.status === 'fulfilled'
+      ? { answer: outcome.value, undo: false }
+      : { answer: () => job.refuse(outcome.reason), undo: true }
   }
 
   /** Whatever state it was left in, closing rolls back; the next group opens another. */
