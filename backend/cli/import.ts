@@ -7,10 +7,8 @@ import { basename } from 'node:path'
 import { parseApiKey } from '../../shared/api-key.ts'
 import { parseCurrency } from '../money/money.ts'
 import { type Command, defineCommand, type Output, UsageError } from './command.ts'
-import { createApi } from './import/api.ts'
 import { parseColumns } from './import/columns.ts'
 import { dateReader } from './import/date-format.ts'
-import { importLedger } from './import/import-ledger.ts'
 import { readLedger } from './import/ledger.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
@@ -75,6 +73,9 @@ export const importCommands: readonly Command[] = [
       const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')
       const key = await readKey(values['key-file'])
       const progress = createProgress(process.stderr)
+      // The HTTP client takes 100 ms to load, which no other command should wait for.
+      const { createApi } = await import('./import/api.ts')
+      const { importLedger } = await import('./import/import-ledger.ts')
       return await untilSignalled(progress, async (stop) => {
         const api = createApi({
           baseUrl,

@@ -43,6 +43,7 @@ export type FieldName = keyof typeof FIELDS
 export type Columns = ReadonlyMap<FieldName, number>
 
 const NAMES = Object.keys(FIELDS).filter(isFieldName)
+export const REQUIRED_FIELDS = NAMES.filter((name) => FIELDS[name].required)
 const EXAMPLE = 'number=invoiceNumber,customer=customerID'
 
 /** `field=header` pairs with commas between; a field without a header is left out of the import. */

@@ -9,7 +9,13 @@ import { addDays } from '../../calendar/calendar.ts'
 import { email } from '../../debtors/contact.ts'
 import { currencyExponent } from '../../money/money.ts'
 import { UsageError } from '../command.ts'
-import { type Columns, describeColumns, type FieldName, mapColumns } from './columns.ts'
+import {
+  type Columns,
+  describeColumns,
+  type FieldName,
+  mapColumns,
+  REQUIRED_FIELDS,
+} from './columns.ts'
 import type { DateReader } from './date-format.ts'
 import { type DecimalForm, parseDecimal } from './decimal.ts'
 
@@ -72,7 +78,7 @@ export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
   if (head === undefined || rows.length === 0) {
     throw new Error('The file needs a line of headers and at least one row.')
   }
-  const headers = head.cells
+  const headers = head.cells.map((cell) => cell.trim())
   const columns = mapColumns(headers, options.columns)
   if (options.currency === undefined && !columns.has('currency')) {
     throw new UsageError('No column has the currency: give it with --currency')
@@ -126,13 +132,15 @@ function readRow({ cells, columns, fault, options }: Row) {
     faultless = false
     fault(detail)
   }
-  function read<T>(field: FieldName, check: Check<T>): T | undefined {
+  const cell = (field: FieldName) => {
     const place = columns.get(field)
-    const cell = (place === undefined ? undefined : cells[place]) ?? ''
-    if (cell === '') return undefined
-    const value = check(cell)
+    return ((place === undefined ? undefined : cells[place]) ?? '').trim()
+  }
+  function read<T>(field: FieldName, check: Check<T>): T | undefined {
+    const value = cell(field) === '' ? undefined : check(cell(field))
     if (!(value instanceof Rejection)) return value
-    return void refuse(`${field} "${cell.slice(0, 80)}" ${value.detail}`)
+    // As JSON, because a file may hold what a terminal would obey.
+    return void refuse(`${field} ${JSON.stringify(cell(field).slice(0, 80))} ${value.detail}`)
   }
   const date = parsed(options.readDate, `a date that exists, as ${options.dateFormat}`)
   const number = read('number', text({ max: 64 }))
@@ -157,12 +165,9 @@ function readRow({ cells, columns, fault, options }: Row) {
   if (externalId.length > INVOICE_EXTERNAL_ID_MAX) refuse('number has too many spaces and "%"')
   if (customerId.length > 128) refuse('customer is too long')
 
-  const required = { number, customer, issued: issuedOn, amount, currency: code }
-  if (!faultless) return undefined
-  for (const [field, value] of Object.entries(required)) {
-    if (value === undefined) refuse(`${field} is empty`)
-  }
-  if (!number || !customer || !issuedOn || !amount || !code) return undefined
+  if (code === undefined && cell('currency') === '') refuse('currency is empty')
+  for (const field of REQUIRED_FIELDS) if (cell(field) === '') refuse(`${field} is empty`)
+  if (!faultless || !number || !customer || !issuedOn || !amount || !code) return undefined
   return {
     invoice: {
       number,
