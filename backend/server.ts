@@ -89,7 +89,9 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     async drain() {
       draining = true
       await server.stop({ timeout: DRAIN_MS_MAX })
-      await lastUsed.close()
+      await lastUsed.close().catch((error: unknown) => {
+        log.warn({ err: error }, 'last use of keys not written')
+      })
     },
   }
 }
