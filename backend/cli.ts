@@ -22,7 +22,6 @@ const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...keyCommands,
   ...importCommands,
-  ...databaseCommands,
 ]
 
 try {
@@ -84,15 +83,15 @@ function checkUsage(
 }
 
 async function withContext<T>(work: (context: Context) => Promise<T>): Promise<T> {
-  const settings = readOperatorSettings(process.env)
+  const settings = () => readOperatorSettings(process.env)
   let opened: Promise<OpenDatabase> | undefined
   const context: Context = {
     database(user = 'operator') {
       const log = createLogger('cli', 'silent')
-      opened ??= openDatabase({ url: databaseUrl(settings), log, user })
+      opened ??= openDatabase({ url: databaseUrl(settings()), log, user })
       return opened
     },
-    peppers: () => settings.peppers(),
+    peppers: () => settings().peppers(),
     now: new Date(),
   }
   try {
