@@ -22,6 +22,7 @@ const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...keyCommands,
   ...importCommands,
+  ...databaseCommands,
 ]
 
 try {
