@@ -1,0 +1,92 @@
+import t, { type Test } from 'tap'
+import { Agent } from 'undici'
+import { type Answer, call } from '../fixtures/call.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const redis = await startRedis(t)
+const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
+const account = await system.operator.createAccount()
+const [one, other] = system.gateways.map(({ url }) => url)
+
+t.test('Remaining falls by one a call, whatever the answer and whichever gateway', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
+  const calls: [string, Parameters<typeof call>[1], number][] = [
+    ['/me', {}, 200],
+    ['/debtors', {}, 200],
+    ['/invoices', {}, 403],
+    ['/nowhere', {}, 404],
+    ['/debtors', { method: 'DELETE' }, 405],
+    ['/debtors', { method: 'OPTIONS' }, 204],
+    ['/debtors', { headers: { accept: 'text/html' } }, 406],
+    ['/debtors', { body: { name: 'x' } }, 403],
+    ['/debtors?limit=0', {}, 400],
+    ['/debtors/none', {}, 404],
+    ['/debtors', { method: 'HEAD' }, 200],
+  ]
+  let reset: unknown
+  for (const [place, [path, options, status]] of calls.entries()) {
+    const url = place % 2 === 0 ? one : other
+    const answer = await call(`${url}/api/v1${path}`, { ...options, key })
+    t.equal(answer.status, status, path)
+    t.equal(answer.headers['x-ratelimit-remaining'], String(599 - place), path)
+    t.equal(answer.headers['x-ratelimit-limit'], '600', path)
+    reset ??= answer.headers['x-ratelimit-reset']
+    t.equal(answer.headers['x-ratelimit-reset'], reset, 'one instant for the window')
+  }
+  t.ok(Math.abs(Number(reset) - Date.now() / 1000 - 3600) < 60)
+})
+
+t.test('700 calls at two gateways at once: exactly 600 admitted', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account)
+  const dispatcher = new Agent({ connections: 64 })
+  t.teardown(() => dispatcher.close())
+  const answers = await Promise.all(
+    Array.from({ length: 700 }, (_, place) =>
+      call(`${place % 2 === 0 ? one : other}/api/v1/me`, { key, dispatcher }),
+    ),
+  )
+  const admitted = answers.filter(({ status }) => status === 200)
+  const refused = answers.filter(({ status }) => status === 429)
+  t.equal(admitted.length, 600)
+  t.equal(refused.length, 100)
+  const remaining = admitted.map(({ headers }) => Number(headers['x-ratelimit-remaining']))
+  t.same(
+    remaining.toSorted((a, b) => b - a),
+    Array.from({ length: 600 }, (_, n) => 599 - n),
+  )
+  for (const answer of refused) checkRefusal(t, answer, 600)
+})
+
+t.test('a limit of its own is what /me, headers and refusal say', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { rateLimit: 2 })
+  t.equal((await call(`${one}/api/v1/me`, { key })).json.key.rate_limit, 2)
+  t.equal((await call(`${other}/api/v1/me`, { key })).status, 200)
+  checkRefusal(t, await call(`${one}/api/v1/me`, { key }), 2)
+})
+
+t.test('nothing of an unknown key, and no secret, is in Redis; every count expires', async (t) => {
+  const names = await redis.client.keys('*')
+  for (const name of names.filter((name) => name !== 'rate-limit-probe')) {
+    t.match(name, /^rate-limit:\{key_[0-9A-Z]{26}\}$/)
+    t.ok((await redis.client.pttl(name)) > 0, 'expires')
+  }
+})
+
+function checkRefusal(t: Test, answer: Answer, limit: number): void {
+  const seconds = answer.headers['retry-after']
+  t.match(answer, {
+    status: 429,
+    headers: {
+      'content-type': /^application\/problem\+json/,
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-limit': String(limit),
+      'retry-after': /^[1-9]\d*$/,
+    },
+    json: {
+      code: 'rate_limit_exceeded',
+      detail: `rate limit of ${limit} requests per hour reached, try again in ${seconds} seconds`,
+      retryable: true,
+    },
+  })
+}

@@ -1,0 +1,79 @@
+import t, { type Test } from 'tap'
+import { Client } from 'undici'
+import { call } from '../fixtures/call.ts'
+import { type RedisServer, startRedis } from '../fixtures/redis.ts'
+import { type System, startSystem } from '../fixtures/system.ts'
+
+const ROUNDS = 50
+
+const redis = await startRedis(t)
+const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
+const account = await system.operator.createAccount()
+
+/** Calls that would be answered so if the key were not revoked. */
+const WOULD_BE: [number, string, number][] = [
+  [200, '/api/v1/me', 600],
+  [403, '/api/v1/invoices', 600],
+  [404, '/api/v1/nowhere', 600],
+  [429, '/api/v1/me', 1],
+]
+
+for (const [status, path, rateLimit] of WOULD_BE) {
+  t.test(`revoked between two calls on one connection, where it would be ${status}`, async (t) => {
+    for (let round = 0; round < ROUNDS; round++) {
+      await revokeBetweenCalls(t, system, path, status, rateLimit, round)
+    }
+  })
+}
+
+t.test('a revocation holds with Redis stopped', async (t) => {
+  redis.signal('SIGSTOP')
+  t.teardown(() => redis.signal('SIGCONT'))
+  for (const [status, path, rateLimit] of WOULD_BE) {
+    await revokeBetweenCalls(t, system, path, status, rateLimit, 0)
+    await revokeBetweenCalls(t, system, path, status, rateLimit, 1)
+  }
+})
+
+t.test('a revocation holds with Redis emptied', async (t) => {
+  redis.signal('SIGCONT')
+  for (const [status, path, rateLimit] of WOULD_BE) {
+    await revokeBetweenCalls(t, system, path, status, rateLimit, 0, redis)
+    await revokeBetweenCalls(t, system, path, status, rateLimit, 1, redis)
+  }
+})
+
+t.test('a narrowing holds from the next call, and so does its end', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
+  const url = `${system.url}/api/v1/debtors`
+  for (let round = 0; round < 10; round++) {
+    t.equal((await call(url, { key })).status, 200)
+    await system.operator.allowScopes(account, ['payments:read'])
+    t.equal((await call(url, { key })).status, 403)
+    await system.operator.allowScopes(account, null)
+  }
+})
+
+async function revokeBetweenCalls(
+  t: Test,
+  { gateways, operator }: System,
+  path: string,
+  status: number,
+  rateLimit: number,
+  round: number,
+  emptied?: RedisServer,
+): Promise<void> {
+  const key = await operator.issueKey(account, { scopes: ['debtors:read'], rateLimit })
+  const url = gateways[round % gateways.length]?.url ?? ''
+  const dispatcher = new Client(url)
+  // The first uses up a limit of 1, the second is what the third would be.
+  await call(`${url}/api/v1/me`, { key: key.secret, dispatcher })
+  const before = await call(url + path, { key: key.secret, dispatcher })
+  await operator.revokeKey(key.id)
+  if (emptied !== undefined) await emptied.client.flushall()
+  const after = await call(url + path, { key: key.secret, dispatcher })
+  await dispatcher.close()
+  if (before.status !== status) t.fail(`expected ${status} before, was ${before.status}`)
+  if (after.status !== 401) t.fail(`round ${round}: ${after.status} after the revocation`)
+  t.match(after, { status: 401, json: { code: 'revoked_api_key' } })
+}

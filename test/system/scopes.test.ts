@@ -1,0 +1,136 @@
+import t from 'tap'
+import type { Scope } from '../../backend/api-keys/scopes.ts'
+import { mintApiKey } from '../../shared/api-key.ts'
+import { loadContract } from '../../shared/contract.ts'
+import { type Answer, call } from '../fixtures/call.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const { operations, scopes } = loadContract()
+const allScopes = scopes as Scope[]
+
+const system = await startSystem(t)
+const account = await system.operator.createAccount()
+const all = await system.operator.issueKey(account, { rateLimit: 10_000 })
+const debtor = await call(`${system.url}/api/v1/debtors`, {
+  key: all.secret,
+  body: { name: 'Globex' },
+})
+const invoice = await call(`${system.url}/api/v1/invoices`, {
+  key: all.secret,
+  body: { debtor_id: debtor.json.id, currency: 'EUR', amount: 1_000_000 },
+})
+
+const BODIES: Record<string, () => unknown> = {
+  createDebtor: () => ({ name: 'Initech' }),
+  createInvoice: () => ({ debtor_id: debtor.json.id, currency: 'EUR', amount: 12_500 }),
+  createPayment: () => ({ invoice_id: invoice.json.id, currency: 'EUR', amount: 1 }),
+}
+const IDS: Record<string, string> = { getDebtor: debtor.json.id, getInvoice: invoice.json.id }
+let payments = 0
+
+/** A good call of one of the ten operations. */
+function callOperation(operationId: string, key?: string): Promise<Answer> {
+  const operation = operations.find((one) => one.operationId === operationId)
+  if (operation === undefined) throw new Error(operationId)
+  const path = operation.path.replace('{id}', IDS[operationId] ?? '')
+  const headers: Record<string, string> =
+    operationId === 'createPayment' ? { 'idempotency-key': `p-${++payments}` } : {}
+  const body = BODIES[operationId]?.()
+  return call(`${system.url}${path}`, { headers, body, ...(key === undefined ? {} : { key }) })
+}
+
+function keyWith(...granted: Scope[]) {
+  return system.operator.issueKey(account, { scopes: granted, rateLimit: 10_000 })
+}
+
+t.equal(operations.length, 10)
+
+for (const { operationId, scope, method } of operations) {
+  t.test(`${operationId}: its scope opens it, no other does`, async (t) => {
+    const success = method === 'GET' ? 200 : 201
+    for (const granted of allScopes) {
+      const { secret } = await keyWith(granted)
+      const answer = await callOperation(operationId, secret)
+      if (scope === undefined || scope === granted) {
+        t.equal(answer.status, success, `${granted} opens it`)
+        t.match(answer.headers['content-type'], /^application\/json; charset=utf-8$/)
+        t.equal(answer.headers['cache-control'], 'no-store')
+        continue
+      }
+      t.match(answer, {
+        status: 403,
+        headers: {
+          'content-type': /^application\/problem\+json/,
+          'www-authenticate': `Bearer realm="api", error="insufficient_scope", scope="${scope}"`,
+          'x-ratelimit-remaining': '9999',
+          'x-ratelimit-limit': '10000',
+          'x-ratelimit-reset': /^\d{10}$/,
+        },
+        json: {
+          status: 403,
+          code: 'insufficient_scope',
+          required_scope: scope,
+          granted_scopes: [granted],
+          type: 'https://api.test/docs/errors#insufficient_scope',
+        },
+      })
+    }
+  })
+
+  t.test(`${operationId}: without a good key it is 401`, async (t) => {
+    const revoked = await keyWith(...allScopes)
+    await system.operator.revokeKey(revoked.id)
+    const cases: [string, string | undefined, string][] = [
+      ['missing', undefined, 'missing_api_key'],
+      ['malformed', `${all.secret.slice(0, -1)}!`, 'malformed_authorization'],
+      [
+        'mistyped',
+        `${all.secret.slice(0, -1)}${all.secret.endsWith('a') ? 'b' : 'a'}`,
+        'malformed_authorization',
+      ],
+      ['unknown', mintApiKey().secret, 'invalid_api_key'],
+      ['revoked', revoked.secret, 'revoked_api_key'],
+    ]
+    for (const [what, key, code] of cases) {
+      const answer = await callOperation(operationId, key)
+      t.match(answer, { status: 401, json: { status: 401, code } }, what)
+      const challenge =
+        what === 'missing' ? 'Bearer realm="api"' : 'Bearer realm="api", error="invalid_token"'
+      t.equal(answer.headers['www-authenticate'], challenge, what)
+      t.equal(answer.headers['x-ratelimit-remaining'], '0', what)
+      t.equal(answer.headers['x-ratelimit-limit'], undefined, what)
+    }
+  })
+}
+
+t.test('a key whose scopes are all narrowed away calls /me and nothing else', async (t) => {
+  const key = await keyWith('payments:read', 'payments:write')
+  t.equal((await callOperation('listPayments', key.secret)).status, 200)
+  await system.operator.allowScopes(account, ['debtors:read'])
+  for (const { operationId, scope } of operations) {
+    const answer = await callOperation(operationId, key.secret)
+    t.equal(answer.status, scope === undefined ? 200 : 403, operationId)
+  }
+  t.match((await callOperation('getMe', key.secret)).json.key, {
+    scopes: [],
+    granted_scopes: ['payments:read', 'payments:write'],
+  })
+  await system.operator.allowScopes(account, null)
+  t.equal(
+    (await callOperation('listPayments', key.secret)).status,
+    200,
+    'and back from the next call',
+  )
+})
+
+t.test('/me names account and key, and the limit as a number', async (t) => {
+  const { secret } = await system.operator.issueKey(account, { name: 'ERP sync' })
+  const { json } = await callOperation('getMe', secret)
+  t.match(json, {
+    object: 'probe',
+    account: { id: account, name: 'Acme Ltd', status: 'active', read_only: false },
+    key: { label: 'ERP sync', prefix: secret.slice(0, 12), scopes: allScopes },
+  })
+  t.equal(json.key.rate_limit, 600)
+  t.equal(json.key.rate_limit_window_seconds, 3600)
+})
