@@ -8,6 +8,7 @@ import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
 import type { Logger } from '../../shared/log.ts'
+import { Problem } from '../../shared/problem.ts'
 import { type SqliteConnection, unavailable } from './sqlite-connection.ts'
 
 /** Jobs committed together: bounds how long the first of a group waits for the last. */
@@ -131,7 +132,7 @@ export class WriteQueue {
       await this.#writer.exec(`${ending}; commit`)
       this.#fault = undefined
     } catch (error) {
-      this.#fault = error instanceof Error ? error : new Error(String(error))
+      this.#fault = rootOf(error)
       this.#log.error({ err: error, jobs: group.length }, 'transactions lost')
       for (const job of group) job.refuse(unavailable(error))
       await this.#dropWriter()
@@ -164,4 +165,10 @@ export class WriteQueue {
       ?.close()
       .catch((error: unknown) => this.#log.error({ err: error }, 'writer not closed'))
   }
+}
+
+/** Statements and transactions report the same error, the latter wrapped for the caller. */
+function rootOf(error: unknown): Error {
+  if (error instanceof Problem && error.cause instanceof Error) return error.cause
+  return error instanceof Error ? error : new Error(String(error))
 }
