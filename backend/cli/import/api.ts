@@ -58,6 +58,7 @@ const CONNECT_TIMEOUT_MS = 10_000
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
 /** Where a 429 names no time. */
 const LIMITED_SECONDS = 60
+const LIMITED = 'The hourly limit of the key is reached'
 
 interface Call {
   readonly method: 'GET' | 'POST'
@@ -95,12 +96,12 @@ export function createApi({
 
   async function call(request: Call, tries: number): Promise<ApiAnswer> {
     for (let failures = 0; ; ) {
+      if (limitedUntilMs > Date.now()) onWait(LIMITED, limitedUntilMs)
       await pause(limitedUntilMs - Date.now())
       const outcome = await send(request)
       if (outcome.kind === 'answer') return outcome.answer
       if (outcome.kind === 'limited') {
         limitedUntilMs = Math.max(limitedUntilMs, Date.now() + outcome.waitMs)
-        onWait('the hourly limit of the key is reached', limitedUntilMs)
         continue
       }
       const delayMs = retryDelaysMs[failures++]
