@@ -21,6 +21,16 @@ export function optional<T>(check: Check<T>): Schema {
   return checked(check).empty(null)
 }
 
+/** Required unless `peer` is sent; null is then as for `requiredNotNull`. */
+export function requiredWithout<T>(peer: string, check: Check<T>): Schema {
+  return joi.when(peer, {
+    is: joi.exist().invalid(null),
+    // biome-ignore lint/suspicious/noThenProperty: the name that joi gives it.
+    then: optional(check),
+    otherwise: requiredNotNull(check),
+  })
+}
+
 export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): ObjectSchema<T> {
   return joi.object<T>(fields)
 }

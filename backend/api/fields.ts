@@ -129,8 +129,28 @@ export const currency: Check<string> = (value) => {
     : new Rejection('unsupported_currency', 'must be a currency code of ISO 4217, e.g. EUR')
 }
 
+/** For lists: any code may be asked for; one that we do not support is found nowhere. */
+export const currencyFilter = parsed(
+  (value) => (/^[A-Za-z]{3}$/.test(value) ? value.toUpperCase() : undefined),
+  'a currency code of three letters',
+)
+
 export const boolean: Check<boolean> = (value) =>
   typeof value === 'boolean' ? value : new Rejection('invalid_type', 'must be true or false')
+
+/** Values of a closed set, separated by commas, each once. */
+export function severalOf<const T extends string>(values: readonly T[]): Check<readonly T[]> {
+  const form = `one or several of ${values.join(', ')}, separated by commas`
+  return parsed(
+    (value) => {
+      const parts = value.split(',')
+      const found = values.filter((candidate) => parts.includes(candidate))
+      return found.length === parts.length ? found : undefined
+    },
+    form,
+    { max: 200 },
+  )
+}
 
 export function oneOf<const T extends string>(values: readonly T[]): Check<T> {
   return (value) => {

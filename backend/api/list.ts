@@ -40,7 +40,7 @@ export interface ListRow {
   readonly due_date?: string
 }
 
-export interface ListOptions<Row extends ListRow, S extends QuerySchema> {
+export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   readonly operationId: string
   /** Columns, each in both directions. */
   readonly sorts: readonly SortColumn[]
@@ -51,8 +51,8 @@ export interface ListOptions<Row extends ListRow, S extends QuerySchema> {
   render(reader: Reader, call: Call, rows: readonly Row[]): Promise<readonly object[]>
 }
 
-export function listOperation<Row extends ListRow, S extends QuerySchema>(
-  options: ListOptions<Row, S>,
+export function listOperation<S extends QuerySchema, Row extends ListRow>(
+  options: ListOptions<S, Row>,
 ): Operation {
   const { operationId, sorts } = options
   const paging = { limit: LIMIT, cursor: text({ max: 2048 }), sort: sortOf(sorts) }

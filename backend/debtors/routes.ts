@@ -60,17 +60,19 @@ const debtorBody = object<DebtorBody>({
   metadata,
 })
 
+const FILTERS = {
+  external_id: text({ max: 128 }),
+  // As it is kept where it is an address; any other text finds nothing.
+  email: parsed((value) => parseEmail(value) ?? value, 'text', { max: 254 }),
+  q: text({ max: 200 }),
+  status: oneOf(['active', 'archived']),
+}
+
 export const debtorOperations: readonly Operation[] = [
   listOperation({
     operationId: 'listDebtors',
     sorts: ['created_at', 'updated_at'],
-    filters: {
-      external_id: text({ max: 128 }),
-      // As it is kept where it is an address; any other text finds nothing.
-      email: parsed((value) => parseEmail(value) ?? value, 'text', { max: 254 }),
-      q: text({ max: 200 }),
-      status: oneOf(['active', 'archived']),
-    },
+    filters: FILTERS,
     find: (reader, { caller }, filters, page) =>
       listDebtors(reader, caller.account.id, filters, page),
     render: renderDebtors,

@@ -49,6 +49,6 @@ export function within(column: string, since: Value, before: Value): Condition[]
   return conditions
 }
 
-export function oneOfValues(column: string, values: readonly string[] | undefined): Condition[] {
+export function isAnyOf(column: string, values: readonly string[] | undefined): Condition[] {
   return values === undefined ? [] : [sql`${sql.ref(column)} in (${sql.join(values)})`]
 }

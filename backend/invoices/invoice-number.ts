@@ -1,0 +1,44 @@
+/** Numbers for invoices that come without one: `INV-000123`, counted up in the account. */
+import type { Transaction } from '../database/database.ts'
+
+/** How many are looked at together where numbers of the client's own are in the way. */
+const BATCH = 20
+
+/** The next number that no invoice of the account has; the account's counter moves past it. */
+export async function takeInvoiceNumber(tx: Transaction, accountId: string): Promise<string> {
+  const { next_invoice_number: first } = await tx
+    .selectFrom('accounts')
+    .select('next_invoice_number')
+    .where('id', '=', accountId)
+    .executeTakeFirstOrThrow()
+  for (let start = first; ; start += BATCH) {
+    const candidates = Array.from({ length: BATCH }, (_, index) => start + index)
+    const taken = await takenAmong(tx, accountId, candidates.map(format))
+    const free = candidates.find((candidate) => !taken.has(format(candidate)))
+    if (free === undefined) continue
+    await tx
+      .updateTable('accounts')
+      .set({ next_invoice_number: free + 1 })
+      .where('id', '=', accountId)
+      .execute()
+    return format(free)
+  }
+}
+
+function format(number: number): string {
+  return `INV-${String(number).padStart(6, '0')}`
+}
+
+async function takenAmong(
+  tx: Transaction,
+  accountId: string,
+  numbers: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await tx
+    .selectFrom('invoices')
+    .select('number')
+    .where('account_id', '=', accountId)
+    .where('number', 'in', numbers)
+    .execute()
+  return new Set(rows.map(({ number }) => number))
+}

@@ -1,0 +1,229 @@
+/** Invoices: created by the account, paid by payments. Being overdue is derived, never stored. */
+import { type SqlBool, sql } from 'kysely'
+import { createId } from '../../shared/id.ts'
+import { Problem } from '../../shared/problem.ts'
+import { type Fault, faultsProblem } from '../api/faults.ts'
+import { addDays, daysBetween, todayIn } from '../calendar/calendar.ts'
+import { ConstraintViolation } from '../database/constraint-violation.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
+import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { refuseTaken } from '../debtors/external-id.ts'
+import { afterPosition, equals, isAnyOf, orderOf, type Page, within } from '../lists/keyset.ts'
+import { takeInvoiceNumber } from './invoice-number.ts'
+import { type NewLine, type Totals, totalsOf } from './lines.ts'
+
+export interface NewInvoice {
+  readonly debtor: { readonly id: string } | { readonly externalId: string }
+  /** Generated where null. */
+  readonly number: string | null
+  readonly externalId: string | null
+  readonly currency: string
+  readonly amount: number | undefined
+  readonly lines: readonly NewLine[]
+  /** Today where null. */
+  readonly issueDate: string | null
+  /** By the payment terms where null. */
+  readonly dueDate: string | null
+  readonly status: 'draft' | 'open'
+  readonly poNumber: string | null
+  readonly notes: string | null
+  readonly paymentUrl: string | null
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+export interface InvoiceOwner {
+  readonly accountId: string
+  readonly timezone: string
+  readonly paymentTermsDays: number
+}
+
+/**
+ * Throws `debtor_not_found`, `total_mismatch`, `validation_failed`, `duplicate_external_id`,
+ * `duplicate_invoice_number`.
+ */
+export async function createInvoice(
+  tx: Transaction,
+  owner: InvoiceOwner,
+  input: NewInvoice,
+  now: Date,
+): Promise<InvoiceRow> {
+  const { accountId } = owner
+  const issueDate = input.issueDate ?? todayIn(owner.timezone, now)
+  const { debtor, totals } = await checkInvoice(tx, accountId, input, issueDate)
+  const termsDays = debtor.payment_terms_days ?? owner.paymentTermsDays
+  const row: InvoiceRow = {
+    id: createId('inv'),
+    account_id: accountId,
+    debtor_id: debtor.id,
+    number: input.number ?? (await takeInvoiceNumber(tx, accountId)),
+    external_id: input.externalId,
+    currency: input.currency,
+    amount: totals.amount,
+    amount_paid: 0,
+    amount_due: totals.amount,
+    line_items: JSON.stringify(totals.lines),
+    issue_date: issueDate,
+    due_date: input.dueDate ?? addDays(issueDate, termsDays),
+    status: input.status,
+    po_number: input.poNumber,
+    notes: input.notes,
+    payment_url: input.paymentUrl,
+    // A draft is not chased until someone finalises it.
+    chasing_status: input.status === 'draft' ? 'stopped' : 'active',
+    chasing_stage: null,
+    chasing_next_stage: null,
+    chasing_next_action_at: null,
+    chasing_last_message_at: null,
+    chasing_blocked_reason: null,
+    paid_at: null,
+    voided_at: null,
+    written_off_at: null,
+    metadata: JSON.stringify(input.metadata),
+    created_at: now.toISOString(),
+    updated_at: now.toISOString(),
+  }
+  await refuseTaken(tx, 'invoices', row, () => insertInvoice(tx, row))
+  // Nobody owes a draft yet, so it changes no balance.
+  if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
+  return row
+}
+
+/** The debtor, held, and what the invoice comes to. Throws the 422 that names every fault. */
+async function checkInvoice(
+  tx: Transaction,
+  accountId: string,
+  input: NewInvoice,
+  issueDate: string,
+): Promise<{ debtor: DebtorRow; totals: Totals }> {
+  const totals = totalsOf(input.amount, input.lines)
+  const faults: Fault[] = 'faults' in totals ? [...totals.faults] : []
+  if (input.dueDate !== null && input.dueDate < issueDate) {
+    const detail = `due_date must not be before the issue date, ${issueDate}`
+    faults.push({ pointer: '/due_date', code: 'out_of_range', detail })
+  }
+  const debtor = await lockDebtorOf(tx, accountId, input.debtor)
+  if (debtor === undefined) {
+    const [pointer, what] = 'id' in input.debtor ? ['/debtor_id', 'id'] : BY_EXTERNAL_ID
+    faults.push({
+      pointer,
+      code: 'debtor_not_found',
+      detail: `there is no debtor with this ${what}`,
+    })
+  }
+  if (faults.length > 0 || debtor === undefined || 'faults' in totals) {
+    throw faultsProblem(faults, 'faults' in totals ? totals.members : {})
+  }
+  return { debtor, totals }
+}
+
+const BY_EXTERNAL_ID = ['/debtor_external_id', 'external id'] as const
+
+async function lockDebtorOf(
+  tx: Transaction,
+  accountId: string,
+  debtor: NewInvoice['debtor'],
+): Promise<DebtorRow | undefined> {
+  const id = 'id' in debtor ? debtor.id : await findDebtorId(tx, accountId, debtor.externalId)
+  return id === undefined ? undefined : await lockDebtor(tx, accountId, id)
+}
+
+async function insertInvoice(tx: Transaction, row: InvoiceRow): Promise<void> {
+  try {
+    await tx.insertInto('invoices').values(row).execute()
+  } catch (error) {
+    const taken = error instanceof ConstraintViolation && error.columns.includes('invoices.number')
+    if (!taken) throw error
+    const existing = await tx
+      .selectFrom('invoices')
+      .select('id')
+      .where('account_id', '=', row.account_id)
+      .where('number', '=', row.number)
+      .executeTakeFirst()
+    throw new Problem(
+      'duplicate_invoice_number',
+      'Another of your invoices already has this number: see existing_id.',
+      { members: { existing_id: existing?.id }, cause: error },
+    )
+  }
+}
+
+export async function findInvoice(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<InvoiceRow | undefined> {
+  const [row] = await findInvoices(reader, accountId, [id])
+  return row
+}
+
+/** Those that exist in the account, in no certain order. */
+export async function findInvoices(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<InvoiceRow[]> {
+  return await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+}
+
+/** Days since the due date at `today`; 0 where the invoice is not overdue. */
+export function daysPastDue(row: InvoiceRow, today: string): number {
+  const isOpen = row.status === 'open' || row.status === 'partially_paid'
+  return isOpen && row.due_date < today ? daysBetween(row.due_date, today) : 0
+}
+
+export interface InvoiceFilters {
+  readonly created_since?: string
+  readonly created_before?: string
+  readonly updated_since?: string
+  readonly updated_before?: string
+  readonly external_id?: string
+  readonly debtor_id?: string
+  readonly number?: string
+  readonly status?: readonly string[]
+  readonly currency?: string
+  readonly overdue?: boolean
+  readonly due_since?: string
+  readonly due_before?: string
+}
+
+export async function listInvoices(
+  reader: Reader,
+  accountId: string,
+  filters: InvoiceFilters,
+  today: string,
+  page: Page,
+): Promise<InvoiceRow[]> {
+  return await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where((eb) =>
+      eb.and([
+        eb('account_id', '=', accountId),
+        ...within('created_at', filters.created_since, filters.created_before),
+        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...equals('external_id', filters.external_id),
+        ...equals('debtor_id', filters.debtor_id),
+        ...equals('number', filters.number),
+        ...isAnyOf('status', filters.status),
+        ...equals('currency', filters.currency),
+        ...isOverdue(filters.overdue, today),
+        ...within('due_date', filters.due_since, filters.due_before),
+        ...afterPosition(page),
+      ]),
+    )
+    .orderBy(orderOf(page))
+    .limit(page.fetch)
+    .execute()
+}
+
+function isOverdue(overdue: boolean | undefined, today: string) {
+  if (overdue === undefined) return []
+  const condition = sql<SqlBool>`(status in ('open', 'partially_paid') and due_date < ${today})`
+  return [overdue ? condition : sql<SqlBool>`not ${condition}`]
+}

@@ -1,0 +1,77 @@
+/** What an invoice's lines come to. Taxes are given, never computed: accounting owns them. */
+import type { Fault } from '../api/faults.ts'
+import { AMOUNT_MAX, lineAmount, type Quantity } from '../money/money.ts'
+
+export interface NewLine {
+  readonly description: string
+  readonly quantity: Quantity
+  readonly unitAmount: number
+  readonly taxAmount: number
+}
+
+/** As it is kept in the invoice and shown. */
+export interface Line {
+  readonly description: string
+  readonly quantity: Quantity
+  readonly unit_amount: number
+  readonly tax_amount: number
+  /** quantity × unit_amount, rounded once; without tax. */
+  readonly amount: number
+}
+
+export interface Totals {
+  readonly amount: number
+  readonly lines: readonly Line[]
+}
+
+/** Why lines and amount do not make an invoice. */
+export interface TotalsRefusal {
+  readonly faults: readonly Fault[]
+  /** Of the problem, where it is about nothing else. */
+  readonly members: Readonly<Record<string, unknown>>
+}
+
+/** `amount` as sent; one of the two must have been. */
+export function totalsOf(
+  amount: number | undefined,
+  lines: readonly NewLine[],
+): Totals | TotalsRefusal {
+  if (lines.length === 0 && amount !== undefined) return { amount, lines: [] }
+  const amounts = lines.map(({ quantity, unitAmount }) => lineAmount(quantity, unitAmount))
+  const inexact = amounts.flatMap((value, index) =>
+    Number.isSafeInteger(Number(value)) ? [] : [tooLarge(`/line_items/${index}`)],
+  )
+  if (inexact.length > 0) return { faults: inexact, members: {} }
+  const taxes = lines.map(({ taxAmount }) => BigInt(taxAmount))
+  const total = [...amounts, ...taxes].reduce((sum, value) => sum + value, 0n)
+  if (total < 1n || total > BigInt(AMOUNT_MAX)) {
+    const detail = `line_items must add up to between 1 and ${AMOUNT_MAX}, not ${total}`
+    return { faults: [{ pointer: '/line_items', code: 'out_of_range', detail }], members: {} }
+  }
+  const expected = Number(total)
+  if (amount !== undefined && amount !== expected) return totalMismatch(expected, amount)
+  return { amount: expected, lines: lines.map((line, index) => kept(line, amounts[index])) }
+}
+
+function kept(line: NewLine, amount = 0n): Line {
+  return {
+    description: line.description,
+    quantity: line.quantity,
+    unit_amount: line.unitAmount,
+    tax_amount: line.taxAmount,
+    amount: Number(amount),
+  }
+}
+
+function tooLarge(pointer: string): Fault {
+  const detail = 'quantity × unit_amount is more than can be kept exactly'
+  return { pointer, code: 'out_of_range', detail }
+}
+
+function totalMismatch(expected: number, actual: number): TotalsRefusal {
+  const detail = `amount is ${actual}, but the line items add up to ${expected}`
+  return {
+    faults: [{ pointer: '/amount', code: 'total_mismatch', detail }],
+    members: { expected, actual },
+  }
+}

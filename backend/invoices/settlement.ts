@@ -1,0 +1,58 @@
+/** What a payment does to an invoice (contract 1.5). The caller holds the debtor. */
+import type { Transaction } from '../database/database.ts'
+import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+
+/** How long a partial payment keeps the next reminder back. */
+const PAUSE_MS = 7 * 86_400_000
+
+/** Draft invoices are not final and void ones never will be; a written-off one can still be paid. */
+export function isPayable(status: InvoiceStatus): boolean {
+  return status !== 'draft' && status !== 'void'
+}
+
+/** Adds `amount`, at most what is due, to what has been paid. Returns the invoice as it is then. */
+export async function settleInvoice(
+  tx: Transaction,
+  invoice: InvoiceRow,
+  amount: number,
+  now: Date,
+): Promise<InvoiceRow> {
+  const amountDue = invoice.amount_due - amount
+  const changed = {
+    amount_paid: invoice.amount_paid + amount,
+    amount_due: amountDue,
+    updated_at: now.toISOString(),
+    ...(amountDue === 0 ? paid(now) : partiallyPaid(invoice, now)),
+  }
+  await tx
+    .updateTable('invoices')
+    .set(changed)
+    .where('account_id', '=', invoice.account_id)
+    .where('id', '=', invoice.id)
+    .execute()
+  return { ...invoice, ...changed }
+}
+
+function paid(now: Date) {
+  return {
+    status: 'paid',
+    paid_at: now.toISOString(),
+    chasing_status: 'stopped',
+    chasing_next_stage: null,
+    chasing_next_action_at: null,
+    chasing_blocked_reason: null,
+  } as const
+}
+
+function partiallyPaid(invoice: InvoiceRow, now: Date) {
+  // What was given up stays so until it is paid in full.
+  if (invoice.status === 'written_off') return {}
+  const status = 'partially_paid' as const
+  if (invoice.chasing_status !== 'active') return { status }
+  return {
+    status,
+    chasing_status: 'paused',
+    chasing_next_action_at: new Date(now.getTime() + PAUSE_MS).toISOString(),
+    chasing_blocked_reason: 'payment_received',
+  } as const
+}

@@ -1,0 +1,136 @@
+/** The log of messages, and what a payment stops. */
+import { type SqlBool, sql } from 'kysely'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { MessageRow, MessageStatus } from '../database/tables.ts'
+import { afterPosition, equals, isAnyOf, orderOf, type Page, within } from '../lists/keyset.ts'
+
+/** Not yet leaving: a payment cancels these. */
+const STOPPABLE: readonly MessageStatus[] = ['scheduled', 'awaiting_approval', 'approved', 'queued']
+
+export interface Stopped {
+  readonly cancelledIds: readonly string[]
+  /** Handed to a worker already: they may leave still. */
+  readonly inFlightIds: readonly string[]
+}
+
+/**
+ * Cancels every waiting message that covers one of the invoices, also where it covers others too:
+ * its text would be wrong. The caller holds the debtor, so none of them can begin to leave meanwhile.
+ */
+export async function stopMessages(
+  tx: Transaction,
+  accountId: string,
+  invoiceIds: readonly string[],
+  now: Date,
+): Promise<Stopped> {
+  const rows = await tx
+    .selectFrom('messages')
+    .select(['id', 'status'])
+    .where('account_id', '=', accountId)
+    .where('direction', '=', 'outbound')
+    .where('status', 'in', [...STOPPABLE, 'sending'])
+    .where('id', 'in', (eb) =>
+      eb.selectFrom('message_invoices').select('message_id').where('invoice_id', 'in', invoiceIds),
+    )
+    .orderBy('id')
+    .execute()
+  const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
+  const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
+  if (cancelledIds.length > 0) await cancel(tx, accountId, cancelledIds, now)
+  return { cancelledIds, inFlightIds }
+}
+
+async function cancel(
+  tx: Transaction,
+  accountId: string,
+  ids: readonly string[],
+  now: Date,
+): Promise<void> {
+  await tx
+    .updateTable('messages')
+    .set((eb) => ({
+      status: 'cancelled',
+      // A decision that was never taken cannot be taken any more.
+      approval_status: eb
+        .case()
+        .when('approval_status', '=', 'pending')
+        .then('lapsed' as const)
+        .else(eb.ref('approval_status'))
+        .end(),
+      updated_at: now.toISOString(),
+    }))
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+}
+
+export interface MessageFilters {
+  readonly created_since?: string
+  readonly created_before?: string
+  readonly updated_since?: string
+  readonly updated_before?: string
+  readonly debtor_id?: string
+  readonly invoice_id?: string
+  readonly channel?: string
+  readonly stage?: string
+  readonly statuses?: readonly string[]
+  readonly sent_since?: string
+  readonly sent_before?: string
+}
+
+export async function listMessages(
+  reader: Reader,
+  accountId: string,
+  filters: MessageFilters,
+  page: Page,
+): Promise<MessageRow[]> {
+  return await reader
+    .selectFrom('messages')
+    .selectAll()
+    .where((eb) =>
+      eb.and([
+        eb('account_id', '=', accountId),
+        ...within('created_at', filters.created_since, filters.created_before),
+        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...equals('debtor_id', filters.debtor_id),
+        ...coversInvoice(accountId, filters.invoice_id),
+        ...equals('channel', filters.channel),
+        ...equals('stage', filters.stage),
+        ...isAnyOf('status', filters.statuses),
+        ...within('sent_at', filters.sent_since, filters.sent_before),
+        ...afterPosition(page),
+      ]),
+    )
+    .orderBy(orderOf(page))
+    .limit(page.fetch)
+    .execute()
+}
+
+function coversInvoice(accountId: string, invoiceId: string | undefined) {
+  if (invoiceId === undefined) return []
+  return [
+    sql<SqlBool>`id in (
+      select message_id from message_invoices
+      where account_id = ${accountId} and invoice_id = ${invoiceId}
+    )`,
+  ]
+}
+
+/** Ids of the invoices that each message covers, in their order, by message id. */
+export async function readCoveredInvoices(
+  reader: Reader,
+  accountId: string,
+  messageIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  if (messageIds.length === 0) return new Map()
+  const rows = await reader
+    .selectFrom('message_invoices')
+    .select(['message_id', 'invoice_id'])
+    .where('account_id', '=', accountId)
+    .where('message_id', 'in', messageIds)
+    .orderBy('message_id')
+    .orderBy('position')
+    .execute()
+  const byMessage = Map.groupBy(rows, (row) => row.message_id)
+  return new Map([...byMessage].map(([id, covered]) => [id, covered.map((row) => row.invoice_id)]))
+}
