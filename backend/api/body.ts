@@ -21,6 +21,13 @@ export function optional<T>(check: Check<T>): Schema {
   return checked(check).empty(null)
 }
 
+/** For a check that needs the account's calendar date. */
+export function optionalByToday<T>(
+  check: (value: unknown, today: string) => T | Rejection,
+): Schema {
+  return checked(check).empty(null)
+}
+
 /** Required unless `peer` is sent; null is then as for `requiredNotNull`. */
 export function requiredWithout<T>(peer: string, check: Check<T>): Schema {
   return joi.when(peer, {
@@ -56,13 +63,14 @@ export const metadata: Schema = joi
 const metadataKey = text({ max: 40 })
 const metadataValue = text({ max: 500, min: 0, lines: true })
 
-/** The body as its schema describes it; throws the 422 that names every fault. */
-export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject): T {
+/** The body as its schema describes it; `today` is the account's. Throws the 422 that names every fault. */
+export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today: string): T {
   const { value, error } = schema.validate(body, {
     convert: false,
     abortEarly: false,
     allowUnknown: false,
     errors: { render: false },
+    context: { today },
   })
   if (error === undefined) return value
   throw faultsProblem(error.details.flatMap(faultsOf))
@@ -71,9 +79,9 @@ export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject): T {
 /** Where within the value, and why. */
 type Rejected = readonly [path: readonly (string | number)[], rejection: Rejection]
 
-function checked<T>(check: Check<T>): Schema {
+function checked<T>(check: (value: unknown, today: string) => T | Rejection): Schema {
   return joi.any().custom((value: unknown, helpers) => {
-    const result = check(value)
+    const result = check(value, helpers.prefs.context?.['today'])
     if (!(result instanceof Rejection)) return result
     return helpers.error('rejected', { rejections: [[[], result]] satisfies Rejected[] })
   })

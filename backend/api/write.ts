@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto'
 import type { ObjectSchema } from 'joi'
 import { Problem } from '../../shared/problem.ts'
 import type { Caller } from '../accounts/caller.ts'
+import { todayIn } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { keyReused, type Recorded } from '../idempotency/idempotency.ts'
 import { validateBody } from './body.ts'
@@ -50,9 +51,10 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       const key = readIdempotencyKey(call.headers, options.idempotencyKey)
       parseQuery({}, parametersOf(call.query))
       const sent = parseJsonObject(call.payload)
+      const today = todayIn(call.caller.account.timezone, call.now)
       const context = { caller: call.caller, now: call.now, idempotencyKey: key }
       const prepare = () => {
-        const body = validateBody(options.body, sent)
+        const body = validateBody(options.body, sent, today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }
       if (key === undefined) {

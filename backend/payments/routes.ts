@@ -1,2 +1,200 @@
+import {
+  list,
+  metadata,
+  object,
+  optional,
+  optionalByToday,
+  required,
+  requiredNotNull,
+} from '../api/body.ts'
+import {
+  amount,
+  boolean,
+  calendarDate,
+  currency,
+  currencyFilter,
+  externalId,
+  oneOf,
+  Rejection,
+  reference,
+  text,
+} from '../api/fields.ts'
+import type { JsonObject } from '../api/json.ts'
+import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
-export const paymentOperations: readonly Operation[] = []
+import { type WriteContext, writeOperation } from '../api/write.ts'
+import { addDays } from '../calendar/calendar.ts'
+import type { Reader } from '../database/database.ts'
+import type { PaymentRow } from '../database/tables.ts'
+import { currencyExponent, parseCurrency } from '../money/money.ts'
+import { type Allocation, findPaymentByKey, listPayments, readAllocations } from './payments.ts'
+import { type NewPayment, type PaymentTarget, recordPayment } from './recording.ts'
+
+interface PaymentBody {
+  readonly amount: number
+  readonly currency: string
+  readonly invoice_id?: string
+  readonly allocations?: readonly AllocationBody[]
+  readonly debtor_id?: string
+  readonly allow_overpayment?: boolean
+  readonly received_on?: string
+  readonly method?: PaymentRow['method']
+  readonly reference?: string
+  readonly external_id?: string
+  readonly metadata?: Record<string, string>
+}
+
+interface AllocationBody {
+  readonly invoice_id: string
+  readonly amount: number
+}
+
+/** Before it there is no payment that anyone still records; a mistyped year is likelier. */
+const RECEIVED_ON_MIN = '2000-01-01'
+
+function receivedOn(value: unknown, today: string): string | Rejection {
+  const date = calendarDate(value)
+  if (date instanceof Rejection) return date
+  if (date < RECEIVED_ON_MIN) {
+    return new Rejection('out_of_range', `must not be before ${RECEIVED_ON_MIN}`)
+  }
+  // Tomorrow passes: the payer's bank may be a time zone ahead.
+  return date > addDays(today, 1)
+    ? new Rejection('not_in_future', 'must not be after tomorrow')
+    : date
+}
+
+const paymentBody = object<PaymentBody>({
+  amount: requiredNotNull(amount),
+  currency: required(currency),
+  invoice_id: optional(reference),
+  allocations: list(
+    object<AllocationBody>({ invoice_id: required(reference), amount: requiredNotNull(amount) }),
+    { max: 100 },
+  ).empty(null),
+  debtor_id: optional(reference),
+  allow_overpayment: optional(boolean),
+  received_on: optionalByToday(receivedOn),
+  method: optional(oneOf(['bank_transfer', 'card', 'direct_debit', 'cash', 'cheque', 'other'])),
+  reference: optional(text({ max: 140, min: 0 })),
+  external_id: optional(externalId),
+  metadata,
+}).xor('invoice_id', 'allocations', 'debtor_id')
+
+const FILTERS = {
+  external_id: text({ max: 128 }),
+  debtor_id: reference,
+  invoice_id: reference,
+  currency: currencyFilter,
+  received_since: calendarDate,
+  received_before: calendarDate,
+  idempotency_key: text({ max: 255 }),
+}
+
+export const paymentOperations: readonly Operation[] = [
+  listOperation({
+    operationId: 'listPayments',
+    sorts: ['created_at', 'updated_at'],
+    filters: FILTERS,
+    find: (reader, { caller }, filters, page) =>
+      listPayments(reader, caller.account.id, filters, page),
+    render: (reader, { caller }, rows) => renderPayments(reader, caller.account.id, rows),
+  }),
+  writeOperation({
+    operationId: 'createPayment',
+    body: paymentBody,
+    idempotencyKey: 'required',
+    originalMember: 'original_payment_id',
+    async create(tx, { caller, now, idempotencyKey }, body) {
+      const { payment, allocations } = await recordPayment(
+        tx,
+        {
+          accountId: caller.account.id,
+          timezone: caller.account.timezone,
+          source: 'api',
+          recordedBy: { type: 'api_key', id: caller.key.id, label: caller.key.name },
+          idempotencyKey: idempotencyKey ?? null,
+          now,
+        },
+        newPayment(body),
+      )
+      return { id: payment.id, representation: renderPayment(payment, allocations) }
+    },
+    recall: recallPayment,
+  }),
+]
+
+/** The key stays on the payment when the answer's bytes are gone: money is never recorded twice. */
+async function recallPayment(
+  reader: Reader,
+  { caller: { account }, idempotencyKey }: WriteContext & { readonly idempotencyKey: string },
+  body: JsonObject,
+) {
+  const payment = await findPaymentByKey(reader, account.id, idempotencyKey)
+  if (payment === undefined) return undefined
+  const [representation = {}] = await renderPayments(reader, account.id, [payment])
+  const asked = typeof body['currency'] === 'string' ? parseCurrency(body['currency']) : undefined
+  const same = body['amount'] === payment.amount && asked === payment.currency
+  return { id: payment.id, representation, same }
+}
+
+function newPayment(body: PaymentBody): NewPayment {
+  return {
+    target: targetOf(body),
+    amount: body.amount,
+    currency: body.currency,
+    allowOverpayment: body.allow_overpayment ?? false,
+    receivedOn: body.received_on ?? null,
+    method: body.method ?? 'other',
+    // An empty text is none.
+    reference: body.reference || null,
+    externalId: body.external_id ?? null,
+    metadata: body.metadata ?? {},
+  }
+}
+
+function targetOf({ invoice_id, allocations, debtor_id }: PaymentBody): PaymentTarget {
+  if (invoice_id !== undefined) return { kind: 'invoice', invoiceId: invoice_id }
+  if (allocations === undefined) return { kind: 'debtor', debtorId: debtor_id ?? '' }
+  return {
+    kind: 'allocations',
+    allocations: allocations.map((allocation) => ({
+      invoiceId: allocation.invoice_id,
+      amount: allocation.amount,
+    })),
+  }
+}
+
+async function renderPayments(reader: Reader, accountId: string, rows: readonly PaymentRow[]) {
+  const ids = rows.map(({ id }) => id)
+  const allocations = await readAllocations(reader, accountId, ids)
+  return rows.map((row) => renderPayment(row, allocations.get(row.id) ?? []))
+}
+
+function renderPayment(row: PaymentRow, allocations: readonly Allocation[]) {
+  return {
+    object: 'payment',
+    id: row.id,
+    debtor_id: row.debtor_id,
+    external_id: row.external_id,
+    amount: row.amount,
+    currency: row.currency,
+    currency_exponent: currencyExponent(row.currency),
+    allocations: allocations.map((allocation) => ({
+      invoice_id: allocation.invoice_id,
+      amount: allocation.amount,
+    })),
+    unapplied_amount: row.unapplied_amount,
+    received_on: row.received_on,
+    method: row.method,
+    reference: row.reference,
+    status: row.status,
+    idempotency_key: row.idempotency_key,
+    source: row.source,
+    recorded_by: JSON.parse(row.recorded_by),
+    effects: JSON.parse(row.effects),
+    metadata: JSON.parse(row.metadata),
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+  }
+}
