@@ -6,6 +6,7 @@ import { createServer } from 'node:http'
 import { server as createHapi, type Server } from '@hapi/hapi'
 import type { Contract } from '../shared/contract.ts'
 import type { Logger } from '../shared/log.ts'
+import { apiRoutes } from './api/routes.ts'
 import { createLastUsed } from './api-keys/last-used.ts'
 import type { Pepper } from './api-keys/peppers.ts'
 import { registerPrincipalStrategy } from './authentication.ts'
@@ -81,6 +82,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
     ...settingsRoutes(),
   ])
+  server.route(apiRoutes(deps))
   await server.start()
   return {
     port: Number(server.info.port),
