@@ -28,10 +28,10 @@ export function afterPosition({ sort, direction, after }: Page): Condition[] {
   return [direction === 'asc' ? sql`${key} > ${start}` : sql`${key} < ${start}`]
 }
 
-/** Everything of the page but its conditions, in a query's `order by … limit …`. */
+/** What follows `order by`. */
 export function orderOf({ sort, direction }: Page) {
   const order = sql.raw(direction)
-  return [sql`${sql.ref(sort)} ${order}`, sql`id ${order}`] as const
+  return sql`${sql.ref(sort)} ${order}, id ${order}`
 }
 
 type Value = string | number | undefined

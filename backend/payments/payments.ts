@@ -1,90 +1,209 @@
-/** Payments as they were recorded: the list, and the one that an idempotency key recorded. */
-import { type SqlBool, sql } from 'kysely'
-import type { Reader } from '../database/database.ts'
-import type { AllocationRow, PaymentRow } from '../database/tables.ts'
-import { afterPosition, equals, orderOf, type Page, within } from '../lists/keyset.ts'
+/**
+ * Payments: money received, recorded once, and all that follows from it in the same transaction: the
+ * invoices are settled and messages that were waiting to chase them are cancelled.
+ */
+import assert from 'node:assert'
+import { createId } from '../../shared/id.ts'
+import { type Fault, faultsProblem } from '../api/faults.ts'
+import { todayIn } from '../calendar/calendar.ts'
+import type { Transaction } from '../database/database.ts'
+import type { AllocationRow, InvoiceStatus, PaymentRow } from '../database/tables.ts'
+import { lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { refuseTaken } from '../debtors/external-id.ts'
+import { findInvoices } from '../invoices/invoices.ts'
+import { settleInvoice } from '../invoices/settlement.ts'
+import { stopMessages } from '../messages/messages.ts'
+import { allocate, type Share, type Target } from './allocation.ts'
 
-export interface PaymentFilters {
-  readonly created_since?: string
-  readonly created_before?: string
-  readonly updated_since?: string
-  readonly updated_before?: string
-  readonly external_id?: string
-  readonly debtor_id?: string
-  readonly invoice_id?: string
-  readonly currency?: string
-  readonly received_since?: string
-  readonly received_before?: string
-  readonly idempotency_key?: string
+export type PaymentTarget =
+  | { readonly kind: 'invoice'; readonly invoiceId: string }
+  | { readonly kind: 'allocations'; readonly allocations: readonly NewAllocation[] }
+  /** On account: nothing is allocated. */
+  | { readonly kind: 'debtor'; readonly debtorId: string }
+
+export interface NewAllocation {
+  readonly invoiceId: string
+  readonly amount: number
 }
 
-export async function listPayments(
-  reader: Reader,
+export interface NewPayment {
+  readonly target: PaymentTarget
+  readonly amount: number
+  readonly currency: string
+  readonly allowOverpayment: boolean
+  /** Today where null. */
+  readonly receivedOn: string | null
+  readonly method: PaymentRow['method']
+  readonly reference: string | null
+  readonly externalId: string | null
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+/** On whose behalf and by which way it is recorded. */
+export interface Recording {
+  readonly accountId: string
+  readonly timezone: string
+  readonly source: PaymentRow['source']
+  readonly recordedBy: { readonly type: string; readonly id: string | null; readonly label: string }
+  readonly idempotencyKey: string | null
+  readonly now: Date
+}
+
+export interface RecordedPayment {
+  readonly payment: PaymentRow
+  readonly allocations: readonly AllocationRow[]
+}
+
+/** What recording did, as it was at that moment; kept with the payment. */
+interface Effects {
+  readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
+  readonly messages_cancelled: number
+  readonly messages_in_flight: readonly string[]
+}
+
+/**
+ * Throws `invoice_not_found`, `debtor_not_found`, what `allocate` throws,
+ * `allocation_exceeds_payment` and `duplicate_external_id`.
+ */
+export async function recordPayment(
+  tx: Transaction,
+  recording: Recording,
+  input: NewPayment,
+): Promise<RecordedPayment> {
+  const { accountId, now } = recording
+  const { debtorId, shares } = await decide(tx, accountId, input)
+  const effects = await apply(tx, accountId, shares, now)
+  const allocated = shares.filter(({ amount }) => amount > 0)
+  const payment: PaymentRow = {
+    id: createId('pay'),
+    account_id: accountId,
+    debtor_id: debtorId,
+    amount: input.amount,
+    currency: input.currency,
+    unapplied_amount: allocated.reduce((rest, { amount }) => rest - amount, input.amount),
+    received_on: input.receivedOn ?? todayIn(recording.timezone, now),
+    method: input.method,
+    reference: input.reference,
+    external_id: input.externalId,
+    status: 'recorded',
+    idempotency_key: recording.idempotencyKey,
+    source: recording.source,
+    recorded_by: JSON.stringify(recording.recordedBy),
+    effects: JSON.stringify(effects),
+    metadata: JSON.stringify(input.metadata),
+    created_at: now.toISOString(),
+    updated_at: now.toISOString(),
+  }
+  await refuseTaken(tx, 'payments', payment, () =>
+    tx.insertInto('payments').values(payment).execute(),
+  )
+  const allocations = allocated.map(({ invoice, amount }, position) => ({
+    payment_id: payment.id,
+    position,
+    account_id: accountId,
+    invoice_id: invoice.id,
+    amount,
+  }))
+  if (allocations.length > 0) {
+    await tx.insertInto('payment_allocations').values(allocations).execute()
+  }
+  await touchDebtor(tx, accountId, debtorId, now)
+  return { payment, allocations }
+}
+
+/** Whose payment it is and what goes to which invoice, decided under the debtor's lock. */
+async function decide(
+  tx: Transaction,
   accountId: string,
-  filters: PaymentFilters,
-  page: Page,
-): Promise<PaymentRow[]> {
-  return await reader
-    .selectFrom('payments')
-    .selectAll()
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', accountId),
-        ...within('created_at', filters.created_since, filters.created_before),
-        ...within('updated_at', filters.updated_since, filters.updated_before),
-        ...equals('external_id', filters.external_id),
-        ...equals('debtor_id', filters.debtor_id),
-        ...paysInvoice(accountId, filters.invoice_id),
-        ...equals('currency', filters.currency),
-        ...within('received_on', filters.received_since, filters.received_before),
-        ...equals('idempotency_key', filters.idempotency_key),
-        ...afterPosition(page),
-      ]),
-    )
-    .orderBy(orderOf(page))
-    .limit(page.fetch)
-    .execute()
+  input: NewPayment,
+): Promise<{ debtorId: string; shares: readonly Share[] }> {
+  const { target } = input
+  if (target.kind === 'debtor') {
+    const debtor = await lockDebtor(tx, accountId, target.debtorId)
+    if (debtor !== undefined) return { debtorId: debtor.id, shares: [] }
+    const detail = 'there is no debtor with this id'
+    throw faultsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
+  }
+  const wanted = wantedOf(input.amount, target)
+  // An invoice never changes its debtor, so who that is may be read before the lock. What is due may not.
+  const [first] = await readTargets(tx, accountId, wanted)
+  assert(first !== undefined, 'a payment on invoices has at least one target')
+  const debtorId = first.invoice.debtor_id
+  await lockDebtor(tx, accountId, debtorId)
+  return { debtorId, shares: allocate(input, await readTargets(tx, accountId, wanted)) }
 }
 
-function paysInvoice(accountId: string, invoiceId: string | undefined) {
-  if (invoiceId === undefined) return []
-  return [
-    sql<SqlBool>`id in (
-      select payment_id from payment_allocations
-      where account_id = ${accountId} and invoice_id = ${invoiceId}
-    )`,
-  ]
+type Wanted = Pick<Target, 'pointer' | 'amount'> & { readonly invoiceId: string }
+
+/** Throws `allocation_exceeds_payment`, and `validation_failed` where an invoice occurs twice. */
+function wantedOf(
+  amount: number,
+  target: Exclude<PaymentTarget, { readonly kind: 'debtor' }>,
+): Wanted[] {
+  if (target.kind === 'invoice') {
+    return [{ pointer: '', invoiceId: target.invoiceId, amount: undefined }]
+  }
+  const wanted = target.allocations.map((allocation, index) => ({
+    ...allocation,
+    pointer: `/allocations/${index}`,
+  }))
+  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  const faults = wanted
+    .filter(({ invoiceId }, index) => ids.indexOf(invoiceId) !== index)
+    .map(({ pointer }) => fault(pointer, 'invalid_format', 'must not occur twice in allocations'))
+  const sum = wanted.reduce((total, allocation) => total + allocation.amount, 0)
+  if (sum > amount) {
+    const detail = `allocations add up to ${sum}, more than the amount of ${amount}`
+    faults.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
+  }
+  if (faults.length > 0) throw faultsProblem(faults)
+  return wanted
 }
 
-export async function findPaymentByKey(
-  reader: Reader,
+/** In the order wanted. Throws `invoice_not_found` with every one that the account does not have. */
+async function readTargets(
+  tx: Transaction,
   accountId: string,
-  idempotencyKey: string,
-): Promise<PaymentRow | undefined> {
-  return await reader
-    .selectFrom('payments')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where('idempotency_key', '=', idempotencyKey)
-    .executeTakeFirst()
+  wanted: readonly Wanted[],
+): Promise<Target[]> {
+  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  const rows = await findInvoices(tx, accountId, ids)
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  const targets = wanted.flatMap(({ pointer, invoiceId, amount }) => {
+    const invoice = byId.get(invoiceId)
+    return invoice === undefined ? [] : [{ pointer, invoice, amount }]
+  })
+  if (targets.length === wanted.length) return targets
+  throw faultsProblem(
+    wanted
+      .filter(({ invoiceId }) => !byId.has(invoiceId))
+      .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'is not the id of an invoice')),
+  )
 }
 
-export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
+function fault(pointer: string, code: string, detail: string): Fault {
+  return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
+}
 
-/** Of all payments at once, by payment id, each in the order of its request. */
-export async function readAllocations(
-  reader: Reader,
+/** Settles the invoices and stops what was waiting to chase them. */
+async function apply(
+  tx: Transaction,
   accountId: string,
-  paymentIds: readonly string[],
-): Promise<ReadonlyMap<string, readonly Allocation[]>> {
-  if (paymentIds.length === 0) return new Map()
-  const rows = await reader
-    .selectFrom('payment_allocations')
-    .select(['payment_id', 'invoice_id', 'amount'])
-    .where('account_id', '=', accountId)
-    .where('payment_id', 'in', paymentIds)
-    .orderBy('payment_id')
-    .orderBy('position')
-    .execute()
-  return Map.groupBy(rows, (row) => row.payment_id)
+  shares: readonly Share[],
+  now: Date,
+): Promise<Effects> {
+  if (shares.length === 0) return { invoices: [], messages_cancelled: 0, messages_in_flight: [] }
+  const invoices: Effects['invoices'][number][] = []
+  for (const { invoice, amount } of shares) {
+    // A surplus on an invoice that was paid already changes nothing about it.
+    const settled = amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now)
+    invoices.push({ id: settled.id, status: settled.status, amount_due: settled.amount_due })
+  }
+  const ids = invoices.map(({ id }) => id)
+  const { cancelledIds, inFlightIds } = await stopMessages(tx, accountId, ids, now)
+  return {
+    invoices,
+    messages_cancelled: cancelledIds.length,
+    messages_in_flight: inFlightIds,
+  }
 }

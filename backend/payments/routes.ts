@@ -27,8 +27,8 @@ import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { currencyExponent, parseCurrency } from '../money/money.ts'
-import { type Allocation, findPaymentByKey, listPayments, readAllocations } from './payments.ts'
-import { type NewPayment, type PaymentTarget, recordPayment } from './recording.ts'
+import { type Allocation, findPaymentByKey, listPayments, readAllocations } from './payment-list.ts'
+import { type NewPayment, type PaymentTarget, recordPayment } from './payments.ts'
 
 interface PaymentBody {
   readonly amount: number

@@ -1,0 +1,90 @@
+/** Payments as they were recorded: the list, and the one that an idempotency key recorded. */
+import { type SqlBool, sql } from 'kysely'
+import type { Reader } from '../database/database.ts'
+import type { AllocationRow, PaymentRow } from '../database/tables.ts'
+import { afterPosition, equals, orderOf, type Page, within } from '../lists/keyset.ts'
+
+export interface PaymentFilters {
+  readonly created_since?: string
+  readonly created_before?: string
+  readonly updated_since?: string
+  readonly updated_before?: string
+  readonly external_id?: string
+  readonly debtor_id?: string
+  readonly invoice_id?: string
+  readonly currency?: string
+  readonly received_since?: string
+  readonly received_before?: string
+  readonly idempotency_key?: string
+}
+
+export async function listPayments(
+  reader: Reader,
+  accountId: string,
+  filters: PaymentFilters,
+  page: Page,
+): Promise<PaymentRow[]> {
+  return await reader
+    .selectFrom('payments')
+    .selectAll()
+    .where((eb) =>
+      eb.and([
+        eb('account_id', '=', accountId),
+        ...within('created_at', filters.created_since, filters.created_before),
+        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...equals('external_id', filters.external_id),
+        ...equals('debtor_id', filters.debtor_id),
+        ...paysInvoice(accountId, filters.invoice_id),
+        ...equals('currency', filters.currency),
+        ...within('received_on', filters.received_since, filters.received_before),
+        ...equals('idempotency_key', filters.idempotency_key),
+        ...afterPosition(page),
+      ]),
+    )
+    .orderBy(orderOf(page))
+    .limit(page.fetch)
+    .execute()
+}
+
+function paysInvoice(accountId: string, invoiceId: string | undefined) {
+  if (invoiceId === undefined) return []
+  return [
+    sql<SqlBool>`id in (
+      select payment_id from payment_allocations
+      where account_id = ${accountId} and invoice_id = ${invoiceId}
+    )`,
+  ]
+}
+
+export async function findPaymentByKey(
+  reader: Reader,
+  accountId: string,
+  idempotencyKey: string,
+): Promise<PaymentRow | undefined> {
+  return await reader
+    .selectFrom('payments')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('idempotency_key', '=', idempotencyKey)
+    .executeTakeFirst()
+}
+
+export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
+
+/** Of all payments at once, by payment id, each in the order of its request. */
+export async function readAllocations(
+  reader: Reader,
+  accountId: string,
+  paymentIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly Allocation[]>> {
+  if (paymentIds.length === 0) return new Map()
+  const rows = await reader
+    .selectFrom('payment_allocations')
+    .select(['payment_id', 'invoice_id', 'amount'])
+    .where('account_id', '=', accountId)
+    .where('payment_id', 'in', paymentIds)
+    .orderBy('payment_id')
+    .orderBy('position')
+    .execute()
+  return Map.groupBy(rows, (row) => row.payment_id)
+}
