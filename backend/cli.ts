@@ -10,6 +10,7 @@ import { Problem } from '../shared/problem.ts'
 import { accountCommands } from './cli/accounts.ts'
 import { type Command, type Context, UsageError } from './cli/command.ts'
 import { databaseCommands } from './cli/database.ts'
+import { demoCommands } from './cli/demo.ts'
 import { renderCommandHelp, renderHelp } from './cli/help.ts'
 import { importCommands } from './cli/import.ts'
 import { keyCommands } from './cli/keys.ts'
@@ -21,6 +22,7 @@ const COMMANDS: readonly Command[] = [
   ...accountCommands,
   ...userCommands,
   ...keyCommands,
+  ...demoCommands,
   ...importCommands,
   ...databaseCommands,
 ]

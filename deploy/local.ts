@@ -15,7 +15,7 @@ const root = join(import.meta.dirname, '..')
 /** What the command line prints for `demo`. */
 interface Demo {
   readonly account: { readonly id: string; readonly name: string }
-  readonly logins: readonly { role: string; email: string; password: string }[]
+  readonly logins: readonly { role: string; email: string }[]
   readonly key: { readonly secret: string; readonly prefix: string }
   /** An invoice on which something is still owed. */
   readonly invoice: { readonly id: string; readonly currency: string }
@@ -28,7 +28,7 @@ let stopping = false
 process.on('SIGINT', stop)
 process.on('SIGTERM', stop)
 
-const env = {
+const env: NodeJS.ProcessEnv = {
   ...readOrMakeSecrets(),
   ...process.env,
   DATA_DIR: dataDir,
@@ -37,10 +37,10 @@ const env = {
   LOG_LEVEL: process.env['LOG_LEVEL'] || 'warn',
 }
 const backendPort = await start('backend', {})
-const demo = await prepareDemo()
-const gatewayPort = await start('gateway', {
-  BACKEND_URLS: process.env['BACKEND_URLS'] || `http://127.0.0.1:${backendPort}`,
-})
+const [demo, gatewayPort] = await Promise.all([
+  prepareDemo(),
+  start('gateway', { BACKEND_URLS: `http://127.0.0.1:${backendPort}` }),
+])
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
 /** Made on the first start, for this machine alone. Real set-ups bring their own. */
@@ -85,7 +85,8 @@ async function start(name: 'backend' | 'gateway', more: Record<string, string>):
 }
 
 async function prepareDemo(): Promise<Demo> {
-  const command = [join(root, 'backend', 'cli.ts'), 'demo', '--json']
+  const password = ['--password', env['DEMO_PASSWORD'] ?? '']
+  const command = [join(root, 'backend', 'cli.ts'), 'demo', '--json', ...password]
   const { stdout } = await promisify(execFile)(process.execPath, command, { env })
   return JSON.parse(stdout)
 }
@@ -115,7 +116,7 @@ ${title('Receivables is running.')}
   API        ${url}/api/v1
   Settings   ${url}/settings
   Account    ${account.name} (${account.id}), with sample data
-${logins.map(({ role, email, password }) => `  ${role.padEnd(10)} ${email}  ${password}`).join('\n')}
+${logins.map(({ role, email }) => `  ${role.padEnd(10)} ${email}  ${env['DEMO_PASSWORD']}`).join('\n')}
 
 ${title('A fresh API key')} with every scope; it is not shown again:
 

@@ -1,0 +1,53 @@
+import { OPERATOR } from '../accounts/audit.ts'
+import { issueApiKey } from '../api-keys/api-keys.ts'
+import { SCOPES } from '../api-keys/scopes.ts'
+import { createDemoAccount, DEMO_LOGINS, findDemoAccount, findOpenInvoice } from '../demo/demo.ts'
+import { createPasswords } from '../users/passwords.ts'
+import { checkPassword } from '../users/users.ts'
+import { type Command, defineCommand } from './command.ts'
+
+export const demoCommands: readonly Command[] = [
+  defineCommand({
+    name: 'demo',
+    summary: 'Make the demo account, where there is none yet, and issue a fresh key for it.',
+    arguments: [],
+    options: {
+      password: {
+        type: 'string',
+        required: true,
+        value: 'P',
+        description: 'Of both logins, where the account is made now.',
+      },
+    },
+    async run({ password }, context) {
+      const database = await context.database()
+      const act = { actor: OPERATOR, now: context.now }
+      const found = await findDemoAccount(database.read)
+      const account = found ?? (await createDemo(password))
+      const { row, secret } = await database.transaction((tx) =>
+        issueApiKey(
+          tx,
+          { accountId: account.id, name: 'Quick start', scopes: SCOPES },
+          context.peppers(),
+          act,
+        ),
+      )
+      const invoice = await findOpenInvoice(database.read, account.id)
+      return {
+        json: {
+          account: { id: account.id, name: account.name },
+          logins: DEMO_LOGINS,
+          key: { id: row.id, secret, prefix: row.prefix },
+          invoice: { id: invoice.id, currency: invoice.currency },
+        },
+        text: `Demo account ${account.id}. A fresh key, not shown again:\n\n  ${secret}\n`,
+      }
+
+      async function createDemo(password: string) {
+        checkPassword(password)
+        const passwordHash = await createPasswords().hash(password)
+        return database.transaction((tx) => createDemoAccount(tx, passwordHash, act))
+      }
+    },
+  }),
+]
