@@ -90,18 +90,20 @@ t.test('people get sentences and tables', async (t) => {
 
 t.test('wrong usage is explained, with exit code 2', async (t) => {
   const { run } = prepareCli(t)
-  const said = async (...args: string[]) => {
-    const { code, stdout, stderr } = await run(...args)
-    t.equal(stdout, '')
-    return [code, stderr]
-  }
-  t.match(await said('nope'), [2, /no command nope.*--help/])
-  t.match(await said('keys'), [2, /keys issue, keys list, keys revoke/])
-  t.match(await said('accounts', 'create'), [2, /Missing: --name/])
-  t.match(await said('accounts', 'create', '--nome', 'x'), [2, /--nome/])
-  t.match(await said('accounts', 'set-status', 'acct_x'), [2, /Missing: STATUS/])
-  t.match(await said('accounts', 'set-status', 'acct_x', 'frozen'), [2, /frozen/])
-  t.match(await said('keys', 'revoke', 'a', 'b'), [2, /Not understood: b/])
+  const wrong: [args: string[], said: RegExp][] = [
+    [['nope'], /no command nope.*--help/],
+    [['keys'], /keys issue, keys list, keys revoke/],
+    [['accounts', 'create'], /Missing: --name/],
+    [['accounts', 'create', '--nome', 'x'], /--nome/],
+    [['accounts', 'set-status', 'acct_x'], /Missing: STATUS/],
+    [['accounts', 'set-status', 'acct_x', 'frozen'], /frozen/],
+    [['keys', 'revoke', 'a', 'b'], /Not understood: b/],
+  ]
+  await Promise.all(
+    wrong.map(async ([args, said]) =>
+      t.match(await run(...args), { code: 2, stdout: '', stderr: said }, args.join(' ')),
+    ),
+  )
 })
 
 t.test('a refusal is explained, with exit code 1', async (t) => {
