@@ -12,7 +12,7 @@ import { dateReader } from './import/date-format.ts'
 import { readLedger } from './import/ledger.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
-/** Read and checked as a whole: some 500,000 rows, two months of the default hourly limit. */
+/** Read and checked as a whole: some 500,000 rows, three months of the default hourly limit. */
 const FILE_BYTES_MAX = 50 * 1024 * 1024
 /** Enough to keep the service busy, few enough to leave it to others. */
 const CONCURRENCY = 4

@@ -113,13 +113,12 @@ function shorten(lines: readonly string[]): string {
   ].join('\n')
 }
 
-function describeDisagreement({ comparison, posted }: ImportResult): string {
+function describeDisagreement({ comparison, posted, dryRun }: ImportResult): string {
   const { customers, invoices, payments } = countMissing(comparison)
-  return [
-    `File and service do not agree: ${count(comparison.differences.length, 'difference')}`,
-    `${posted.refusals.length} refused`,
-    `missing ${count(customers, 'customer')}, ${count(invoices, 'invoice')} and ${count(payments, 'payment')}.`,
-  ].join(', ')
+  const missing = `missing at the service: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}`
+  const found = `${count(comparison.differences.length, 'difference')}; ${missing}`
+  if (dryRun) return `${found}.`
+  return `File and service do not agree. ${count(posted.refusals.length, 'record')} refused; ${found}.`
 }
 
 function representResult(result: ImportResult, agrees: boolean) {
@@ -127,7 +126,7 @@ function representResult(result: ImportResult, agrees: boolean) {
   const { refusals, ...recorded } = posted
   return {
     file,
-    account,
+    account: { id: account.id, name: account.name },
     dry_run: dryRun,
     agrees,
     recorded,

@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type KeyInput, startSystem } from '../fixtures/system.ts'
+
+/** 60 invoices of 9 customers; every fourth is still owed, two are in another currency. */
+const ROWS = Array.from({ length: 60 }, (_, place) => {
+  const settled = place % 4 === 0 ? '' : `3/${(place % 28) + 1}/2013`
+  const currency = place < 2 ? 'KWD' : 'USD'
+  return `000${place},C ${place % 9},1/2/2013,2/1/2013,${place + 10}.${currency === 'KWD' ? '005' : '35'},${settled},${currency}`
+})
+const LEDGER = [
+  'invoiceNumber,customerID,InvoiceDate,DueDate,InvoiceAmount,SettledDate,Currency',
+  ...ROWS,
+].join('\r\n')
+const SCOPES = [
+  ...(['debtors:read', 'debtors:write', 'invoices:read', 'invoices:write'] as const),
+  ...(['payments:read', 'payments:write'] as const),
+]
+
+async function startWithLedger(t: Test) {
+  const system = await startSystem(t)
+  const accountId = await system.operator.createAccount()
+  const directory = system.env['DATA_DIR'] ?? ''
+  const file = join(directory, 'ledger.csv')
+  writeFileSync(file, LEDGER)
+  let keys = 0
+  return {
+    ...system,
+    /** The words of an import with a key of its own. */
+    async words(input: KeyInput = {}): Promise<{ secret: string; words: string[] }> {
+      const { secret } = await system.operator.issueKey(accountId, { scopes: SCOPES, ...input })
+      const keyFile = join(directory, `key-${keys++}`)
+      writeFileSync(keyFile, `${secret}\n`, { mode: 0o600 })
+      const options = ['--date-format', 'M/D/YYYY', '--base-url', system.url, '--key-file', keyFile]
+      return { secret, words: ['import', file, ...options] }
+    },
+  }
+}
+
+t.test('a ledger is recorded once, and agrees to the last minor unit', async (t) => {
+  const { operator, url, words: wordsOf } = await startWithLedger(t)
+  const { words, secret } = await wordsOf()
+  const first = JSON.parse(await operator.cli(...words, '--json'))
+  t.match(first, {
+    agrees: true,
+    recorded: { debtors: 9, invoices: 60, payments: 45 },
+    currencies: [
+      { currency: 'KWD', service: { invoices: 2, invoiced: 21_010, paid: 11_005, open: 10_005 } },
+      { currency: 'USD', service: { invoices: 58, payments: 44 } },
+    ],
+    refusals: [],
+  })
+  const second = JSON.parse(await operator.cli(...words, '--json'))
+  t.match(second, { agrees: true, recorded: { debtors: 0, invoices: 0, payments: 0 } })
+  t.strictSame(second.currencies, first.currencies)
+
+  const response = await fetch(`${url}/api/v1/debtors?limit=200`, {
+    headers: { authorization: `Bearer ${secret}` },
+  })
+  const { data } = (await response.json()) as { data: { balances: Balance[] }[] }
+  const balances = data.flatMap((debtor) => debtor.balances)
+  for (const { currency, file } of first.currencies) {
+    const owed = balances.filter((balance) => balance.currency === currency)
+    t.equal(
+      owed.reduce((sum, { outstanding }) => sum + outstanding, 0),
+      file.open,
+      `what debtors owe in ${currency} is what the file says`,
+    )
+  }
+})
+
+interface Balance {
+  readonly currency: string
+  readonly outstanding: number
+}
+
+const LIMITED = /hourly limit of the key is reached, on in/
+
+t.test('an import that met its limit and was stopped is finished with another key', async (t) => {
+  const { operator, env, words: wordsOf } = await startWithLedger(t)
+  const { words } = await wordsOf({ rateLimit: 40 })
+  const child = spawn(process.execPath, ['backend/cli.ts', ...words], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  const exited = once(child, 'exit')
+  let shown = ''
+  for await (const chunk of child.stderr) {
+    const waited = LIMITED.test(shown)
+    shown += chunk
+    if (!waited && LIMITED.test(shown)) child.kill('SIGINT')
+  }
+  t.match(shown, /117 calls. At 40 an hour that takes about [12] h/)
+  t.match(shown, /Run the same command again: it continues from there/)
+  t.equal((await exited)[0], 1)
+
+  const rest = JSON.parse(await operator.cli(...(await wordsOf()).words, '--json'))
+  t.match(rest, { agrees: true })
+  t.ok(rest.recorded.invoices > 0 && rest.recorded.invoices < 60, 'it went on where it was stopped')
+})
