@@ -3,7 +3,7 @@ import assert from 'node:assert'
 import type { Reader } from '../database/database.ts'
 import type { Page, Position } from '../lists/keyset.ts'
 import { openCursor, sealCursor } from './cursor.ts'
-import { instant, parsed, text } from './fields.ts'
+import { type Check, instant, parsed } from './fields.ts'
 import type { Call, Operation } from './operation.ts'
 import {
   type Parameter,
@@ -55,7 +55,9 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   options: ListOptions<S, Row>,
 ): Operation {
   const { operationId, sorts } = options
-  const paging = { limit: LIMIT, cursor: text({ max: 2048 }), sort: sortOf(sorts) }
+  // Whatever is no cursor is found out when it is opened.
+  const cursor: Check<string> = (value) => String(value)
+  const paging = { limit: LIMIT, cursor, sort: sortOf(sorts) }
   const filtering = { ...TIMES, ...options.filters }
   const isPaging = ({ name }: Parameter) => Object.hasOwn(paging, name)
   return {

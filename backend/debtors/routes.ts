@@ -7,10 +7,10 @@ import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import { currencyExponent } from '../money/money.ts'
-import { type Balance, readBalances } from './balances.ts'
+import { readBalances } from './balances.ts'
 import { country, email, language, parseEmail, phone } from './contact.ts'
 import { createDebtor, findDebtor, listDebtors, type NewDebtor } from './debtors.ts'
+import { renderDebtor } from './representation.ts'
 
 interface AddressBody {
   readonly line1?: string
@@ -134,41 +134,4 @@ async function renderDebtors(reader: Reader, call: Call, rows: readonly DebtorRo
   const ids = rows.map((row) => row.id)
   const balances = await readBalances(reader, id, ids, todayIn(zone, call.now))
   return rows.map((row) => renderDebtor(row, balances.get(row.id) ?? []))
-}
-
-function renderDebtor(row: DebtorRow, balances: readonly Balance[]) {
-  return {
-    object: 'debtor',
-    id: row.id,
-    external_id: row.external_id,
-    name: row.name,
-    email: row.email,
-    phone: row.phone,
-    language: row.language,
-    currency: row.currency,
-    currency_exponent: row.currency === null ? null : currencyExponent(row.currency),
-    payment_terms_days: row.payment_terms_days,
-    timezone: row.timezone,
-    address: row.address === null ? null : JSON.parse(row.address),
-    tax_id: row.tax_id,
-    company_number: row.company_number,
-    status: row.status,
-    is_demo: row.is_demo === 1,
-    contactability: { email: row.contactability_email },
-    chasing: {
-      status: row.chasing_status,
-      reason: row.chasing_reason,
-      until: row.chasing_until,
-    },
-    balances: balances.map((balance) => ({
-      currency: balance.currency,
-      currency_exponent: currencyExponent(balance.currency),
-      outstanding: balance.outstanding,
-      overdue: balance.overdue,
-      unapplied: balance.unapplied,
-    })),
-    metadata: JSON.parse(row.metadata),
-    created_at: row.created_at,
-    updated_at: row.updated_at,
-  }
 }

@@ -4,6 +4,7 @@ import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 
 /** How long a partial payment keeps the next reminder back. */
 const PAUSE_MS = 7 * 86_400_000
+const PAYMENT_RECEIVED = 'payment_received'
 
 /** Draft invoices are not final and void ones never will be; a written-off one can still be paid. */
 export function isPayable(status: InvoiceStatus): boolean {
@@ -48,11 +49,13 @@ function partiallyPaid(invoice: InvoiceRow, now: Date) {
   // What was given up stays so until it is paid in full.
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
-  if (invoice.chasing_status !== 'active') return { status }
+  // What a person paused or stopped stays so.
+  const pausedByPayment = invoice.chasing_blocked_reason === PAYMENT_RECEIVED
+  if (invoice.chasing_status !== 'active' && !pausedByPayment) return { status }
   return {
     status,
     chasing_status: 'paused',
     chasing_next_action_at: new Date(now.getTime() + PAUSE_MS).toISOString(),
-    chasing_blocked_reason: 'payment_received',
+    chasing_blocked_reason: PAYMENT_RECEIVED,
   } as const
 }

@@ -26,9 +26,10 @@ import { type WriteContext, writeOperation } from '../api/write.ts'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
-import { currencyExponent, parseCurrency } from '../money/money.ts'
-import { type Allocation, findPaymentByKey, listPayments, readAllocations } from './payment-list.ts'
+import { parseCurrency } from '../money/money.ts'
+import { findPaymentByKey, listPayments, readAllocations } from './payment-list.ts'
 import { type NewPayment, type PaymentTarget, recordPayment } from './payments.ts'
+import { renderPayment } from './representation.ts'
 
 interface PaymentBody {
   readonly amount: number
@@ -169,32 +170,4 @@ async function renderPayments(reader: Reader, accountId: string, rows: readonly 
   const ids = rows.map(({ id }) => id)
   const allocations = await readAllocations(reader, accountId, ids)
   return rows.map((row) => renderPayment(row, allocations.get(row.id) ?? []))
-}
-
-function renderPayment(row: PaymentRow, allocations: readonly Allocation[]) {
-  return {
-    object: 'payment',
-    id: row.id,
-    debtor_id: row.debtor_id,
-    external_id: row.external_id,
-    amount: row.amount,
-    currency: row.currency,
-    currency_exponent: currencyExponent(row.currency),
-    allocations: allocations.map((allocation) => ({
-      invoice_id: allocation.invoice_id,
-      amount: allocation.amount,
-    })),
-    unapplied_amount: row.unapplied_amount,
-    received_on: row.received_on,
-    method: row.method,
-    reference: row.reference,
-    status: row.status,
-    idempotency_key: row.idempotency_key,
-    source: row.source,
-    recorded_by: JSON.parse(row.recorded_by),
-    effects: JSON.parse(row.effects),
-    metadata: JSON.parse(row.metadata),
-    created_at: row.created_at,
-    updated_at: row.updated_at,
-  }
 }
