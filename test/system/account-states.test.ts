@@ -1,0 +1,81 @@
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const system = await startSystem(t)
+const url = `${system.url}/api/v1`
+const account = await system.operator.createAccount()
+const { secret: key } = await system.operator.issueKey(account)
+const debtor = (await call(`${url}/debtors`, { key, body: { name: 'Globex' } })).json.id
+
+const WRITES: [path: string, body: unknown, headers: Record<string, string>][] = [
+  ['/debtors', { name: 'Initech' }, {}],
+  ['/invoices', { debtor_id: debtor, currency: 'EUR', amount: 100 }, {}],
+  ['/payments', { debtor_id: debtor, currency: 'EUR', amount: 100 }, { 'idempotency-key': 'p1' }],
+]
+const READS = ['/me', '/debtors', `/debtors/${debtor}`, '/invoices', '/payments', '/messages']
+
+for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
+  t.test(`${status}: writes are 423 from the next call on, reads go on`, async (t) => {
+    await system.operator.setStatus(account, status)
+    for (const [path, body, headers] of WRITES) {
+      t.match(await call(`${url}${path}`, { key, body, headers }), {
+        status: 423,
+        headers: { 'content-type': /^application\/problem\+json/, 'x-ratelimit-limit': '600' },
+        json: { code: 'account_read_only', account_status: status },
+      })
+      const form = { ...headers, 'content-type': 'application/x-www-form-urlencoded' }
+      const formAnswer = await call(`${url}${path}`, { key, body: 'a=b', headers: form })
+      t.equal(formAnswer.status, 423, 'before anything of the body')
+    }
+    for (const path of READS) t.equal((await call(`${url}${path}`, { key })).status, 200, path)
+    t.match((await call(`${url}/me`, { key })).json.account, { status, read_only: true })
+    await system.operator.setStatus(account, 'active')
+    const again = await call(`${url}/debtors`, { key, body: { name: 'Back' } })
+    t.equal(again.status, 201, 'active again: writes go on from the next call')
+  })
+}
+
+t.test('a payment recorded before is found while the account is read-only', async (t) => {
+  const headers = { 'idempotency-key': 'before' }
+  const body = { debtor_id: debtor, currency: 'EUR', amount: 100 }
+  const recorded = await call(`${url}/payments`, { key, body, headers })
+  t.equal(recorded.status, 201)
+  await system.operator.setStatus(account, 'suspended')
+  t.equal((await call(`${url}/payments`, { key, body, headers })).status, 423)
+  const found = await call(`${url}/payments?idempotency_key=before`, { key })
+  t.match(found.json.data, [{ id: recorded.json.id }])
+  await system.operator.setStatus(account, 'active')
+})
+
+t.test('a body that is not JSON is 415, and says what is taken', async (t) => {
+  const types = [
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'text/plain',
+    'application/json; charset=utf-16',
+    'application/jsonp',
+  ]
+  for (const [path, , headers] of WRITES) {
+    for (const type of types) {
+      const answer = await call(`${url}${path}`, {
+        key,
+        body: '{"name":"x"}',
+        headers: { ...headers, 'content-type': type },
+      })
+      t.match(
+        answer,
+        {
+          status: 415,
+          headers: { accept: 'application/json' },
+          json: { code: 'unsupported_media_type' },
+        },
+        `${path} ${type}`,
+      )
+    }
+  }
+  const gzip = { 'content-encoding': 'gzip' }
+  t.equal((await call(`${url}/debtors`, { key, body: '{}', headers: gzip })).status, 415)
+  const upper = { 'content-type': 'Application/JSON; Charset=UTF-8' }
+  t.equal((await call(`${url}/debtors`, { key, body: '{"name":"x"}', headers: upper })).status, 201)
+})

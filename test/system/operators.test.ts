@@ -1,0 +1,90 @@
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
+
+const system = await startSystem(t)
+const { cli } = system.operator
+const url = `${system.url}/api/v1`
+const json = async (...words: string[]) => JSON.parse(await cli(...words, '--json'))
+
+t.test('an account, a user and a key, made and ended beside the running service', async (t) => {
+  const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'EUR')
+  t.match(account.id, /^acct_/)
+  const user = ['--email', 'ann@acme.example', '--role', 'admin', '--password', 'correct horse']
+  t.match((await json('users', 'create', '--account', account.id, ...user)).id, /^usr_/)
+  const named = ['--account', account.id, '--name', 'ERP', '--scopes', 'debtors:read,debtors:write']
+  const key = await json('keys', 'issue', ...named, '--rate-limit', '1000')
+  t.match(key, { id: /^key_/, secret: /^rcv_/, prefix: /^rcv_/ })
+  t.ok(key.secret.startsWith(key.prefix))
+
+  const probe = await call(`${url}/me`, { key: key.secret })
+  t.match(probe, {
+    status: 200,
+    json: { key: { rate_limit: 1000, label: 'ERP', last_used_at: null } },
+  })
+  await until(async () => {
+    const [listed] = await json('keys', 'list', '--account', account.id)
+    return listed?.last_used_at !== null
+  }, 'the last use is stamped')
+
+  await cli('accounts', 'set-scopes', account.id, 'payments:read')
+  t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 403)
+  await cli('accounts', 'set-scopes', account.id, 'all')
+  t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 200)
+  await cli('accounts', 'set-status', account.id, 'suspended')
+  t.equal((await call(`${url}/debtors`, { key: key.secret, body: { name: 'x' } })).status, 423)
+  await cli('keys', 'revoke', key.id)
+  t.match(await call(`${url}/debtors`, { key: key.secret }), {
+    status: 401,
+    json: { code: 'revoked_api_key' },
+  })
+})
+
+t.test('what cannot be done says why, with an exit code', async (t) => {
+  await t.rejects(cli('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
+  await t.rejects(cli('keys', 'issue'), { code: 2, stderr: /--account/ })
+  await t.rejects(cli('brew'), { code: 2 })
+  t.match(await cli('--help'), /keys issue/)
+})
+
+t.test('pages come through the gateway; what is internal does not', async (t) => {
+  const page = await call(`${system.url}/settings`)
+  t.match(page, {
+    status: 200,
+    headers: { 'content-type': /^text\/html/, 'x-ratelimit-remaining': '0' },
+  })
+  t.match(page.text, /Settings/)
+  for (const path of ['/internal/ready', '/internal/api-keys/look-up', '/metrics', '/healthz']) {
+    t.match(await call(system.url + path), { status: 404, json: { code: 'route_not_found' } })
+  }
+  t.match(await call(`${system.url}/`), { status: 302, headers: { location: '/docs' } })
+})
+
+t.test('the backend answers nobody but gateways', async (t) => {
+  const backend = `http://127.0.0.1:${system.backend.port}`
+  for (const path of ['/', '/api/v1/me', '/settings', '/internal/ready', '/nowhere']) {
+    const answer = await call(backend + path, { headers: { authorization: 'Bearer x' } })
+    t.equal(answer.status, 404)
+    t.equal(answer.text, '')
+  }
+})
+
+t.test('no secret is logged', async (t) => {
+  const account = await json('accounts', 'create', '--name', 'Canary')
+  const { secret } = await system.operator.issueKey(account.id)
+  const canary = 'c4n4ry-0123456789'
+  await call(`${url}/debtors?q=${canary}`, { key: secret })
+  await call(`${url}/debtors`, {
+    key: secret,
+    body: { name: canary, email: `${canary}@x.example` },
+  })
+  await call(`${url}/debtors`, { key: secret, body: { name: 1, [canary]: canary } })
+  await call(`${url}/payments`, { key: secret, body: {}, headers: { 'idempotency-key': canary } })
+  await call(`${url}/debtors`, { key: secret.slice(0, -2) })
+  await call(`${url}/nowhere`, { headers: { authorization: `Basic ${canary}`, cookie: canary } })
+  await Promise.all([system.backend.stop(), ...system.gateways.map((one) => one.stop())])
+  const logs = [system.backend, ...system.gateways].map((one) => one.log()).join('')
+  t.match(logs, /"msg":"call"/)
+  for (const word of [canary, secret, secret.slice(13)]) t.notOk(logs.includes(word))
+})

@@ -1,0 +1,146 @@
+import t from 'tap'
+import { Agent } from 'undici'
+import { call } from '../fixtures/call.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const redis = await startRedis(t)
+const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
+const account = await system.operator.createAccount()
+const { secret: key } = await system.operator.issueKey(account, { rateLimit: 100_000 })
+const urls = system.gateways.map(({ url }) => `${url}/api/v1`)
+const [url] = urls
+const dispatcher = new Agent({ connections: 64 })
+t.teardown(() => dispatcher.close())
+
+const debtor = (await call(`${url}/debtors`, { key, body: { name: 'Globex' } })).json.id
+
+async function createInvoice(amount: number): Promise<string> {
+  const body = { debtor_id: debtor, currency: 'EUR', amount }
+  return (await call(`${url}/invoices`, { key, body })).json.id
+}
+
+/** So many payments at once, alternating between the gateways. */
+function payAtOnce(count: number, body: unknown, idempotencyKey: (place: number) => string) {
+  return Promise.all(
+    Array.from({ length: count }, (_, place) =>
+      call(`${urls[place % urls.length]}/payments`, {
+        key,
+        body,
+        headers: { 'idempotency-key': idempotencyKey(place) },
+        dispatcher,
+      }),
+    ),
+  )
+}
+
+t.test('50 at once with one Idempotency-Key: one payment, the same bytes for all', async (t) => {
+  const invoice_id = await createInvoice(12_500)
+  const body = { invoice_id, currency: 'EUR', amount: 5_000 }
+  const answers = await payAtOnce(50, body, () => 'one-key')
+  const recorded = answers.filter(({ status }) => status === 201)
+  for (const answer of answers) {
+    if (answer.status === 201) continue
+    t.match(answer, {
+      status: 409,
+      json: { code: 'idempotency_in_progress' },
+      headers: { 'retry-after': '1' },
+    })
+  }
+  t.ok(recorded.length >= 1)
+  t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
+  const originals = recorded.filter(({ headers }) => headers['idempotent-replayed'] === undefined)
+  t.equal(originals.length, 1)
+  const list = await call(`${url}/payments?idempotency_key=one-key`, { key })
+  t.equal(list.json.data.length, 1)
+  t.match((await call(`${url}/invoices/${invoice_id}`, { key })).json, {
+    status: 'partially_paid',
+    amount_paid: 5_000,
+    amount_due: 7_500,
+  })
+})
+
+t.test('20 at once with different keys for the whole of one invoice: exactly one', async (t) => {
+  const invoice_id = await createInvoice(9_900)
+  const body = { invoice_id, currency: 'EUR', amount: 9_900 }
+  const answers = await payAtOnce(20, body, (place) => `full-${place}`)
+  t.equal(answers.filter(({ status }) => status === 201).length, 1)
+  for (const answer of answers.filter(({ status }) => status !== 201)) {
+    t.match(answer, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
+  }
+  const list = await call(`${url}/payments?invoice_id=${invoice_id}`, { key })
+  t.equal(list.json.data.length, 1)
+})
+
+t.test(
+  'a replay is the same bytes, another body is refused, a refusal leaves the key free',
+  async (t) => {
+    const invoice_id = await createInvoice(1_000)
+    const pay = (body: unknown) =>
+      call(`${url}/payments`, { key, body, headers: { 'idempotency-key': 'r-1' } })
+    const tooMuch = await pay({ invoice_id, currency: 'EUR', amount: 1_001 })
+    t.match(tooMuch, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 1_000 } })
+    const first = await pay({ invoice_id, currency: 'EUR', amount: 400 })
+    t.match(first, {
+      status: 201,
+      json: { amount: 400, effects: { invoices: [{ amount_due: 600 }] } },
+    })
+    t.match(first.headers['location'], `/api/v1/payments/${first.json.id}`)
+    const again = await pay({ currency: 'EUR', amount: 400.0, invoice_id })
+    t.equal(again.status, 201)
+    t.equal(again.text, first.text)
+    t.equal(again.headers['idempotent-replayed'], 'true')
+    t.equal(again.headers['location'], first.headers['location'])
+    t.not(again.headers['x-request-id'], first.headers['x-request-id'])
+    t.match(await pay({ invoice_id, currency: 'EUR', amount: 500 }), {
+      status: 422,
+      json: { code: 'idempotency_key_reused', original_payment_id: first.json.id },
+    })
+  },
+)
+
+t.test('without a usable Idempotency-Key it is 400', async (t) => {
+  const body = { debtor_id: debtor, currency: 'EUR', amount: 1 }
+  const cases: [Record<string, string>, string][] = [
+    [{}, 'idempotency_key_required'],
+    [{ 'idempotency-key': 'a b' }, 'idempotency_key_invalid'],
+    [{ 'idempotency-key': 'x'.repeat(256) }, 'idempotency_key_invalid'],
+    [{ 'idempotency-key': 'é' }, 'idempotency_key_invalid'],
+  ]
+  for (const [headers, code] of cases) {
+    t.match(await call(`${url}/payments`, { key, body, headers }), { status: 400, json: { code } })
+  }
+})
+
+t.test('all faults of a body are told at once, with pointers; nothing is recorded', async (t) => {
+  const before = (await call(`${url}/payments?limit=200`, { key })).json.data.length
+  const body = {
+    amount: '100',
+    currency: 'EURO',
+    debtor_id: debtor,
+    received_on: '2024-02-30',
+    method: 'barter',
+    ammount: 1,
+  }
+  const answer = await call(`${url}/payments`, { key, body, headers: { 'idempotency-key': 'bad' } })
+  t.match(answer, { status: 422, json: { code: 'validation_failed' } })
+  const pointers = answer.json.errors.map(({ pointer }: { pointer: string }) => pointer)
+  t.same(
+    pointers.toSorted(),
+    ['/amount', '/ammount', '/currency', '/method', '/received_on'].toSorted(),
+  )
+  const bodies: [string, number, string][] = [
+    ['{"amount":1,"amount":2}', 400, 'duplicate_json_key'],
+    ['{"amount":1', 400, 'malformed_json'],
+    ['[]', 400, 'malformed_json'],
+    ['', 400, 'malformed_json'],
+    [`${'{"a":'.repeat(30)}1${'}'.repeat(30)}`, 400, 'malformed_json'],
+    ['{"__proto__":{"x":1}}', 422, 'validation_failed'],
+  ]
+  for (const [text, status, code] of bodies) {
+    const headers = { 'idempotency-key': 'bad', 'content-type': 'application/json' }
+    const refused = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
+    t.match(refused, { status, json: { code } }, text.slice(0, 30))
+  }
+  t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, before)
+})
