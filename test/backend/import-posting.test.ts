@@ -46,9 +46,13 @@ async function startService(t: Test, options: ServiceOptions = {}) {
   const calls: (Call & { key: string | undefined; replayed: boolean })[] = []
   let settings = options
 
-  function create(kind: Kind, body: Row, key: string): { row: Row; status: number } {
+  function create(
+    kind: Kind,
+    body: Row,
+    key: string,
+  ): { row: Row; status: number; replayed?: true } {
     const known = stored.get(`${kind} ${key}`)
-    if (known !== undefined) return { row: known, status: 201 }
+    if (known !== undefined) return { row: known, status: 201, replayed: true }
     const twin = rows[kind].find((row) => row.external_id === body.external_id)
     if (twin !== undefined) {
       return { row: { ...twin, code: 'duplicate_external_id', existing_id: twin.id }, status: 409 }
@@ -70,12 +74,11 @@ async function startService(t: Test, options: ServiceOptions = {}) {
     return { row, status: 201 }
   }
 
-  function answer(res: ServerResponse, status: number, body: object, retryAfter?: number) {
-    const after = retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }
+  function answer(res: ServerResponse, status: number, body: object, more: object = {}) {
     res.writeHead(status, {
       'content-type': 'application/json',
       'x-ratelimit-limit': '600',
-      ...after,
+      ...more,
     })
     res.end(JSON.stringify(body))
   }
@@ -92,12 +95,13 @@ async function startService(t: Test, options: ServiceOptions = {}) {
     if (trouble === 'reset') return req.socket.destroy()
     if (typeof trouble === 'object') {
       const { status, code = 'internal_error', retryAfter } = trouble
-      return answer(res, status, { code, detail: 'Trouble.', request_id: 'req_1' }, retryAfter)
+      const after = retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }
+      return answer(res, status, { code, detail: 'Trouble.', request_id: 'req_1' }, after)
     }
     if (req.method === 'POST') {
-      const { row, status } = create(kind, JSON.parse(body), key ?? '')
+      const { row, status, replayed } = create(kind, JSON.parse(body), key ?? '')
       if (trouble === 'reset after the write') return req.socket.destroy()
-      return answer(res, status, row)
+      return answer(res, status, row, replayed ? { 'idempotent-replayed': 'true' } : {})
     }
     if (url.pathname === '/api/v1/me') {
       return answer(res, 200, {
@@ -218,8 +222,10 @@ t.test('errors, resets and lost answers are repeated with the same key', async (
   const service = await startService(t, {
     trouble: ({ count }) => (count > 1 && count % 3 === 0 ? troubles[(count / 3) % 8] : undefined),
   })
-  const { failed } = await runImport(service)
-  t.equal(failed, false)
+  t.match(await runImport(service), {
+    failed: false,
+    json: { recorded: { debtors: 7, invoices: 30, payments: 20 } },
+  })
   t.match(service.rows, {
     debtors: { length: 7 },
     invoices: { length: 30 },
@@ -229,6 +235,15 @@ t.test('errors, resets and lost answers are repeated with the same key', async (
     service.calls.some(({ replayed }) => replayed),
     'a write whose answer was lost was repeated',
   )
+})
+
+t.test('two imports at once record nothing twice, and each counts what it did', async (t) => {
+  const service = await startService(t)
+  const runs = await Promise.all([runImport(service), runImport(service)])
+  t.match(service.rows, { invoices: { length: 30 }, payments: { length: 20 } })
+  t.match(runs, [{ json: { agrees: true } }, { json: { agrees: true } }])
+  const counts = runs.map(({ json }) => Number(JSON.stringify(json).match(/"invoices":(\d+)/)?.[1]))
+  t.equal((counts[0] ?? 0) + (counts[1] ?? 0), 30)
 })
 
 t.test('a spent hour is waited for, by all calls', async (t) => {

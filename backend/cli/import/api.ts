@@ -15,6 +15,8 @@ export type Json = Readonly<Record<string, unknown>>
 
 export interface ApiAnswer {
   readonly status: number
+  /** Done by an earlier run, or by another one at this moment; not by an earlier try of this call. */
+  readonly replayed: boolean
   readonly body: Json
 }
 
@@ -99,7 +101,10 @@ export function createApi({
       if (limitedUntilMs > Date.now()) onWait(LIMITED, limitedUntilMs)
       await pause(limitedUntilMs - Date.now())
       const outcome = await send(request)
-      if (outcome.kind === 'answer') return outcome.answer
+      if (outcome.kind === 'answer') {
+        const { answer } = outcome
+        return { ...answer, replayed: answer.replayed && failures === 0 }
+      }
       if (outcome.kind === 'limited') {
         limitedUntilMs = Math.max(limitedUntilMs, Date.now() + outcome.waitMs)
         continue
@@ -148,6 +153,7 @@ export function createApi({
       what: `${method} ${path.replace(/\?.*/, '')}`,
       status: response.statusCode,
       retryAfter: response.headers['retry-after'],
+      replayed: response.headers['idempotent-replayed'] === 'true',
       body: parseObject(text),
     })
   }
@@ -177,11 +183,12 @@ interface Received {
   readonly what: string
   readonly status: number
   readonly retryAfter: string | string[] | undefined
+  readonly replayed: boolean
   /** Undefined where it is no JSON object. */
   readonly body: Json | undefined
 }
 
-function judge({ what, status, retryAfter, body }: Received): Outcome {
+function judge({ what, status, retryAfter, replayed, body }: Received): Outcome {
   const seconds = /^\d{1,6}$/.test(String(retryAfter)) ? Number(retryAfter) : undefined
   const code = body?.['code']
   if (status === 429) return { kind: 'limited', waitMs: (seconds ?? LIMITED_SECONDS) * 1000 }
@@ -193,7 +200,7 @@ function judge({ what, status, retryAfter, body }: Received): Outcome {
     }
   }
   const answered = status === 200 || status === 201 || status === 409 || status === 422
-  if (answered && body !== undefined) return { kind: 'answer', answer: { status, body } }
+  if (answered && body !== undefined) return { kind: 'answer', answer: { status, replayed, body } }
   throw unexpected(what, status, body)
 }
 

@@ -11,6 +11,7 @@ export interface Refusal {
   readonly detail: string
 }
 
+/** Counts are of what this run created; what another had created counts as none. */
 export interface Posted {
   debtors: number
   invoices: number
@@ -48,7 +49,7 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     const path = `/api/v1/${kind}`
     const answer = await api.post(path, idempotencyKey(kind, body.external_id), body)
     onDone()
-    if (answer.status === 201) posted[kind]++
+    if (answer.status === 201 && !answer.replayed) posted[kind]++
     const id = answer.status === 201 ? answer.body['id'] : answer.body['existing_id']
     if (typeof id === 'string') return id
     posted.refusals.push({ record, ...explainRefusal(answer) })
