@@ -1,0 +1,68 @@
+import t from 'tap'
+import {
+  addDays,
+  daysBetween,
+  isCalendarDate,
+  isTimezone,
+  parseInstant,
+  todayIn,
+} from '../../backend/calendar/calendar.ts'
+
+t.test('only days that exist are dates', async (t) => {
+  for (const date of ['2026-02-28', '2024-02-29', '2000-02-29', '9999-12-31']) {
+    t.ok(isCalendarDate(date), date)
+  }
+  for (const date of [
+    '2026-02-30',
+    '2025-02-29',
+    '1900-02-29',
+    '2026-13-01',
+    '2026-1-01',
+    '2026-01-01T00:00:00Z',
+    '2026',
+  ]) {
+    t.notOk(isCalendarDate(date), date)
+  }
+})
+
+t.test('today is judged where the account is', async (t) => {
+  const now = new Date('2026-11-21T23:30:00Z')
+  t.equal(todayIn('UTC', now), '2026-11-21')
+  t.equal(todayIn('Europe/Amsterdam', now), '2026-11-22')
+  t.equal(todayIn('Pacific/Kiritimati', now), '2026-11-22')
+  t.equal(todayIn('America/Los_Angeles', now), '2026-11-21')
+})
+
+t.test('days are added and counted over months, leap days and changes of the clock', async (t) => {
+  t.equal(addDays('2026-01-31', 30), '2026-03-02')
+  t.equal(addDays('2024-02-28', 1), '2024-02-29')
+  t.equal(addDays('9999-12-01', 365), '9999-12-31')
+  t.equal(daysBetween('2026-03-28', '2026-03-30'), 2)
+  t.equal(daysBetween('2026-03-30', '2026-03-28'), -2)
+})
+
+t.test('an instant needs an offset and a day that exists', async (t) => {
+  t.equal(parseInstant('2026-11-21T10:15:00+02:00')?.toISOString(), '2026-11-21T08:15:00.000Z')
+  t.equal(parseInstant('2026-11-21t10:15:00.123456z')?.toISOString(), '2026-11-21T10:15:00.123Z')
+  for (const text of [
+    '2026-11-21T10:15:00',
+    '2026-11-21',
+    '2026-02-30T10:15:00Z',
+    '2026-11-21T24:00:00Z',
+    '2026-11-21 10:15:00Z',
+    '2026-11-21T10:15:60Z',
+    '0000-01-01T00:00:00+01:00',
+    '',
+  ]) {
+    t.equal(parseInstant(text), undefined, text)
+  }
+})
+
+t.test('a time zone is an IANA name, not an offset', async (t) => {
+  for (const name of ['Europe/Amsterdam', 'UTC', 'America/Argentina/Buenos_Aires']) {
+    t.ok(isTimezone(name), name)
+  }
+  for (const name of ['+01:00', 'Europe/Atlantis', '', 'Europe/', '../etc']) {
+    t.notOk(isTimezone(name), name)
+  }
+})
