@@ -1,9 +1,9 @@
 /** The backend process: composes the parts and runs them until a signal. */
 import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
+import { listenForOperations } from '../shared/operations.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey } from './config.ts'
 import { openDatabase } from './database/open.ts'
-import { listenForOperations } from './operations.ts'
 import { createBackend } from './server.ts'
 
 await runProcess({

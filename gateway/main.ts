@@ -1,7 +1,7 @@
 /** `npm run gateway`: composes the process from its settings. */
 import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
-import { startOperations } from '../shared/operations.ts'
+import { type Health, listenForOperations } from '../shared/operations.ts'
 import type { Accounting } from './accounting.ts'
 import { createLocalAccounting } from './accounting-local.ts'
 import { RedisAccounting } from './accounting-redis.ts'
@@ -44,10 +44,9 @@ await runProcess({
       log,
     })
     let draining = false
-    const operations = await startOperations(
-      settings.GATEWAY_OPERATIONS_HOST,
-      settings.GATEWAY_OPERATIONS_PORT,
-      () => readiness(upstream, accounting, draining),
+    const operations = await listenForOperations(
+      { host: settings.GATEWAY_OPERATIONS_HOST, port: settings.GATEWAY_OPERATIONS_PORT },
+      async () => healthOf(upstream, accounting, draining),
     )
     const port = await gateway.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
     return {
@@ -62,12 +61,12 @@ await runProcess({
   },
 })
 
-/** A later outage is a reason, not a refusal: a balancer that removes every gateway helps nobody. */
-function readiness(upstream: Upstream, accounting: Accounting, draining: boolean) {
-  const reasons: string[] = []
-  if (draining) reasons.push('draining')
-  if (upstream.state() !== 'ready') reasons.push('no backend is ready')
-  if (accounting.state() !== 'exact') reasons.push('redis is away: the rate limit is not shared')
+/** A later outage is no reason to be left out: a balancer that removes every gateway helps nobody. */
+function healthOf(upstream: Upstream, accounting: Accounting, draining: boolean): Health {
+  const outages: string[] = []
+  if (upstream.state() !== 'ready') outages.push('no backend is ready')
+  if (accounting.state() !== 'exact') outages.push('redis is away: the rate limit is not shared')
   const starting = upstream.state() === 'starting' || accounting.state() === 'starting'
-  return { ready: !draining && !starting, reasons }
+  if (draining) return { unready: ['draining'], degraded: outages }
+  return starting ? { unready: outages, degraded: [] } : { unready: [], degraded: outages }
 }

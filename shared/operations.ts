@@ -1,59 +1,62 @@
-/** The operations listener of either process: is it alive, may it get traffic, what does it count. */
-import { createServer } from 'node:http'
+/**
+ * The listener for those who run the service: liveness, readiness, metrics. Apart from the calls,
+ * so that it is reachable where they are not, and not reachable where they are.
+ */
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 
-export interface Readiness {
-  /** False keeps traffic away: before the first contact with what we depend on, and while draining. */
-  readonly ready: boolean
-  /** Why it is not ready, or ready but impaired. */
-  readonly reasons: readonly string[]
+export interface Health {
+  /** Why no calls are taken; empty where they are. */
+  readonly unready: readonly string[]
+  /** What is impaired while calls are taken, e.g. writes on a full disk. */
+  readonly degraded: readonly string[]
 }
 
 export interface Operations {
   readonly port: number
-  readonly registry: Registry
   close(): Promise<void>
 }
 
-export async function startOperations(
-  host: string,
-  port: number,
-  readiness: () => Readiness,
+export async function listenForOperations(
+  { host, port }: { readonly host: string; readonly port: number },
+  checkHealth: () => Promise<Health>,
 ): Promise<Operations> {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
+  const server = createServer((request, response) => {
+    serve(request.url ?? '', response).catch(() => answer(response, 500, 'text/plain', ''))
+  })
 
-  const server = createServer(async (req, res) => {
-    switch (req.url) {
-      case '/healthz':
-        return void res.end('ok\n')
-      case '/readyz': {
-        const { ready, reasons } = readiness()
-        const status = ready ? (reasons.length > 0 ? 'degraded' : 'ready') : 'not ready'
-        res.writeHead(ready ? 200 : 503, { 'content-type': 'application/json' })
-        return void res.end(`${JSON.stringify({ status, reasons })}\n`)
-      }
-      case '/metrics':
-        res.writeHead(200, { 'content-type': registry.contentType })
-        return void res.end(await registry.metrics())
-      default:
-        res.writeHead(404)
-        return void res.end()
+  async function serve(path: string, response: ServerResponse): Promise<void> {
+    if (path === '/healthz') return answer(response, 200, 'application/json', '{"alive":true}')
+    if (path === '/metrics') {
+      return answer(response, 200, registry.contentType, await registry.metrics())
     }
-  })
+    if (path === '/readyz') {
+      const { unready, degraded } = await checkHealth()
+      const ready = unready.length === 0
+      const body = JSON.stringify({ ready, reasons: unready, degraded })
+      return answer(response, ready ? 200 : 503, 'application/json', body)
+    }
+    answer(response, 404, 'text/plain', '')
+  }
+
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
+    server.once('error', reject).listen(port, host, resolve)
   })
+  // `listen` on a host and a port gives an address with a port.
+  const { port: listening } = server.address() as AddressInfo
   return {
-    // A TCP server that listens has an address of this form.
-    port: (server.address() as AddressInfo).port,
-    registry,
+    port: listening,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())
         server.closeAllConnections()
       }),
   }
+}
+
+function answer(response: ServerResponse, status: number, type: string, body: string): void {
+  response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body)
 }
