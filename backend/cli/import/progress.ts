@@ -29,6 +29,8 @@ export interface ProgressState {
 
 const REDRAW_MS = 200
 const LOG_LINE_MS = 5000
+/** An hour's wait is sixty lines of a log, not 720. */
+const LOG_WAIT_LINE_MS = 60_000
 const BAR_WIDTH = 24
 
 export function createProgress(stream: ProgressStream): Progress {
@@ -36,6 +38,7 @@ export function createProgress(stream: ProgressStream): Progress {
   let wait: { reason: string; untilMs: number } | undefined
   let timer: NodeJS.Timeout | undefined
   let shown = ''
+  let shownWaitAtMs = 0
 
   function render(): string {
     if (phase === undefined) return ''
@@ -50,6 +53,10 @@ export function createProgress(stream: ProgressStream): Progress {
   }
   function draw(): void {
     const line = render()
+    if (!stream.isTTY && wait !== undefined && wait.untilMs > Date.now()) {
+      if (Date.now() - shownWaitAtMs < LOG_WAIT_LINE_MS) return
+      shownWaitAtMs = Date.now()
+    }
     if (stream.isTTY) {
       stream.write(`\r\x1b[K${line.slice(0, (stream.columns ?? 80) - 1)}`)
     } else if (line !== shown) {
