@@ -67,8 +67,14 @@ const READING: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: 
 
 const WRITING: RouteOptions<ApiRefs> = {
   ...READING,
-  // Bytes as they came: what may be in them is checked in the order of the contract.
-  payload: { parse: false, output: 'data', maxBytes: BODY_BYTES_MAX },
+  // Bytes as they came: what may be in them is checked in the order of the contract. `override` keeps
+  // hapi from judging the Content-Type, whose odd forms it refuses with 400.
+  payload: {
+    parse: false,
+    output: 'data',
+    override: 'application/octet-stream',
+    maxBytes: BODY_BYTES_MAX,
+  },
 }
 
 function handlerOf(
