@@ -12,6 +12,7 @@ import { createLastUsed } from './api-keys/last-used.ts'
 import type { Pepper } from './api-keys/peppers.ts'
 import { registerPrincipalStrategy } from './authentication.ts'
 import type { OpenDatabase } from './database/open.ts'
+import { docsRoutes } from './docs/routes.ts'
 import { admitGatewaysOnly } from './gateway-requests.ts'
 import { internalRoutes } from './internal/routes.ts'
 import { answerProblems } from './problem-answers.ts'
@@ -80,6 +81,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   registerPrincipalStrategy(server, { ...deps, lastUsed })
   server.route([
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
+    ...docsRoutes(),
     ...settingsRoutes(),
   ])
   server.route(apiRoutes(deps))

@@ -39,10 +39,16 @@ const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
 /** Whole segments only, literal or parameter, so that paths can be matched segment by segment. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
+const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)
+
+/** The document as it is written, and the same as JSON, for those who read it. */
+export function readContractDocument(): { readonly yaml: string; readonly json: string } {
+  const yaml = readFileSync(CONTRACT_FILE, 'utf8')
+  return { yaml, json: JSON.stringify(load(yaml)) }
+}
+
 /** Throws an `Error` that names the file, the operation and what is wrong with it. */
-export function loadContract(
-  file: URL | string = new URL('./openapi.yaml', import.meta.url),
-): Contract {
+export function loadContract(file: URL | string = CONTRACT_FILE): Contract {
   try {
     return readContract(members(load(readFileSync(file, 'utf8')), 'the document'))
   } catch (cause) {

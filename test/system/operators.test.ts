@@ -61,6 +61,17 @@ t.test('pages come through the gateway; what is internal does not', async (t) =>
   t.match(await call(`${system.url}/`), { status: 302, headers: { location: '/docs' } })
 })
 
+t.test('the contract is served to whoever reads it', async (t) => {
+  const document = await call(`${system.url}/docs/openapi.json`)
+  t.match(document, {
+    status: 200,
+    headers: { 'content-type': /^application\/json/ },
+    json: { openapi: /^3\.1/, paths: { '/api/v1/me': {} } },
+  })
+  const source = await call(`${system.url}/docs/openapi.yaml`)
+  t.match(source.text, /^openapi: /)
+})
+
 t.test('the backend answers nobody but gateways', async (t) => {
   const backend = `http://127.0.0.1:${system.backend.port}`
   for (const path of ['/', '/api/v1/me', '/settings', '/internal/ready', '/nowhere']) {
