@@ -7,6 +7,7 @@ import { monotonicFactory } from 'ulid'
 export type IdPrefix =
   | 'acct'
   | 'usr'
+  | 'ivt'
   | 'key'
   | 'deb'
   | 'inv'

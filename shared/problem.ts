@@ -63,7 +63,22 @@ export const PROBLEM_TYPES = {
   gateway_timeout: passing(504, 'Gateway timeout'),
 } as const satisfies Record<string, ProblemType>
 
-export type ProblemCode = keyof typeof PROBLEM_TYPES
+/** What the Settings pages answer with besides. */
+export const SETTINGS_PROBLEM_TYPES = {
+  not_logged_in: refused(401, 'Not logged in'),
+  login_failed: refused(401, 'Login failed'),
+  admin_required: refused(403, 'Admin required'),
+  cross_site_request: refused(403, 'Cross-site request'),
+  invalid_csrf_token: refused(403, 'Invalid CSRF token'),
+  key_already_issued: refused(409, 'Key already issued'),
+  last_admin: refused(409, 'Last Admin'),
+  invalid_invitation: refused(422, 'Invalid invitation'),
+  too_many_logins: passing(429, 'Too many logins'),
+} as const satisfies Record<string, ProblemType>
+
+const ALL_TYPES = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
+
+export type ProblemCode = keyof typeof ALL_TYPES
 
 /** One fault of a request body; `pointer` is a JSON Pointer (RFC 6901) into it. */
 export interface FieldError {
@@ -96,7 +111,7 @@ export class Problem extends Error {
   }
 
   get status(): number {
-    return PROBLEM_TYPES[this.code].status
+    return problemType(this.code).status
   }
 }
 
@@ -104,7 +119,7 @@ export const PROBLEM_MEDIA_TYPE = 'application/problem+json; charset=utf-8'
 
 /** The document of RFC 9457. `baseUrl` (no trailing slash) leads `type` to the code's page. */
 export function renderProblem(problem: Problem, baseUrl: string, requestId: string): string {
-  const { status, title, retryable } = PROBLEM_TYPES[problem.code]
+  const { status, title, retryable } = problemType(problem.code)
   return JSON.stringify({
     type: `${baseUrl}/docs/errors#${problem.code}`,
     title,
@@ -115,4 +130,9 @@ export function renderProblem(problem: Problem, baseUrl: string, requestId: stri
     retryable,
     ...problem.members,
   })
+}
+
+/** For the title that a page shows. */
+export function problemType(code: ProblemCode): ProblemType {
+  return ALL_TYPES[code]
 }

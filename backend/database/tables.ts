@@ -246,6 +246,62 @@ export interface IdempotencyRow {
   created_at: string
 }
 
+/** A login. The token itself is in the browser alone. */
+export interface SessionRow {
+  /** SHA-256, base64url. */
+  token_hash: string
+  user_id: string
+  /** The user's when the token was made: another one since means that the token must change. */
+  role: UserRow['role']
+  /** What the next page says once, as JSON. */
+  flash: string | null
+  created_at: string
+  last_seen_at: string
+  /** Whatever happens in between. */
+  expires_at: string
+}
+
+/** Guesses at passwords, by e-mail address and by where they come from. */
+export interface LoginGuessesRow {
+  /** `email:` and a SHA-256, or `address:` and an IP address or network. */
+  subject: string
+  guesses: number
+  window_ends_at: string
+  blocked_until: string
+}
+
+export interface InvitationRow {
+  id: string
+  account_id: string
+  email: string
+  role: UserRow['role']
+  /** SHA-256, base64url. */
+  code_hash: string
+  invited_by: string
+  created_at: string
+  expires_at: string
+  /** When it was accepted, replaced or withdrawn. */
+  ended_at: string | null
+}
+
+/** Forms that issued a key: the same form sent again issues none. */
+export interface KeySubmissionRow {
+  submission: string
+  account_id: string
+  key_id: string
+  created_at: string
+}
+
+/** Calls of a key in one hour that were answered alike. */
+export interface KeyUsageRow {
+  key_id: string
+  /** UTC, `2026-11-21T10`. */
+  hour: string
+  /** 2 for 200 to 299, and so on. */
+  status_class: number
+  calls: number
+}
+
 export interface Tables {
   accounts: AccountRow
   users: UserRow
@@ -258,6 +314,11 @@ export interface Tables {
   messages: MessageRow
   message_invoices: MessageInvoiceRow
   idempotency_keys: IdempotencyRow
+  sessions: SessionRow
+  login_guesses: LoginGuessesRow
+  invitations: InvitationRow
+  key_submissions: KeySubmissionRow
+  key_usage: KeyUsageRow
 }
 
 /** Reads; outside a transaction, or inside one by passing its `Transaction`. */

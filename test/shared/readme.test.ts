@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { BACKEND_SETTINGS } from '../../backend/config.ts'
 import { GATEWAY_SETTINGS } from '../../gateway/config.ts'
-import { PROBLEM_TYPES } from '../../shared/problem.ts'
+import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../shared/problem.ts'
 
 const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 
@@ -11,7 +11,8 @@ t.test('the README lists every error code with its status, and no other', async 
   const listed = rows.flatMap(([, status, codes = '']) =>
     [...codes.matchAll(/`([a-z_]+)`/g)].map(([, code]) => `${status} ${code}`),
   )
-  const known = Object.entries(PROBLEM_TYPES).map(([code, { status }]) => `${status} ${code}`)
+  const types = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
+  const known = Object.entries(types).map(([code, { status }]) => `${status} ${code}`)
   t.same(listed.toSorted(), known.toSorted())
 })
 
