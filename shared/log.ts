@@ -32,7 +32,18 @@ export function createLogger(process: string, level: LogLevel): Logger {
         censor: '[redacted]',
       },
     },
-    // Asynchronous, so that a slow reader of the log does not hold up calls.
-    pino.destination({ fd: 2, sync: false }),
+    openStandardError(),
   )
+}
+
+function openStandardError() {
+  // Asynchronous, so that a slow reader of the log does not hold up calls; a `minLength`, because
+  // without one `flush` does not wait for what is being written.
+  const destination = pino.destination({ fd: 2, sync: false, minLength: 1 })
+  // On exit the rest is written synchronously, and tried again for ever where that fails (sonic-boom
+  // 4): a reader that went away or a full disk would keep the process from ending.
+  destination.on('error', () => {
+    destination.flushSync = () => {}
+  })
+  return destination
 }

@@ -1,0 +1,41 @@
+/**
+ * A process whose log could not be written any more did not end: on exit the log's last lines were
+ * tried again for ever, with the event loop stopped.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { openSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+
+const LOG = JSON.stringify(join(import.meta.dirname, '..', '..', 'shared', 'log.ts'))
+/** Logs twice, so that one line waits while the other is written, and ends as lifecycle.ts does. */
+const SCRIPT = `
+  import { createLogger } from ${LOG}
+  const log = createLogger('test', 'info')
+  process.stdin.resume().on('end', () => {
+    log.info('draining')
+    setImmediate(() => {
+      log.info('drained')
+      log.flush(() => process.exit(0))
+    })
+  })
+`
+const COMMAND = ['--input-type=module', '--eval', SCRIPT]
+
+t.test('a process ends although nobody reads its log any more', async (t) => {
+  const child = spawn(process.execPath, COMMAND, { stdio: 'pipe' })
+  t.teardown(() => child.kill('SIGKILL'))
+  child.stderr.destroy()
+  await once(child.stderr, 'close')
+  child.stdin.end()
+  t.strictSame(await once(child, 'exit'), [0, null])
+})
+
+t.test('a process ends although its log has no room', async (t) => {
+  const full = openSync('/dev/full', 'w')
+  const child = spawn(process.execPath, COMMAND, { stdio: ['pipe', 'ignore', full] })
+  t.teardown(() => child.kill('SIGKILL'))
+  child.stdin?.end()
+  t.strictSame(await once(child, 'exit'), [0, null])
+})
