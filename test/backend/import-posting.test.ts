@@ -26,6 +26,8 @@ interface Call {
   readonly count: number
   readonly method: string
   readonly path: string
+  /** Its Idempotency-Key. */
+  readonly key: string | undefined
 }
 
 interface ServiceOptions {
@@ -43,7 +45,7 @@ const SCOPES = ['debtors', 'invoices', 'payments'].flatMap((kind) => [
 async function startService(t: Test, options: ServiceOptions = {}) {
   const rows: Record<Kind, Row[]> = { debtors: [], invoices: [], payments: [] }
   const stored = new Map<string, Row>()
-  const calls: (Call & { key: string | undefined; replayed: boolean })[] = []
+  const calls: (Call & { replayed: boolean })[] = []
   let settings = options
 
   function create(
@@ -88,10 +90,10 @@ async function startService(t: Test, options: ServiceOptions = {}) {
     const kind = (url.pathname.split('/')[3] ?? '') as Kind
     const body = await text(req)
     const key = req.headers['idempotency-key']?.toString()
-    const call = { count: calls.length + 1, method: req.method ?? '', path: url.pathname }
+    const call = { count: calls.length + 1, method: req.method ?? '', path: url.pathname, key }
     const trouble = settings.trouble?.(call)
     const replayed = stored.has(`${kind} ${key}`)
-    calls.push({ ...call, key, replayed })
+    calls.push({ ...call, replayed })
     if (trouble === 'reset') return req.socket.destroy()
     if (typeof trouble === 'object') {
       const { status, code = 'internal_error', retryAfter } = trouble
@@ -219,8 +221,13 @@ t.test('errors, resets and lost answers are repeated with the same key', async (
     ...[{ status: 502 }, { status: 503, retryAfter: 0 }, { status: 504 }, { status: 408 }],
     { status: 409, retryAfter: 0, code: 'idempotency_in_progress' },
   ]
+  const troubled = new Set<string | undefined>([undefined])
   const service = await startService(t, {
-    trouble: ({ count }) => (count > 1 && count % 3 === 0 ? troubles[(count / 3) % 8] : undefined),
+    trouble({ key }) {
+      if (troubled.has(key)) return undefined
+      troubled.add(key)
+      return troubles[troubled.size % troubles.length]
+    },
   })
   t.match(await runImport(service), {
     failed: false,
