@@ -5,7 +5,7 @@
 import { createId } from '../../shared/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import { afterPosition, equals, orderOf, type Page, within } from '../lists/keyset.ts'
+import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
 import { refuseTaken } from './external-id.ts'
 
 export interface NewDebtor {
@@ -137,6 +137,7 @@ export async function listDebtors(
   filters: DebtorFilters,
   page: Page,
 ): Promise<DebtorRow[]> {
+  const own = fewRows(page, filters.email)
   const prefix = filters.q === undefined ? undefined : searchForm(filters.q)
   return await reader
     .selectFrom('debtors')
@@ -151,10 +152,10 @@ export async function listDebtors(
         ...equals('status', filters.status),
         // The last code point there is: everything that begins with the prefix lies before it.
         ...within('name_search', prefix, prefix && `${prefix}\u{10ffff}`),
-        ...afterPosition(page),
+        ...afterPosition(own),
       ]),
     )
-    .orderBy(orderOf(page))
+    .orderBy(orderOf(own))
     .limit(page.fetch)
     .execute()
 }

@@ -9,7 +9,15 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { refuseTaken } from '../debtors/external-id.ts'
-import { afterPosition, equals, isAnyOf, orderOf, type Page, within } from '../lists/keyset.ts'
+import {
+  afterPosition,
+  equals,
+  fewRows,
+  isAnyOf,
+  orderOf,
+  type Page,
+  within,
+} from '../lists/keyset.ts'
 import { takeInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
 
@@ -199,6 +207,7 @@ export async function listInvoices(
   today: string,
   page: Page,
 ): Promise<InvoiceRow[]> {
+  const own = fewRows(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
   return await reader
     .selectFrom('invoices')
     .selectAll()
@@ -214,10 +223,10 @@ export async function listInvoices(
         ...equals('currency', filters.currency),
         ...isOverdue(filters.overdue, today),
         ...within('due_date', filters.due_since, filters.due_before),
-        ...afterPosition(page),
+        ...afterPosition(own),
       ]),
     )
-    .orderBy(orderOf(page))
+    .orderBy(orderOf(own))
     .limit(page.fetch)
     .execute()
 }

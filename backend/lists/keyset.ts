@@ -16,22 +16,39 @@ export interface Page {
   /** Rows to fetch: one more than is shown, to know whether there are more. */
   readonly fetch: number
   readonly after: Position | undefined
+  /** Set by `fewRows`. */
+  readonly few?: true
+}
+
+/**
+ * The page of a list that any of these filters, where sent, leaves few rows of. They are then found
+ * by the filter and sorted; a database without statistics would rather walk the whole account in the
+ * list's order. `debtor_id` is one unless the list is by creation, for which there is an index.
+ */
+export function fewRows(page: Page, ...filters: readonly (string | undefined)[]): Page {
+  return filters.every((filter) => filter === undefined) ? page : { ...page, few: true }
 }
 
 export type Condition = Expression<SqlBool>
 
 /** Rows after the page's start. Sort column and id are unqualified: filter by subquery, not join. */
-export function afterPosition({ sort, direction, after }: Page): Condition[] {
+export function afterPosition(page: Page): Condition[] {
+  const { direction, after } = page
   if (after === undefined) return []
-  const key = sql`(${sql.ref(sort)}, id)`
+  const key = sql`(${sortOf(page)}, id)`
   const start = sql`(${after.value}, ${after.id})`
   return [direction === 'asc' ? sql`${key} > ${start}` : sql`${key} < ${start}`]
 }
 
 /** What follows `order by`. */
-export function orderOf({ sort, direction }: Page) {
-  const order = sql.raw(direction)
-  return sql`${sql.ref(sort)} ${order}, id ${order}`
+export function orderOf(page: Page) {
+  const order = sql.raw(page.direction)
+  return sql`${sortOf(page)} ${order}, id ${order}`
+}
+
+/** As an expression, which has the column's order and no index. */
+function sortOf({ sort, few }: Page) {
+  return few ? sql`(${sql.ref(sort)} || '')` : sql.ref(sort)
 }
 
 type Value = string | number | undefined

@@ -2,7 +2,15 @@
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
-import { afterPosition, equals, isAnyOf, orderOf, type Page, within } from '../lists/keyset.ts'
+import {
+  afterPosition,
+  equals,
+  fewRows,
+  isAnyOf,
+  orderOf,
+  type Page,
+  within,
+} from '../lists/keyset.ts'
 
 /** Not yet leaving: a payment cancels these. */
 const STOPPABLE: readonly MessageStatus[] = ['scheduled', 'awaiting_approval', 'approved', 'queued']
@@ -84,6 +92,8 @@ export async function listMessages(
   filters: MessageFilters,
   page: Page,
 ): Promise<MessageRow[]> {
+  const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
+  const own = fewRows(page, filters.invoice_id, ofDebtor)
   return await reader
     .selectFrom('messages')
     .selectAll()
@@ -98,10 +108,10 @@ export async function listMessages(
         ...equals('stage', filters.stage),
         ...isAnyOf('status', filters.statuses),
         ...within('sent_at', filters.sent_since, filters.sent_before),
-        ...afterPosition(page),
+        ...afterPosition(own),
       ]),
     )
-    .orderBy(orderOf(page))
+    .orderBy(orderOf(own))
     .limit(page.fetch)
     .execute()
 }

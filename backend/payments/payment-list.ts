@@ -2,7 +2,7 @@
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
-import { afterPosition, equals, orderOf, type Page, within } from '../lists/keyset.ts'
+import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
 
 export interface PaymentFilters {
   readonly created_since?: string
@@ -24,6 +24,8 @@ export async function listPayments(
   filters: PaymentFilters,
   page: Page,
 ): Promise<PaymentRow[]> {
+  const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
+  const own = fewRows(page, filters.invoice_id, ofDebtor)
   return await reader
     .selectFrom('payments')
     .selectAll()
@@ -38,10 +40,10 @@ export async function listPayments(
         ...equals('currency', filters.currency),
         ...within('received_on', filters.received_since, filters.received_before),
         ...equals('idempotency_key', filters.idempotency_key),
-        ...afterPosition(page),
+        ...afterPosition(own),
       ]),
     )
-    .orderBy(orderOf(page))
+    .orderBy(orderOf(own))
     .limit(page.fetch)
     .execute()
 }
