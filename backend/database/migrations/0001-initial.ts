@@ -164,7 +164,7 @@ const INVOICES = [
   'create index invoices_by_due_date on invoices (account_id, due_date, id)',
   'create index invoices_by_debtor on invoices (account_id, debtor_id, created_at, id)',
   // Holds all that a debtor's balances need, so that they are summed without reading invoices.
-  `create index invoices_open on invoices (debtor_id, currency, due_date, amount_due)
+  `create index invoices_open on invoices (debtor_id, currency, due_date, amount_due, status)
     where status in ('open', 'partially_paid')`,
 ]
 
