@@ -1,0 +1,60 @@
+/**
+ * Secrets that we must be able to read again, at rest: AES-256-GCM. What a secret belongs to is
+ * authenticated with it, so that a sealed secret copied to another row cannot be opened there. Each
+ * names the key that sealed it: a new key seals from now on, the old one opens what it sealed.
+ */
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+
+export interface SecretBox {
+  /** `v1.<key id>.<nonce, ciphertext and tag in base64url>`. */
+  seal(secret: string, owner: SecretOwner): string
+  /** Throws where the box lacks the key, or the sealed text is not the owner's. */
+  open(sealed: string, owner: SecretOwner): string
+}
+
+export interface SecretOwner {
+  readonly accountId: string
+  readonly endpointId: string
+}
+
+const CIPHER = 'aes-256-gcm'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** `keys` are of 32 bytes each; the first seals. */
+export function createSecretBox(keys: readonly [Buffer, ...Buffer[]]): SecretBox {
+  const byId = new Map(keys.map((key) => [keyId(key), key]))
+  const [sealing] = keys
+  return {
+    seal(secret, owner) {
+      const nonce = randomBytes(NONCE_BYTES)
+      const cipher = createCipheriv(CIPHER, sealing, nonce, { authTagLength: TAG_BYTES })
+      cipher.setAAD(associatedData(owner))
+      const parts = [nonce, cipher.update(secret, 'utf8'), cipher.final(), cipher.getAuthTag()]
+      return `v1.${keyId(sealing)}.${Buffer.concat(parts).toString('base64url')}`
+    },
+    open(sealed, owner) {
+      const [version, id = '', text = ''] = sealed.split('.')
+      const key = byId.get(id)
+      if (version !== 'v1' || key === undefined) {
+        throw new Error(`A stored secret was sealed with key ${id}, which SECRET_BOX_KEY is not`)
+      }
+      const bytes = Buffer.from(text, 'base64url')
+      const nonce = bytes.subarray(0, NONCE_BYTES)
+      const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
+      decipher.setAAD(associatedData(owner))
+      decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
+      const ciphertext = bytes.subarray(NONCE_BYTES, -TAG_BYTES)
+      return Buffer.concat([decipher.update(ciphertext), decipher.final()]).toString('utf8')
+    },
+  }
+}
+
+/** Of a hash, so that it tells nothing of the key. */
+function keyId(key: Buffer): string {
+  return createHash('sha256').update('key id').update(key).digest('hex').slice(0, 8)
+}
+
+function associatedData({ accountId, endpointId }: SecretOwner): Buffer {
+  return Buffer.from(`${accountId}\n${endpointId}`)
+}
