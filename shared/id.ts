@@ -17,6 +17,7 @@ export type IdPrefix =
   | 'whe'
   | 'whd'
   | 'aud'
+  | 'ntc'
   | 'req'
 
 const nextUlid = monotonicFactory()

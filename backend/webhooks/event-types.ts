@@ -1,0 +1,31 @@
+/** The catalogue: every type there is or is to be (contract 1.14). Types are only ever added. */
+export const EVENT_TYPES = [
+  'debtor.created',
+  'debtor.contactability_changed',
+  'invoice.created',
+  'invoice.opened',
+  'invoice.overdue',
+  'invoice.partially_paid',
+  'invoice.paid',
+  'invoice.voided',
+  'invoice.written_off',
+  'payment.recorded',
+  'payment.reversed',
+  'message.awaiting_approval',
+  'message.sent',
+  'message.delivered',
+  'message.bounced',
+  'message.suppressed',
+  'message.received',
+  'account.read_only_changed',
+  'kill_switch.changed',
+  'api_key.issued',
+  'api_key.revoked',
+  'webhook.test',
+] as const
+
+export type EventType = (typeof EVENT_TYPES)[number]
+
+export function isEventType(text: string): text is EventType {
+  return EVENT_TYPES.some((type) => type === text)
+}
