@@ -15,7 +15,19 @@ const CODES: ReadonlyMap<number, ProblemCode> = new Map([
   [503, 'service_unavailable'],
 ])
 
-export function answerProblems(server: Server, baseUrl: string, log: Logger): void {
+/** A page that says it in place of the document; undefined where the document is the answer. */
+export type RenderProblemPage = (
+  request: Request,
+  problem: Problem,
+  requestId: string,
+) => string | undefined
+
+export function answerProblems(
+  server: Server,
+  baseUrl: string,
+  log: Logger,
+  renderPage: RenderProblemPage,
+): void {
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
@@ -29,7 +41,10 @@ export function answerProblems(server: Server, baseUrl: string, log: Logger): vo
     } else {
       log.info({ requestId, method, path }, problem.code)
     }
-    return answer(h, problem, renderProblem(problem, baseUrl, requestId))
+    const page = renderPage(request, problem, requestId)
+    return page === undefined
+      ? answer(h, problem, PROBLEM_MEDIA_TYPE, renderProblem(problem, baseUrl, requestId))
+      : answer(h, problem, 'text/html; charset=utf-8', page)
   })
 }
 
@@ -39,11 +54,11 @@ export function requestIdOf({ headers }: Request): string {
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : createId('req')
 }
 
-function answer(h: ResponseToolkit, problem: Problem, document: string) {
+function answer(h: ResponseToolkit, problem: Problem, type: string, document: string) {
   const response = h
     .response(document)
     .code(problem.status)
-    .type(PROBLEM_MEDIA_TYPE)
+    .type(type)
     .header('cache-control', 'no-store')
   for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
   return response

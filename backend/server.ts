@@ -16,7 +16,11 @@ import { docsRoutes } from './docs/routes.ts'
 import { admitGatewaysOnly } from './gateway-requests.ts'
 import { internalRoutes } from './internal/routes.ts'
 import { answerProblems } from './problem-answers.ts'
+import { renderProblemPage } from './settings/problem-page.ts'
 import { settingsRoutes } from './settings/routes.ts'
+import { addSecurityHeaders } from './settings/security-headers.ts'
+import { countCalls } from './usage/counted-calls.ts'
+import { createUsage } from './usage/usage.ts'
 
 /** Longer than gateways keep connections idle, so that it is never this side that closes first. */
 const KEEP_ALIVE_MS = 75_000
@@ -58,6 +62,7 @@ export interface Backend {
 export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const { database, baseUrl, log } = deps
   const lastUsed = createLastUsed(database, log)
+  const usage = createUsage(database, log)
   let draining = false
 
   async function health(): Promise<Health> {
@@ -77,12 +82,14 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
 
   const server = createServerFor(deps)
   admitGatewaysOnly(server, deps)
-  answerProblems(server, baseUrl, log)
+  answerProblems(server, baseUrl, log, renderProblemPage)
+  addSecurityHeaders(server, baseUrl)
+  countCalls(server, usage, deps.clock)
   registerPrincipalStrategy(server, { ...deps, lastUsed })
   server.route([
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
     ...docsRoutes(),
-    ...settingsRoutes(),
+    ...settingsRoutes({ ...deps, usage }),
   ])
   server.route(apiRoutes(deps))
   await server.start()
@@ -95,6 +102,9 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       await server.stop({ timeout: DRAIN_MS_MAX })
       await lastUsed.close().catch((error: unknown) => {
         log.warn({ err: error }, 'last use of keys not written')
+      })
+      await usage.close().catch((error: unknown) => {
+        log.warn({ err: error }, 'usage of keys not written')
       })
     },
   }

@@ -1,6 +1,6 @@
 /** Who did what: one row for each act, written in the act's own transaction. */
 import { createId } from '../../shared/id.ts'
-import type { AuditRow, Transaction } from '../database/tables.ts'
+import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 
 export interface Actor {
   readonly type: AuditRow['actor_type']
@@ -49,4 +49,16 @@ export async function recordAudit(
       created_at: now.toISOString(),
     })
     .execute()
+}
+
+/** The newest first; `before` is the id of the last one of the page before. */
+export async function listAudit(
+  reader: Reader,
+  accountId: string,
+  limit: number,
+  before?: string,
+): Promise<AuditRow[]> {
+  const all = reader.selectFrom('audit_log').selectAll().where('account_id', '=', accountId)
+  const page = before === undefined ? all : all.where('id', '<', before)
+  return page.orderBy('id', 'desc').limit(limit).execute()
 }

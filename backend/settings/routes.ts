@@ -1,28 +1,42 @@
-/** The Settings pages. */
+/** Settings: the pages for the people who hold the account, and the same as JSON for scripts. */
 import type { ServerRoute } from '@hapi/hapi'
+import { Problem } from '../../shared/problem.ts'
+import { createPasswords } from '../users/passwords.ts'
+import { assetRoutes } from './assets.ts'
+import { auditPages } from './audit-pages.ts'
+import { cookiesFor } from './cookies.ts'
+import { invitationPages } from './invitation-pages.ts'
+import { allowancePages, keyPages } from './key-pages.ts'
+import { loginPages, sessionPages } from './login-pages.ts'
+import { peoplePages } from './people-pages.ts'
+import { openRoute, type SettingsDeps, stayRoute } from './visit.ts'
 
-export function settingsRoutes(): ServerRoute[] {
+export function settingsRoutes(given: Omit<SettingsDeps, 'cookies' | 'passwords'>): ServerRoute[] {
+  const cookies = cookiesFor(given.baseUrl)
+  if (cookies === undefined) {
+    given.log.warn({ baseUrl: given.baseUrl }, 'no Settings pages: BASE_URL is not https')
+    return everyPath(
+      new Problem('service_unavailable', 'Settings are served over https: set BASE_URL.'),
+    )
+  }
+  const deps = { ...given, cookies, passwords: createPasswords() }
   return [
-    {
-      method: 'GET',
-      path: '/settings',
-      handler: (_request, h) => h.response(LOGIN_PAGE).type('text/html; charset=utf-8'),
-    },
+    ...[...loginPages, ...invitationPages].map((page) => openRoute(page, deps)),
+    ...[...sessionPages, ...keyPages, ...allowancePages, ...peoplePages, ...auditPages].map(
+      (page) => stayRoute(page, deps),
+    ),
+    ...assetRoutes(),
+    ...everyPath(new Problem('route_not_found', 'There is no such page.')),
   ]
 }
 
-const LOGIN_PAGE = `<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><title>Settings</title></head>
-<body>
-<main>
-<h1>Settings</h1>
-<form method="post" action="/settings/login">
-<p><label>E-mail <input name="email" type="email" autocomplete="username" required></label></p>
-<p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
-<p><button>Log in</button></p>
-</form>
-</main>
-</body>
-</html>
-`
+/** Whatever nothing else answers. */
+function everyPath({ code, message }: Problem): ServerRoute[] {
+  return ['/settings', '/settings/{path*}'].map((path) => ({
+    method: '*',
+    path,
+    handler() {
+      throw new Problem(code, message)
+    },
+  }))
+}

@@ -26,6 +26,8 @@ export interface Passwords {
   hash(password: string): Promise<string>
   /** Takes as long where there is no such user: `stored` is undefined then, the answer false. */
   verify(stored: string | undefined, password: string): Promise<boolean>
+  /** Hashed more cheaply than today: to be hashed anew when the password is next at hand. */
+  isOutdated(stored: string): boolean
 }
 
 /** One for the process: it holds the queue. */
@@ -71,7 +73,12 @@ export function createPasswords(): Passwords {
     return timingSafeEqual(derived, tag) && stored !== undefined
   }
 
-  return { hash, verify }
+  function isOutdated(stored: string): boolean {
+    const { memory, passes, parallelism } = parsePhc(stored).parameters
+    return memory !== MEMORY_KIB || passes !== PASSES || parallelism !== PARALLELISM
+  }
+
+  return { hash, verify, isOutdated }
 }
 
 type Parameters = Omit<Argon2Parameters, 'message'>

@@ -1,10 +1,11 @@
 /** People who log in to Settings. E-mail addresses are unique over all accounts. */
 import { createId } from '../../shared/id.ts'
-import { Problem } from '../../shared/problem.ts'
+import { type FieldError, Problem } from '../../shared/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
+import { COMMON_PASSWORDS } from './common-passwords.ts'
 
 export const ROLES = ['admin', 'member'] as const satisfies readonly UserRow['role'][]
 
@@ -57,21 +58,145 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
     .executeTakeFirst()
 }
 
-/** Throws `Problem` `validation_failed`. */
-export function checkPassword(password: string): void {
-  const length = [...password].length
-  if (length < PASSWORD_LENGTH_MIN || length > PASSWORD_LENGTH_MAX) {
-    throw new Problem(
-      'validation_failed',
-      `A password has ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`,
-    )
-  }
+/** In the order of their arrival. */
+export async function listUsers(reader: Reader, accountId: string): Promise<UserRow[]> {
+  return reader
+    .selectFrom('users')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute()
 }
 
-function parseEmail(text: string): string {
+/** Throws `Problem` `not_found`, also for another account's. */
+export async function getUser(reader: Reader, accountId: string, id: string): Promise<UserRow> {
+  const user = await reader
+    .selectFrom('users')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (user === undefined) throw new Problem('not_found', `There is no user ${id}.`)
+  return user
+}
+
+/** Throws `Problem` `not_found`, `last_admin`. Setting the role they have changes nothing. */
+export async function changeRole(
+  tx: Transaction,
+  { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
+  role: UserRow['role'],
+  act: Act,
+): Promise<UserRow> {
+  const user = await getUser(tx, accountId, id)
+  if (user.role === role) return user
+  await keepAnAdmin(tx, user)
+  await update(tx, id, { role }, act.now)
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'user.role_changed',
+    subjectId: id,
+    detail: { email: user.email, role, was: user.role },
+  })
+  return { ...user, role }
+}
+
+/** They cannot log in any more; what they did stays. Throws `Problem` `not_found`, `last_admin`. */
+export async function setUserStatus(
+  tx: Transaction,
+  { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
+  status: UserRow['status'],
+  act: Act,
+): Promise<UserRow> {
+  const user = await getUser(tx, accountId, id)
+  if (user.status === status) return user
+  if (status === 'deactivated') await keepAnAdmin(tx, user)
+  await update(tx, id, { status }, act.now)
+  await recordAudit(tx, act, {
+    accountId,
+    action: status === 'active' ? 'user.reactivated' : 'user.deactivated',
+    subjectId: id,
+    detail: { email: user.email },
+  })
+  return { ...user, status }
+}
+
+export async function setPasswordHash(
+  tx: Transaction,
+  id: string,
+  passwordHash: string,
+  now: Date,
+): Promise<void> {
+  await update(tx, id, { password_hash: passwordHash }, now)
+}
+
+/** Throws `Problem` `validation_failed`. */
+export function checkPassword(password: string): void {
+  const fault = passwordFault(password)
+  if (fault !== undefined) throw new Problem('validation_failed', fault)
+}
+
+/** A password that people choose for themselves: none that is tried first. */
+export function checkChosenPassword(password: string, email: string, pointer: string): void {
+  const lower = password.normalize('NFKC').toLowerCase()
+  const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
+  const fault =
+    passwordFault(password) ??
+    (isGuessed ? 'This password is among the first that are guessed. Choose another.' : undefined)
+  if (fault === undefined) return
+  const errors: FieldError[] = [{ pointer, code: 'invalid_format', detail: fault }]
+  throw new Problem('validation_failed', fault, { members: { errors } })
+}
+
+/** As it is stored. Throws `Problem` `validation_failed`. */
+export function parseEmail(text: string): string {
   const email = text.trim().toLowerCase()
   if (email.length > EMAIL_LENGTH_MAX || !/^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\p{Cc}]+$/u.test(email)) {
-    throw new Problem('validation_failed', `${text} is not an e-mail address.`)
+    throw emailFault(`${text} is not an e-mail address.`)
   }
   return email
+}
+
+/** Beside the field, where there is one. */
+export function emailFault(detail: string): Problem {
+  const errors: FieldError[] = [{ pointer: '/email', code: 'invalid_format', detail }]
+  return new Problem('validation_failed', detail, { members: { errors } })
+}
+
+function passwordFault(password: string): string | undefined {
+  const length = [...password].length
+  if (length >= PASSWORD_LENGTH_MIN && length <= PASSWORD_LENGTH_MAX) return undefined
+  return `A password has ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`
+}
+
+/** Without an Admin nobody could issue or revoke keys, nor make an Admin. */
+async function keepAnAdmin(tx: Transaction, leaving: UserRow): Promise<void> {
+  if (leaving.role !== 'admin' || leaving.status !== 'active') return
+  const other = await tx
+    .selectFrom('users')
+    .select('id')
+    .where('account_id', '=', leaving.account_id)
+    .where('role', '=', 'admin')
+    .where('status', '=', 'active')
+    .where('id', '<>', leaving.id)
+    .limit(1)
+    .executeTakeFirst()
+  if (other !== undefined) return
+  throw new Problem(
+    'last_admin',
+    `${leaving.email} is the last Admin. Make someone else Admin first.`,
+  )
+}
+
+async function update(
+  tx: Transaction,
+  id: string,
+  change: Partial<Pick<UserRow, 'role' | 'status' | 'password_hash'>>,
+  now: Date,
+): Promise<void> {
+  await tx
+    .updateTable('users')
+    .set({ ...change, updated_at: now.toISOString() })
+    .where('id', '=', id)
+    .execute()
 }

@@ -1,0 +1,109 @@
+/**
+ * Holds back who guesses passwords, in the database, so that neither a restart nor a second backend
+ * forgets. A guess is counted before it is tried: a hundred at once are a hundred guesses. Existing
+ * addresses and others are counted alike, so that the answer tells nothing.
+ */
+import { createHash } from 'node:crypto'
+import { isIPv6 } from 'node:net'
+import { Problem } from '../../shared/problem.ts'
+import type { Transaction } from '../database/tables.ts'
+
+const WINDOW_MS = 15 * 60_000
+
+/** In a window; the last one is followed by waiting for the window's end. */
+const GUESSES_MAX = 10
+
+/** People mistype; from then on each guess costs twice the wait of the one before. */
+const GUESSES_FREE = 5
+const WAIT_MS_FIRST = 2000
+
+export interface Guesser {
+  readonly email: string
+  /** Where it comes from; undefined where that is not known. */
+  readonly address: string | undefined
+}
+
+/** Counts one guess, or throws `Problem` `too_many_logins` and counts none. */
+export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
+  await tx.deleteFrom('login_guesses').where('window_ends_at', '<=', now.toISOString()).execute()
+  const subjects = subjectsOf(guesser)
+  const rows = await tx
+    .selectFrom('login_guesses')
+    .selectAll()
+    .where('subject', 'in', subjects)
+    .execute()
+  const blockedUntil = Math.max(...rows.map((row) => Date.parse(row.blocked_until)), 0)
+  if (blockedUntil > now.getTime()) {
+    const seconds = Math.ceil((blockedUntil - now.getTime()) / 1000)
+    throw new Problem(
+      'too_many_logins',
+      `Too many attempts to log in. Try again in ${sayWait(seconds)}.`,
+      {
+        headers: { 'retry-after': String(seconds) },
+      },
+    )
+  }
+  for (const subject of subjects) {
+    const known = rows.find((row) => row.subject === subject)
+    const guesses = (known?.guesses ?? 0) + 1
+    const windowEndsAt = known?.window_ends_at ?? iso(now.getTime() + WINDOW_MS)
+    const row = {
+      subject,
+      guesses,
+      window_ends_at: windowEndsAt,
+      blocked_until: blockedAfter(guesses, now, windowEndsAt),
+    }
+    await tx
+      .insertInto('login_guesses')
+      .values(row)
+      .onConflict((conflict) => conflict.column('subject').doUpdateSet(row))
+      .execute()
+  }
+}
+
+/**
+ * The password was right. The user starts anew; the address gets this one guess back and no more,
+ * for one's own account must not pay for guesses at others'.
+ */
+export async function forgiveGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
+  const [email, address] = subjectsOf(guesser)
+  if (email !== undefined) {
+    await tx.deleteFrom('login_guesses').where('subject', '=', email).execute()
+  }
+  if (address === undefined) return
+  await tx
+    .updateTable('login_guesses')
+    .set({ blocked_until: now.toISOString() })
+    .set((set) => ({ guesses: set('guesses', '-', 1) }))
+    .where('subject', '=', address)
+    .execute()
+}
+
+function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string {
+  if (guesses >= GUESSES_MAX) return windowEndsAt
+  if (guesses < GUESSES_FREE) return now.toISOString()
+  const until = iso(now.getTime() + WAIT_MS_FIRST * 2 ** (guesses - GUESSES_FREE))
+  return until < windowEndsAt ? until : windowEndsAt
+}
+
+/** E-mail addresses as hashes: what people mistype there may be their password. */
+function subjectsOf({ email, address }: Guesser): string[] {
+  const hash = createHash('sha256').update(email.trim().toLowerCase()).digest('base64url')
+  const byEmail = `email:${hash}`
+  return address === undefined ? [byEmail] : [byEmail, `address:${networkOf(address)}`]
+}
+
+/** Whoever has one IPv6 address has 2^64. */
+function networkOf(address: string): string {
+  if (!isIPv6(address) || address.startsWith('::ffff:')) return address
+  return `${address.split(':').slice(0, 4).join(':')}::/64`
+}
+
+function sayWait(seconds: number): string {
+  if (seconds === 1) return 'a second'
+  return seconds < 120 ? `${seconds} seconds` : `${Math.ceil(seconds / 60)} minutes`
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}

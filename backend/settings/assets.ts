@@ -1,0 +1,26 @@
+/** The stylesheet and the script, under names that change with what is in them. */
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { ServerRoute } from '@hapi/hapi'
+
+const ASSETS = [
+  { name: 'settings.css', type: 'text/css; charset=utf-8' },
+  { name: 'settings.js', type: 'text/javascript; charset=utf-8' },
+].map(({ name, type }) => {
+  const content = readFileSync(new URL(`./assets/${name}`, import.meta.url))
+  const version = createHash('sha256').update(content).digest('base64url').slice(0, 12)
+  return { name, type, content, path: `/settings/assets/${version}/${name}` }
+})
+
+export function assetPath(name: 'settings.css' | 'settings.js'): string {
+  return ASSETS.find((asset) => asset.name === name)?.path ?? ''
+}
+
+export function assetRoutes(): ServerRoute[] {
+  return ASSETS.map(({ path, type, content }) => ({
+    method: 'GET',
+    path,
+    handler: (_request, h) =>
+      h.response(content).type(type).header('cache-control', 'public, max-age=31536000, immutable'),
+  }))
+}

@@ -1,0 +1,115 @@
+/** Who did what, when, from where; the newest first. */
+import { Problem } from '../../shared/problem.ts'
+import { listAudit } from '../accounts/audit.ts'
+import type { AuditRow } from '../database/tables.ts'
+import { type Html, html } from './html.ts'
+import { renderPage } from './layout.ts'
+import type { Frame, StayPage } from './visit.ts'
+import { timeAgo } from './words.ts'
+
+const PATH = '/settings/audit-log'
+const LIMIT_DEFAULT = 50
+const LIMIT_MAX = 200
+
+export const auditPages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    admins: 'Only an Admin can see the audit log.',
+    async handle({ session, query, now }, { database }) {
+      const { account } = session
+      const limit = limitOf(query.get('limit'))
+      const before = query.get('before') ?? undefined
+      const found = await listAudit(database.read, account.id, limit + 1, before)
+      const rows = found.slice(0, limit)
+      const next = found.length > limit ? (rows.at(-1)?.id ?? null) : null
+      return {
+        json: {
+          object: 'list',
+          data: rows.map(representEntry),
+          has_more: next !== null,
+          next_cursor: next,
+        },
+        page: (frame) => renderAudit(frame, rows, { next, now, timezone: account.timezone }),
+      }
+    },
+  },
+]
+
+function limitOf(text: string | null): number {
+  if (text === null) return LIMIT_DEFAULT
+  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
+  if (limit >= 1 && limit <= LIMIT_MAX) return limit
+  throw new Problem('invalid_query_parameter', `limit is a whole number from 1 to ${LIMIT_MAX}.`)
+}
+
+function representEntry(row: AuditRow) {
+  const detail: unknown = JSON.parse(row.detail)
+  return {
+    id: row.id,
+    action: row.action,
+    actor: { type: row.actor_type, id: row.actor_id, label: row.actor_label },
+    subject_id: row.subject_id,
+    detail,
+    address: row.address,
+    created_at: row.created_at,
+  }
+}
+
+const ACTION_WORDS: Readonly<Record<string, string>> = {
+  'account.created': 'Created the account',
+  'account.status_changed': 'Changed the account’s state',
+  'account.scopes_changed': 'Changed what keys may do at most',
+  'api_key.issued': 'Issued a key',
+  'api_key.revoked': 'Revoked a key',
+  'user.created': 'Joined',
+  'user.invited': 'Invited someone',
+  'user.invitation_withdrawn': 'Withdrew an invitation',
+  'user.role_changed': 'Changed a role',
+  'user.deactivated': 'Deactivated a login',
+  'user.reactivated': 'Reactivated a login',
+  'user.password_changed': 'Changed the password',
+  'user.logged_in': 'Logged in',
+  'user.login_failed': 'Login failed',
+  'user.logged_out': 'Logged out',
+  'user.logged_out_everywhere': 'Logged out everywhere',
+}
+
+interface AuditView {
+  readonly next: string | null
+  readonly now: Date
+  readonly timezone: string
+}
+
+function renderAudit(frame: Frame, rows: readonly AuditRow[], view: AuditView): Html {
+  const main = html`<h1>Audit log</h1>
+<p class="lead">Who did what, when, and from where. Nothing is ever taken out.</p>
+${
+  rows.length === 0
+    ? html`<div class="card empty"><p>Nothing more.</p></div>`
+    : html`<table class="keys log"><caption class="unseen">Audit log, the newest first</caption>
+<thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">Who</th><th scope="col">From</th></tr></thead>
+<tbody>${rows.map((row) => renderEntry(row, view))}</tbody></table>`
+}
+${view.next !== null && html`<p><a class="button" href="${PATH}?before=${view.next}">Older</a></p>`}`
+  return renderPage(frame, { title: 'Audit log', place: PATH, main })
+}
+
+function renderEntry(row: AuditRow, view: AuditView): Html {
+  const detail = detailWords(row.detail)
+  return html`<tr>
+<td data-label="When">${timeAgo(row.created_at, view)}</td>
+<th scope="row" data-label="What">${ACTION_WORDS[row.action] ?? row.action}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
+<td data-label="Who" translate="no">${row.actor_label}</td>
+<td data-label="From" translate="no">${row.address ?? '–'}</td></tr>`
+}
+
+/** `ERP, rcv_7Qd4xK2m` of what the entry says of its subject. */
+function detailWords(column: string): string {
+  const detail: unknown = JSON.parse(column)
+  if (typeof detail !== 'object' || detail === null) return ''
+  return Object.entries(detail)
+    .filter(([name]) => ['name', 'prefix', 'email', 'role', 'scopes', 'status'].includes(name))
+    .map(([, value]) => (Array.isArray(value) ? value.join(', ') || 'nothing' : String(value)))
+    .join(' · ')
+}

@@ -1,0 +1,126 @@
+/** One key: what it is, and how it is used. */
+import type { ApiKeyRow } from '../database/tables.ts'
+import type { Session } from '../sessions/sessions.ts'
+import type { KeyUsage, UsageBar } from '../usage/usage.ts'
+import { type Html, html } from './html.ts'
+import { renderScopes } from './key-view.ts'
+import { renderPage } from './layout.ts'
+import type { Frame } from './visit.ts'
+import { exactTime, plural, timeAgo } from './words.ts'
+
+interface KeyView {
+  readonly session: Session
+  readonly row: ApiKeyRow
+  readonly usage: KeyUsage
+  readonly now: Date
+}
+
+export function renderKey(frame: Frame, { session, row, usage, now }: KeyView): Html {
+  const { timezone, scopeAllowance } = session.account
+  const isAdmin = session.user.role === 'admin'
+  const current = usage.hours.at(-1)
+  const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
+<div class="heading"><h1 translate="no">${row.name}</h1>
+${
+  isAdmin &&
+  row.revoked_at === null &&
+  html`<a class="button danger" href="/settings/api-keys/${row.id}/revoke">Revoke</a>`
+}</div>
+<section class="card"><dl class="facts">
+<div><dt>Status</dt><dd>${
+    row.revoked_at === null
+      ? html`<span class="badge active">Active</span>`
+      : html`<span class="badge">Revoked</span> ${exactTime(row.revoked_at, timezone)} by <span translate="no">${row.revoked_by}</span>`
+  }</dd></div>
+<div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
+<div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, { now, timezone })}</dd></div>
+<div><dt>Issued</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
+<div><dt>Calls this clock hour</dt><dd>${(current === undefined ? 0 : callsOf(current)).toLocaleString('en')}; at most ${row.rate_limit.toLocaleString('en')} in its own hour, which opens with a first call</dd></div>
+<div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
+</dl></section>
+${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
+${renderChart('days', 'The last 30 days', usage.days, dayName)}
+<p class="hint">Counted as calls are answered, to within a few seconds. Calls that were refused before they
+reached an account, for want of a scope or over the hourly limit, are not in these charts yet.</p>`
+  return renderPage(frame, { title: row.name, place: '/settings/api-keys', main })
+}
+
+const BAR_WIDTH = 10
+const HEIGHT = 80
+
+function renderChart(
+  id: string,
+  title: string,
+  bars: readonly UsageBar[],
+  nameOf: (at: string) => string,
+): Html {
+  const total = bars.reduce((sum, bar) => sum + callsOf(bar), 0)
+  const top = Math.max(...bars.map(callsOf), 1)
+  const first = bars[0]
+  const last = bars.at(-1)
+  const summary = `${title}: ${plural(total, 'call')}, at most ${top} in one bar.`
+  return html`<section class="card" aria-labelledby="${id}-title">
+<div class="heading"><h2 id="${id}-title">${title}</h2><p class="total">${plural(total, 'call')}</p></div>
+${
+  total === 0
+    ? html`<p class="hint empty">No calls.</p>`
+    : html`<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${bars.length * BAR_WIDTH} ${HEIGHT}" preserveAspectRatio="none">
+${bars.map((bar, at) => renderBar(bar, at, top, nameOf(bar.at)))}
+</svg>
+<p class="axis" aria-hidden="true"><span>${first && nameOf(first.at)}</span><span>${last && nameOf(last.at)}</span></p>
+<ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Refused (4xx)</li><li class="failed">Failed (5xx)</li></ul>
+<details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
+}
+</section>`
+}
+
+function renderBar(bar: UsageBar, at: number, top: number, name: string): Html {
+  const parts = [
+    ['succeeded', bar.succeeded],
+    ['refused', bar.refused],
+    ['failed', bar.failed],
+  ] as const
+  let y = HEIGHT
+  return html`<g><title>${name}: ${plural(callsOf(bar), 'call')}</title>
+${parts.map(([kind, calls]) => {
+  if (calls === 0) return undefined
+  // A single call among thousands must still be seen.
+  const height = Math.max((calls / top) * (HEIGHT - 4), 1.5)
+  y -= height
+  return html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
+})}</g>`
+}
+
+function renderUsageTable(
+  title: string,
+  bars: readonly UsageBar[],
+  nameOf: (at: string) => string,
+): Html {
+  return html`<table class="plain"><caption class="unseen">${title}</caption>
+<thead><tr><th scope="col">From</th><th scope="col">Succeeded</th><th scope="col">Refused</th><th scope="col">Failed</th></tr></thead>
+<tbody>${bars
+    .filter((bar) => callsOf(bar) > 0)
+    .map(
+      (bar) =>
+        html`<tr><th scope="row">${nameOf(bar.at)}</th><td>${bar.succeeded}</td><td>${bar.refused}</td><td>${bar.failed}</td></tr>`,
+    )}</tbody></table>`
+}
+
+function callsOf({ succeeded, refused, failed }: UsageBar): number {
+  return succeeded + refused + failed
+}
+
+function hourName(at: string, timezone: string): string {
+  const format = {
+    timeZone: timezone,
+    weekday: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+  } as const
+  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+}
+
+function dayName(at: string): string {
+  const format = { timeZone: 'UTC', day: 'numeric', month: 'short' } as const
+  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+}

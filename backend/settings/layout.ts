@@ -1,0 +1,137 @@
+/** What every page has around its own content. */
+
+import type { Problem } from '../../shared/problem.ts'
+import { isReadOnly } from '../accounts/accounts.ts'
+import { assetPath } from './assets.ts'
+import { type Html, html } from './html.ts'
+import type { Frame } from './visit.ts'
+
+export interface PageContent {
+  readonly title: string
+  /** The path of its place in the navigation; undefined where it has none. */
+  readonly place?: string
+  readonly main: Html
+  /** Nothing around it: what must be dealt with first. */
+  readonly isAlone?: boolean
+}
+
+/** What the page after an act says. */
+const FLASHES: Readonly<Record<string, string>> = {
+  key_issued: 'Key issued. It cannot be shown again.',
+  key_revoked: 'Key revoked. Calls with it are refused from now on.',
+  scopes_changed: 'The allowance is changed. It holds from the next call on.',
+  invitation_withdrawn: 'Invitation withdrawn.',
+  role_changed: 'Role changed.',
+  user_deactivated: 'Deactivated. They can no longer log in.',
+  user_reactivated: 'Reactivated. They can log in again.',
+  password_changed: 'Password changed. You are logged out everywhere else.',
+}
+
+const PLACES = [
+  { path: '/settings/api-keys', name: 'API & webhooks', admins: false },
+  { path: '/settings/people', name: 'People', admins: true },
+  { path: '/settings/audit-log', name: 'Audit log', admins: true },
+  { path: '/settings/login-details', name: 'Your login', admins: false },
+]
+
+export function renderPage(frame: Frame, { title, place, main, isAlone }: PageContent): Html {
+  const { session, flash } = frame
+  const said = flash === null ? undefined : FLASHES[flash]
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title} · Receivables</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${assetPath('settings.css')}">
+<script type="module" src="${assetPath('settings.js')}"></script>
+</head>
+<body>
+${session === undefined || isAlone ? renderBrand() : renderHeader(frame, place)}
+<main id="main">
+<div class="flash" role="status" id="status">${said}</div>
+${session !== undefined && !isAlone && isReadOnly(session.account.status) && renderBanner()}
+${main}
+</main>
+</body>
+</html>
+`
+}
+
+/** The faults of a form, said first and in focus, each leading to its field. */
+export function renderFaults(problem: Problem | undefined): Html | undefined {
+  if (problem === undefined) return undefined
+  const faults = faultsOf(problem)
+  return html`<div class="faults" role="alert" tabindex="-1" autofocus data-focus>
+${
+  faults.length === 0
+    ? html`<p>${problem.message}</p>`
+    : html`<ul>${faults.map(({ field, detail }) => html`<li><a href="#${field}">${detail}</a></li>`)}</ul>`
+}
+</div>`
+}
+
+export interface Fault {
+  readonly field: string
+  readonly detail: string
+}
+
+export function faultsOf(problem: Problem | undefined): readonly Fault[] {
+  const errors = problem?.members['errors']
+  if (!Array.isArray(errors)) return []
+  return errors.map(({ pointer, detail }) => ({
+    field: String(pointer).slice(1),
+    detail: String(detail),
+  }))
+}
+
+/** What is wrong with a field, beside it; the field names it by `describedBy`. */
+export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
+  const fault = faultsOf(problem).find((candidate) => candidate.field === field)
+  return fault && html`<p class="fault" id="${field}-fault">${fault.detail}</p>`
+}
+
+/** The attributes that tie a field to its hint and its fault. */
+export function describedBy(problem: Problem | undefined, field: string, hint?: string): Html {
+  const isFaulty = faultsOf(problem).some((fault) => fault.field === field)
+  const ids = [hint, isFaulty ? `${field}-fault` : undefined].filter((id) => id !== undefined)
+  const described = ids.length > 0 && html` aria-describedby="${ids.join(' ')}"`
+  return html`${isFaulty && html` aria-invalid="true"`}${described}`
+}
+
+export function csrfField({ csrfToken }: Frame): Html {
+  return html`<input type="hidden" name="csrf_token" value="${csrfToken}">`
+}
+
+function renderBrand(): Html {
+  return html`<header class="top"><span class="brand">Receivables</span></header>`
+}
+
+function renderHeader(frame: Frame, place: string | undefined): Html {
+  const { session } = frame
+  if (session === undefined) return renderBrand()
+  const places = PLACES.filter(({ admins }) => !admins || session.user.role === 'admin')
+  return html`<a class="skip" href="#main">Skip to content</a>
+<header class="top">
+<span class="brand">Receivables</span>
+<span class="account" translate="no">${session.account.name}</span>
+<form method="post" action="/settings/logout" class="logout">
+<span class="who" translate="no">${session.user.email}</span>
+${csrfField(frame)}
+<button class="quiet">Log out</button>
+</form>
+</header>
+<nav aria-label="Settings"><ul>
+${places.map(
+  ({ path, name }) =>
+    html`<li><a href="${path}"${path === place && html` aria-current="page"`}>${name}</a></li>`,
+)}
+</ul></nav>`
+}
+
+function renderBanner(): Html {
+  return html`<p class="banner"><strong>This account is read-only.</strong> API calls that read
+succeed; calls that write are answered 423. Keys can be issued and revoked.</p>`
+}

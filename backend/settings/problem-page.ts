@@ -1,0 +1,26 @@
+/** What went wrong, for people, where no form can say it. */
+import type { Request } from '@hapi/hapi'
+import { type Problem, problemType } from '../../shared/problem.ts'
+import { html } from './html.ts'
+import { renderPage } from './layout.ts'
+import { wantsJson } from './visit.ts'
+
+/** Undefined where the problem document itself is the answer. */
+export function renderProblemPage(
+  request: Pick<Request, 'path' | 'headers'>,
+  problem: Problem,
+  requestId: string,
+): string | undefined {
+  const isSettings = request.path === '/settings' || request.path.startsWith('/settings/')
+  if (!isSettings || wantsJson(request)) return undefined
+  const { title } = problemType(problem.code)
+  const [target, name] =
+    problem.code === 'not_logged_in' ? ['/settings/login', 'Log in'] : ['/settings', 'To Settings']
+  const main = html`<div class="narrow card">
+<h1>${title}</h1>
+<p>${problem.message}</p>
+<p><a class="button" href="${target}">${name}</a></p>
+<p class="hint">Request <code translate="no">${requestId}</code></p>
+</div>`
+  return renderPage({ session: undefined, csrfToken: '', flash: null }, { title, main }).text
+}

@@ -1,0 +1,150 @@
+/**
+ * How often keys are used and how that ended, by the hour. Counted in memory and added together
+ * every few seconds: a crash loses seconds of a chart, never a call.
+ */
+import type { Logger } from '../../shared/log.ts'
+import type { Database, Reader } from '../database/database.ts'
+import type { KeyUsageRow } from '../database/tables.ts'
+
+const FLUSH_MS = 4000
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+/** What the longest chart shows, and the day that is passing. */
+export const USAGE_DAYS = 30
+
+export interface Usage {
+  count(keyId: string, status: number, at: Date): void
+  /** Writes what was gathered; throws what the database throws, keeping the counts. */
+  flush(): Promise<void>
+  /** Flushes a last time. */
+  close(): Promise<void>
+}
+
+export function createUsage(database: Database, log: Logger): Usage {
+  let counts = new Map<string, KeyUsageRow>()
+  let timer: NodeJS.Timeout | undefined
+  let flushing = Promise.resolve()
+
+  function add(row: KeyUsageRow): void {
+    const key = `${row.key_id} ${row.hour} ${row.status_class}`
+    const known = counts.get(key)
+    if (known === undefined) counts.set(key, { ...row })
+    else known.calls += row.calls
+  }
+
+  function count(keyId: string, status: number, at: Date): void {
+    const statusClass = Math.floor(status / 100)
+    if (statusClass < 2 || statusClass > 5) return
+    add({ key_id: keyId, hour: hourOf(at), status_class: statusClass, calls: 1 })
+    schedule()
+  }
+
+  function schedule(): void {
+    timer ??= setTimeout(() => {
+      timer = undefined
+      flush().catch((error: unknown) => {
+        log.warn({ err: error, counts: counts.size }, 'usage of keys not written')
+        schedule()
+      })
+    }, FLUSH_MS).unref()
+  }
+
+  function flush(): Promise<void> {
+    flushing = flushing.catch(() => {}).then(write)
+    return flushing
+  }
+
+  async function write(): Promise<void> {
+    const taken = counts
+    if (taken.size === 0) return
+    counts = new Map()
+    try {
+      await database.transaction(async (tx) => {
+        for (const row of taken.values()) {
+          await tx
+            .insertInto('key_usage')
+            .values(row)
+            .onConflict((conflict) =>
+              conflict
+                .columns(['key_id', 'hour', 'status_class'])
+                .doUpdateSet((set) => ({ calls: set('key_usage.calls', '+', row.calls) })),
+            )
+            .execute()
+        }
+      })
+    } catch (error) {
+      for (const row of taken.values()) add(row)
+      throw error
+    }
+  }
+
+  return {
+    count,
+    flush,
+    async close() {
+      clearTimeout(timer)
+      await flush()
+    },
+  }
+}
+
+/** Calls of one hour or one day, by how they were answered. */
+export interface UsageBar {
+  /** When it begins. */
+  readonly at: string
+  readonly succeeded: number
+  /** Refused: 4xx. */
+  readonly refused: number
+  /** Our fault: 5xx. */
+  readonly failed: number
+}
+
+export interface KeyUsage {
+  /** The current hour last. */
+  readonly hours: readonly UsageBar[]
+  /** UTC days, today last. */
+  readonly days: readonly UsageBar[]
+}
+
+/** The last 24 hours and 30 days; one bar for each, also where nothing was called. */
+export async function readUsage(reader: Reader, keyId: string, now: Date): Promise<KeyUsage> {
+  const firstDay = startOf(now, DAY_MS) - (USAGE_DAYS - 1) * DAY_MS
+  const rows = await reader
+    .selectFrom('key_usage')
+    .selectAll()
+    .where('key_id', '=', keyId)
+    .where('hour', '>=', hourOf(new Date(firstDay)))
+    .execute()
+  const firstHour = startOf(now, HOUR_MS) - 23 * HOUR_MS
+  return {
+    hours: barsOf(rows, firstHour, HOUR_MS, 24),
+    days: barsOf(rows, firstDay, DAY_MS, USAGE_DAYS),
+  }
+}
+
+function barsOf(rows: readonly KeyUsageRow[], first: number, widthMs: number, count: number) {
+  const bars = Array.from({ length: count }, (_, at) => ({
+    at: new Date(first + at * widthMs).toISOString(),
+    succeeded: 0,
+    refused: 0,
+    failed: 0,
+  }))
+  for (const { hour, status_class, calls } of rows) {
+    const bar = bars[Math.floor((Date.parse(`${hour}:00:00Z`) - first) / widthMs)]
+    if (bar === undefined) continue
+    if (status_class < 4) bar.succeeded += calls
+    else if (status_class === 4) bar.refused += calls
+    else bar.failed += calls
+  }
+  return bars
+}
+
+function hourOf(at: Date): string {
+  return at.toISOString().slice(0, 'YYYY-MM-DDTHH'.length)
+}
+
+function startOf(at: Date, widthMs: number): number {
+  return Math.floor(at.getTime() / widthMs) * widthMs
+}
