@@ -1,0 +1,21 @@
+import t from 'tap'
+import { openLedger } from '../fixtures/ledger.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { storm } from '../fixtures/storm.ts'
+
+/** Who pays what, how often, and what is struck when: the same seed asks for the same. */
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const KILLS = 10
+
+t.test(`payments survive random kills of backend and gateways (SEED=${SEED})`, async (t) => {
+  const redis = await startRedis(t)
+  const ledger = await openLedger(t, { gateways: 2, redisUrl: redis.url })
+  const isOver = ({ backendKills, gatewayKills }: { backendKills: number; gatewayKills: number }) =>
+    backendKills >= KILLS && gatewayKills >= KILLS
+  const blows = await storm({ ledger, seed: SEED, redis, isOver })
+  const { violations, figures } = await ledger.check()
+  t.comment({ ...blows, ...figures })
+  t.strictSame(violations, [])
+  t.match(figures, { duplicates: 0, acknowledgedButLost: 0, replayDisagreements: 0 })
+  t.ok(figures.acknowledged > KILLS)
+})
