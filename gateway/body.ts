@@ -26,14 +26,19 @@ export interface Bodies {
   release(body: Body): void
 }
 
+/** Whether there is a body that may be forwarded, as far as the head tells. */
+export function isReadable(framing: BodyFraming): boolean {
+  return (
+    framing.kind === 'chunked' || (framing.kind === 'length' && framing.bytes <= BODY_BYTES_MAX)
+  )
+}
+
 export function createBodies(): Bodies {
   let bytesHeld = 0
 
   function read(req: IncomingMessage, framing: BodyFraming, signal: AbortSignal): Promise<Body> {
     if (framing.kind === 'none') return Promise.resolve(EMPTY)
-    if (framing.kind === 'length' && framing.bytes > BODY_BYTES_MAX) {
-      return Promise.resolve('tooLarge')
-    }
+    if (!isReadable(framing)) return Promise.resolve('tooLarge')
     return new Promise((resolve, reject) => {
       const chunks: Buffer[] = []
       let bytes = 0

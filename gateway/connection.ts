@@ -6,12 +6,18 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Problem } from '../shared/problem.ts'
+import { createRawHeads } from './raw-heads.ts'
 
 /**
  * How long a closing connection still reads and drops what the client sends. Closed at once, a
  * client that is still sending would see a reset instead of the answer.
  */
 const LINGER_MS = 2_000
+/**
+ * A client that has closed its half may be gone, or still read: for this long the calls under way
+ * may be answered, then they are given up.
+ */
+const HALF_CLOSED_MS = 1_000
 
 export interface Exchange {
   readonly req: IncomingMessage
@@ -20,6 +26,10 @@ export interface Exchange {
 }
 
 export interface Connection {
+  /** Takes the head of the request that just came; see `RawHeads`. */
+  takeHead(requestLine: string): number | undefined
+  /** How long the request line is that is being read; 0 within a request. */
+  lineLength(): number
   /**
    * Takes a place in line; resolves when its turn has come, with false where it is not to be acted
    * on. Not a promise where it is the only one.
@@ -34,7 +44,10 @@ export interface Connection {
    * turn; where there is none, `renderAnswer` is sent after the answers still due.
    */
   fail(problem: Problem, renderAnswer: () => string): void
-  isClosing(): boolean
+  /** Nothing more is acted on; the connection ends with the last answer that is due. */
+  readNoMore(): void
+  /** Whether the connection ends with the answer to `exchange`. */
+  isLast(exchange: Exchange): boolean
 }
 
 interface Place {
@@ -48,13 +61,33 @@ export function createConnection(socket: Socket): Connection {
   let latest: Exchange | undefined
   let closing = false
   let lastWords: (() => void) | undefined
+  const rawHeads = createRawHeads()
 
+  // The one listener comes before the parser's, the other after it.
+  socket.prependListener('data', (bytes: Buffer) => {
+    if (!closing) rawHeads.add(bytes)
+  })
+  socket.on('data', () => rawHeads.forget(closing || isReadingBody()))
+  // Node takes its own listener away with a CONNECT.
+  socket.on('error', () => {})
+  // Node calls this once the last answer is written; its own does not read what is still coming.
+  socket.destroySoon = () => {
+    socket.end()
+    socket.resume()
+    setTimeout(() => socket.destroy(), LINGER_MS).unref()
+  }
+  socket.on('end', () => {
+    readNoMore()
+    setTimeout(() => socket.destroy(), HALF_CLOSED_MS).unref()
+  })
   socket.on('close', () => {
     for (const { exchange, start } of line) {
       exchange.abort.abort(new Error('the client went away'))
       start(false)
     }
   })
+
+  const isReadingBody = () => latest !== undefined && !latest.req.complete
 
   function begin(exchange: Exchange): boolean | Promise<boolean> {
     if (closing) return false
@@ -77,7 +110,8 @@ export function createConnection(socket: Socket): Connection {
   }
 
   function closeAfter(exchange: Exchange): void {
-    beginClosing()
+    closing = true
+    lastWords = undefined
     const at = line.findIndex((place) => place.exchange === exchange)
     for (const { start } of line.splice(at + 1)) start(false)
   }
@@ -85,8 +119,8 @@ export function createConnection(socket: Socket): Connection {
   function fail(problem: Problem, renderAnswer: () => string): void {
     // The parser fails again on every byte that follows.
     if (closing) return
-    beginClosing()
-    const reading = latest !== undefined && !latest.req.complete ? latest : undefined
+    closing = true
+    const reading = isReadingBody() ? latest : undefined
     if (reading === undefined) {
       lastWords = () => {
         socket.write(renderAnswer())
@@ -101,16 +135,17 @@ export function createConnection(socket: Socket): Connection {
     }
   }
 
-  function beginClosing(): void {
-    if (closing) return
+  function readNoMore(): void {
     closing = true
-    // Node calls this once the last answer is written; its own does not read what is still coming.
-    socket.destroySoon = () => {
-      socket.end()
-      socket.resume()
-      setTimeout(() => socket.destroy(), LINGER_MS).unref()
-    }
+    if (line.length === 0) socket.destroySoon()
   }
 
-  return { begin, end, closeAfter, fail, isClosing: () => closing }
+  function isLast(exchange: Exchange): boolean {
+    return closing && lastWords === undefined && line.at(-1)?.exchange === exchange
+  }
+
+  const takeHead = rawHeads.take
+  const lineLength = () => (isReadingBody() ? 0 : rawHeads.lineLength())
+
+  return { takeHead, lineLength, begin, end, closeAfter, fail, readNoMore, isLast }
 }

@@ -18,10 +18,10 @@ import {
   sendAnswer,
 } from './answer.ts'
 import { type Connection, createConnection, type Exchange } from './connection.ts'
+import { PARSED_BYTES_MAX } from './raw-heads.ts'
 import {
   checkHead,
   clientRequestId,
-  HEADER_BYTES_MAX,
   type Head,
   headersTooLarge,
   methodUnknown,
@@ -43,8 +43,12 @@ const DRAIN_GRACE_MS = 3_000
 export interface Call extends Exchange {
   readonly res: ServerResponse
   readonly requestId: string
+  /** What is known to stand behind the head; undefined where its first line reads otherwise. */
+  readonly bytesBehind: number | undefined
   /** `performance.now()` when the head had arrived. */
   readonly arrivedAt: number
+  /** Whether `100 Continue` was sent. */
+  saidContinue: boolean
   /** Set once the key is authenticated and the call spent. */
   allowance: Allowance | undefined
   /** For the log: who called what. */
@@ -82,8 +86,8 @@ export class Listener {
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, onRequest)
     }
-    this.#server.on('clientError', (error, socket) => {
-      this.#refuseBytes(parserProblem(error), socket as Socket)
+    this.#server.on('clientError', (error: ParserError, socket) => {
+      this.#refuseBytes(error, socket as Socket)
     })
     this.#server.on('connect', (_, socket) => {
       this.#refuseBytes(methodUnknown('CONNECT'), socket as Socket)
@@ -123,7 +127,9 @@ export class Listener {
       res,
       abort: new AbortController(),
       requestId: clientRequestId(req.rawHeaders) ?? createId('req'),
+      bytesBehind: connection.takeHead(requestLine(req)),
       arrivedAt: performance.now(),
+      saidContinue: false,
       allowance: undefined,
       keyId: undefined,
     }
@@ -141,18 +147,18 @@ export class Listener {
 
   async #answer(call: Call, connection: Connection): Promise<void> {
     let reply: Reply
-    let close = this.#draining
+    let head: Head | undefined
     try {
-      reply = await this.#serve(checkHead(call.req), call)
+      head = checkHead(call.req, call.bytesBehind)
+      reply = await this.#serve(head, call)
     } catch (error) {
       const problem = asProblem(error)
       reply = problemAnswer(problem, this.#baseUrl, call.requestId)
-      close ||= closesConnection(problem)
       if (problem.status === 401) call.allowance = undefined
       if (problem.status >= 500) this.#logFault(call, problem)
     }
-    // What is left of a body that nobody will read is not worth the connection.
-    close ||= !call.req.complete
+    if (this.#draining) connection.readNoMore()
+    const close = connection.isLast(call) || mustClose(call, head)
     if (close) connection.closeAfter(call)
     await this.#send(call, reply, close)
     this.#logAccess(call, reply.status)
@@ -175,10 +181,17 @@ export class Listener {
     })
   }
 
-  /** Refuses what never became a request. */
-  #refuseBytes(problem: Problem, socket: Socket): void {
+  /** Refuses what never became a request: by the parser's error, or by our own refusal. */
+  #refuseBytes(reason: ParserError | Problem, socket: Socket): void {
     const connection = this.#connections.get(socket)
     if (connection === undefined || !socket.writable) return void socket.destroy()
+    // Bytes behind a request that said `Connection: close`: they are nobody's.
+    if (!(reason instanceof Problem) && reason.code === 'HPE_CLOSED_CONNECTION') {
+      connection.readNoMore()
+      return
+    }
+    const problem =
+      reason instanceof Problem ? reason : parserProblem(reason, connection.lineLength())
     connection.fail(problem, () => {
       const context = { requestId: createId('req'), allowance: undefined }
       this.#log.info({ requestId: context.requestId, status: problem.status }, problem.message)
@@ -202,8 +215,7 @@ function createHttpServer(): Server {
     // Ours to check and to answer; Node's own answer would lack our headers.
     requireHostHeader: false,
     insecureHTTPParser: false,
-    // Target and headers; above it the parser gives up, below it `checkHead` says which it was.
-    maxHeaderSize: 2 * (TARGET_BYTES_MAX + HEADER_BYTES_MAX),
+    maxHeaderSize: PARSED_BYTES_MAX,
     headersTimeout: HEAD_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -214,17 +226,25 @@ function createHttpServer(): Server {
   // The default drops headers beyond 2,000 silently; ours are counted by `checkHead`.
   server.maxHeadersCount = 0
   server.timeout = STALLED_MS
+  // See `HALF_CLOSED_MS`. An old property that the types do not know.
+  Object.assign(server, { httpAllowHalfOpen: true })
   return server
 }
 
-/** Refusals after which the next bytes of the connection cannot be trusted. */
-function closesConnection({ code }: Problem): boolean {
-  return (
-    code === 'bad_request' ||
-    code === 'request_timeout' ||
-    code === 'uri_too_long' ||
-    code === 'headers_too_large'
-  )
+/**
+ * After a refused head the next bytes cannot be trusted. What is left of a body that nobody will read
+ * is not worth the connection, and where no 100 was sent nobody knows whether the body will come.
+ * Behind an upgrade that is ignored the parser has dropped bytes.
+ */
+function mustClose({ req, saidContinue, bytesBehind }: Call, head: Head | undefined): boolean {
+  if (head === undefined || !req.complete) return true
+  if (head.expectsContinue && !saidContinue) return true
+  return head.offersUpgrade && bytesBehind !== 0
+}
+
+/** The one way to write the first line of a head that was parsed so. */
+function requestLine({ method, url, httpVersion }: IncomingMessage): string {
+  return `${method} ${url} HTTP/${httpVersion}\r\n`
 }
 
 interface ParserError extends NodeJS.ErrnoException {
@@ -233,13 +253,11 @@ interface ParserError extends NodeJS.ErrnoException {
   readonly bytesParsed?: number
 }
 
-function parserProblem(error: ParserError): Problem {
+function parserProblem(error: ParserError, lineLength: number): Problem {
   const { rawPacket = Buffer.alloc(0), bytesParsed = 0 } = error
   switch (error.code) {
-    case 'HPE_HEADER_OVERFLOW': {
-      const line = rawPacket.indexOf('\r\n')
-      return line < 0 || line > TARGET_BYTES_MAX ? targetTooLong() : headersTooLarge()
-    }
+    case 'HPE_HEADER_OVERFLOW':
+      return lineLength > TARGET_BYTES_MAX ? targetTooLong() : headersTooLarge()
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Problem('request_timeout', 'The request took too long to arrive.')
     case 'HPE_INVALID_METHOD': {

@@ -5,6 +5,7 @@
  * that matters. After a refusal the connection closes, and what follows on it is never parsed.
  */
 import type { IncomingMessage } from 'node:http'
+import { isIPv6 } from 'node:net'
 import { Problem, type ProblemCode } from '../shared/problem.ts'
 
 export const TARGET_BYTES_MAX = 8 * 1024
@@ -17,10 +18,11 @@ const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
 /** Fifteen digits stay exact in a double, and no body is that long. */
 const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
-const HOST = /^(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/
+const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
 /** `pchar` without `;`, which servers take for a parameter (RFC 3986, section 3.3). */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
-const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`"<>\\-]*$/
+/** RFC 3986, section 3.4, and what URL parsers of the WHATWG leave as it is: `[ ] { } | ^` and a grave. */
+const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
 /** Headers that a second of would give two meanings. */
@@ -53,24 +55,33 @@ export interface Head {
   readonly headers: ReadonlyMap<string, string>
   /** The client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean
+  /** It is ignored. */
+  readonly offersUpgrade: boolean
 }
 
-/** Throws a `Problem` that closes the connection. */
-export function checkHead(req: IncomingMessage): Head {
+/**
+ * Throws a `Problem`; the connection then closes. `bytesBehind`: undefined where the request line is
+ * not written as the parser understood it.
+ */
+export function checkHead(req: IncomingMessage, bytesBehind: number | undefined): Head {
   const { method = '', url: target = '', httpVersion } = req
   checkSize(target, req.rawHeaders)
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     throw new Problem('bad_request', 'Use HTTP/1.1.')
   }
   if (!METHODS.has(method)) throw methodUnknown(method)
+  if (bytesBehind === undefined) {
+    throw new Problem('bad_request', 'The request line is not "METHOD target HTTP/1.1".')
+  }
   const headers = collectHeaders(req.rawHeaders)
   checkHost(headers.get('host'))
   const framing = readFraming(method, httpVersion, headers)
   checkUpgrade(headers, framing)
-  const expectsContinue = readExpect(headers)
+  const offersUpgrade = headers.has('upgrade')
+  const expectsContinue = readExpect(httpVersion, headers)
   const { path, query } = readTarget(target)
   dropConnectionHeaders(headers)
-  return { method, path, query, framing, headers, expectsContinue }
+  return { method, path, query, framing, headers, expectsContinue, offersUpgrade }
 }
 
 /** The client's own request id where it is one that can stand in a log line. */
@@ -136,7 +147,11 @@ function repeated(name: string): Problem {
 
 function checkHost(host: string | undefined): void {
   if (host === undefined) throw new Problem('bad_request', 'The Host header is missing.')
-  if (!HOST.test(host)) throw new Problem('bad_request', 'The Host header is not a host and port.')
+  const [isHost, ipv6, port = '80'] = HOST.exec(host) ?? []
+  const isAddress = ipv6 === undefined || isIPv6(ipv6)
+  if (isHost === undefined || !isAddress || Number(port) > 65_535) {
+    throw new Problem('bad_request', 'The Host header is not a host and port.')
+  }
 }
 
 /** RFC 9112, section 6: the length of a body, where only one reading is possible. */
@@ -173,10 +188,11 @@ function checkUpgrade(headers: ReadonlyMap<string, string>, framing: BodyFraming
   throw new Problem('bad_request', 'Upgrade is not offered here.')
 }
 
-function readExpect(headers: ReadonlyMap<string, string>): boolean {
+/** RFC 9110, section 10.1.1: HTTP/1.0 has no answer 100. */
+function readExpect(httpVersion: string, headers: ReadonlyMap<string, string>): boolean {
   const expect = headers.get('expect')
   if (expect === undefined) return false
-  if (expect.toLowerCase() === '100-continue') return true
+  if (expect.toLowerCase() === '100-continue') return httpVersion !== '1.0'
   throw new Problem('bad_request', 'Expect may only be 100-continue.')
 }
 

@@ -8,7 +8,7 @@ import { REFUSAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import type { Accounting } from './accounting.ts'
 import type { Authenticator } from './authenticate.ts'
-import { type Body, createBodies } from './body.ts'
+import { type Body, createBodies, isReadable } from './body.ts'
 import { decide } from './decide.ts'
 import type { Forwarder } from './forward.ts'
 import type { KnownKey } from './key-look-up.ts'
@@ -121,7 +121,10 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
   }
 
   function readBody(head: Head, call: Call): Promise<Body> {
-    if (head.expectsContinue && head.framing.kind !== 'none') call.res.writeContinue()
+    if (head.expectsContinue && isReadable(head.framing)) {
+      call.res.writeContinue()
+      call.saidContinue = true
+    }
     return bodies.read(call.req, head.framing, call.abort.signal)
   }
 

@@ -1,0 +1,109 @@
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+const backend = await startCapturingBackend(t)
+const gateway = await startGateway(t, backend.url)
+const key = backend.issue(undefined, 100_000)
+
+const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const get = (target: string, headers = '') => `GET ${target} HTTP/1.1\r\n${BASE}${headers}\r\n`
+const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
+
+async function open(t: Test): Promise<{ socket: Socket; text: () => string }> {
+  const socket = connect({ port: gateway.port, host: '127.0.0.1', noDelay: true })
+  t.teardown(() => socket.destroy())
+  let text = ''
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+  })
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  return { socket, text: () => text }
+}
+
+const statuses = (text: string) => text.match(/(?<=HTTP\/1\.1 )\d+/g) ?? []
+
+t.test('behind an ignored h2c the connection serves the next call', async (t) => {
+  const { socket, text } = await open(t)
+  socket.write(get('/api/v1/debtors?1', H2C))
+  await until(() => text().includes('"list"'), 'the first answer')
+  socket.write(get('/api/v1/debtors?2', 'Connection: close\r\n'))
+  await once(socket, 'end')
+  t.same(statuses(text()), ['200', '200'])
+})
+
+// Node's parser drops what stands behind an upgrade in the same packet: a request that came half in
+// it and half in the next one was read from its middle.
+t.test(
+  'what stands behind an ignored h2c in the same packet is never read from its middle',
+  async (t) => {
+    const from = backend.requests.length
+    const { socket, text } = await open(t)
+    const hidden = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 99\r\n`
+    socket.write(get('/api/v1/debtors?1', H2C) + hidden)
+    socket.write(`\r\n${get('/api/v1/debtors?smuggled')}`)
+    await once(socket, 'end')
+    t.same(statuses(text()), ['200'])
+    t.same(
+      backend.requests.slice(from).map(({ url }) => url),
+      ['/api/v1/debtors?1'],
+    )
+  },
+)
+
+// An error of a socket that Node had taken from its parser ended the process.
+t.test('a CONNECT that is reset ends its connection alone', async (t) => {
+  for (let round = 0; round < 20; round++) {
+    const { socket } = await open(t)
+    socket.write(`CONNECT api.test:443 HTTP/1.1\r\n${BASE}\r\n`)
+    await once(socket, 'data')
+    socket.write('x'.repeat(10_000))
+    socket.resetAndDestroy()
+    await once(socket, 'close')
+  }
+  t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
+})
+
+t.test('a client that sends on after a refusal still reads the refusal', async (t) => {
+  const body = 'x'.repeat(1_000_000)
+  const head = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 2000000\r\n\r\n`
+  const { text } = await exchangeBytes(gateway.port, head + body)
+  t.match(text, /^HTTP\/1\.1 413 /)
+})
+
+t.test(
+  'a client that is gone has its call given up; one that half closed has its answer',
+  async (t) => {
+    const finish: (() => void)[] = []
+    const gone: string[] = []
+    backend.answerWith((req, res) => {
+      res.on('close', () => {
+        if (!res.writableEnded) gone.push(req.url)
+      })
+      finish.push(() => res.end('{}'))
+    })
+    const half = await open(t)
+    half.socket.end(get('/api/v1/debtors?half'))
+    await until(() => finish.length === 1, 'the backend has the call')
+    finish[0]?.()
+    await once(half.socket, 'end')
+    t.same(statuses(half.text()), ['200'])
+
+    const reset = await open(t)
+    reset.socket.write(get('/api/v1/debtors?reset'))
+    await until(() => finish.length === 2, 'the backend has the call')
+    reset.socket.resetAndDestroy()
+    await until(() => gone.includes('/api/v1/debtors?reset'), 'given up')
+
+    const closed = await open(t)
+    closed.socket.write(get('/api/v1/debtors?closed'))
+    await until(() => finish.length === 3, 'the backend has the call')
+    closed.socket.destroy()
+    await until(() => gone.includes('/api/v1/debtors?closed'), 'given up')
+  },
+)
