@@ -8,7 +8,9 @@ import { parseScopes, type Scope } from '../api-keys/scopes.ts'
 import { isTimezone } from '../calendar/calendar.ts'
 import type { AccountRow, AccountStatus, Reader, Transaction } from '../database/tables.ts'
 import { parseCurrency } from '../money/money.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { type Act, recordAudit } from './audit.ts'
+import { renderAccount } from './representation.ts'
 
 export const ACCOUNT_STATUSES = [
   'trial',
@@ -114,6 +116,16 @@ export async function setStatus(
     subjectId: id,
     detail: { from: account.status, to: status },
   })
+  if (isReadOnly(account.status) !== isReadOnly(status)) {
+    const event = {
+      accountId: id,
+      type: 'account.read_only_changed',
+      subjectId: id,
+      render: () => renderAccount(changed, isReadOnly(status)),
+      renderBefore: () => renderAccount(account, isReadOnly(account.status)),
+    } as const
+    await recordEvent(tx, event, act.now)
+  }
   return changed
 }
 

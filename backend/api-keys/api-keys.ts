@@ -10,7 +10,9 @@ import { type FieldError, Problem } from '../../shared/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
+import { renderApiKey } from './representation.ts'
 import { parseScopes, type Scope } from './scopes.ts'
 
 const NAME_LENGTH_MAX = 80
@@ -69,6 +71,8 @@ export async function issueApiKey(
     subjectId: row.id,
     detail: { name, prefix, scopes, rate_limit: rateLimit },
   })
+  const render = () => renderApiKey(row)
+  await recordEvent(tx, { accountId, type: 'api_key.issued', subjectId: row.id, render }, act.now)
   return { row, secret }
 }
 
@@ -111,6 +115,14 @@ export async function revokeApiKey(
     subjectId: id,
     detail: { name: key.name, prefix: key.prefix },
   })
+  const event = {
+    accountId: key.account_id,
+    type: 'api_key.revoked',
+    subjectId: id,
+    render: () => renderApiKey(revoked),
+    renderBefore: () => renderApiKey(key),
+  } as const
+  await recordEvent(tx, event, act.now)
   return revoked
 }
 

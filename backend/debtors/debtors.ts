@@ -6,7 +6,9 @@ import { createId } from '../../shared/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { refuseTaken } from './external-id.ts'
+import { renderDebtor } from './representation.ts'
 
 export interface NewDebtor {
   readonly name: string
@@ -62,6 +64,8 @@ export async function createDebtor(
     updated_at: now.toISOString(),
   }
   await refuseTaken(tx, 'debtors', row, () => tx.insertInto('debtors').values(row).execute())
+  const render = () => renderDebtor(row, [])
+  await recordEvent(tx, { accountId, type: 'debtor.created', subjectId: row.id, render }, now)
   return row
 }
 

@@ -3,7 +3,7 @@ import { type SqlBool, sql } from 'kysely'
 import { createId } from '../../shared/id.ts'
 import { Problem } from '../../shared/problem.ts'
 import { type Fault, faultsProblem } from '../api/faults.ts'
-import { addDays, daysBetween, todayIn } from '../calendar/calendar.ts'
+import { addDays, todayIn } from '../calendar/calendar.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
@@ -18,8 +18,10 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { takeInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
+import { renderInvoice } from './representation.ts'
 
 export interface NewInvoice {
   readonly debtor: { readonly id: string } | { readonly externalId: string }
@@ -94,6 +96,8 @@ export async function createInvoice(
   await refuseTaken(tx, 'invoices', row, () => insertInvoice(tx, row))
   // Nobody owes a draft yet, so it changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
+  const render = (today: string) => renderInvoice(row, today)
+  await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, render }, now)
   return row
 }
 
@@ -177,12 +181,6 @@ export async function findInvoices(
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)
     .execute()
-}
-
-/** Days since the due date at `today`; 0 where the invoice is not overdue. */
-export function daysPastDue(row: InvoiceRow, today: string): number {
-  const isOpen = row.status === 'open' || row.status === 'partially_paid'
-  return isOpen && row.due_date < today ? daysBetween(row.due_date, today) : 0
 }
 
 export interface InvoiceFilters {

@@ -1,6 +1,6 @@
 import type { InvoiceRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
-import { daysPastDue } from './invoices.ts'
+import { daysPastDue } from './overdue.ts'
 
 /** An invoice as the API and events show it; `today` is the account's. */
 export function renderInvoice(row: InvoiceRow, today: string) {

@@ -1,6 +1,8 @@
 /** What a payment does to an invoice (contract 1.5). The caller holds the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+import { recordEvent } from '../webhooks/events.ts'
+import { renderInvoice } from './representation.ts'
 
 /** How long a partial payment keeps the next reminder back. */
 const PAUSE_MS = 7 * 86_400_000
@@ -31,7 +33,30 @@ export async function settleInvoice(
     .where('account_id', '=', invoice.account_id)
     .where('id', '=', invoice.id)
     .execute()
-  return { ...invoice, ...changed }
+  const settled = { ...invoice, ...changed }
+  await announce(tx, invoice, settled, now)
+  return settled
+}
+
+/** A part payment of what was written off changes no status: `payment.recorded` tells of it. */
+async function announce(
+  tx: Transaction,
+  before: InvoiceRow,
+  row: InvoiceRow,
+  now: Date,
+): Promise<void> {
+  if (row.status !== 'paid' && row.status !== 'partially_paid') return
+  await recordEvent(
+    tx,
+    {
+      accountId: row.account_id,
+      type: `invoice.${row.status}`,
+      subjectId: row.id,
+      render: (today) => renderInvoice(row, today),
+      renderBefore: (today) => renderInvoice(before, today),
+    },
+    now,
+  )
 }
 
 function paid(now: Date) {

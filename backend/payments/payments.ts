@@ -13,7 +13,9 @@ import { refuseTaken } from '../debtors/external-id.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
 import { stopMessages } from '../messages/messages.ts'
+import { recordEvent } from '../webhooks/events.ts'
 import { allocate, type Share, type Target } from './allocation.ts'
+import { renderPayment } from './representation.ts'
 
 export type PaymentTarget =
   | { readonly kind: 'invoice'; readonly invoiceId: string }
@@ -108,6 +110,8 @@ export async function recordPayment(
     await tx.insertInto('payment_allocations').values(allocations).execute()
   }
   await touchDebtor(tx, accountId, debtorId, now)
+  const render = () => renderPayment(payment, allocations)
+  await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }
 }
 

@@ -1,0 +1,18 @@
+import type { AccountRow } from '../database/tables.ts'
+import { currencyExponent } from '../money/money.ts'
+
+/** An account as events show it: the members of GET /me. */
+export function renderAccount(row: AccountRow, readOnly: boolean) {
+  return {
+    object: 'account',
+    id: row.id,
+    name: row.name,
+    status: row.status,
+    read_only: readOnly,
+    timezone: row.timezone,
+    default_currency: row.default_currency,
+    currency_exponent: currencyExponent(row.default_currency),
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+  }
+}
