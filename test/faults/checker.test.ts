@@ -1,0 +1,80 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { failpointKey, failpointsEnv } from '../fixtures/failpoints.ts'
+import { readHistory } from '../fixtures/history.ts'
+import { type Ledger, openLedger } from '../fixtures/ledger.ts'
+import { MUTANTS, mutantEnv } from '../fixtures/mutants.ts'
+import { checkPayments, type Invariant } from '../fixtures/payment-checker.ts'
+
+/** Which invariant each bug breaks; it may break others with it. */
+const BREAKS: Readonly<Record<string, Invariant>> = {
+  forgets_keys: 'I2',
+  answers_without_commit: 'I1',
+  loses_the_payment: 'I1',
+  records_another_amount: 'I1',
+  stores_other_bytes: 'I3',
+  passes_replays_for_new: 'I3',
+  does_not_settle: 'I4',
+  allocates_twice: 'I5',
+  ignores_the_body: 'I8',
+  loses_the_debtor: 'I9',
+  keeps_what_was_refused: 'I10',
+}
+
+t.jobs = 2
+
+t.test('every bug has an invariant that it breaks', async (t) => {
+  t.same(Object.keys(BREAKS).toSorted(), MUTANTS.toSorted())
+})
+
+t.test('the checker finds nothing wrong with the backend as it is', async (t) => {
+  const ledger = await openLedger(t)
+  await makeDemands(ledger)
+  const { violations, figures } = await ledger.check()
+  t.strictSame(violations, [])
+  t.match(figures, { intents: 4, acknowledged: 3, payments: 3, duplicates: 0 })
+  const path = join(ledger.system.env['DATA_DIR'] ?? '', 'history.jsonl')
+  t.same(await checkPayments(ledger.databasePath, readHistory(path)), { violations, figures })
+})
+
+for (const name of MUTANTS) {
+  t.test(`the checker finds the backend that ${name.replaceAll('_', ' ')}`, async (t) => {
+    const ledger = await openLedger(t, { backendEnv: mutantEnv(name) })
+    await makeDemands(ledger)
+    const { violations } = await ledger.check()
+    const broken = [...new Set(violations.map(({ invariant }) => invariant))]
+    t.ok(broken.includes(BREAKS[name] ?? 'I1'), broken.join(' '))
+  })
+}
+
+t.test('the checker finds the caller who takes a new key for a retry', async (t: Test) => {
+  const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
+  t.teardown(() => rmSync(directory, { recursive: true }))
+  const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
+  const payer = ledger.payer('careless')
+  const key = failpointKey('throw', 'after_commit', '1')
+  const money = { key, reference: 'rent', invoiceId: await ledger.invoice(10_000), amount: 1_000 }
+  t.equal((await payer.send(money))?.status, 503)
+  t.equal((await payer.send({ ...money, key: 'another' }))?.status, 201)
+  const { violations, figures } = await ledger.check()
+  t.equal(figures.duplicates, 1)
+  t.ok(violations.some(({ invariant }) => invariant === 'I2'))
+})
+
+/** Two at once, repeats, another body, more than is due: what a bug needs to show itself. */
+async function makeDemands(ledger: Ledger): Promise<void> {
+  const invoiceId = await ledger.invoice(10_000)
+  const payer = ledger.payer('one')
+  const other = ledger.payer('other')
+  const money = (n: number, amount: number) => {
+    return { key: `key-${n}`, reference: `reference-${n}`, invoiceId, amount }
+  }
+  await Promise.all([payer.send(money(1, 1_000)), other.send(money(1, 1_000))])
+  await payer.send(money(2, 2_000))
+  await payer.send(money(3, 1_000_000))
+  await payer.send(money(4, 3_000))
+  await other.send(money(2, 2_000))
+  await other.send(money(1, 1_001))
+}
