@@ -22,7 +22,7 @@ Give it back and each key can do again what it was issued for, and no more.</p>
 <form method="post" action="/settings/scope-allowance" class="stack">
 ${csrfField(frame)}
 <fieldset class="card"${attribute('disabled', !isAdmin)}>
-<legend>Keys may</legend>
+<legend class="title">Keys may</legend>
 <div class="groups">${SCOPE_GROUPS.map(
     ([group, scopes]) => html`<fieldset class="group"><legend>${group}</legend>
 ${scopes.map((scope) => renderChoice(scope, view))}

@@ -32,7 +32,7 @@ data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
 ${renderFault(problem, 'name')}
 </div>
 <fieldset class="card" id="scopes" tabindex="-1"${describedBy(problem, 'scopes', 'scopes-hint')}>
-<legend>What the key may do</legend>
+<legend class="title">What the key may do</legend>
 <p class="hint" id="scopes-hint">Writing does not include reading. Give it no more than it needs.</p>
 ${renderFault(problem, 'scopes')}
 <p class="row presets">
