@@ -210,7 +210,9 @@ t.test('a body over 256 KiB is refused after the key and the scope, and counted'
 
 t.test('a body that breaks off reaches nobody', async (t) => {
   const before = backend.requests.length
-  const { text } = await exchangeBytes(gateway.port, post('Content-Length: 10\r\n', '{}'), 300)
+  const { text } = await exchangeBytes(gateway.port, post('Content-Length: 10\r\n', '{}'), {
+    timeoutMs: 300,
+  })
   t.equal(text, '')
   t.equal(backend.requests.length, before)
 })

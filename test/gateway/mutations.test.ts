@@ -1,0 +1,161 @@
+/**
+ * Any change of good bytes: every framed request is refused, or is one approved upstream request
+ * that says what the bytes say. The seed is printed; `PROPERTY_SEED` and `PROPERTY_RUNS` repeat a run.
+ */
+import fc from 'fast-check'
+import t from 'tap'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
+import { parseAnswers } from './fixtures/answers.ts'
+
+const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)
+const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 600)
+
+const backend = await startCapturingBackend(t)
+const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error' })
+const key = backend.issue(undefined, 1_000_000)
+
+const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Type: application/json\r\n`
+const BODY = '{"name":"Acme"}'
+const GOOD = [
+  `GET /api/v1/debtors?limit=1 HTTP/1.1\r\n${BASE}Accept: application/json\r\n\r\n`,
+  `${POST}Content-Length: ${BODY.length}\r\n\r\n${BODY}`,
+  `${POST}Transfer-Encoding: chunked\r\n\r\n7\r\n${BODY.slice(0, 7)}\r\n8;a=b\r\n${BODY.slice(7)}\r\n0\r\n\r\n`,
+]
+
+/** What parsers have disagreed on. */
+const TOKENS = [
+  '\r',
+  '\n',
+  '\r\n',
+  '\r\n\r\n',
+  '\0',
+  ' ',
+  '\t',
+  '\x0b',
+  ':',
+  ';',
+  ',',
+  '%',
+  '%2e',
+  '%2f',
+  '..',
+  '/',
+  '//',
+  '\\',
+  '#',
+  '?',
+  '*',
+  '0',
+  '-',
+  '+',
+  '_',
+  '"',
+  '\x7f',
+  '\xff',
+  'GET ',
+  'HTTP/1.0',
+  'HTTP/1.1',
+  'Content-Length: 0\r\n',
+  'Content-Length: 3\r\n',
+  'Transfer-Encoding: chunked\r\n',
+  'Transfer-Encoding : chunked\r\n',
+  'Connection: close\r\n',
+  'Host: b\r\n',
+  ' folded\r\n',
+  'Expect: 100-continue\r\n',
+  'Upgrade: h2c\r\n',
+  '0\r\n\r\n',
+  'ffffffffffffffff',
+  'GET / HTTP/1.1\r\n\r\n',
+]
+
+type Change = (bytes: string) => string
+
+/** A place in the bytes, as a share of their length; small numbers come often, so they are spread. */
+const place = fc.nat({ max: 9_999 }).map((number) => ((number * 7_919) % 10_000) / 10_000)
+const at = (bytes: string, share: number) => Math.floor(share * bytes.length)
+
+const change: fc.Arbitrary<Change> = fc.oneof(
+  fc.tuple(place, fc.constantFrom(...TOKENS)).map(
+    ([share, token]): Change =>
+      (bytes) => {
+        return bytes.slice(0, at(bytes, share)) + token + bytes.slice(at(bytes, share))
+      },
+  ),
+  fc.tuple(place, fc.integer({ min: 0, max: 255 })).map(
+    ([share, code]): Change =>
+      (bytes) => {
+        const index = at(bytes, share)
+        return bytes.slice(0, index) + String.fromCharCode(code) + bytes.slice(index + 1)
+      },
+  ),
+  fc.tuple(place, fc.integer({ min: 1, max: 12 })).map(
+    ([share, length]): Change =>
+      (bytes) => {
+        return bytes.slice(0, at(bytes, share)) + bytes.slice(at(bytes, share) + length)
+      },
+  ),
+  fc.tuple(place, place).map(
+    ([from, to]): Change =>
+      (bytes) => {
+        const lines = bytes.split('\r\n')
+        lines.splice(at(bytes, to) % lines.length, 0, lines[at(bytes, from) % lines.length] ?? '')
+        return lines.join('\r\n')
+      },
+  ),
+  place.map(
+    (share): Change =>
+      (bytes) => {
+        const index = at(bytes, share)
+        const letter = bytes.charAt(index)
+        const other = letter === letter.toUpperCase() ? letter.toLowerCase() : letter.toUpperCase()
+        return bytes.slice(0, index) + other + bytes.slice(index + 1)
+      },
+  ),
+)
+
+/** The change, what it made of good bytes, and how they are cut on their way. */
+const mutated = fc
+  .tuple(fc.constantFrom(...GOOD), fc.array(change, { minLength: 1, maxLength: 3 }))
+  .map(([good, changes]) => changes.reduce((bytes, apply) => apply(bytes), good))
+
+t.test('one refusal or one approved upstream request, whatever is changed', async (t) => {
+  t.comment(`seed ${seed}`)
+  let passed = 0
+  await fc.assert(
+    fc.asyncProperty(mutated, async (bytes) => {
+      const from = backend.requests.length
+      const { text, closed } = await exchangeBytes(gateway.port, bytes, { halfClose: true })
+      if (!closed) throw new Error('still open')
+      const answers = parseAnswers(text).filter(({ status }) => status >= 200)
+      const upstream = backend.requests.slice(from)
+      passed += upstream.length
+      if (answers.some(({ status }) => status >= 500)) throw new Error('a fault of ours')
+      if (answers.length === 0 && bytes.trim() !== '') throw new Error('no answer')
+      const ok = answers.filter(({ status }) => status === 200)
+      if (ok.length !== upstream.length) throw new Error('an answer without its request')
+      for (const { method, url, body } of upstream) {
+        if (!bytes.includes(`${method} ${url} HTTP/1.`)) throw new Error('another request line')
+        if (!bytes.includes(body) && !isChunked(bytes, body)) throw new Error('another body')
+      }
+    }),
+    { seed, numRuns },
+  )
+  t.ok(passed > 0 && passed < numRuns, `${passed} of ${numRuns} passed`)
+})
+
+/** Whether the bytes hold this body in chunks, strictly read. */
+function isChunked(bytes: string, body: string): boolean {
+  const [, ...parts] = bytes.split('\r\n\r\n')
+  let rest = parts.join('\r\n\r\n')
+  let found = ''
+  for (;;) {
+    const [line = '', size = ''] = /^([0-9a-fA-F]+)[^\r\n]*\r\n/.exec(rest) ?? []
+    const length = Number.parseInt(size, 16)
+    if (!(length > 0)) return found === body
+    found += rest.slice(line.length, line.length + length)
+    rest = rest.slice(line.length + length + 2)
+  }
+}
