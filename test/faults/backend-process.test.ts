@@ -1,0 +1,112 @@
+import t from 'tap'
+import { type Answer, call } from '../fixtures/call.ts'
+import { type Ledger, openLedger } from '../fixtures/ledger.ts'
+import { until } from '../fixtures/until.ts'
+
+/** Ten times what is promised: 50 ms for a refusal, 2 s for a start. */
+const REFUSED_MS_MAX = 500
+const READY_MS_MAX = 20_000
+
+t.jobs = 2
+
+t.test('a killed backend: calls are refused at once, and it is back by itself', async (t) => {
+  const ledger = await openLedger(t)
+  const { system } = ledger
+  const payer = ledger.payer('payer')
+  const invoiceId = await ledger.invoice(100_000)
+  const money = { key: 'a', reference: 'a', invoiceId, amount: 1_000 }
+  const acknowledged = await payer.send(money)
+  await system.backend.stop('SIGKILL')
+  const begun = performance.now()
+  const refused = await payer.send({ ...money, key: 'b', reference: 'b' })
+  const refusedMs = performance.now() - begun
+  t.match(refused, { status: 503, json: { code: 'service_unavailable' } })
+  t.match(refused?.headers, { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ })
+  t.ok(refusedMs < REFUSED_MS_MAX)
+  await untilDegraded(ledger, ['no backend is ready'])
+  const started = performance.now()
+  await system.startBackend()
+  const readyMs = performance.now() - started
+  t.ok(readyMs < READY_MS_MAX)
+  t.comment({ refusedMs: Math.round(refusedMs), readyMs: Math.round(readyMs) })
+  t.equal((await payer.pay(money)).text, acknowledged?.text)
+  await untilDegraded(ledger, [])
+  t.strictSame((await ledger.check()).violations, [])
+})
+
+t.test('a stopped backend: 504 at the deadline; it is paid once', async (t) => {
+  const ledger = await openLedger(t)
+  const { backend, url } = ledger.system
+  const payer = ledger.payer('payer')
+  const invoiceId = await ledger.invoice(100_000)
+  const money = { key: 'a', reference: 'a', invoiceId, amount: 1_000 }
+  await payer.send({ ...money, key: 'before', reference: 'before' })
+  backend.signal('SIGSTOP')
+  const begun = performance.now()
+  const [paid, read] = await Promise.all([
+    payer.send(money),
+    call(`${url}/api/v1/invoices/${invoiceId}`, { key: ledger.apiKey }),
+  ])
+  const answeredMs = Math.round(performance.now() - begun)
+  t.comment({ answeredMs })
+  for (const answer of [paid, read]) {
+    t.match(answer, { status: 504, json: { code: 'gateway_timeout' } })
+    t.match(answer?.headers, { 'x-request-id': /^req_/ })
+  }
+  t.ok(answeredMs >= 9_900 && answeredMs < 100_000)
+  await untilDegraded(ledger, ['no backend is ready'])
+  backend.signal('SIGCONT')
+  t.equal((await payer.pay(money)).status, 201)
+  await untilDegraded(ledger, [])
+  t.strictSame((await ledger.check()).violations, [])
+})
+
+t.test('a restart under load: every call is answered, as promised', async (t) => {
+  const ledger = await openLedger(t, { gateways: 2 })
+  const { system } = ledger
+  const invoiceId = await ledger.invoice(900_000_000)
+  const answers: (Answer | undefined)[] = []
+  let over = false
+  const payOn = async (name: string) => {
+    const payer = ledger.payer(name)
+    for (let n = 0; !over; n++) {
+      const money = { key: `${name}-${n}`, reference: `${name}-${n}`, invoiceId, amount: 1 }
+      const answer = await payer.send(money)
+      answers.push(answer)
+      // Asked to come again, it comes again.
+      if (answer?.status !== 201) answers.push(await payer.pay(money))
+    }
+  }
+  const payers = Array.from({ length: 8 }, (_, n) => payOn(`payer-${n}`))
+  for (let restarts = 0; restarts < 3; restarts++) {
+    const enough = answers.length + 50
+    await until(() => answers.length >= enough, 'the load runs')
+    t.equal(await system.backend.stop('SIGTERM'), 0)
+    await system.startBackend()
+  }
+  over = true
+  await Promise.all(payers)
+  for (const answer of answers) {
+    if (answer?.status === 201) continue
+    const outcomes = [
+      { status: 503, json: { code: 'service_unavailable' } },
+      { status: 502, json: { code: 'bad_gateway' } },
+    ]
+    const kind = outcomes.find(({ status }) => status === answer?.status)
+    t.match(answer, kind ?? { status: 201 })
+    if (answer?.status === 503) t.match(answer.headers, { 'retry-after': /^[1-9]\d*$/ })
+  }
+  const counts = Object.groupBy(answers, (answer) => String(answer?.status))
+  t.comment(Object.fromEntries(Object.entries(counts).map(([name, all]) => [name, all?.length])))
+  t.strictSame((await ledger.check()).violations, [])
+})
+
+/** Waits until the gateway owns up to just that; its `/readyz` answers 200 all the while. */
+async function untilDegraded({ system }: Ledger, reasons: readonly string[]): Promise<void> {
+  const readyz = `http://127.0.0.1:${system.gateways[0]?.operationsPort}/readyz`
+  await until(async () => {
+    const { status, json } = await call(readyz)
+    if (status !== 200) throw new Error(`the gateway is not ready: ${status}`)
+    return JSON.stringify(json.degraded) === JSON.stringify(reasons)
+  }, `degraded: ${reasons}`)
+}
