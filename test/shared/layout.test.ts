@@ -73,7 +73,10 @@ t.test('each package that talks to the world has its one door', async (t) => {
     ['ioredis', /^gateway\/accounting-redis\.ts$/],
     ['http-proxy-3', /^gateway\/settings-proxy\.ts$/],
     ['lru-cache', /^gateway\/authenticate\.ts$|^backend\/database\//],
-    ['undici', /^gateway\/(?:forward|upstream)\.ts$|^backend\/cli\/import/],
+    [
+      'undici',
+      /^gateway\/(?:forward|upstream)\.ts$|^backend\/(?:cli\/import|webhooks\/(?:connector|sender)\.ts$)/,
+    ],
     ['sqlite3', /^backend\/database\//],
     ['pino', /^shared\/log\.ts$/],
     ['js-yaml', /^shared\/contract\.ts$/],
