@@ -88,7 +88,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   registerPrincipalStrategy(server, { ...deps, lastUsed })
   server.route([
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
-    ...docsRoutes(),
+    ...docsRoutes(baseUrl),
     ...settingsRoutes({ ...deps, usage }),
   ])
   server.route(apiRoutes(deps))

@@ -1,16 +1,90 @@
-/** The documentation, outside /api/v1 so that the prefix keeps exactly the operations of the API. */
-import type { ServerRoute } from '@hapi/hapi'
+/**
+ * The documentation, outside /api/v1 so that the prefix keeps exactly the operations of the API. All
+ * of it is made once, at the start: what cannot be shown stops the start. Nothing comes from
+ * elsewhere, and nothing in a page is a script or a style, which the policy below holds it to.
+ */
+import { createHash } from 'node:crypto'
+import type { ResponseObject, ServerRoute } from '@hapi/hapi'
 import { readContractDocument } from '../../shared/contract.ts'
+import { createAsset, readAsset } from './assets.ts'
+import { renderLayout, renderMissing, type Site } from './layout.ts'
+import { docsPages } from './pages.ts'
+import { searchSections } from './search.ts'
 
-export function docsRoutes(): ServerRoute[] {
-  const { yaml, json } = readContractDocument()
-  const serve = (path: string, type: string, text: string): ServerRoute => ({
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  // The icon, which is none.
+  'img-src data:',
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+  "require-trusted-types-for 'script'",
+].join('; ')
+
+const HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': CONTENT_SECURITY_POLICY,
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+}
+
+/** What the document is written for; it is served for the address that it is served from. */
+const WRITTEN_BASE_URL = 'http://localhost:8080'
+
+export function docsRoutes(baseUrl: string): ServerRoute[] {
+  const written = readContractDocument()
+  const yaml = written.yaml.replaceAll(WRITTEN_BASE_URL, baseUrl)
+  const json = written.json.replaceAll(WRITTEN_BASE_URL, baseUrl)
+  const pages = docsPages(json, baseUrl)
+  const sections = Buffer.from(JSON.stringify(searchSections(pages)))
+  const site: Site = {
+    pages,
+    stylesheet: readAsset('docs.css', 'text/css; charset=utf-8'),
+    script: readAsset('docs.js', 'text/javascript; charset=utf-8'),
+    search: createAsset('search.json', 'application/json; charset=utf-8', sections),
+  }
+  const missing = renderMissing(site)
+  return [
+    serve('/docs/openapi.json', 'application/json; charset=utf-8', json),
+    serve('/docs/openapi.yaml', 'application/yaml; charset=utf-8', yaml),
+    ...pages.map((page) => serve(page.path, 'text/html; charset=utf-8', renderLayout(page, site))),
+    ...[site.stylesheet, site.script, site.search].map(({ path, type, content }) =>
+      route(path, (h) =>
+        h
+          .response(content)
+          .type(type)
+          .header('cache-control', 'public, max-age=31536000, immutable'),
+      ),
+    ),
+    route('/docs/', (h) => h.redirect('/docs').permanent()),
+    route('/docs/{path*}', (h) => h.response(missing).type('text/html; charset=utf-8').code(404)),
+  ]
+}
+
+/** Asked for again on every visit, and answered 304 unless it has changed. */
+function serve(path: string, type: string, text: string): ServerRoute {
+  const content = Buffer.from(text)
+  const tag = createHash('sha256').update(content).digest('base64url')
+  return route(path, (h) =>
+    h.response(content).type(type).etag(tag).header('cache-control', 'no-cache'),
+  )
+}
+
+type Toolkit = Parameters<Extract<ServerRoute['handler'], (...words: never) => unknown>>[1]
+
+function route(path: string, answer: (h: Toolkit) => ResponseObject): ServerRoute {
+  return {
     method: 'GET',
     path,
-    handler: (_, h) => h.response(text).type(type),
-  })
-  return [
-    serve('/docs/openapi.json', 'application/json', json),
-    serve('/docs/openapi.yaml', 'application/yaml', yaml),
-  ]
+    handler(_request, h) {
+      const response = answer(h)
+      for (const [name, value] of Object.entries(HEADERS)) response.header(name, value)
+      return response
+    },
+  }
 }

@@ -1,0 +1,81 @@
+/** The search: finds the sections in which every word occurs, those with all in their title first. */
+const search = document.querySelector('search')
+const input = document.querySelector('#search')
+const found = document.querySelector('#found')
+const results = document.querySelector('#results')
+const RESULTS_MAX = 12
+
+/** Loaded when the search is first used. */
+let loading
+
+search.hidden = false
+input.addEventListener('focus', loadSections)
+input.addEventListener('input', show)
+search.addEventListener('keydown', (event) => {
+  if (event.key !== 'Escape') return
+  input.value = ''
+  input.focus()
+  show()
+})
+results.addEventListener('click', clear)
+
+function loadSections() {
+  loading ??= fetch(search.dataset.index).then((answer) => answer.json())
+  loading.catch(() => {
+    loading = undefined
+  })
+  return loading
+}
+
+async function show() {
+  const words = wordsOf(input.value)
+  if (words.length === 0) return clear()
+  let sections
+  try {
+    sections = await loadSections()
+  } catch {
+    found.textContent = 'The search could not be loaded.'
+    return
+  }
+  // Typed on meanwhile: the later one shows.
+  if (words.join(' ') !== wordsOf(input.value).join(' ')) return
+  const matches = sections
+    .map((section) => ({ section, rank: rankOf(section, words) }))
+    .filter(({ rank }) => rank > 0)
+    .toSorted((a, b) => b.rank - a.rank)
+  const count = matches.length === 1 ? '1 result' : `${matches.length} results`
+  const shown = matches.slice(0, RESULTS_MAX)
+  found.textContent = matches.length > shown.length ? `${count}, the first ${shown.length}:` : count
+  results.replaceChildren(...shown.map(({ section }) => renderResult(section)))
+}
+
+function clear() {
+  found.textContent = ''
+  results.replaceChildren()
+}
+
+function wordsOf(text) {
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+}
+
+function rankOf({ title, page, text }, words) {
+  const name = title.toLowerCase()
+  const all = `${name} ${page} ${text}`.toLowerCase()
+  if (!words.every((word) => all.includes(word))) return 0
+  if (name === words.join(' ')) return 3
+  return words.every((word) => name.includes(word)) ? 2 : 1
+}
+
+function renderResult({ href, page, title }) {
+  const link = document.createElement('a')
+  link.href = href
+  link.textContent = title
+  const place = document.createElement('span')
+  place.textContent = page
+  const item = document.createElement('li')
+  item.append(link, ' ', place)
+  return item
+}

@@ -1,0 +1,47 @@
+/** An operation as the line that makes the call, with `$KEY` for the key. */
+import type { DocumentedOperation, Example, Parameter } from './document.ts'
+
+export function renderCurl(
+  { method, path, parameters, body, responses }: DocumentedOperation,
+  baseUrl: string,
+  example: Example | undefined = body?.examples[0],
+): string {
+  const ids = parameters.filter(({ place }) => place === 'path')
+  const target = ids.reduce(
+    (text, { name }) => text.replace(`{${name}}`, exampleId(responses)),
+    path,
+  )
+  const lines = [
+    `curl -i ${quote(baseUrl + target + exampleQuery(parameters))}`,
+    '-H "Authorization: Bearer $KEY"',
+    ...parameters
+      .filter(({ place, required }) => place === 'header' && required)
+      .map(({ name, example: value }) => `-H ${quote(`${name}: ${value}`)}`),
+    ...(example === undefined
+      ? []
+      : ['-H "Content-Type: application/json"', `-d ${quote(JSON.stringify(example.value))}`]),
+  ]
+  if (method !== 'GET' && method !== 'POST') lines.push(`-X ${method}`)
+  return lines.join(' \\\n  ')
+}
+
+/** The id of the object that the answer's example shows. */
+function exampleId(responses: DocumentedOperation['responses']): string {
+  const value = responses[0]?.content?.examples[0]?.value
+  return typeof value === 'object' && value !== null && 'id' in value ? String(value.id) : ''
+}
+
+function exampleQuery(parameters: readonly Parameter[]): string {
+  const shown = parameters.filter(
+    ({ place, example }) => place === 'query' && example !== undefined,
+  )
+  const pairs = shown.map(({ name, example }) => `${name}=${[example].flat().join(',')}`)
+  return pairs.length === 0 ? '' : `?${pairs.join('&')}`
+}
+
+/** For a POSIX shell; an apostrophe cannot stand inside single quotes. */
+function quote(text: string): string {
+  return /^[\w:/.?=&,-]+$/.test(text) && !/[?&]/.test(text)
+    ? text
+    : `'${text.replaceAll("'", `'\\''`)}'`
+}

@@ -1,0 +1,200 @@
+/**
+ * The OpenAPI document as the reference shows it: references followed, examples gathered. Schemas stay
+ * as they are written, for `resolve` to open them one step at a time: the names are part of what is
+ * shown.
+ */
+
+export type Members = Readonly<Record<string, unknown>>
+
+export interface ContractDocument {
+  readonly version: string
+  readonly description: string
+  readonly tags: readonly { readonly name: string; readonly description: string }[]
+  readonly operations: readonly DocumentedOperation[]
+  readonly events: readonly DocumentedEvent[]
+  readonly headers: ReadonlyMap<string, DocumentedHeader>
+  readonly schemas: ReadonlyMap<string, Members>
+  /** What a `$ref` points at, with what is said beside it, which comes first. */
+  resolve(value: unknown): Members
+}
+
+type Resolve = ContractDocument['resolve']
+
+export interface DocumentedOperation {
+  readonly operationId: string
+  readonly method: string
+  readonly path: string
+  readonly tag: string
+  readonly summary: string
+  readonly description: string
+  /** Undefined: any key. */
+  readonly scope: string | undefined
+  readonly parameters: readonly Parameter[]
+  readonly body: Content | undefined
+  readonly responses: readonly DocumentedResponse[]
+}
+
+/** What is sent to an integrator's own endpoint. */
+export interface DocumentedEvent {
+  readonly name: string
+  readonly summary: string
+  readonly description: string
+  readonly body: Content | undefined
+}
+
+export interface Parameter {
+  readonly name: string
+  readonly place: 'path' | 'query' | 'header'
+  readonly required: boolean
+  readonly description: string
+  readonly schema: Members
+  readonly example: unknown
+}
+
+export interface DocumentedResponse {
+  /** `201`, or `default`. */
+  readonly status: string
+  readonly description: string
+  readonly headers: readonly string[]
+  readonly content: Content | undefined
+}
+
+export interface DocumentedHeader {
+  readonly description: string
+  readonly schema: Members
+  readonly example: unknown
+}
+
+export interface Content {
+  readonly schema: Members
+  readonly examples: readonly Example[]
+}
+
+export interface Example {
+  readonly name: string
+  readonly summary: string
+  readonly value: unknown
+}
+
+export function readDocument(json: string): ContractDocument {
+  const document = membersOf(JSON.parse(json))
+  const components = membersOf(document['components'])
+  const info = membersOf(document['info'])
+
+  function resolve(value: unknown): Members {
+    const { $ref, ...own } = membersOf(value)
+    if (typeof $ref !== 'string') return own
+    const referred = $ref
+      .split('/')
+      .slice(1)
+      .reduce((target, name) => membersOf(target[name]), document)
+    return { ...resolve(referred), ...own }
+  }
+
+  return {
+    version: textOf(info['version']),
+    description: textOf(info['description']),
+    tags: listOf(document['tags']).map((tag) => {
+      const { name, description } = membersOf(tag)
+      return { name: textOf(name), description: textOf(description) }
+    }),
+    operations: Object.entries(membersOf(document['paths'])).flatMap(([path, item]) =>
+      Object.entries(membersOf(item)).map(([method, value]) =>
+        readOperation(resolve, path, method, value),
+      ),
+    ),
+    events: Object.entries(membersOf(document['webhooks'])).map(([name, item]) => {
+      const post = membersOf(resolve(item)['post'])
+      return { name, ...texts(post), body: readContent(resolve, post['requestBody']) }
+    }),
+    headers: new Map(
+      Object.entries(membersOf(components['headers'])).map(([name, value]) => {
+        const { description, schema, example } = resolve(value)
+        return [name, { description: textOf(description), schema: membersOf(schema), example }]
+      }),
+    ),
+    schemas: new Map(
+      Object.entries(membersOf(components['schemas'])).map(([name, it]) => [name, membersOf(it)]),
+    ),
+    resolve,
+  }
+}
+
+function readOperation(
+  resolve: Resolve,
+  path: string,
+  method: string,
+  value: unknown,
+): DocumentedOperation {
+  const operation = membersOf(value)
+  const [requirement] = listOf(operation['security'])
+  const [scopes] = Object.values(membersOf(requirement))
+  return {
+    operationId: textOf(operation['operationId']),
+    method: method.toUpperCase(),
+    path,
+    tag: textOf(listOf(operation['tags'])[0]),
+    ...texts(operation),
+    scope: textOf(listOf(scopes)[0]) || undefined,
+    parameters: listOf(operation['parameters']).map((it) => readParameter(resolve, it)),
+    body: readContent(resolve, operation['requestBody']),
+    responses: Object.entries(membersOf(operation['responses'])).map(([status, it]) =>
+      readResponse(resolve, status, it),
+    ),
+  }
+}
+
+function readParameter(resolve: Resolve, value: unknown): Parameter {
+  const parameter = resolve(value)
+  const place = parameter['in']
+  if (place !== 'path' && place !== 'query' && place !== 'header') {
+    throw new Error(`the parameter ${textOf(parameter['name'])} is in ${String(place)}`)
+  }
+  return {
+    name: textOf(parameter['name']),
+    place,
+    required: parameter['required'] === true,
+    description: textOf(parameter['description']),
+    schema: membersOf(parameter['schema']),
+    example: parameter['example'],
+  }
+}
+
+function readResponse(resolve: Resolve, status: string, value: unknown): DocumentedResponse {
+  const response = resolve(value)
+  return {
+    status,
+    description: textOf(response['description']),
+    headers: Object.keys(membersOf(response['headers'])),
+    content: readContent(resolve, response),
+  }
+}
+
+function readContent(resolve: Resolve, value: unknown): Content | undefined {
+  const [media] = Object.values(membersOf(resolve(value)['content']))
+  if (media === undefined) return undefined
+  const { schema, example, examples } = membersOf(media)
+  const named = Object.entries(membersOf(examples)).map(([name, given]) => {
+    const { summary, value } = resolve(given)
+    return { name, summary: textOf(summary), value }
+  })
+  const single = example === undefined ? [] : [{ name: 'example', summary: '', value: example }]
+  return { schema: membersOf(schema), examples: [...single, ...named] }
+}
+
+function texts({ summary, description }: Members): { summary: string; description: string } {
+  return { summary: textOf(summary), description: textOf(description) }
+}
+
+/** The document was read as contract already: what is missing here is empty, not an error. */
+export function membersOf(value: unknown): Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
+}
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}

@@ -1,0 +1,92 @@
+/** What every page of the documentation has around its content. */
+import { type Html, html } from '../settings/html.ts'
+import type { Asset } from './assets.ts'
+import type { Heading } from './markdown.ts'
+import type { Page } from './pages.ts'
+
+/** What all pages share. */
+export interface Site {
+  /** The first is the start page. */
+  readonly pages: readonly Page[]
+  readonly stylesheet: Asset
+  readonly script: Asset
+  readonly search: Asset
+}
+
+export function renderLayout(page: Page, site: Site): string {
+  const { pages, stylesheet, script, search } = site
+  const [start] = pages
+  const title = page === start ? page.title : `${page.title} · Receivables API`
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="description" content="${page.summary}">
+<title>${title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${stylesheet.path}">
+<script type="module" src="${script.path}"></script>
+</head>
+<body>
+<a class="skip" href="#main">Skip to content</a>
+<header class="top">
+<a class="brand" href="/docs">Receivables API</a>
+<search hidden data-index="${search.path}">
+<label for="search">Search</label>
+<input id="search" type="search" autocomplete="off" spellcheck="false" aria-describedby="found">
+<p id="found" role="status"></p>
+<ul id="results"></ul>
+</search>
+</header>
+<div class="columns">
+<details class="menu">
+<summary>Contents</summary>
+<nav aria-label="Documentation">
+<ul>
+${pages.map((other) => renderEntry(other, other === page))}
+</ul>
+</nav>
+</details>
+<main id="main" tabindex="-1">
+${page.main}
+</main>
+</div>
+</body>
+</html>
+`.text
+}
+
+function renderEntry(page: Page, isCurrent: boolean): Html {
+  return html`<li><a href="${page.path}"${isCurrent && html` aria-current="page"`}>${page.title}</a>
+${isCurrent && renderSections(page.headings)}</li>`
+}
+
+/** Headings of the second level, each with those of the third under it. */
+function renderSections(headings: readonly Heading[]): Html | undefined {
+  const sections = headings.filter(({ depth }) => depth === 2)
+  if (sections.length === 0) return undefined
+  return html`<ul>
+${sections.map((section, at) => {
+  const from = headings.indexOf(section) + 1
+  const next = sections[at + 1]
+  const to = next === undefined ? headings.length : headings.indexOf(next)
+  const parts = headings.slice(from, to).filter(({ depth }) => depth === 3)
+  return html`<li>${renderLink(section)}${
+    parts.length > 0 && html`<ul>${parts.map((part) => html`<li>${renderLink(part)}</li>`)}</ul>`
+  }</li>`
+})}
+</ul>`
+}
+
+function renderLink({ id, text }: Heading): Html {
+  return html`<a href="#${id}">${text}</a>`
+}
+
+export function renderMissing(site: Site): string {
+  const main = html`<h1>There is no such page</h1>
+<p>See the list of pages, or begin at <a href="/docs">the start</a>.</p>`
+  const missing = { path: '', title: 'No such page', summary: '', main, headings: [] }
+  return renderLayout(missing, site)
+}

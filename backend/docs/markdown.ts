@@ -1,0 +1,86 @@
+/**
+ * Markdown as HTML: the guides, and the descriptions of the OpenAPI document. Every heading can be
+ * linked to; nothing in it is code: HTML in the text stops the start.
+ */
+import { Marked, type Tokens } from 'marked'
+import { Html, html } from '../settings/html.ts'
+
+export interface Heading {
+  readonly depth: number
+  readonly id: string
+  readonly text: string
+}
+
+export interface RenderedMarkdown {
+  readonly body: Html
+  readonly headings: readonly Heading[]
+}
+
+export interface MarkdownOptions {
+  /** By how much headings are lowered, where the text is part of a page. */
+  readonly lower?: number
+  /** What follows a heading, by its id. */
+  readonly after?: (id: string) => Html
+}
+
+export function renderMarkdown(text: string, options: MarkdownOptions = {}): RenderedMarkdown {
+  const { lower = 0, after } = options
+  const headings: Heading[] = []
+  const slug = createSlugs()
+  const marked = new Marked({
+    renderer: {
+      heading({ tokens, depth, text: source }: Tokens.Heading) {
+        const plain = source.replaceAll('`', '')
+        const heading = { depth: depth + lower, id: slug(plain), text: plain }
+        headings.push(heading)
+        const inner = new Html(this.parser.parseInline(tokens))
+        return renderHeading(heading, inner).text + (after?.(heading.id).text ?? '')
+      },
+      code({ text: code, lang }: Tokens.Code) {
+        return html`<pre><code data-language="${lang ?? 'text'}">${code}</code></pre>\n`.text
+      },
+      link({ href, tokens }: Tokens.Link) {
+        const inner = new Html(this.parser.parseInline(tokens))
+        return html`<a href="${publicAddress(href)}">${inner}</a>`.text
+      },
+      html({ text: source }: Tokens.HTML | Tokens.Tag) {
+        throw new Error(`HTML in Markdown: ${source}`)
+      },
+      image({ href }: Tokens.Image) {
+        throw new Error(`a picture in Markdown: ${href}`)
+      },
+    },
+  })
+  const body = new Html(String(marked.parse(text, { async: false })))
+  return { body, headings }
+}
+
+/** Of any page: the heading, and the link to it that appears beside it. */
+export function renderHeading({ depth, id, text }: Heading, inner: Html = html`${text}`): Html {
+  const tag = new Html(`h${depth}`)
+  const link = html`<a class="anchor" href="#${id}" aria-label="Link to ${text}">#</a>`
+  return html`<${tag} id="${id}">${inner}${depth > 1 ? link : ''}</${tag}>\n`
+}
+
+/** As GitHub makes them, so that a link leads to the same place there and here. */
+function createSlugs(): (text: string) => string {
+  const counts = new Map<string, number>()
+  return (text) => {
+    const slug = text
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-')
+    const before = counts.get(slug) ?? 0
+    counts.set(slug, before + 1)
+    return before === 0 ? slug : `${slug}-${before}`
+  }
+}
+
+/** Guides link to each other as files, so that they can be followed in the repository too. */
+function publicAddress(href: string): string {
+  if (/^(?:https?:|#|\/)/.test(href)) return href
+  const [, name, fragment = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? []
+  if (name !== undefined) return `/docs/${name}${fragment}`
+  if (href === '../shared/openapi.yaml') return '/docs/openapi.yaml'
+  throw new Error(`a link that leads nowhere: ${href}`)
+}

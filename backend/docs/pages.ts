@@ -1,0 +1,109 @@
+/** All pages of the documentation, in the order in which they are read. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { PROBLEM_TYPES, problemType, SETTINGS_PROBLEM_TYPES } from '../../shared/problem.ts'
+import { type Html, html } from '../settings/html.ts'
+import { readDocument } from './document.ts'
+import { type Heading, renderHeading, renderMarkdown } from './markdown.ts'
+import { referencePage } from './reference.ts'
+
+export interface Page {
+  readonly path: string
+  readonly title: string
+  /** One sentence, for the list of pages. */
+  readonly summary: string
+  readonly main: Html
+  readonly headings: readonly Heading[]
+}
+
+const GUIDES = new URL('../../docs/', import.meta.url)
+/** What the guides are written for; pages name the address that they are served from. */
+const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
+
+/** Guides that are not named here follow, by name. */
+const ORDER = [
+  'first-call',
+  'authentication',
+  'rate-limits',
+  'payments',
+  'syncing',
+  'webhooks',
+  'money',
+  'errors',
+  'versioning',
+]
+
+/** The first is the start page. Throws an `Error` that names the guide that cannot be shown. */
+export function docsPages(documentJson: string, baseUrl: string): readonly Page[] {
+  const names = readdirSync(GUIDES)
+    .filter((file) => file.endsWith('.md'))
+    .map((file) => file.slice(0, -'.md'.length))
+    .toSorted((a, b) => placeOf(a) - placeOf(b) || a.localeCompare(b))
+  const guides = names.map((name) => guidePage(name, baseUrl))
+  const reference = referencePage(readDocument(documentJson), baseUrl)
+  return [startPage([...guides, reference]), ...guides, reference]
+}
+
+function placeOf(name: string): number {
+  const place = ORDER.indexOf(name)
+  return place === -1 ? ORDER.length : place
+}
+
+function guidePage(name: string, baseUrl: string): Page {
+  const text = readFileSync(new URL(`${name}.md`, GUIDES), 'utf8')
+  const [, title, summary] = /^# (.+)\n\n((?:.+\n)+)/.exec(text) ?? []
+  if (title === undefined || summary === undefined) {
+    throw new Error(`docs/${name}.md does not begin with a title and a sentence`)
+  }
+  try {
+    const written = text.replaceAll(WRITTEN_BASE_URL, baseUrl)
+    const { body, headings } = renderMarkdown(written, { after: renderCodeFacts })
+    return {
+      path: `/docs/${name}`,
+      title,
+      summary: plainText(summary.trim()),
+      main: body,
+      headings,
+    }
+  } catch (cause) {
+    throw new Error(`docs/${name}.md cannot be shown: ${String(cause)}`, { cause })
+  }
+}
+
+/** Under a heading that is the code of a problem: what the catalogue says of it. */
+function renderCodeFacts(id: string): Html {
+  const code = CODES.find((candidate) => candidate === id)
+  if (code === undefined) return html``
+  const { status, title, retryable } = problemType(code)
+  return html`<p class="facts">${status} · ${title} · ${
+    retryable ? 'The same call may succeed later.' : 'The same call will be refused again.'
+  }</p>\n`
+}
+
+const CODES = keysOf({ ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES })
+
+function keysOf<K extends string>(members: Readonly<Record<K, unknown>>): readonly K[] {
+  return Object.keys(members).filter((key): key is K => key in members)
+}
+
+function startPage(pages: readonly Page[]): Page {
+  const title = 'Receivables API'
+  const summary = 'Read customers and invoices, record payments, read the log of reminders.'
+  const main = html`${renderHeading({ depth: 1, id: 'receivables-api', text: title })}
+<p class="lead">${summary}</p>
+<ul class="cards">
+${pages.map(
+  (page) => html`<li><a href="${page.path}">${page.title}</a><p>${page.summary}</p></li>`,
+)}
+</ul>
+<p>For machines: <a href="/docs/openapi.json">openapi.json</a>,
+<a href="/docs/openapi.yaml">openapi.yaml</a>.</p>`
+  return { path: '/docs', title, summary, main, headings: [] }
+}
+
+/** Of a sentence of Markdown, without its marks. */
+function plainText(markdown: string): string {
+  return markdown
+    .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')
+    .replaceAll(/[`*]/g, '')
+    .replaceAll('\n', ' ')
+}

@@ -1,0 +1,120 @@
+/** A schema as a list of its fields: what each is, whether it must be there, what it means. */
+import { type Html, html } from '../settings/html.ts'
+import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
+import { renderMarkdown } from './markdown.ts'
+
+/** Objects and enumerations have sections of their own; other names are only shorthand. */
+export function hasSection(document: ContractDocument, name: string): boolean {
+  const schema = document.schemas.get(name)
+  if (schema === undefined || name.startsWith('Nullable')) return false
+  return 'properties' in schema || 'enum' in schema || 'allOf' in schema
+}
+
+export function renderSchema(document: ContractDocument, schema: Members): Html {
+  const parts = listOf(schema['allOf'])
+  if (parts.length > 0) {
+    return html`${parts.map((part) => {
+      const name = referredName(part)
+      return name === undefined
+        ? renderSchema(document, membersOf(part))
+        : html`<p>All fields of <a href="#${name}">${name}</a>, and:</p>`
+    })}`
+  }
+  if ('properties' in schema) return renderFields(document, schema)
+  return html`<p>${renderType(document, schema)}</p>`
+}
+
+/** Nested objects without a name of their own are listed in place, e.g. `delivery.bounce`. */
+function renderFields(document: ContractDocument, schema: Members): Html {
+  return html`<dl class="fields">${fieldsOf(document, schema, '')}</dl>`
+}
+
+function fieldsOf(document: ContractDocument, schema: Members, prefix: string): Html[] {
+  // Of what is sent, that is: in an answer every field is there.
+  const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
+  return Object.entries(membersOf(schema['properties'])).flatMap(([name, value]) => {
+    const field = prefix + name
+    const own = membersOf(value)
+    const items = membersOf(own['items'])
+    const nested = [
+      ...('properties' in own ? fieldsOf(document, own, `${field}.`) : []),
+      ...('properties' in items ? fieldsOf(document, items, `${field}[].`) : []),
+    ]
+    return [renderField(document, field, own, required.includes(name)), ...nested]
+  })
+}
+
+export function renderField(
+  document: ContractDocument,
+  name: string,
+  schema: Members,
+  isRequired: boolean,
+): Html {
+  const resolved = document.resolve(schema)
+  const description = textOf(resolved['description'])
+  return html`<div>
+<dt><code>${name}</code> ${renderType(document, schema)}${isRequired && html` <span class="required">required</span>`}</dt>
+<dd>${description !== '' && renderMarkdown(description).body}${renderLimits(resolved)}</dd>
+</div>`
+}
+
+export function renderType(document: ContractDocument, schema: Members): Html {
+  const name = referredName(schema)
+  if (name !== undefined && hasSection(document, name)) {
+    return html`<span class="type"><a href="#${name}">${name}</a></span>`
+  }
+  const resolved = document.resolve(schema)
+  if ('items' in resolved) {
+    const orNull = listOf(resolved['type']).includes('null') && ' or null'
+    const items = renderType(document, membersOf(resolved['items']))
+    return html`<span class="type">list of</span> ${items}<span class="type">${orNull}</span>`
+  }
+  if ('const' in resolved) return html`<code>${JSON.stringify(resolved['const'])}</code>`
+  return html`<span class="type">${typeWords(resolved)}</span>`
+}
+
+const FORMATS: Readonly<Record<string, string>> = {
+  date: 'date',
+  'date-time': 'time',
+  email: 'e-mail address',
+  uri: 'address',
+}
+
+function typeWords(schema: Members): string {
+  const types = [schema['type']].flat().map(String)
+  const format = FORMATS[textOf(schema['format'])]
+  return types.map((type) => (type === 'string' && format ? format : type)).join(' or ')
+}
+
+function renderLimits(schema: Members): Html | undefined {
+  const values = listOf(schema['enum']).filter((value) => value !== null)
+  const limits = [
+    rangeWords(schema['minLength'], schema['maxLength'], 'characters'),
+    rangeWords(schema['minItems'], schema['maxItems'], 'items'),
+    rangeWords(schema['minimum'], schema['maximum'], ''),
+    rangeWords(undefined, schema['maxProperties'], 'members'),
+  ].filter((words) => words !== undefined)
+  const fallback = schema['default']
+  if (values.length === 0 && limits.length === 0 && fallback === undefined) return undefined
+  return html`<p class="limits">${values.length > 0 && html`One of ${codes(values)}. `}${
+    limits.length > 0 && `${limits.join(', ')}. `
+  }${fallback !== undefined && html`Default <code>${String(fallback)}</code>.`}</p>`
+}
+
+function rangeWords(least: unknown, most: unknown, unit: string): string | undefined {
+  const figure = (value: unknown) => String(value).replace(/\B(?=(\d{3})+$)/g, ' ')
+  const end = unit === '' ? '' : ` ${unit}`
+  if (most === Number.MAX_SAFE_INTEGER) return rangeWords(least, undefined, unit)
+  if (least !== undefined && most !== undefined) return `${figure(least)} to ${figure(most)}${end}`
+  if (most !== undefined) return `At most ${figure(most)}${end}`
+  return least === undefined ? undefined : `At least ${figure(least)}${end}`
+}
+
+function codes(values: readonly unknown[]): Html[] {
+  return values.map((value, at) => html`${at > 0 && ', '}<code>${String(value)}</code>`)
+}
+
+/** `Debtor` of `#/components/schemas/Debtor`. */
+function referredName(schema: unknown): string | undefined {
+  return /^#\/components\/schemas\/(.+)$/.exec(textOf(membersOf(schema)['$ref']))?.[1]
+}
