@@ -4,6 +4,7 @@ import {
   type DatabaseConnection,
   type Driver,
   Kysely,
+  type SelectModifierNode,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
@@ -29,7 +30,7 @@ function kyselyOn<T>(driver: Driver, multipleConnections: boolean): Kysely<T> {
       createDriver: () => driver,
       createAdapter: () => new Adapter(multipleConnections),
       createIntrospector: (db) => new SqliteIntrospector(db),
-      createQueryCompiler: () => new SqliteQueryCompiler(),
+      createQueryCompiler: () => new QueryCompiler(),
     },
   })
 }
@@ -49,6 +50,22 @@ class Adapter extends SqliteAdapter {
   /** SQLite's schema is transactional; Kysely's own adapter is more careful than it must be. */
   override get supportsTransactionalDdl(): boolean {
     return true
+  }
+}
+
+const ROW_LOCKS = new Set<string | undefined>([
+  'ForUpdate',
+  'ForNoKeyUpdate',
+  'ForShare',
+  'ForKeyShare',
+  'NoWait',
+  'SkipLocked',
+])
+
+/** There is one writer: what a transaction reads, nobody changes meanwhile. Rows need no locks. */
+class QueryCompiler extends SqliteQueryCompiler {
+  protected override visitSelectModifier(node: SelectModifierNode): void {
+    if (!ROW_LOCKS.has(node.modifier)) super.visitSelectModifier(node)
   }
 }
 

@@ -5,8 +5,8 @@
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import sqlite3 from 'sqlite3'
-import { Problem } from '../../shared/problem.ts'
 import { ConstraintViolation } from './constraint-violation.ts'
+import { unavailable } from './unavailable.ts'
 
 /** Statements kept prepared, by their text. The service has fewer; lists vary with their filters. */
 const STATEMENTS_MAX = 250
@@ -58,6 +58,8 @@ export class SqliteConnection implements DatabaseConnection {
       // FULL: what is acknowledged has reached the disk, not only the system's cache.
       await connection.exec('pragma synchronous = full')
       await connection.exec('pragma foreign_keys = on; pragma trusted_schema = off')
+      // What a savepoint would undo never leaves memory: not for another disk, which may be full.
+      await connection.exec('pragma temp_store = memory')
       if (use === 'read') await connection.exec('pragma query_only = on')
       await connection.#assertVersion()
     } catch (error) {
@@ -141,16 +143,6 @@ export class SqliteConnection implements DatabaseConnection {
     this.#fault = error
     return unavailable(error)
   }
-}
-
-/** What a caller is told where the database cannot serve it now. */
-export function unavailable(cause: unknown): Problem {
-  if (cause instanceof Problem) return cause
-  return new Problem(
-    'service_unavailable',
-    'The service cannot reach its records at the moment and has recorded nothing. Repeat the call shortly, a write with the same Idempotency-Key.',
-    { headers: { 'retry-after': '1' }, cause },
-  )
 }
 
 function openHandle(path: string): Promise<sqlite3.Database> {

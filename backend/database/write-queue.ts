@@ -9,7 +9,8 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
 import type { Logger } from '../../shared/log.ts'
 import { Problem } from '../../shared/problem.ts'
-import { type SqliteConnection, unavailable } from './sqlite-connection.ts'
+import type { SqliteConnection } from './sqlite-connection.ts'
+import { unavailable } from './unavailable.ts'
 
 /** Jobs committed together: bounds how long the first of a group waits for the last. */
 const GROUP_MAX = 64

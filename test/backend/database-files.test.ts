@@ -18,8 +18,8 @@ t.test('the database and its directory are private', async (t) => {
   }
 })
 
-t.test('only files are databases, for now', async (t) => {
-  for (const url of ['postgres://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
+t.test('a database is a file or a PostgreSQL server', async (t) => {
+  for (const url of ['mysql://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
     const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
     t.match(error, 'DATABASE_URL must be sqlite:')
     t.notMatch(error, 'password')

@@ -1,7 +1,6 @@
-import { sql } from 'kysely'
+// What holds on every database. What only SQLite's one writer does: write-queue.test.ts.
 import t from 'tap'
 import { ConstraintViolation } from '../../backend/database/constraint-violation.ts'
-import type { Transaction } from '../../backend/database/tables.ts'
 import { note, notes, openTestDatabase } from '../fixtures/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -29,38 +28,11 @@ t.test('a reader does not see what is not committed', async (t) => {
   t.same(await notes(database), ['a'])
 })
 
-t.test('transactions that wait are committed together', async (t) => {
-  const database = await openTestDatabase(t)
-  const first = Promise.withResolvers<void>()
-  const second = Promise.withResolvers<void>()
-  const secondRuns = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => first.promise)
-  let settled = false
-  const a = database
-    .transaction((tx) => note(tx, 'a'))
-    .finally(() => {
-      settled = true
-    })
-  const b = database.transaction(async (tx) => {
-    secondRuns.resolve()
-    await second.promise
-    await note(tx, 'b')
-  })
-  first.resolve()
-  await blocker
-  await secondRuns.promise
-  t.same(await notes(database), [])
-  t.equal(settled, false, 'nobody is answered before the commit')
-  second.resolve()
-  await Promise.all([a, b])
-  t.same(await notes(database), ['a', 'b'])
-})
-
 t.test('what a transaction throws undoes its own writes alone', async (t) => {
   const database = await openTestDatabase(t)
   const refusal = new Error('refused')
+  await database.transaction((tx) => note(tx, 'a'))
   const outcomes = await Promise.allSettled([
-    database.transaction((tx) => note(tx, 'a')),
     database.transaction(async (tx) => {
       await note(tx, 'b')
       throw refusal
@@ -72,7 +44,6 @@ t.test('what a transaction throws undoes its own writes alone', async (t) => {
     database.transaction((tx) => note(tx, 'd')),
   ])
   t.match(outcomes, [
-    { status: 'fulfilled', value: 'a' },
     { status: 'rejected', reason: refusal },
     { status: 'rejected', reason: { kind: 'unique', columns: ['audit_log.id'] } },
     { status: 'fulfilled', value: 'd' },
@@ -88,43 +59,6 @@ t.test('a violated constraint undoes its statement, and the transaction may go o
     await note(tx, 'b')
   })
   t.same(await notes(database), ['a', 'b'])
-})
-
-t.test('who waits too long for the writer is told so, and never runs', async (t) => {
-  const database = await openTestDatabase(t, { waitMsMax: 20 })
-  const gate = Promise.withResolvers<void>()
-  const blocker = database.transaction(() => gate.promise)
-  await t.rejects(
-    database.transaction((tx) => note(tx, 'late')),
-    UNAVAILABLE,
-  )
-  gate.resolve()
-  await blocker
-  await database.transaction((tx) => note(tx, 'next'))
-  t.same(await notes(database), ['next'])
-})
-
-t.test('a full disk loses the whole group, and only the group', async (t) => {
-  const database = await openTestDatabase(t)
-  await database.transaction((tx) => note(tx, 'before'))
-  const fillUp = async (tx: Transaction) => {
-    // The limit is the connection's, and the connection is given up with the group.
-    await sql`pragma max_page_count = 1`.execute(tx)
-    await note(tx, 'b', 'x'.repeat(1_000_000)).catch(() => 'swallowed')
-  }
-  const outcomes = await Promise.allSettled([
-    database.transaction((tx) => note(tx, 'a')),
-    database.transaction(fillUp),
-    database.transaction(async () => {
-      throw new Error('refused, perhaps for a reason that is lost')
-    }),
-  ])
-  const lost = { status: 'rejected', reason: { ...UNAVAILABLE, cause: { code: 'SQLITE_FULL' } } }
-  t.match(outcomes.slice(-2), [lost, lost])
-  t.match(database.fault, { code: 'SQLITE_FULL' })
-  await database.transaction((tx) => note(tx, 'c'))
-  t.equal(database.fault, undefined)
-  t.notOk((await notes(database)).includes('b'))
 })
 
 t.test('a transaction inside another is a mistake', async (t) => {

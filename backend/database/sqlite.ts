@@ -1,0 +1,87 @@
+/** SQLite: one backend on one file, the command line beside it. */
+import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { acquireBackendLock } from './backend-lock.ts'
+import type { DatabaseOptions, OpenDatabase } from './database.ts'
+import { kyselyOnConnection, kyselyOnReaders } from './kysely-sqlite.ts'
+import { migrate, migrateIfEmpty } from './migrations.ts'
+import { SqliteConnection } from './sqlite-connection.ts'
+import type { Tables } from './tables.ts'
+import { WriteQueue } from './write-queue.ts'
+
+/** More would only take turns at the two cores and sixteen threads of a usual machine. */
+const READERS = 4
+
+export async function openSqlite(
+  path: string,
+  { log, user, waitMsMax }: DatabaseOptions & { waitMsMax: number },
+): Promise<OpenDatabase> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  createPrivately(path)
+  const lock = user === 'backend' ? await lockForBackend(path) : undefined
+  try {
+    const migrated = await migrateFile(path, user)
+    const queue = new WriteQueue({
+      open: () => SqliteConnection.open(path, 'write'),
+      log,
+      waitMsMax,
+    })
+    const writer = kyselyOnConnection<Tables>(queue.connection)
+    const connections = await Promise.all(
+      Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read')),
+    )
+    const read = kyselyOnReaders<Tables>(connections, () =>
+      queue.assertOutside('Inside a transaction, read through it'),
+    )
+    const closeAll = async () => {
+      await queue.close()
+      await Promise.all(connections.map((connection) => connection.close()))
+      await lock?.release()
+    }
+    let closing: Promise<void> | undefined
+    return {
+      read,
+      transaction: (work) => queue.add(() => work(writer)),
+      migrated,
+      get fault() {
+        return queue.fault
+      },
+      close() {
+        closing ??= closeAll()
+        return closing
+      },
+    }
+  } catch (error) {
+    await lock?.release()
+    throw error
+  }
+}
+
+/** Apart from the writer's queue, which is for transactions of a known schema. */
+async function migrateFile(path: string, user: DatabaseOptions['user']) {
+  const connection = await SqliteConnection.open(path, 'write')
+  try {
+    const db = kyselyOnConnection<unknown>(connection)
+    return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
+  } finally {
+    await connection.close()
+  }
+}
+
+function lockForBackend(path: string) {
+  const lockPath = `${path}.lock`
+  createPrivately(lockPath)
+  return acquireBackendLock(lockPath)
+}
+
+/**
+ * SQLite would create the file readable by all; its WAL takes the mode of the database. An existing
+ * file is not opened: closing it again would drop the locks that this process holds on it.
+ */
+function createPrivately(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
+}

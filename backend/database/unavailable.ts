@@ -1,0 +1,35 @@
+/** What callers are told where the database did not do what was asked, and could have. */
+import { Problem } from '../../shared/problem.ts'
+
+/** The database cannot serve the call now and has recorded nothing. */
+export function unavailable(cause: unknown): Problem {
+  if (cause instanceof Problem) return cause
+  return new Problem(
+    'service_unavailable',
+    'The service cannot reach its records at the moment and has recorded nothing. Repeat the call shortly, a write with the same Idempotency-Key.',
+    { headers: { 'retry-after': '1' }, cause },
+  )
+}
+
+/**
+ * A statement waited too long for a row that another transaction holds. To a client it is as good as
+ * `unavailable`, but who knows the row may know what the wait was for.
+ */
+export class LockTimeout extends Problem {
+  constructor(cause: Error) {
+    super(
+      'service_unavailable',
+      'Too many calls about the same record at once; nothing was recorded. Repeat the call shortly, a write with the same Idempotency-Key.',
+      { headers: { 'retry-after': '1' }, cause },
+    )
+  }
+}
+
+/** The connection was lost while the transaction was being committed. */
+export function outcomeUnknown(cause: unknown): Problem {
+  return new Problem(
+    'gateway_timeout',
+    'The service lost its records while it wrote to them: whether the call was recorded is not known. Repeat it with the same Idempotency-Key; what was recorded is then answered, and not recorded again.',
+    { headers: { 'retry-after': '1' }, cause },
+  )
+}
