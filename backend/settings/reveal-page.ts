@@ -23,6 +23,7 @@ ${renderCopy('secret', 'API key', secret)}
 ${renderCopy('curl', 'Try it', curl)}
 <p class="hint">Use it from a server that you control. Never put it in a page, a ticket or a chat.</p>
 <form method="get" action="/settings/api-keys" class="stack">
+<input type="hidden" name="show" value="active">
 <label class="check"><input type="checkbox" id="stored" required> <span>I have stored it</span></label>
 <p><button class="primary" data-done>Done</button></p>
 </form>
