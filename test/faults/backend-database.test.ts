@@ -1,0 +1,190 @@
+import { execFile } from 'node:child_process'
+import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { type Answer, call } from '../fixtures/call.ts'
+import { lockDatabase } from '../fixtures/database.ts'
+import { type Ledger, openLedger } from '../fixtures/ledger.ts'
+import type { Payer } from '../fixtures/payers.ts'
+import { type SystemCall, trace } from '../fixtures/strace.ts'
+import { until } from '../fixtures/until.ts'
+
+/** Ten times the 5 s that are promised. */
+const LOCKED_MS_MAX = 50_000
+
+const UNAVAILABLE = {
+  status: 503,
+  json: { code: 'service_unavailable' },
+  headers: { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ },
+}
+
+t.jobs = 2
+
+t.test('a locked database: 503 when patience ends, reads go on, nothing half done', async (t) => {
+  const { ledger, money, payer } = await openPaying(t)
+  const unlock = await lockDatabase(t, ledger.databasePath, 'exclusive')
+  const begun = performance.now()
+  const waiting = Promise.all(['a', 'b', 'c'].map((name) => payer.send(money(name))))
+  const read = await call(`${ledger.system.url}/api/v1/payments`, { key: ledger.apiKey })
+  t.equal(read.status, 200)
+  for (const answer of await waiting) t.match(answer, UNAVAILABLE)
+  const answeredMs = Math.round(performance.now() - begun)
+  t.comment({ answeredMs })
+  t.ok(answeredMs >= 4_900 && answeredMs < LOCKED_MS_MAX)
+  await untilDegraded(ledger, /^database: SQLITE_BUSY/)
+  t.match((await ledger.check()).figures, { payments: 0 })
+  await unlock()
+  for (const name of ['a', 'b', 'c']) t.match(await payer.pay(money(name)), { status: 201 })
+  await untilDegraded(ledger)
+  t.strictSame((await ledger.check()).violations, [])
+})
+
+t.test('a full disk: writes are refused, reads live, it says so, and recovers', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'full-disk-'))
+  t.teardown(() => rmSync(directory, { recursive: true }))
+  const dataDir = join(directory, 'data')
+  mkdirSync(dataDir)
+  const mounted = await mountSmallDisk(t, dataDir)
+  if (!mounted) return skip(t, 'no tmpfs may be mounted here: run as root')
+  const { ledger, money, payer } = await openPaying(t, directory)
+  const filler = join(dataDir, 'filler')
+  fillUp(filler)
+  // The WAL may have room for a few more.
+  const answers: (Answer | undefined)[] = []
+  while (answers.at(-1)?.status !== 503) {
+    answers.push(await payer.send(money(`full-${answers.length}`)))
+    t.ok(answers.length < 2_000)
+  }
+  t.match(answers.at(-1), UNAVAILABLE)
+  await untilDegraded(ledger, /^database: SQLITE_(?:FULL|IOERR)/)
+  const read = await call(`${ledger.system.url}/api/v1/payments`, { key: ledger.apiKey })
+  t.equal(read.status, 200)
+  t.match(await payer.send(money('still')), UNAVAILABLE)
+  rmSync(filler)
+  t.match(await payer.pay(money(`full-${answers.length - 1}`)), { status: 201 })
+  await untilDegraded(ledger)
+  t.strictSame((await ledger.check()).violations, [])
+})
+
+for (const end of ['goes on', 'is killed'] as const) {
+  t.test(`a disk that fails to sync, under a backend that then ${end}`, async (t) => {
+    const { ledger, money, payer } = await openPaying(t)
+    const { system } = ledger
+    await payer.pay(money('before'))
+    const inject = ['trace=fsync,fdatasync', 'inject=fsync,fdatasync:error=EIO']
+    const dataDir = system.env['DATA_DIR'] ?? ''
+    const tracing = await trace(t, system.backend.pid, dataDir, inject)
+    if (tracing === undefined) return skip(t, 'strace is missing here, or may not attach')
+    const failed = await payer.send(money('failed'))
+    t.match(failed, UNAVAILABLE)
+    await untilDegraded(ledger, /^database: SQLITE_IOERR/)
+    if (end === 'is killed') await system.backend.stop('SIGKILL')
+    await tracing.end()
+    if (end === 'is killed') await system.startBackend()
+    const found = await payer.pay(money('failed'))
+    t.equal(found.status, 201)
+    t.comment({ replayed: found.headers['idempotent-replayed'] ?? 'false' })
+    await untilDegraded(ledger)
+    t.strictSame((await ledger.check()).violations, [])
+  })
+}
+
+t.test('no 201 leaves before what it tells has been synced to the disk', async (t) => {
+  const { ledger, money, payer } = await openPaying(t)
+  const { backend, env } = ledger.system
+  const watch = ['trace=read,write,writev,fsync,fdatasync,openat']
+  const tracing = await trace(t, backend.pid, env['DATA_DIR'] ?? '', watch)
+  if (tracing === undefined) return skip(t, 'strace is missing here, or may not attach')
+  const names = Array.from({ length: 20 }, (_, n) => `p${n}`)
+  await Promise.all(names.slice(0, 10).map((name) => payer.pay(money(name))))
+  for (const name of names.slice(10)) await payer.pay(money(name))
+  const calls = await tracing.end()
+  const { answered, early } = unsyncedAnswers(calls)
+  t.equal(answered, names.length)
+  t.same(early, [])
+  t.same(
+    calls.filter(({ text }) => /\/etilqs_/.test(text)),
+    [],
+    'nothing of a payment goes to a temporary file',
+  )
+})
+
+/** 201s that were written with no sync of the WAL since their request was read. */
+function unsyncedAnswers(calls: readonly SystemCall[]): { answered: number; early: string[] } {
+  const requestOn = new Map<string, number>()
+  const early: string[] = []
+  let answered = 0
+  let synced: SystemCall | undefined
+  for (const systemCall of calls) {
+    const { text, ended } = systemCall
+    const socket = /^\w+\(\d+<socket:\[(\d+)\]>/.exec(text)?.[1] ?? ''
+    if (/^f(?:data)?sync\(\d+<[^>]*-wal>.*= 0$/.test(text)) synced = systemCall
+    if (/^read\(.*"POST \/api\/v1\/payments/.test(text)) requestOn.set(socket, ended)
+    if (!/^writev?\(.*"HTTP\/1\.1 201/.test(text)) continue
+    answered++
+    const requested = requestOn.get(socket) ?? Number.POSITIVE_INFINITY
+    if (synced === undefined || synced.began < requested) early.push(text)
+  }
+  return { answered, early }
+}
+
+interface Paying {
+  readonly ledger: Ledger
+  readonly payer: Payer
+  money(name: string): Parameters<Payer['send']>[0]
+}
+
+async function openPaying(t: Test, directory?: string): Promise<Paying> {
+  const host = {
+    testdir: () => directory ?? t.testdir(),
+    teardown: (work: () => unknown) => t.teardown(work),
+  }
+  const ledger = await openLedger(host)
+  const invoiceId = await ledger.invoice(900_000)
+  return {
+    ledger,
+    payer: ledger.payer('payer'),
+    money: (name) => ({ key: name, reference: name, invoiceId, amount: 100 }),
+  }
+}
+
+/** Waits until the backend owns up to just that; its `/readyz` answers 200 all the while. */
+async function untilDegraded({ system }: Ledger, reason?: RegExp): Promise<void> {
+  const readyz = `http://127.0.0.1:${system.backend.operationsPort}/readyz`
+  await until(async () => {
+    const { status, json } = await call(readyz)
+    if (status !== 200) throw new Error(`the backend is not ready: ${status}`)
+    const degraded: string[] = json.degraded
+    return reason === undefined ? degraded.length === 0 : degraded.some((text) => reason.test(text))
+  }, `degraded: ${reason}`)
+}
+
+function skip(t: Test, why: string): void {
+  t.pass('not shown here', { skip: why })
+}
+
+async function mountSmallDisk(t: Test, path: string): Promise<boolean> {
+  const run = promisify(execFile)
+  try {
+    await run('mount', ['-t', 'tmpfs', '-o', 'size=8m,mode=700', 'tmpfs', path])
+  } catch {
+    return false
+  }
+  // Lazily: the processes that use it end in teardowns of their own.
+  t.teardown(() => run('umount', ['-l', path]))
+  return true
+}
+
+function fillUp(path: string): void {
+  const file = openSync(path, 'w')
+  const block = Buffer.alloc(4096)
+  try {
+    for (;;) writeSync(file, block)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
+  } finally {
+    closeSync(file)
+  }
+}
