@@ -41,7 +41,7 @@ export function renderLayout(page: Page, site: Site): string {
 </search>
 </header>
 <div class="columns">
-<details class="menu">
+<details class="menu" open>
 <summary>Contents</summary>
 <nav aria-label="Documentation">
 <ul>

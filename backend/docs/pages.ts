@@ -75,7 +75,7 @@ function renderCodeFacts(id: string): Html {
   if (code === undefined) return html``
   const { status, title, retryable } = problemType(code)
   return html`<p class="facts">${status} · ${title} · ${
-    retryable ? 'The same call may succeed later.' : 'The same call will be refused again.'
+    retryable ? 'The same call may succeed later.' : 'Repeating it unchanged does not help.'
   }</p>\n`
 }
 

@@ -1,3 +1,15 @@
+/** The list of contents is open beside the text, and closed above it, where there is little room. */
+const menu = document.querySelector('.menu')
+const isWide = matchMedia('(min-width: 60rem)')
+
+function setMenu() {
+  menu.open = isWide.matches
+  menu.dataset.set = ''
+}
+
+isWide.addEventListener('change', setMenu)
+setMenu()
+
 /** The search: finds the sections in which every word occurs, those with all in their title first. */
 const search = document.querySelector('search')
 const input = document.querySelector('#search')
