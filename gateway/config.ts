@@ -12,6 +12,20 @@ export const GATEWAY_SETTINGS = {
     'Port of /healthz, /readyz and /metrics; 0 takes a free one.',
     8082,
   ),
+  GATEWAY_REQUEST_TIMEOUT_MS: integer('Time for a request to arrive; after it 408.', {
+    min: 100,
+    max: 600_000,
+    fallback: '15000',
+  }),
+  GATEWAY_ANSWER_TIMEOUT_MS: integer('Time for a client to take an answer; after it cut off.', {
+    min: 100,
+    max: 600_000,
+    fallback: '30000',
+  }),
+  GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
+    'Time for a backend to begin an answer, and between two parts of it; after it 504.',
+    { min: 100, max: 600_000, fallback: '10000' },
+  ),
   BACKEND_URLS: list(
     httpUrl('Addresses of the backends, separated by commas.', {
       fallback: 'http://127.0.0.1:8081',

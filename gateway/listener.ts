@@ -29,13 +29,16 @@ import {
   targetTooLong,
 } from './request-check.ts'
 
-/** From the first byte of a request to the end of its head, and to the end of its body. */
+/** From the first byte of a request to the end of its head, at most. */
 const HEAD_TIMEOUT_MS = 10_000
-const REQUEST_TIMEOUT_MS = 15_000
 /** How long an idle connection is kept. Balancers in front should keep theirs for less. */
 const KEEP_ALIVE_MS = 65_000
 /** A socket on which nothing moves although an answer is due: a reader that stalls. */
 const STALLED_MS = 30_000
+/** What slow readers may leave with us, all together, of answers that are sent. */
+const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+/** In the log, for a call whose client went away; nothing is sent. */
+const CLIENT_GONE = 499
 /** While draining: how long clients get to send a last call on connections they hold. */
 const DRAIN_GRACE_MS = 3_000
 
@@ -60,6 +63,10 @@ export type Reply = Omit<Answer, 'body'> & { readonly body: Answer['body'] | Rea
 
 export interface ListenerOptions {
   readonly baseUrl: string
+  /** From the first byte of a request to its last. */
+  readonly requestTimeoutMs: number
+  /** For a client to take an answer. */
+  readonly answerTimeoutMs: number
   readonly log: Logger
   /** Handles a checked request. A refusal is a thrown `Problem`. */
   serve(head: Head, call: Call): Promise<Reply>
@@ -69,15 +76,19 @@ export class Listener {
   readonly #baseUrl: string
   readonly #log: Logger
   readonly #serve: ListenerOptions['serve']
+  readonly #answerTimeoutMs: number
   readonly #connections = new Map<Socket, Connection>()
   readonly #server: Server
   #draining = false
 
-  constructor({ baseUrl, log, serve }: ListenerOptions) {
+  #untakenBytes = 0
+
+  constructor({ baseUrl, requestTimeoutMs, answerTimeoutMs, log, serve }: ListenerOptions) {
     this.#baseUrl = baseUrl
     this.#log = log
     this.#serve = serve
-    this.#server = createHttpServer()
+    this.#answerTimeoutMs = answerTimeoutMs
+    this.#server = createHttpServer(requestTimeoutMs)
     this.#server.on('connection', (socket: Socket) => {
       this.#connections.set(socket, createConnection(socket))
       socket.on('close', () => this.#connections.delete(socket))
@@ -152,6 +163,8 @@ export class Listener {
       head = checkHead(call.req, call.bytesBehind)
       reply = await this.#serve(head, call)
     } catch (error) {
+      // Nobody is there to be answered, and nothing is wrong with us.
+      if (call.req.socket.destroyed) return this.#logAccess(call, CLIENT_GONE)
       const problem = asProblem(error)
       reply = problemAnswer(problem, this.#baseUrl, call.requestId)
       if (problem.status === 401) call.allowance = undefined
@@ -164,21 +177,33 @@ export class Listener {
     this.#logAccess(call, reply.status)
   }
 
-  #send(call: Call, reply: Reply, close: boolean): Promise<void> | void {
+  /** Resolves when the client has taken the answer: what is pipelined behind it waits for that. */
+  #send(call: Call, { status, headers, body }: Reply, close: boolean): Promise<void> | void {
     const { res } = call
-    const { status, headers, body } = reply
     if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
-      return sendAnswer(res, { status, headers, body }, call, close)
+      sendAnswer(res, { status, headers, body }, call, close)
+      const untaken = call.req.socket.writableLength
+      return untaken === 0 ? undefined : this.#untilTaken(call, untaken)
     }
     const closing = close ? ['connection', 'close'] : []
     res.writeHead(status, [...headers, ...contextHeaders(call), ...closing])
-    return new Promise((resolve) => {
-      // Where the body breaks off, `pipeline` destroys the socket: the answer never looks whole.
-      pipeline(body, res, (error) => {
-        if (error) this.#log.warn({ requestId: call.requestId, err: error }, 'answer broke off')
-        resolve()
-      })
+    // Where the body breaks off, `pipeline` destroys the socket: the answer never looks whole.
+    pipeline(body, res, (error) => {
+      if (error) this.#log.warn({ requestId: call.requestId, err: error }, 'answer broke off')
     })
+    return this.#untilTaken(call, 0)
+  }
+
+  async #untilTaken({ req, res, requestId }: Call, bytes: number): Promise<void> {
+    if (this.#untakenBytes + bytes > UNTAKEN_BYTES_MAX) req.socket.destroy()
+    this.#untakenBytes += bytes
+    const deadline = setTimeout(() => {
+      this.#log.warn({ requestId }, 'the client does not take its answer')
+      req.socket.destroy()
+    }, this.#answerTimeoutMs)
+    if (!res.closed && !req.socket.destroyed) await ended(res, req.socket)
+    clearTimeout(deadline)
+    this.#untakenBytes -= bytes
   }
 
   /** Refuses what never became a request: by the parser's error, or by our own refusal. */
@@ -210,14 +235,14 @@ export class Listener {
   }
 }
 
-function createHttpServer(): Server {
+function createHttpServer(requestTimeoutMs: number): Server {
   const server = createServer({
     // Ours to check and to answer; Node's own answer would lack our headers.
     requireHostHeader: false,
     insecureHTTPParser: false,
     maxHeaderSize: PARSED_BYTES_MAX,
-    headersTimeout: HEAD_TIMEOUT_MS,
-    requestTimeout: REQUEST_TIMEOUT_MS,
+    headersTimeout: Math.min(HEAD_TIMEOUT_MS, requestTimeoutMs),
+    requestTimeout: requestTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     // The default looks for overdue requests every 30 s only.
     connectionsCheckingInterval: 1_000,
@@ -240,6 +265,19 @@ function mustClose({ req, saidContinue, bytesBehind }: Call, head: Head | undefi
   if (head === undefined || !req.complete) return true
   if (head.expectsContinue && !saidContinue) return true
   return head.offersUpgrade && bytesBehind !== 0
+}
+
+/** Resolves when the answer is handed over, or its connection ends before. */
+function ended(res: ServerResponse, socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    const settle = () => {
+      res.off('close', settle)
+      socket.off('close', settle)
+      resolve()
+    }
+    res.on('close', settle)
+    socket.on('close', settle)
+  })
 }
 
 /** The one way to write the first line of a head that was parsed so. */

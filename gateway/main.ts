@@ -22,8 +22,10 @@ await runProcess({
   prefix: 'GATEWAY_',
   async start(settings, log) {
     const { BACKEND_URLS: urls, GATEWAY_SECRET: gatewaySecrets, BASE_URL: baseUrl } = settings
-    const shared = { urls, gatewaySecrets, log }
-    const upstream = new BackendPools({ ...shared, connections: settings.BACKEND_CONNECTIONS })
+    const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
+    const connections = settings.BACKEND_CONNECTIONS
+    const shared = { urls, gatewaySecrets, timeoutMs, log }
+    const upstream = new BackendPools({ ...shared, connections })
     const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
     const accounting =
       settings.REDIS_URL === undefined
@@ -38,9 +40,18 @@ await runProcess({
       baseUrl,
       authenticator: createAuthenticator({ upstream, strangersUpstream }),
       accounting,
-      forwarder: createForwarder(upstream, log),
+      forwarder: createForwarder({
+        upstream,
+        timeoutMs,
+        streamsMax: Math.ceil(connections / 2),
+        log,
+      }),
       pages:
-        settings.SETTINGS_PAGES === 'on' ? createPagesProxy(upstream, gatewaySecrets) : undefined,
+        settings.SETTINGS_PAGES === 'on'
+          ? createPagesProxy({ upstream, gatewaySecrets, timeoutMs })
+          : undefined,
+      requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
+      answerTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
       log,
     })
     let draining = false

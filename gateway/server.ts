@@ -3,7 +3,6 @@
  * (contract 1.2). A step refuses by throwing a `Problem`.
  */
 import type { Contract } from '../shared/contract.ts'
-import type { Logger } from '../shared/log.ts'
 import { REFUSAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import type { Accounting } from './accounting.ts'
@@ -12,7 +11,7 @@ import { type Body, createBodies, isReadable } from './body.ts'
 import { decide } from './decide.ts'
 import type { Forwarder } from './forward.ts'
 import type { KnownKey } from './key-look-up.ts'
-import { type Call, Listener, type Reply } from './listener.ts'
+import { type Call, Listener, type ListenerOptions, type Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { createRouter } from './route.ts'
 import { type PagesProxy, pageMethods } from './settings-proxy.ts'
@@ -21,19 +20,17 @@ import { toClient, toUpstream } from './translate.ts'
 /** A backend refuses a principal at most so often before we say that we cannot decide. */
 const REFUSALS_MAX = 2
 
-export interface GatewayDependencies {
+export interface GatewayDependencies extends Omit<ListenerOptions, 'serve'> {
   readonly contract: Contract
-  readonly baseUrl: string
   readonly authenticator: Authenticator
   readonly accounting: Accounting
   readonly forwarder: Forwarder
   /** Undefined: this gateway serves no pages. */
   readonly pages: PagesProxy | undefined
-  readonly log: Logger
 }
 
 export function createGateway(dependencies: GatewayDependencies): Listener {
-  const { contract, baseUrl, authenticator, accounting, forwarder, pages, log } = dependencies
+  const { contract, authenticator, accounting, forwarder, pages, log } = dependencies
   const route = createRouter(contract)
   const bodies = createBodies()
 
@@ -128,7 +125,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     return bodies.read(call.req, head.framing, call.abort.signal)
   }
 
-  return new Listener({ baseUrl, log, serve })
+  return new Listener({ ...dependencies, serve })
 }
 
 function redirectToDocs({ method }: Head): Reply {

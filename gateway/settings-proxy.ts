@@ -12,7 +12,7 @@ import { Problem } from '../shared/problem.ts'
 import type { Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { passedHeaders } from './translate.ts'
-import { ANSWER_TIMEOUT_MS, type Upstream } from './upstream.ts'
+import type { Upstream } from './upstream.ts'
 
 /** What a page may be asked with. */
 const REQUEST_HEADERS = [
@@ -55,15 +55,19 @@ export interface PageExchange {
   readonly requestId: string
 }
 
-export function createPagesProxy(
-  upstream: Upstream,
-  gatewaySecrets: readonly string[],
-): PagesProxy {
+export interface PagesProxyOptions {
+  readonly upstream: Upstream
+  readonly gatewaySecrets: readonly string[]
+  readonly timeoutMs: number
+}
+
+export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
+  const { upstream, gatewaySecrets, timeoutMs } = options
   const proxy = httpProxy.createProxyServer({
     selfHandleResponse: true,
     toProxy: true,
     xfwd: false,
-    proxyTimeout: ANSWER_TIMEOUT_MS,
+    proxyTimeout: timeoutMs,
   })
   const waiting = new WeakMap<IncomingMessage, (answer: IncomingMessage) => void>()
   proxy.on('proxyRes', (answer, req) => waiting.get(req)?.(answer))

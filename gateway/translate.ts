@@ -2,7 +2,7 @@
 import type { Operation } from '../shared/contract.ts'
 import { PRINCIPAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
-import type { UpstreamAnswer, UpstreamRequest } from './forward.ts'
+import type { UpstreamAnswer, UpstreamRequest } from './attempt.ts'
 import type { KnownKey } from './key-look-up.ts'
 import type { Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
@@ -35,6 +35,8 @@ const HOP_BY_HOP = [
 /** Said by the gateway, or by nobody. */
 const OURS = ['content-length', 'date', 'server', 'via', 'x-powered-by', 'x-request-id']
 const NEVER = new Set([...HOP_BY_HOP, ...OURS])
+/** RFC 9110, section 5.5. */
+const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const NEVER_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
 
 export function toUpstream(
@@ -74,7 +76,7 @@ export function toUpstream(
 export function toClient(head: Head, answer: UpstreamAnswer): Reply {
   const { status, headers, body } = answer
   // The backend says why it refuses a principal; a bare 401 is none of its answers.
-  if (status === 401) throw new Problem('bad_gateway', 'The backend gave no usable answer.')
+  if (status === 401) throw garbled()
   const passed = passedHeaders(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
   if (!hasNoBody) return { status, headers: passed, body }
@@ -83,7 +85,11 @@ export function toClient(head: Head, answer: UpstreamAnswer): Reply {
   return { status, headers: passed, body: undefined }
 }
 
-/** The headers that reach the client, names and values in turn. */
+function garbled(): Problem {
+  return new Problem('bad_gateway', 'The backend gave no usable answer.')
+}
+
+/** The headers that reach the client, names and values in turn. Throws 502 where one is garbled. */
 export function passedHeaders(headers: UpstreamAnswer['headers']): string[] {
   const hopByHop = String(headers['connection'] ?? '')
     .split(',')
@@ -92,7 +98,10 @@ export function passedHeaders(headers: UpstreamAnswer['headers']): string[] {
   for (const [name, value] of Object.entries(headers)) {
     if (value === undefined || NEVER.has(name) || hopByHop.includes(name)) continue
     if (NEVER_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
-    for (const single of Array.isArray(value) ? value : [value]) passed.push(name, single)
+    for (const single of Array.isArray(value) ? value : [value]) {
+      if (!FIELD_VALUE.test(single)) throw garbled()
+      passed.push(name, single)
+    }
   }
   return passed
 }

@@ -1,14 +1,13 @@
 /**
  * The backends: a pool of connections each, and the choice between them. The least busy one takes
- * the next request; one that refused a connection a moment ago is passed over while others answer.
+ * the next request; one that is not ready, or refused a connection a moment ago, is passed over while
+ * others answer.
  */
-import { Pool } from 'undici'
+import { type Dispatcher, Pool } from 'undici'
 import type { Logger } from '../shared/log.ts'
 import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
-/** Until the head of an answer, and between two parts of its body. */
-export const ANSWER_TIMEOUT_MS = 10_000
 /** Shorter than the backend keeps an idle connection, so that it is we who close. */
 const KEEP_ALIVE_MS = 4_000
 /** For how long a backend that refused a connection is passed over. */
@@ -22,8 +21,13 @@ export interface UpstreamOptions {
   readonly gatewaySecrets: readonly string[]
   /** Connections to each backend. */
   readonly connections: number
+  /** Until the head of an answer, and between two parts of its body. */
+  readonly timeoutMs: number
   readonly log: Logger
 }
+
+export type DispatchHandler = Dispatcher.DispatchHandler
+export type DispatchController = Dispatcher.DispatchController
 
 export interface Backend {
   readonly url: string
@@ -37,6 +41,8 @@ export interface OwnAnswer {
 }
 
 export interface Upstream {
+  /** How many backends there are. */
+  readonly size: number
   /**
    * The backend to send the next request to. `not`: one that just failed; it is chosen again only
    * where it is the only one.
@@ -58,16 +64,21 @@ interface Tracked extends Backend {
 }
 
 export class BackendPools implements Upstream {
+  readonly size: number
   readonly #backends: readonly Tracked[]
   readonly #secrets: readonly string[]
+  readonly #timeoutMs: number
   readonly #log: Logger
   readonly #probing: NodeJS.Timeout
   #seenReady = false
 
-  constructor({ urls, gatewaySecrets, connections, log }: UpstreamOptions) {
+  constructor({ urls, gatewaySecrets, connections, timeoutMs, log }: UpstreamOptions) {
     this.#backends = urls.map((url) => {
-      return { url, pool: connect(url, connections), passOverUntil: 0, ready: false }
+      const pool = connect(url, connections, timeoutMs)
+      return { url, pool, passOverUntil: 0, ready: false }
     })
+    this.size = urls.length
+    this.#timeoutMs = timeoutMs
     this.#secrets = gatewaySecrets
     this.#log = log
     this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
@@ -76,9 +87,10 @@ export class BackendPools implements Upstream {
 
   choose(not?: Backend): Tracked {
     const now = performance.now()
-    const cost = ({ pool, url, passOverUntil }: Tracked) => {
+    const cost = ({ pool, url, ready, passOverUntil }: Tracked) => {
       const { running, queued } = pool.stats
-      return running + queued + (passOverUntil > now ? 1e6 : 0) + (url === not?.url ? 1e9 : 0)
+      const isLast = (passOverUntil > now ? 1e7 : 0) + (url === not?.url ? 1e9 : 0)
+      return running + queued + (ready ? 0 : 1e5) + isLast
     }
     return this.#backends.reduce((best, backend) => (cost(backend) < cost(best) ? backend : best))
   }
@@ -91,13 +103,13 @@ export class BackendPools implements Upstream {
   async ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer> {
     const backend = this.choose()
     try {
-      return await this.#askOne(backend, method, path, body, ANSWER_TIMEOUT_MS)
+      return await this.#askOne(backend, method, path, body, this.#timeoutMs)
     } catch (error) {
       if (!wasNeverConnected(error)) throw error
       this.markUnreachable(backend)
       const other = this.choose(backend)
       if (other === backend) throw error
-      return this.#askOne(other, method, path, body, ANSWER_TIMEOUT_MS)
+      return this.#askOne(other, method, path, body, this.#timeoutMs)
     }
   }
 
@@ -150,13 +162,13 @@ export class BackendPools implements Upstream {
   }
 }
 
-function connect(url: string, connections: number): Pool {
+function connect(url: string, connections: number, timeoutMs: number): Pool {
   return new Pool(url, {
     connections,
     pipelining: 1,
     connect: { timeout: CONNECT_TIMEOUT_MS },
-    headersTimeout: ANSWER_TIMEOUT_MS,
-    bodyTimeout: ANSWER_TIMEOUT_MS,
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     keepAliveMaxTimeout: 2 * KEEP_ALIVE_MS,
     allowH2: false,
