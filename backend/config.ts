@@ -77,6 +77,11 @@ export const BACKEND_SETTINGS = {
     secret('Shared with the gateways; a second, after a comma, is still accepted.'),
   ),
   SECRET_BOX_KEY: secret('Encrypts stored secrets; cursors and tokens use keys derived from it.'),
+  WEBHOOK_PRIVATE_TARGETS: oneOf(
+    '`allow`: webhooks may go to this machine and its network. For development.',
+    ['refuse', 'allow'],
+    { fallback: 'refuse' },
+  ),
   LOG_LEVEL: oneOf('Least level that is logged.', LOG_LEVELS, { fallback: 'info' }),
 }
 

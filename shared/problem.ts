@@ -72,6 +72,9 @@ export const SETTINGS_PROBLEM_TYPES = {
   invalid_csrf_token: refused(403, 'Invalid CSRF token'),
   key_already_issued: refused(409, 'Key already issued'),
   last_admin: refused(409, 'Last Admin'),
+  too_many_webhook_endpoints: refused(409, 'Too many webhook endpoints'),
+  webhook_endpoint_disabled: refused(409, 'Webhook endpoint disabled'),
+  webhook_secret_overlap: refused(409, 'Webhook secrets overlap'),
   invalid_invitation: refused(422, 'Invalid invitation'),
   too_many_logins: passing(429, 'Too many logins'),
 } as const satisfies Record<string, ProblemType>

@@ -1,0 +1,45 @@
+/** A claimed delivery, signed and sent. */
+import type { ClaimedDelivery } from './deliveries.ts'
+import type { Outcome } from './outcomes.ts'
+import type { SecretBox } from './secret-box.ts'
+import type { Sender } from './sender.ts'
+import { signMessage } from './signature.ts'
+
+export interface AttemptDeps {
+  readonly sender: Sender
+  readonly box: SecretBox
+  readonly clock: () => Date
+  /** Public address of the service, which the `User-Agent` names. */
+  readonly baseUrl: string
+}
+
+/** `cut` ends it early. Throws only where the secret cannot be opened. */
+export async function attemptDelivery(
+  delivery: ClaimedDelivery,
+  { sender, box, clock, baseUrl }: AttemptDeps,
+  cut?: AbortSignal,
+): Promise<Outcome> {
+  const startedAt = clock()
+  const body = Buffer.from(delivery.body)
+  const id = delivery.event_id
+  const timestampSeconds = Math.floor(startedAt.getTime() / 1000)
+  const secrets = openSecrets(delivery, box, startedAt)
+  const requestHeaders = {
+    'content-type': 'application/json',
+    'user-agent': `Receivables-Webhooks/1 (+${baseUrl}/docs)`,
+    'webhook-id': id,
+    'webhook-timestamp': String(timestampSeconds),
+    'webhook-signature': signMessage({ id, timestampSeconds, body }, secrets),
+  }
+  const result = await sender.send({ url: delivery.url, headers: requestHeaders, body }, cut)
+  return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
+}
+
+/** The new one first; the old one as long as both are to be known. */
+function openSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
+  const owner = { accountId: delivery.account_id, endpointId: delivery.endpoint_id }
+  const { secret, old_secret, old_secret_expires_at } = delivery
+  const isOldValid = old_secret_expires_at !== null && old_secret_expires_at > now.toISOString()
+  const sealed = old_secret !== null && isOldValid ? [secret, old_secret] : [secret]
+  return sealed.map((text) => box.open(text, owner))
+}

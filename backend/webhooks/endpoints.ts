@@ -1,0 +1,262 @@
+/**
+ * Endpoints: where an account wants to be told, and with which secret. Never deleted: what was sent
+ * where stays known. The secret leaves this module when it is made and is sealed afterwards.
+ */
+import { createId } from '../../shared/id.ts'
+import { Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
+import { type EventType, isEventType } from './event-types.ts'
+import type { SecretBox } from './secret-box.ts'
+import { mintSigningSecret } from './signature.ts'
+import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
+
+export const ENDPOINTS_MAX = 10
+export const DESCRIPTION_LENGTH_MAX = 200
+
+/** How long both secrets sign after a rotation. */
+const OVERLAP_MS = 24 * 3_600_000
+
+export interface EndpointSettings {
+  readonly url: string
+  readonly description: string
+  /** Null: every type, also those that come to be. */
+  readonly eventTypes: readonly string[] | null
+}
+
+export interface EndpointWithSecret {
+  readonly row: WebhookEndpointRow
+  /** To be shown once. */
+  readonly secret: string
+}
+
+export interface EndpointDeps {
+  readonly box: SecretBox
+  readonly privateTargets: PrivateTargets
+}
+
+/** Throws `Problem` `validation_failed` with all faults, `too_many_webhook_endpoints`. */
+export async function createEndpoint(
+  tx: Transaction,
+  accountId: string,
+  input: EndpointSettings,
+  { box, privateTargets }: EndpointDeps,
+  act: Act,
+): Promise<EndpointWithSecret> {
+  const settings = checkSettings(input, privateTargets)
+  const others = await listEndpoints(tx, accountId)
+  if (others.length >= ENDPOINTS_MAX) {
+    throw new Problem(
+      'too_many_webhook_endpoints',
+      `An account has at most ${ENDPOINTS_MAX} endpoints. Change one that you no longer use.`,
+    )
+  }
+  const id = createId('whe')
+  const secret = mintSigningSecret()
+  const now = act.now.toISOString()
+  const row: WebhookEndpointRow = {
+    id,
+    account_id: accountId,
+    ...settings,
+    status: 'enabled',
+    status_since: now,
+    disabled_reason: null,
+    failing_since: null,
+    hold_until: null,
+    secret: box.seal(secret, { accountId, endpointId: id }),
+    old_secret: null,
+    old_secret_expires_at: null,
+    created_at: now,
+    created_by: act.actor.label,
+    updated_at: now,
+  }
+  await tx.insertInto('webhook_endpoints').values(row).execute()
+  await audit(tx, row, 'created', act, { url: row.url, events: input.eventTypes ?? 'all' })
+  return { row, secret }
+}
+
+export async function updateEndpoint(
+  tx: Transaction,
+  { row, input }: { readonly row: WebhookEndpointRow; readonly input: EndpointSettings },
+  privateTargets: PrivateTargets,
+  act: Act,
+): Promise<WebhookEndpointRow> {
+  const changed = await change(tx, row, checkSettings(input, privateTargets), act)
+  await audit(tx, row, 'updated', act, { url: changed.url, events: input.eventTypes ?? 'all' })
+  return changed
+}
+
+/** What happens meanwhile waits for it. */
+export async function pauseEndpoint(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  act: Act,
+): Promise<WebhookEndpointRow> {
+  return row.status === 'paused' ? row : setStatus(tx, row, 'paused', act)
+}
+
+/** What waits is sent at once; what was missed while it was disabled is not, unless asked for. */
+export async function resumeEndpoint(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  act: Act,
+): Promise<WebhookEndpointRow> {
+  return row.status === 'enabled' ? row : setStatus(tx, row, 'enabled', act)
+}
+
+/** Both sign for a day. Throws `Problem` `webhook_secret_overlap` while an earlier one still does. */
+export async function rotateSecret(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  box: SecretBox,
+  act: Act,
+): Promise<EndpointWithSecret> {
+  const expiresAt = row.old_secret_expires_at
+  if (expiresAt !== null && expiresAt > act.now.toISOString()) {
+    throw new Problem(
+      'webhook_secret_overlap',
+      `The secret before this one still signs, until ${expiresAt}. Expire it first.`,
+    )
+  }
+  const secret = mintSigningSecret()
+  const rotated = await change(
+    tx,
+    row,
+    {
+      secret: box.seal(secret, { accountId: row.account_id, endpointId: row.id }),
+      old_secret: row.secret,
+      old_secret_expires_at: new Date(act.now.getTime() + OVERLAP_MS).toISOString(),
+    },
+    act,
+  )
+  await audit(tx, row, 'secret_rotated', act)
+  return { row: rotated, secret }
+}
+
+/** Where there is none, nothing changes. */
+export async function expireOldSecret(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  act: Act,
+): Promise<WebhookEndpointRow> {
+  if (row.old_secret === null) return row
+  await audit(tx, row, 'old_secret_expired', act)
+  return change(tx, row, { old_secret: null, old_secret_expires_at: null }, act)
+}
+
+/** In the order they were made. */
+export async function listEndpoints(
+  reader: Reader,
+  accountId: string,
+): Promise<WebhookEndpointRow[]> {
+  return await reader
+    .selectFrom('webhook_endpoints')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute()
+}
+
+/** Throws `Problem` `not_found`. */
+export async function getEndpoint(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<WebhookEndpointRow> {
+  const row = await reader
+    .selectFrom('webhook_endpoints')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw new Problem('not_found', 'There is no such webhook endpoint.')
+  return row
+}
+
+async function setStatus(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  status: 'enabled' | 'paused',
+  act: Act,
+): Promise<WebhookEndpointRow> {
+  await audit(tx, row, status === 'paused' ? 'paused' : 'resumed', act)
+  const fresh = { disabled_reason: null, failing_since: null, hold_until: null }
+  return change(tx, row, { status, status_since: act.now.toISOString(), ...fresh }, act)
+}
+
+async function change(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  values: Partial<WebhookEndpointRow>,
+  { now }: Act,
+): Promise<WebhookEndpointRow> {
+  return await tx
+    .updateTable('webhook_endpoints')
+    .set({ ...values, updated_at: now.toISOString() })
+    .where('account_id', '=', row.account_id)
+    .where('id', '=', row.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+}
+
+async function audit(
+  tx: Transaction,
+  row: Pick<WebhookEndpointRow, 'id' | 'account_id' | 'url'>,
+  action: string,
+  act: Act,
+  detail: Readonly<Record<string, unknown>> = { url: row.url },
+): Promise<void> {
+  await recordAudit(tx, act, {
+    accountId: row.account_id,
+    action: `webhook_endpoint.${action}`,
+    subjectId: row.id,
+    detail,
+  })
+}
+
+function checkSettings(
+  { url, description, eventTypes }: EndpointSettings,
+  privateTargets: PrivateTargets,
+): Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'> {
+  const target = parseTargetUrl(url, privateTargets)
+  const errors = [
+    ...('fault' in target ? [invalid('/url', 'invalid_url', `url ${target.fault}`)] : []),
+    ...descriptionFaults(description),
+    ...eventFaults(eventTypes),
+  ]
+  if ('fault' in target || errors.length > 0) {
+    const detail = errors.map((error) => `${error.detail}.`).join(' ')
+    throw new Problem('validation_failed', detail, { members: { errors } })
+  }
+  return {
+    url: target.url,
+    description: description.trim().normalize('NFC'),
+    event_types: eventTypes === null ? null : JSON.stringify(inOrder(eventTypes)),
+  }
+}
+
+function descriptionFaults(description: string) {
+  const isPlain = !/\p{Cc}/u.test(description)
+  if (isPlain && [...description].length <= DESCRIPTION_LENGTH_MAX) return []
+  const detail = `description must have at most ${DESCRIPTION_LENGTH_MAX} characters, none of them control characters`
+  return [invalid('/description', 'invalid_length', detail)]
+}
+
+function eventFaults(eventTypes: readonly string[] | null) {
+  if (eventTypes === null) return []
+  if (eventTypes.length === 0) return [invalid('/events', 'required', 'Choose at least one event')]
+  return eventTypes.flatMap((type, at) => {
+    if (isEventType(type)) return []
+    return [invalid(`/events/${at}`, 'unknown_event_type', `${type} is not an event type`)]
+  })
+}
+
+/** Each once. */
+function inOrder(types: readonly string[]): EventType[] {
+  return [...new Set(types)].filter(isEventType).sort()
+}
+
+function invalid(pointer: string, code: string, detail: string) {
+  return { pointer, code, detail }
+}

@@ -1,0 +1,191 @@
+/**
+ * What came of an attempt: a row of the log, the delivery's next step, and what it says about the
+ * endpoint. All in one transaction, and only while the lease holds.
+ */
+import { createId } from '../../shared/id.ts'
+import { recordAudit } from '../accounts/audit.ts'
+import type {
+  Transaction,
+  WebhookAttemptRow,
+  WebhookDeliveryRow,
+  WebhookEndpointRow,
+} from '../database/tables.ts'
+import type { ClaimedDelivery } from './deliveries.ts'
+import { holdUntil, nextAttemptAt } from './schedule.ts'
+import type { AttemptResult } from './sender.ts'
+
+/** Of failures without one success in between. */
+const FAILING_MS_MAX = 5 * 24 * 3_600_000
+
+export interface Outcome {
+  readonly delivery: Pick<ClaimedDelivery, 'id' | 'lease' | 'account_id' | 'endpoint_id'>
+  readonly requestHeaders: Readonly<Record<string, string>>
+  readonly result: AttemptResult
+  readonly startedAt: Date
+  readonly endedAt: Date
+}
+
+/** How many were recorded: the others' leases had passed. `random` gives numbers from 0 to 1. */
+export async function recordOutcomes(
+  tx: Transaction,
+  outcomes: readonly Outcome[],
+  random: () => number,
+): Promise<number> {
+  const attempts: WebhookAttemptRow[] = []
+  const endpoints = new Map<string, WebhookEndpointRow>()
+  for (const outcome of outcomes) {
+    const { endpoint_id: id } = outcome.delivery
+    const before = endpoints.get(id) ?? (await readEndpoint(tx, id))
+    const endpoint = await judgeEndpoint(tx, before, outcome)
+    endpoints.set(id, endpoint)
+    const row = await settleDelivery(tx, outcome, endpoint.status !== 'disabled', random())
+    if (row !== undefined) attempts.push(attemptRow(outcome, row.attempts))
+  }
+  if (attempts.length > 0) await tx.insertInto('webhook_attempts').values(attempts).execute()
+  return attempts.length
+}
+
+async function readEndpoint(tx: Transaction, id: string): Promise<WebhookEndpointRow> {
+  return await tx
+    .selectFrom('webhook_endpoints')
+    .selectAll()
+    .where('id', '=', id)
+    .executeTakeFirstOrThrow()
+}
+
+/** Undefined where the lease is no longer ours. */
+async function settleDelivery(
+  tx: Transaction,
+  { delivery, result, startedAt, endedAt }: Outcome,
+  mayRetry: boolean,
+  random: number,
+): Promise<Pick<WebhookDeliveryRow, 'attempts'> | undefined> {
+  const held = await tx
+    .selectFrom('webhook_deliveries')
+    .select(['attempts', 'step'])
+    .where('id', '=', delivery.id)
+    .where('lease', '=', delivery.lease)
+    .executeTakeFirst()
+  if (held === undefined) return undefined
+  const attempts = held.attempts + 1
+  const step = held.step + 1
+  const next =
+    result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)
+  const settled = result.succeeded ? 'delivered' : 'failed'
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({
+      status: next === undefined ? settled : 'pending',
+      attempts,
+      step,
+      run_at: next?.toISOString() ?? null,
+      lease: null,
+      last_attempt_at: startedAt.toISOString(),
+      last_status_code: result.statusCode,
+      last_error: result.error,
+      updated_at: endedAt.toISOString(),
+    })
+    .where('id', '=', delivery.id)
+    .execute()
+  return { attempts }
+}
+
+/** Written only where it changes: most attempts succeed at an endpoint that is well. */
+async function judgeEndpoint(
+  tx: Transaction,
+  endpoint: WebhookEndpointRow,
+  { result, startedAt, endedAt }: Outcome,
+): Promise<WebhookEndpointRow> {
+  if (result.succeeded) {
+    const isWell = endpoint.failing_since === null && endpoint.hold_until === null
+    if (isWell) return endpoint
+    return updateEndpoint(tx, endpoint, { failing_since: null, hold_until: null })
+  }
+  const failingSince = endpoint.failing_since ?? startedAt.toISOString()
+  if (endpoint.status !== 'disabled') {
+    const lastsMs = endedAt.getTime() - Date.parse(failingSince)
+    const reason =
+      result.statusCode === 410 ? 'gone' : lastsMs >= FAILING_MS_MAX ? 'failing' : undefined
+    if (reason !== undefined) {
+      return disableEndpoint(tx, { ...endpoint, failing_since: failingSince }, reason, endedAt)
+    }
+  }
+  const hold = holdUntil(result, endedAt)?.toISOString() ?? endpoint.hold_until
+  if (endpoint.failing_since !== null && hold === endpoint.hold_until) return endpoint
+  return updateEndpoint(tx, endpoint, { failing_since: failingSince, hold_until: hold })
+}
+
+async function updateEndpoint(
+  tx: Transaction,
+  endpoint: WebhookEndpointRow,
+  change: Partial<WebhookEndpointRow>,
+): Promise<WebhookEndpointRow> {
+  await tx.updateTable('webhook_endpoints').set(change).where('id', '=', endpoint.id).execute()
+  return { ...endpoint, ...change }
+}
+
+const SYSTEM = { type: 'system', id: null, label: 'webhook deliveries', address: null } as const
+
+/**
+ * It gets no more events, and what waited for it will not be sent by itself: an Admin resumes it and
+ * has it redelivered. Admins are told.
+ */
+async function disableEndpoint(
+  tx: Transaction,
+  endpoint: WebhookEndpointRow,
+  reason: 'gone' | 'failing',
+  now: Date,
+): Promise<WebhookEndpointRow> {
+  const { id, account_id: accountId, url, failing_since } = endpoint
+  const disabled = await updateEndpoint(tx, endpoint, {
+    status: 'disabled',
+    status_since: now.toISOString(),
+    disabled_reason: reason,
+    failing_since,
+    updated_at: now.toISOString(),
+  })
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ status: 'failed', run_at: null, updated_at: now.toISOString() })
+    .where('endpoint_id', '=', id)
+    .where('run_at', 'is not', null)
+    .where('status', '=', 'pending')
+    .execute()
+  const detail = { url, reason, failing_since }
+  await tx
+    .insertInto('notices')
+    .values({
+      id: createId('ntc'),
+      account_id: accountId,
+      kind: 'webhook_endpoint.disabled',
+      subject_id: id,
+      detail: JSON.stringify(detail),
+      created_at: now.toISOString(),
+      mailed_at: null,
+    })
+    .execute()
+  const action = 'webhook_endpoint.disabled'
+  await recordAudit(tx, { actor: SYSTEM, now }, { accountId, action, subjectId: id, detail })
+  return disabled
+}
+
+function attemptRow(
+  { delivery, requestHeaders, result, startedAt }: Outcome,
+  number: number,
+): WebhookAttemptRow {
+  return {
+    delivery_id: delivery.id,
+    number,
+    account_id: delivery.account_id,
+    endpoint_id: delivery.endpoint_id,
+    started_at: startedAt.toISOString(),
+    duration_ms: result.durationMs,
+    succeeded: result.succeeded ? 1 : 0,
+    status_code: result.statusCode,
+    error: result.error,
+    request_headers: JSON.stringify(requestHeaders),
+    response_headers:
+      result.responseHeaders === null ? null : JSON.stringify(result.responseHeaders),
+    response_body: result.responseBody,
+  }
+}
