@@ -6,7 +6,7 @@ import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import sqlite3 from 'sqlite3'
 import { ConstraintViolation } from './constraint-violation.ts'
-import { unavailable } from './unavailable.ts'
+import { outcomeUnknown, unavailable } from './unavailable.ts'
 
 /** Statements kept prepared, by their text. The service has fewer; lists vary with their filters. */
 const STATEMENTS_MAX = 250
@@ -81,6 +81,18 @@ export class SqliteConnection implements DatabaseConnection {
     })
   }
 
+  /**
+   * Runs `sql`, then commits. Where the disk fails at that, what was written may still be found there
+   * after a crash, so nobody may be told that nothing was recorded.
+   */
+  async commit(sql: string): Promise<void> {
+    try {
+      await this.exec(`${sql}; commit`)
+    } catch (error) {
+      throw codeOf(this.#fault) === sqlite3.IOERR ? outcomeUnknown(this.#fault) : error
+    }
+  }
+
   async executeQuery<R>(query: CompiledQuery): Promise<QueryResult<R>> {
     const statement = await this.#prepare(query.sql)
     return new Promise((resolve, reject) => {
@@ -137,12 +149,16 @@ export class SqliteConnection implements DatabaseConnection {
   }
 
   #translate(error: Error): Error {
-    const code = 'errno' in error ? error.errno : undefined
+    const code = codeOf(error)
     if (code === sqlite3.CONSTRAINT) return constraintViolation(error) ?? error
     if (typeof code !== 'number' || !ENVIRONMENTAL.has(code)) return error
     this.#fault = error
     return unavailable(error)
   }
+}
+
+function codeOf(error: Error | undefined): unknown {
+  return error !== undefined && 'errno' in error ? error.errno : undefined
 }
 
 function openHandle(path: string): Promise<sqlite3.Database> {

@@ -130,7 +130,7 @@ export class WriteQueue {
         // The rollback fails where SQLite has ended the outer transaction by itself.
         ending = undo ? 'rollback to job; release job' : 'release job'
       }
-      await this.#writer.exec(`${ending}; commit`)
+      await this.#writer.commit(ending)
       this.#fault = undefined
     } catch (error) {
       this.#fault = rootOf(error)
