@@ -18,7 +18,7 @@ interface KeyView {
 export function renderKey(frame: Frame, { session, row, usage, now }: KeyView): Html {
   const { timezone, scopeAllowance } = session.account
   const isAdmin = session.user.role === 'admin'
-  const current = usage.hours.at(-1)
+  const current = usage.hours.at(-1) ?? NO_CALLS
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
@@ -35,7 +35,9 @@ ${
 <div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
 <div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, { now, timezone })}</dd></div>
 <div><dt>Issued</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
-<div><dt>Calls this clock hour</dt><dd>${(current === undefined ? 0 : callsOf(current)).toLocaleString('en')}; at most ${row.rate_limit.toLocaleString('en')} in its own hour, which opens with a first call</dd></div>
+<div><dt>Calls this hour</dt><dd>${callsOf(current).toLocaleString('en')}
+<span class="hint">since ${hourName(current.at, timezone)}. At most ${row.rate_limit.toLocaleString('en')} in an hour
+that opens with the key’s first call.</span></dd></div>
 <div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
@@ -44,6 +46,8 @@ ${renderChart('days', 'The last 30 days', usage.days, dayName)}
 reached an account, for want of a scope or over the hourly limit, are not in these charts yet.</p>`
   return renderPage(frame, { title: row.name, place: '/settings/api-keys', main })
 }
+
+const NO_CALLS: UsageBar = { at: new Date(0).toISOString(), succeeded: 0, refused: 0, failed: 0 }
 
 const BAR_WIDTH = 10
 const HEIGHT = 80

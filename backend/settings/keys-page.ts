@@ -21,7 +21,7 @@ export function renderKeys(frame: Frame, view: KeysView): Html {
   const revoked = rows.filter((row) => row.revoked_at !== null)
   const main = html`<h1>API &amp; webhooks</h1>
 <p class="lead">Let your own systems read customers and invoices and record payments.
-<a href="/docs">API documentation</a></p>
+<a class="whole-line" href="/docs">API documentation</a></p>
 <section aria-labelledby="keys-title">
 <div class="heading"><h2 id="keys-title">API keys</h2>
 ${isAdmin && html`<a class="button primary" href="/settings/api-keys/new">Issue key</a>`}</div>

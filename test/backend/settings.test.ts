@@ -1,61 +1,14 @@
-import t, { type Test } from 'tap'
-import { OPERATOR } from '../../backend/accounts/audit.ts'
-import { createPasswords } from '../../backend/users/passwords.ts'
-import { createUser } from '../../backend/users/users.ts'
-import { type Answer, startBackend, type TestBackend } from '../fixtures/backend.ts'
-
-const PASSWORD = 'correct horse battery'
-const passwordHash = await createPasswords().hash(PASSWORD)
-const JSON_TYPE = { accept: 'application/json' }
-
-async function startSettings(t: Test, baseUrl?: string) {
-  const backend = await startBackend(t, baseUrl === undefined ? {} : { baseUrl })
-  const account = await backend.createAccount()
-  const act = { actor: OPERATOR, now: backend.now }
-  const create = (email: string, role: 'admin' | 'member') =>
-    backend.database.transaction((tx) =>
-      createUser(tx, { accountId: account.id, email, role, passwordHash }, act),
-    )
-  const admin = await create('ada@acme.example', 'admin')
-  const member = await create('max@acme.example', 'member')
-  return { backend, account, admin, member }
-}
-
-function cookieOf({ headers }: Answer): string {
-  const [cookie = ''] = headers.getSetCookie().filter((value) => value.includes('session='))
-  return cookie.split(';')[0] ?? ''
-}
-
-/** A script that is logged in. */
-async function logIn(backend: TestBackend, email: string, password = PASSWORD) {
-  const answer = await backend.ask('POST', '/settings/login', {
-    headers: JSON_TYPE,
-    body: { email, password },
-  })
-  const cookie = cookieOf(answer)
-  const csrf = String(answer.json['csrf_token'])
-  const headers = { ...JSON_TYPE, cookie, 'x-csrf-token': csrf }
-  return {
-    answer,
-    cookie,
-    csrf,
-    get: (path: string) => backend.ask('GET', path, { headers: { ...JSON_TYPE, cookie } }),
-    send: (method: string, path: string, body?: unknown, more: Record<string, string> = {}) =>
-      backend.ask(method, path, {
-        headers: { ...headers, ...more },
-        ...(body === undefined ? {} : { body }),
-      }),
-  }
-}
+import t from 'tap'
+import { ADMIN, logIn, MEMBER, startSettings } from '../fixtures/settings.ts'
 
 const ISSUE = { name: 'ERP', scopes: ['debtors:read', 'payments:write'] }
 
 t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
   const { backend, admin, account } = await startSettings(t)
-  const ada = await logIn(backend, 'ada@acme.example')
+  const ada = await logIn(backend, ADMIN)
   const user = {
     id: admin.id,
-    email: 'ada@acme.example',
+    email: ADMIN,
     role: 'admin',
     account_id: account.id,
     account_name: account.name,
@@ -76,13 +29,13 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
   const revoked = await ada.send('POST', `/settings/api-keys/${id}/revoke`)
   t.match(revoked, {
     status: 200,
-    json: { id, status: 'revoked', revoked_by: 'ada@acme.example', revoked_at: /Z$/ },
+    json: { id, status: 'revoked', revoked_by: ADMIN, revoked_at: /Z$/ },
   })
   t.same((await ada.send('POST', `/settings/api-keys/${id}/revoke`)).json, revoked.json)
 
   const log = await ada.get('/settings/audit-log')
   t.match(log.json['data'], [
-    { action: 'api_key.revoked', actor: { label: 'ada@acme.example' }, subject_id: id },
+    { action: 'api_key.revoked', actor: { label: ADMIN }, subject_id: id },
     { action: 'api_key.issued' },
     { action: 'user.logged_in' },
   ])
@@ -92,8 +45,8 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
 
 t.test('the messages are those of the specification', async (t) => {
   const { backend } = await startSettings(t)
-  const ada = await logIn(backend, 'ada@acme.example')
-  const max = await logIn(backend, 'max@acme.example')
+  const ada = await logIn(backend, ADMIN)
+  const max = await logIn(backend, MEMBER)
   const issue = (body: unknown) => ada.send('POST', '/settings/api-keys', body)
   t.match(await issue({ ...ISSUE, name: '  ' }), {
     status: 422,
@@ -137,7 +90,7 @@ t.test('the messages are those of the specification', async (t) => {
 
 t.test('a Member is refused whatever is for Admins', async (t) => {
   const { backend, admin } = await startSettings(t)
-  const max = await logIn(backend, 'max@acme.example')
+  const max = await logIn(backend, MEMBER)
   for (const [method, path] of [
     ['POST', '/settings/api-keys'],
     ['PUT', '/settings/scope-allowance'],
@@ -159,27 +112,21 @@ t.test('a Member is refused whatever is for Admins', async (t) => {
 })
 
 t.test("an account's keys, people and log are its own", async (t) => {
-  const { backend, member } = await startSettings(t)
-  const ada = await logIn(backend, 'ada@acme.example')
+  const { backend, member, createUser } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
   const { row } = await backend.createKey()
   t.match((await ada.get('/settings/api-keys')).json['data'], { length: 0 })
   t.match(await ada.get(`/settings/api-keys/${row.id}`), { status: 404 })
   t.match(await ada.send('POST', `/settings/api-keys/${row.id}/revoke`), { status: 404 })
   const other = await backend.createAccount({ name: 'Other' })
-  const bob = await backend.database.transaction((tx) =>
-    createUser(
-      tx,
-      { accountId: other.id, email: 'bob@other.example', role: 'admin', passwordHash },
-      { actor: OPERATOR, now: backend.now },
-    ),
-  )
+  const bob = await createUser(other.id, 'bob@other.example', 'admin')
   t.match(await ada.send('POST', `/settings/people/${bob.id}/deactivate`), { status: 404 })
   t.match(await ada.send('POST', `/settings/people/${member.id}/deactivate`), { status: 200 })
 })
 
 t.test('narrowing holds from the next call on and gives back what was granted', async (t) => {
   const { backend, account } = await startSettings(t)
-  const ada = await logIn(backend, 'ada@acme.example')
+  const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id, { scopes: ['debtors:read', 'invoices:read'] })
   const narrow = (scopes: unknown) => ada.send('PUT', '/settings/scope-allowance', { scopes })
   t.match(await narrow(['invoices:read']), { status: 200, json: { scopes: ['invoices:read'] } })
@@ -197,7 +144,7 @@ t.test('narrowing holds from the next call on and gives back what was granted', 
 
 t.test('usage is counted by hour and by how calls were answered', async (t) => {
   const { backend, account } = await startSettings(t)
-  const ada = await logIn(backend, 'ada@acme.example')
+  const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id)
   await backend.call(key, 'GET', '/api/v1/me')
   await backend.call(key, 'GET', '/api/v1/debtors/deb_none')
