@@ -84,13 +84,21 @@ export async function listAccounts(reader: Reader): Promise<AccountRow[]> {
 
 /** Throws `Problem` `not_found`. */
 export async function getAccount(reader: Reader, id: string): Promise<AccountRow> {
-  const account = await reader
-    .selectFrom('accounts')
-    .selectAll()
-    .where('id', '=', id)
-    .executeTakeFirst()
-  if (account === undefined) throw new Problem('not_found', `There is no account ${id}.`)
-  return account
+  return (await selectAccount(reader, id).executeTakeFirst()) ?? noAccount(id)
+}
+
+function selectAccount(reader: Reader, id: string) {
+  return reader.selectFrom('accounts').selectAll().where('id', '=', id)
+}
+
+function noAccount(id: string): never {
+  throw new Problem('not_found', `There is no account ${id}.`)
+}
+
+/** The account, held until the transaction ends. Throws `Problem` `not_found`. */
+export async function lockAccount(tx: Transaction, id: string): Promise<AccountRow> {
+  const account = await selectAccount(tx, id).forNoKeyUpdate().executeTakeFirst()
+  return account ?? noAccount(id)
 }
 
 /** Holds from the next call on. Setting the state it has changes nothing. */
@@ -100,7 +108,7 @@ export async function setStatus(
   status: AccountStatus,
   act: Act,
 ): Promise<AccountRow> {
-  const account = await getAccount(tx, id)
+  const account = await lockAccount(tx, id)
   if (account.status === status) return account
   const allowed = TRANSITIONS[account.status]
   if (act.actor.type !== 'operator' && !allowed.includes(status)) {

@@ -97,7 +97,12 @@ export async function revokeApiKey(
   act: Act,
   accountId?: string,
 ): Promise<ApiKeyRow> {
-  const key = await tx.selectFrom('api_keys').selectAll().where('id', '=', id).executeTakeFirst()
+  const key = await tx
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
   if (key === undefined || (accountId !== undefined && key.account_id !== accountId)) {
     throw new Problem('not_found', `There is no API key ${id}.`)
   }

@@ -49,7 +49,8 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
     stamps = new Map()
     try {
       await database.transaction(async (tx) => {
-        for (const [id, at] of taken) {
+        // In one order everywhere: two backends never wait for each other.
+        for (const [id, at] of [...taken].sort()) {
           await tx
             .updateTable('api_keys')
             .set({ last_used_at: at })

@@ -74,24 +74,27 @@ export async function findDebtor(
   accountId: string,
   id: string,
 ): Promise<DebtorRow | undefined> {
-  return await reader
+  return await selectDebtor(reader, accountId, id).executeTakeFirst()
+}
+
+function selectDebtor(reader: Reader, accountId: string, id: string) {
+  return reader
     .selectFrom('debtors')
     .selectAll()
     .where('account_id', '=', accountId)
     .where('id', '=', id)
-    .executeTakeFirst()
 }
 
 /**
- * The debtor, held until the transaction ends. SQLite has one writer, so reading in a transaction is
- * enough there.
+ * The debtor, held until the transaction ends. Rows may still be added that name it: they do not
+ * change it.
  */
 export async function lockDebtor(
   tx: Transaction,
   accountId: string,
   id: string,
 ): Promise<DebtorRow | undefined> {
-  return await findDebtor(tx, accountId, id)
+  return await selectDebtor(tx, accountId, id).forNoKeyUpdate().executeTakeFirst()
 }
 
 export async function findDebtorId(

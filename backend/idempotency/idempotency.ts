@@ -9,6 +9,7 @@
 import { Problem } from '../../shared/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
+import { LockTimeout } from '../database/unavailable.ts'
 
 export interface Attempt {
   readonly accountId: string
@@ -136,18 +137,14 @@ async function record(
 ): Promise<Outcome> {
   // The row comes first, so that where writers run side by side a repeat waits here for the first
   // one, and does not judge the body by what the first one is about to change.
+  const row = { account_id: accountId, operation, key, fingerprint, resource_id: '', body: '' }
   await tx
     .insertInto('idempotency_keys')
-    .values({
-      account_id: accountId,
-      operation,
-      key,
-      fingerprint,
-      resource_id: '',
-      body: '',
-      created_at: createdAt,
-    })
+    .values({ ...row, created_at: createdAt })
     .execute()
+    .catch((error: unknown) => {
+      throw error instanceof LockTimeout ? inProgress() : error
+    })
   const recorded = await work(tx)
   await tx
     .updateTable('idempotency_keys')

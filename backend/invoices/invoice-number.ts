@@ -10,6 +10,7 @@ export async function takeInvoiceNumber(tx: Transaction, accountId: string): Pro
     .selectFrom('accounts')
     .select('next_invoice_number')
     .where('id', '=', accountId)
+    .forNoKeyUpdate()
     .executeTakeFirstOrThrow()
   for (let start = first; ; start += BATCH) {
     const candidates = Array.from({ length: BATCH }, (_, index) => start + index)

@@ -93,7 +93,7 @@ export async function createInvoice(
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
   }
-  await refuseTaken(tx, 'invoices', row, () => insertInvoice(tx, row))
+  await refuseTaken(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
   // Nobody owes a draft yet, so it changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
   const render = (today: string) => renderInvoice(row, today)
@@ -140,12 +140,21 @@ async function lockDebtorOf(
   return id === undefined ? undefined : await lockDebtor(tx, accountId, id)
 }
 
-async function insertInvoice(tx: Transaction, row: InvoiceRow): Promise<void> {
+async function insertInvoice(
+  tx: Transaction,
+  row: InvoiceRow,
+  wanted: string | null,
+): Promise<void> {
   try {
     await tx.insertInto('invoices').values(row).execute()
   } catch (error) {
     const taken = error instanceof ConstraintViolation && error.columns.includes('invoices.number')
     if (!taken) throw error
+    if (wanted === null) {
+      // A client chose the very number that was generated here, and was committed first.
+      row.number = await takeInvoiceNumber(tx, row.account_id)
+      return insertInvoice(tx, row, wanted)
+    }
     const existing = await tx
       .selectFrom('invoices')
       .select('id')

@@ -27,11 +27,7 @@ export interface Guesser {
 export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   await tx.deleteFrom('login_guesses').where('window_ends_at', '<=', now.toISOString()).execute()
   const subjects = subjectsOf(guesser)
-  const rows = await tx
-    .selectFrom('login_guesses')
-    .selectAll()
-    .where('subject', 'in', subjects)
-    .execute()
+  const rows = await lockGuesses(tx, subjects, now)
   const blockedUntil = Math.max(...rows.map((row) => Date.parse(row.blocked_until)), 0)
   if (blockedUntil > now.getTime()) {
     const seconds = Math.ceil((blockedUntil - now.getTime()) / 1000)
@@ -59,6 +55,27 @@ export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): 
       .onConflict((conflict) => conflict.column('subject').doUpdateSet(row))
       .execute()
   }
+}
+
+/** Their rows, made where there are none, held so that guesses at once are counted one by one. */
+async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Date) {
+  const none = {
+    guesses: 0,
+    window_ends_at: iso(now.getTime() + WINDOW_MS),
+    blocked_until: now.toISOString(),
+  }
+  await tx
+    .insertInto('login_guesses')
+    .values([...subjects].sort().map((subject) => ({ subject, ...none })))
+    .onConflict((conflict) => conflict.column('subject').doNothing())
+    .execute()
+  return await tx
+    .selectFrom('login_guesses')
+    .selectAll()
+    .where('subject', 'in', subjects)
+    .orderBy('subject')
+    .forNoKeyUpdate()
+    .execute()
 }
 
 /**

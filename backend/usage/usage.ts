@@ -62,7 +62,7 @@ export function createUsage(database: Database, log: Logger): Usage {
     counts = new Map()
     try {
       await database.transaction(async (tx) => {
-        for (const row of taken.values()) {
+        for (const [, row] of [...taken].sort()) {
           await tx
             .insertInto('key_usage')
             .values(row)

@@ -100,6 +100,13 @@ export async function acceptInvitation(
   passwordHash: string,
   { actor, now }: Act,
 ): Promise<UserRow> {
+  // Who accepts and who withdraws at once do it one after the other.
+  await tx
+    .selectFrom('invitations')
+    .select('id')
+    .where('code_hash', '=', codeHash)
+    .forNoKeyUpdate()
+    .execute()
   const row = await getInvitation(tx, codeHash, now)
   await end(tx, row.id, now)
   const act = { actor: { ...actor, label: row.email }, now }
@@ -121,6 +128,7 @@ export async function withdrawInvitation(
     .selectAll()
     .where('account_id', '=', accountId)
     .where('id', '=', id)
+    .forNoKeyUpdate()
     .executeTakeFirst()
   if (row === undefined) throw new Problem('not_found', `There is no invitation ${id}.`)
   if (row.ended_at !== null) return

@@ -1,7 +1,7 @@
 /** People who log in to Settings. E-mail addresses are unique over all accounts. */
 import { createId } from '../../shared/id.ts'
 import { type FieldError, Problem } from '../../shared/problem.ts'
-import { getAccount } from '../accounts/accounts.ts'
+import { getAccount, lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
@@ -172,6 +172,8 @@ function passwordFault(password: string): string | undefined {
 /** Without an Admin nobody could issue or revoke keys, nor make an Admin. */
 async function keepAnAdmin(tx: Transaction, leaving: UserRow): Promise<void> {
   if (leaving.role !== 'admin' || leaving.status !== 'active') return
+  // Two Admins who leave at once would each see the other stay.
+  await lockAccount(tx, leaving.account_id)
   const other = await tx
     .selectFrom('users')
     .select('id')
