@@ -163,7 +163,11 @@ class Exchange implements DispatchHandler {
     if (this.#bytes <= GATHERED_BYTES_MAX || this.#head === undefined) return
     clearTimeout(this.#deadline)
     this.#stream = this.#options.createStream(controller, this.#gathered)
-    if (this.#stream === undefined) return controller.abort(new DeadlinePassed('too many streams'))
+    if (this.#stream === undefined) {
+      // Only reads have large answers: nothing was done.
+      this.#progress = 'nothing_sent'
+      return controller.abort(new DeadlinePassed('too many large answers at once'))
+    }
     this.#options.resolve({ ...this.#head, body: this.#stream })
   }
 

@@ -1,0 +1,161 @@
+/** Clients that send or read slowly are cut off in time, and cost the others nothing. */
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+const CROWD = Number(process.env['CROWD'] ?? 1_000)
+const LARGE = Buffer.alloc(1024 * 1024, 'x')
+
+const backend = await startCapturingBackend(t)
+const gateway = await startGateway(t, backend.url, {
+  GATEWAY_REQUEST_TIMEOUT_MS: '1500',
+  GATEWAY_ANSWER_TIMEOUT_MS: '1500',
+  BACKEND_CONNECTIONS: '8',
+  LOG_LEVEL: 'fatal',
+})
+const key = backend.issue(undefined, 1_000_000)
+const url = `${gateway.url}/api/v1/debtors`
+
+const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const GET = `GET /api/v1/debtors HTTP/1.1\r\n${BASE}\r\n`
+const CLOSING_GET = GET.replace('Host', 'Connection: close\r\nHost')
+const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}`
+
+async function open(t: Test, bytes = '') {
+  const socket = connect(gateway.port, '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  socket.on('error', () => {})
+  await once(socket, 'connect')
+  socket.write(bytes)
+  return socket
+}
+
+/** Sends a byte now and then, until the gateway closes. Resolves with what it said. */
+async function drip(t: Test, begin: string, more: string): Promise<string> {
+  const socket = await open(t, begin)
+  const timer = setInterval(() => socket.write(more), 50)
+  t.teardown(() => clearInterval(timer))
+  let text = ''
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+  })
+  await once(socket, 'close')
+  clearInterval(timer)
+  return text
+}
+
+const memory = () =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
+
+t.test('what arrives too slowly is a 408 that closes, and reaches nobody', async (t) => {
+  const slow: Record<string, [begin: string, more: string]> = {
+    'nothing at all': ['', ''],
+    'a request line': ['GET /api', 'x'],
+    'a head': [`GET /api/v1/debtors HTTP/1.1\r\n${BASE}X-A: `, 'x'],
+    'many headers': [`GET /api/v1/debtors HTTP/1.1\r\n${BASE}`, 'X-A: b\r\n'],
+    'a body': [`${POST}Content-Length: 100000\r\n\r\n`, 'x'],
+    'a body of small chunks': [`${POST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\nx\r\n'],
+    'a chunk that never ends': [`${POST}Transfer-Encoding: chunked\r\n\r\nffffffffffff\r\n`, 'x'],
+    'a body behind a good call': [`${GET}${POST}Content-Length: 100000\r\n\r\n`, 'x'],
+  }
+  const cases = Object.entries(slow).map(async ([what, [begin, more]]) => {
+    const text = await drip(t, begin, more)
+    t.match(
+      text.slice(text.lastIndexOf('HTTP/1.1 ')),
+      /^HTTP\/1\.1 408 [\s\S]*"request_timeout"/,
+      what,
+    )
+  })
+  await Promise.all(cases)
+  t.equal(backend.requests.length, 1, 'the good call alone')
+})
+
+t.test('a client that does not take its answers is cut off, and holds little', async (t) => {
+  backend.answerWith((_, res) => {
+    res.writeHead(200, { 'content-length': 50 * LARGE.length })
+    for (let part = 0; part < 50; part++) res.write(LARGE)
+    res.end()
+  })
+  const before = memory()
+  const readers = await Promise.all(Array.from({ length: 20 }, () => open(t, CLOSING_GET)))
+  for (const reader of readers) reader.pause()
+  const gone = Promise.all(readers.map(untilCutOff))
+  await until(() => backend.requests.length >= 5, 'the backend answers')
+  backend.answerWith((_, res) => res.end('{}'))
+  const during = await Promise.all(Array.from({ length: 20 }, () => call(url, { key })))
+  t.ok(
+    during.every(({ status }) => status === 200),
+    'other calls go on',
+  )
+  await gone
+  t.comment(`resident memory ${before.toFixed(0)} MB before, ${memory().toFixed(0)} MB after`)
+  t.ok(memory() - before < 128)
+})
+
+t.test('pipelined answers wait until those before them are taken', async (t) => {
+  const from = backend.requests.length
+  backend.answerWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
+  const socket = await open(t, GET.repeat(500))
+  socket.pause()
+  await untilCutOff(socket)
+  const asked = backend.requests.length - from
+  t.comment(`${asked} of 500 asked`)
+  t.ok(asked < 100)
+})
+
+t.test('a crowd that drips or idles does not slow the others', async (t) => {
+  backend.answerWith((_, res) => res.end('{}'))
+  await measure(300)
+  const alone = await measure(1_000)
+  const crowd = await Promise.all(
+    Array.from({ length: CROWD }, (_, index) => open(t, index % 2 === 0 ? '' : 'GET /api')),
+  )
+  const timer = setInterval(() => {
+    for (const [index, socket] of crowd.entries()) if (index % 2 === 1) socket.write('x')
+  }, 200)
+  const among = await measure(1_000)
+  clearInterval(timer)
+  t.comment(
+    `p50 and p99 alone ${alone.join(', ')} ms; among ${CROWD} others ${among.join(', ')} ms`,
+  )
+  t.ok((among[1] ?? 0) < 10 * ((alone[1] ?? 0) + 5))
+  for (const socket of crowd) socket.resume()
+  await until(() => crowd.every((socket) => socket.closed || socket.readableEnded), 'all evicted')
+})
+
+/** Resolves when the gateway gave the connection up; the client sees that once it reads. */
+async function untilCutOff(socket: Socket): Promise<void> {
+  const { localPort } = socket
+  const mine = `:${(localPort ?? 0).toString(16).toUpperCase().padStart(4, '0')} `
+  const ours = `:${gateway.port.toString(16).toUpperCase().padStart(4, '0')} `
+  await until(
+    () => {
+      const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+      const line = lines.find(
+        (one) => one.includes(mine) && one.indexOf(ours) < one.indexOf(mine) && one.includes(ours),
+      )
+      // 01: established.
+      return line === undefined || !/ 01 /.test(line)
+    },
+    'cut off',
+    15_000,
+  )
+  socket.destroy()
+}
+
+/** Median and 99th percentile of calls one after another, in ms. */
+async function measure(calls: number): Promise<number[]> {
+  const times: number[] = []
+  for (let round = 0; round < calls; round++) {
+    const from = performance.now()
+    await call(url, { key })
+    times.push(performance.now() - from)
+  }
+  times.sort((a, b) => a - b)
+  return [0.5, 0.99].map((share) => Math.round(100 * (times[Math.floor(share * calls)] ?? 0)) / 100)
+}
