@@ -1,0 +1,197 @@
+// What the guides tell a reader to run is run, and the answers they show are the answers.
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { call } from '../fixtures/call.ts'
+import { type PrintedAnswer, parseAnswer, runCurl } from '../fixtures/curl.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const WRITTEN_URL = 'http://127.0.0.1:8080'
+const run = promisify(execFile)
+const system = await startSystem(t, { backendEnv: { BASE_URL: WRITTEN_URL } })
+const { operator, url } = system
+
+interface Block {
+  readonly language: string
+  readonly text: string
+}
+
+function blocksOf(guide: string): Block[] {
+  const text = readFileSync(new URL(`../../docs/${guide}.md`, import.meta.url), 'utf8')
+  return [...text.matchAll(/^```(\w+)\n(.*?)^```$/gms)].map(([, language = '', code = '']) => ({
+    language,
+    text: code,
+  }))
+}
+
+interface Reader {
+  readonly key: string
+  readonly narrow: string
+  readonly invoice: string
+}
+
+/** An account with a customer and three invoices, and a key that has made no call yet. */
+async function createReader(): Promise<Reader> {
+  const account = await operator.createAccount('Acme Ltd')
+  const { secret: own } = await operator.issueKey(account)
+  const make = (path: string, body: unknown) => call(`${url}/api/v1/${path}`, { key: own, body })
+  await make('debtors', { name: 'Globex', external_id: 'C-1' })
+  const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: 12_500 }
+  const [first] = await Promise.all([1, 2, 3].map(() => make('invoices', bill)))
+  return {
+    key: (await operator.issueKey(account)).secret,
+    narrow: (await operator.issueKey(account, { scopes: ['debtors:read'] })).secret,
+    invoice: first?.json.id,
+  }
+}
+
+/** A value that the reader fills in, which ends in `…`, is taken from what came before. */
+async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
+  const env: Record<string, string> = { KEY: reader.key }
+  const known: Record<string, string> = { ...env, NARROW: reader.narrow, INVOICE: reader.invoice }
+  let answer: PrintedAnswer | undefined
+  for (const { language, text } of blocksOf(guide)) {
+    if (language === 'sh') {
+      const script = text
+        .replaceAll(WRITTEN_URL, url)
+        .replace(/^export (\w+)=(\S*…).*$/gm, (_, name: string) => {
+          env[name] = known[name] ?? ''
+          t.not(env[name], '', `${name} is known by now`)
+          return ''
+        })
+      for (const [, name = '', value = ''] of script.matchAll(/^export (\w+)=(\S+)$/gm)) {
+        env[name] = value
+      }
+      answer = script.includes('curl ') ? await runCurl(script, env) : undefined
+      if (answer?.json?.object === 'invoice') known['INVOICE'] = answer.json.id
+      if (answer?.json?.next_cursor) known['CURSOR'] = answer.json.next_cursor
+    } else if (language === 'http' && answer !== undefined) {
+      const shown = parseAnswer(text)
+      t.equal(answer.statusLine, shown.statusLine)
+      t.match(answer.headers, patternOf(shown.headers), `${guide}: headers`)
+      if (shown.json !== undefined)
+        t.match(answer.json, patternOf(shown.json), `${guide}: ${shown.statusLine}`)
+      answer = undefined
+    }
+  }
+}
+
+/** Every member that is shown must be there; `…` stands for anything. */
+function patternOf(shown: unknown): unknown {
+  if (typeof shown === 'string') {
+    const parts = shown.split('…').map((part) => RegExp.escape(part))
+    return new RegExp(`^${parts.join('.+')}$`)
+  }
+  if (Array.isArray(shown)) return shown.map(patternOf)
+  if (typeof shown !== 'object' || shown === null) return shown
+  return Object.fromEntries(Object.entries(shown).map(([name, it]) => [name, patternOf(it)]))
+}
+
+for (const guide of [
+  'first-call',
+  'authentication',
+  'rate-limits',
+  'payments',
+  'syncing',
+  'money',
+  'errors',
+]) {
+  t.test(`what the guide ${guide} shows is what happens`, async (t) => {
+    const reader = await createReader()
+    if (guide !== 'first-call') return follow(t, guide, reader)
+    // Begins with nothing.
+    const { secret: key } = await operator.issueKey(await operator.createAccount())
+    return follow(t, guide, { ...reader, key })
+  })
+}
+
+/** In front of the service: what `meet` answers itself is not passed on. */
+async function startInFront(t: Test, meet: (tries: number) => 'refuse' | 'lose' | 'pass') {
+  let tries = 0
+  const server = createServer(async (req, res) => {
+    tries += 1
+    const chunks: Buffer[] = []
+    for await (const chunk of req) chunks.push(chunk)
+    const way = meet(tries)
+    if (way === 'refuse') {
+      res.writeHead(429, { 'retry-after': '1', 'content-type': 'application/problem+json' })
+      res.end('{"code":"rate_limit_exceeded","retryable":true}')
+      return
+    }
+    const { headers, method = 'GET' } = req
+    const answer = await fetch(url + req.url, {
+      method,
+      headers: Object.entries(headers)
+        .filter(([name]) => /^(?:authorization|content-type|idempotency-key)$/.test(name))
+        .map(([name, value]): [string, string] => [name, String(value)]),
+      ...(method === 'POST' ? { body: Buffer.concat(chunks) } : {}),
+    })
+    const text = await answer.text()
+    if (way === 'lose') {
+      res.destroy()
+      return
+    }
+    res.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
+  })
+  t.teardown(() => server.close())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  const port = typeof address === 'object' ? address?.port : undefined
+  return { api: `http://127.0.0.1:${port}/api/v1`, tries: () => tries }
+}
+
+async function runProgram(t: Test, guide: string, language: string, env: Record<string, string>) {
+  const program = blocksOf(guide).find((block) => block.language === language)?.text ?? ''
+  const name = language === 'js' ? 'example.mjs' : 'example.py'
+  const file = join(t.testdir({ [name]: program }), name)
+  const command = language === 'js' ? process.execPath : 'python3'
+  const { stdout } = await run(command, [file], {
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+    timeout: 20_000,
+  })
+  return stdout
+}
+
+for (const language of ['js', 'python']) {
+  t.test(`the client that waits waits, in ${language}`, async (t) => {
+    const { key } = await createReader()
+    const front = await startInFront(t, (tries) => (tries === 1 ? 'refuse' : 'pass'))
+    const printed = await runProgram(t, 'rate-limits', language, { API: front.api, KEY: key })
+    t.equal(printed, '200 Acme Ltd\n')
+    t.equal(front.tries(), 2)
+  })
+}
+
+t.test(
+  'the program that records a payment records it once, although its answer is lost',
+  async (t) => {
+    const { key, invoice } = await createReader()
+    const ways = ['lose', 'refuse', 'pass'] as const
+    const front = await startInFront(t, (tries) => ways[tries - 1] ?? 'pass')
+    const env = { API: front.api, KEY: key, INVOICE: invoice }
+    t.match(await runProgram(t, 'payments', 'js', env), /^pay_\w+ 10000\n$/)
+    t.equal(front.tries(), 3)
+    t.equal((await call(`${url}/api/v1/payments`, { key })).json.data.length, 1)
+  },
+)
+
+t.test('the program that keeps a copy reads all', async (t) => {
+  const { key } = await createReader()
+  t.equal(await runProgram(t, 'syncing', 'js', { API: `${url}/api/v1`, KEY: key }), '3\n')
+})
+
+t.test('at the limit a call is answered as the guide shows it', async (t) => {
+  const account = await operator.createAccount()
+  const { secret: key } = await operator.issueKey(account)
+  for (let spent = 0; spent < 600; spent += 50) {
+    await Promise.all(Array.from({ length: 50 }, () => call(`${url}/api/v1/me`, { key })))
+  }
+  const answer = await runCurl(`curl -i ${url}/api/v1/me -H "Authorization: Bearer ${key}"`, {})
+  const block = blocksOf('rate-limits').find(({ text }) => text.startsWith('HTTP/1.1 429'))
+  const wait = String(answer.headers['retry-after'])
+  const shown = parseAnswer(block?.text.replaceAll('17', wait) ?? '')
+  t.match({ ...answer }, { ...shown, text: /./ })
+})
