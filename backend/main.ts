@@ -3,8 +3,10 @@ import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
 import { listenForOperations } from '../shared/operations.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey } from './config.ts'
-import { openDatabase } from './database/open.ts'
+import { isPostgres, openDatabase } from './database/open.ts'
+import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createBackend } from './server.ts'
+import { createWebhooks } from './webhooks/webhooks.ts'
 
 await runProcess({
   name: 'backend',
@@ -16,6 +18,17 @@ await runProcess({
   async start(settings, log) {
     const database = await openDatabase({ url: databaseUrl(settings), log, user: 'backend' })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
+    const clock = () => new Date()
+    const webhooks = createWebhooks({
+      database,
+      baseUrl: settings.BASE_URL,
+      boxKey: deriveKey(settings.SECRET_BOX_KEY, 'webhook secrets'),
+      privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
+      // A lock keeps a second backend from a SQLite file.
+      isOnly: !isPostgres(databaseUrl(settings)),
+      clock,
+      log,
+    })
     const backend = await createBackend({
       host: settings.BACKEND_HOST,
       port: settings.BACKEND_PORT,
@@ -25,17 +38,20 @@ await runProcess({
       gatewaySecrets: settings.GATEWAY_SECRET,
       peppers: settings.KEY_PEPPER,
       cursorKey: deriveKey(settings.SECRET_BOX_KEY, 'cursor'),
-      clock: () => new Date(),
+      webhooks: webhooks.services,
+      clock,
       log,
     })
     const operations = await listenForOperations(
       { host: settings.BACKEND_OPERATIONS_HOST, port: settings.BACKEND_OPERATIONS_PORT },
       backend.health,
     )
+    webhooks.start()
+    const overdue = startOverdueEvents({ database, clock, log })
     return {
       listening: { port: backend.port, operations_port: operations.port },
       async drain() {
-        await backend.drain()
+        await Promise.all([backend.drain(), webhooks.drain(), overdue.stop()])
         await operations.close()
         await database.close()
       },

@@ -21,6 +21,7 @@ import { settingsRoutes } from './settings/routes.ts'
 import { addSecurityHeaders } from './settings/security-headers.ts'
 import { countCalls } from './usage/counted-calls.ts'
 import { createUsage } from './usage/usage.ts'
+import type { WebhookServices } from './webhooks/webhooks.ts'
 
 /** Longer than gateways keep connections idle, so that it is never this side that closes first. */
 const KEEP_ALIVE_MS = 75_000
@@ -45,6 +46,8 @@ export interface BackendDeps {
   readonly gatewaySecrets: readonly string[]
   readonly peppers: readonly Pepper[]
   readonly cursorKey: Buffer
+  /** Absent: no pages for webhooks. */
+  readonly webhooks?: WebhookServices
   readonly clock: () => Date
   readonly log: Logger
 }

@@ -72,7 +72,7 @@ async function settleDelivery(
   const next =
     result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)
   const settled = result.succeeded ? 'delivered' : 'failed'
-  await tx
+  const { numUpdatedRows } = await tx
     .updateTable('webhook_deliveries')
     .set({
       status: next === undefined ? settled : 'pending',
@@ -86,8 +86,9 @@ async function settleDelivery(
       updated_at: endedAt.toISOString(),
     })
     .where('id', '=', delivery.id)
-    .execute()
-  return { attempts }
+    .where('lease', '=', delivery.lease)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 0n ? undefined : { attempts }
 }
 
 /** Written only where it changes: most attempts succeed at an endpoint that is well. */

@@ -1,0 +1,97 @@
+/**
+ * Tells of invoices that became overdue: once an invoice and due date, on the day after it where the
+ * account is. That it was told is marked also where nobody listens, so that an endpoint that is made
+ * later does not begin with years of overdue invoices.
+ */
+import type { Logger } from '../../shared/log.ts'
+import { todayIn } from '../calendar/calendar.ts'
+import type { Database, Reader, Transaction } from '../database/database.ts'
+import { type Periodic, startPeriodic } from '../periodic.ts'
+import { recordEvent } from '../webhooks/events.ts'
+import { renderInvoice } from './representation.ts'
+
+/** In one transaction: a payment never waits for longer than that. */
+const BATCH_MAX = 25
+
+/** Days end at every full and some quarter hours; what is entered late is told of as soon. */
+const EVERY_MS = 5 * 60_000
+
+export interface OverdueDeps {
+  readonly database: Database
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function startOverdueEvents({ database, clock, log }: OverdueDeps): Periodic {
+  return startPeriodic({
+    name: 'looking for overdue invoices',
+    everyMs: EVERY_MS,
+    log,
+    work: (signal) => announceOverdue(database, clock(), signal),
+  })
+}
+
+/** Of every account; `signal` ends it between two transactions. */
+export async function announceOverdue(
+  database: Database,
+  now: Date,
+  signal?: AbortSignal,
+): Promise<void> {
+  const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
+  for (const { id, timezone } of accounts) {
+    const today = todayIn(timezone, now)
+    // Looking costs a reader; only what is found costs the writer.
+    while (!signal?.aborted && (await findUntold(database.read, id, today, 1)).length > 0) {
+      await database.transaction((tx) => announce(tx, id, today, now))
+    }
+  }
+}
+
+async function announce(
+  tx: Transaction,
+  accountId: string,
+  today: string,
+  now: Date,
+): Promise<void> {
+  const rows = await findUntold(tx, accountId, today, BATCH_MAX)
+  for (const row of rows) {
+    const mark = { invoice_id: row.id, due_date: row.due_date, account_id: accountId }
+    const { numInsertedOrUpdatedRows: marked } = await tx
+      .insertInto('invoice_overdue_marks')
+      .values({ ...mark, created_at: now.toISOString() })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirstOrThrow()
+    // Another backend was quicker.
+    if (marked === 0n) continue
+    const event = {
+      accountId,
+      type: 'invoice.overdue',
+      subjectId: row.id,
+      render: () => renderInvoice(row, today),
+      renderBefore: () => renderInvoice(row, row.due_date),
+    } as const
+    await recordEvent(tx, event, now)
+  }
+}
+
+async function findUntold(reader: Reader, accountId: string, today: string, limit: number) {
+  return await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('status', 'in', ['open', 'partially_paid'])
+    .where('due_date', '<', today)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('invoice_overdue_marks')
+            .select('invoice_overdue_marks.invoice_id')
+            .whereRef('invoice_overdue_marks.invoice_id', '=', 'invoices.id')
+            .whereRef('invoice_overdue_marks.due_date', '=', 'invoices.due_date'),
+        ),
+      ),
+    )
+    .orderBy('due_date')
+    .limit(limit)
+    .execute()
+}

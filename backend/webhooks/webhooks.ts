@@ -1,0 +1,56 @@
+/** Webhooks as a part of the backend: what the Settings pages need of them, and what runs beside. */
+import type { Logger } from '../../shared/log.ts'
+import type { Database } from '../database/database.ts'
+import type { AttemptDeps } from './attempt.ts'
+import { startDeliveryWorker } from './delivery-worker.ts'
+import type { EndpointDeps } from './endpoints.ts'
+import { startRetention } from './retention.ts'
+import { createSecretBox } from './secret-box.ts'
+import { createSender, type SenderOptions } from './sender.ts'
+
+/** For whoever keeps endpoints and sends test events. */
+export interface WebhookServices extends AttemptDeps, EndpointDeps {}
+
+export interface Webhooks {
+  readonly services: WebhookServices
+  /** Begins to deliver what is due. */
+  start(): void
+  /** Finishes or gives back what is under way. */
+  drain(): Promise<void>
+}
+
+export interface WebhooksOptions extends SenderOptions {
+  readonly database: Database
+  readonly baseUrl: string
+  /** Of 32 bytes. */
+  readonly boxKey: Buffer
+  /** No other backend delivers from this database. */
+  readonly isOnly: boolean
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function createWebhooks(options: WebhooksOptions): Webhooks {
+  const { database, baseUrl, boxKey, isOnly, privateTargets, clock, log } = options
+  if (privateTargets === 'allow') {
+    log.warn(
+      'WEBHOOK_PRIVATE_TARGETS=allow: whoever can set up a webhook can make this process call this ' +
+        'machine and its network. For development only.',
+    )
+  }
+  const sender = createSender(options)
+  const services = { sender, box: createSecretBox([boxKey]), clock, baseUrl, privateTargets }
+  let running: readonly (() => Promise<void>)[] = []
+  return {
+    services,
+    start() {
+      const worker = startDeliveryWorker({ ...services, database, log, isOnly })
+      const retention = startRetention({ database, clock, log })
+      running = [worker.drain, retention.stop]
+    },
+    async drain() {
+      await Promise.all(running.map((stop) => stop()))
+      await sender.close()
+    },
+  }
+}
