@@ -1,0 +1,161 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { type CursorScope, openCursor, sealCursor } from '../../backend/api/cursor.ts'
+import { type NewLine, totalsOf } from '../../backend/invoices/lines.ts'
+import { AMOUNT_MAX, isQuantity } from '../../backend/money/money.ts'
+
+const KEY = Buffer.alloc(32, 1)
+
+const text = fc.string({ unit: 'grapheme', maxLength: 20 })
+const scope: fc.Arbitrary<CursorScope> = fc.record({
+  accountId: text,
+  operationId: text,
+  sort: text,
+  filters: fc.dictionary(text, fc.oneof(text, fc.boolean(), fc.array(text, { maxLength: 3 })), {
+    maxKeys: 4,
+  }),
+})
+const position = fc.record({ value: text, id: text })
+
+function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
+  try {
+    openCursor(key, scope, cursor)
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'invalid_cursor') return false
+    throw error
+  }
+}
+
+t.test('every position of every list comes back from its cursor', async (t) => {
+  fc.assert(
+    fc.property(scope, position, (scope, position) => {
+      const cursor = sealCursor(KEY, scope, position)
+      const opened = openCursor(KEY, scope, cursor)
+      return opened.value === position.value && opened.id === position.id && /^[\w-]+$/.test(cursor)
+    }),
+  )
+  t.pass()
+})
+
+t.test('a cursor opens for nothing but its own account, list, sort and filters', async (t) => {
+  fc.assert(
+    fc.property(scope, scope, position, (mine, other, position) => {
+      const cursor = sealCursor(KEY, mine, position)
+      const mixed = [
+        { ...mine, accountId: other.accountId },
+        { ...mine, operationId: other.operationId },
+        { ...mine, sort: other.sort },
+        { ...mine, filters: other.filters },
+      ]
+      return mixed.every((scope) => opens(KEY, scope, cursor) === isSame(scope, mine))
+    }),
+  )
+  t.pass()
+})
+
+t.test('a cursor with any bit, any byte or any end changed does not open', async (t) => {
+  const change = fc.oneof(
+    fc.record({ kind: fc.constant('flip' as const), at: fc.nat(), bit: fc.nat(7) }),
+    fc.record({ kind: fc.constant('cut' as const), at: fc.nat(), bit: fc.constant(0) }),
+    fc.record({ kind: fc.constant('grow' as const), at: fc.nat(255), bit: fc.constant(0) }),
+  )
+  fc.assert(
+    fc.property(scope, position, change, (scope, position, { kind, at, bit }) => {
+      const bytes = Buffer.from(sealCursor(KEY, scope, position), 'base64url')
+      const place = at % bytes.length
+      if (kind === 'flip') bytes.writeUInt8(bytes.readUInt8(place) ^ (1 << bit), place)
+      const changed =
+        kind === 'cut'
+          ? bytes.subarray(0, place)
+          : kind === 'grow'
+            ? Buffer.concat([bytes, Buffer.of(at)])
+            : bytes
+      return !opens(KEY, scope, changed.toString('base64url'))
+    }),
+  )
+  fc.assert(fc.property(scope, fc.string(), (scope, text) => !opens(KEY, scope, text)))
+  t.pass()
+})
+
+/** Filters are the same whatever order they come in. */
+function isSame(a: CursorScope, b: CursorScope): boolean {
+  const sorted = ({ filters }: CursorScope) =>
+    Object.entries(filters).toSorted(([one], [other]) => (one < other ? -1 : 1))
+  const facts = (scope: CursorScope) =>
+    JSON.stringify([scope.accountId, scope.operationId, scope.sort, sorted(scope)])
+  return facts(a) === facts(b)
+}
+
+const quantity = (max: number) =>
+  fc.oneof(
+    fc.integer({ min: 1, max }),
+    fc
+      .tuple(fc.nat(max - 1), fc.stringMatching(/^\d{1,6}$/))
+      .map(([whole, fraction]) => `${whole}.${fraction}`)
+      .filter(isQuantity),
+  )
+const linesOf = (quantityMax: number, unitAmount: fc.Arbitrary<number>) =>
+  fc.array(
+    fc.record({
+      description: fc.constant('Work'),
+      quantity: quantity(quantityMax),
+      unitAmount,
+      taxAmount: fc.integer({ min: 0, max: 1_000_000 }),
+    }),
+    { minLength: 1, maxLength: 20 },
+  )
+const lines = fc.oneof(
+  linesOf(1_000, fc.integer({ min: -1_000, max: 100_000 })),
+  linesOf(1_000_000, fc.integer({ min: -AMOUNT_MAX, max: AMOUNT_MAX })),
+)
+
+/** quantity × unit amount as a fraction, rounded to the nearest, halves away from zero. */
+function exactAmount({ quantity, unitAmount }: NewLine): bigint {
+  const [whole = '', fraction = ''] = String(quantity).split('.')
+  const denominator = 10n ** BigInt(fraction.length)
+  const numerator = BigInt(whole + fraction) * BigInt(unitAmount)
+  const floor =
+    (numerator - (((numerator % denominator) + denominator) % denominator)) / denominator
+  const twiceRest = 2n * (numerator - floor * denominator)
+  if (twiceRest === denominator) return numerator < 0n ? floor : floor + 1n
+  return twiceRest > denominator ? floor + 1n : floor
+}
+
+t.test('an invoice comes to what fractions of whole numbers say, to the last unit', async (t) => {
+  let accepted = 0
+  fc.assert(
+    fc.property(lines, (lines) => {
+      const amounts = lines.map(exactAmount)
+      const total = lines.reduce(
+        (sum, { taxAmount }, index) => sum + BigInt(taxAmount) + (amounts[index] ?? 0n),
+        0n,
+      )
+      const exact = amounts.every((value) => Number.isSafeInteger(Number(value)))
+      const fits = exact && total >= 1n && total <= BigInt(AMOUNT_MAX)
+      const totals = totalsOf(undefined, lines)
+      if ('faults' in totals) return !fits
+      accepted++
+      return (
+        fits &&
+        BigInt(totals.amount) === total &&
+        totals.lines.every(({ amount }, index) => BigInt(amount) === amounts[index])
+      )
+    }),
+    { numRuns: 1_000 },
+  )
+  t.ok(accepted > 100)
+})
+
+t.test('an amount is taken beside lines only where it is their sum', async (t) => {
+  fc.assert(
+    fc.property(lines, fc.integer({ min: 1, max: AMOUNT_MAX }), (lines, amount) => {
+      const own = totalsOf(undefined, lines)
+      const asked = totalsOf(amount, lines)
+      if ('faults' in own) return 'faults' in asked
+      if (own.amount === amount) return !('faults' in asked)
+      return 'faults' in asked && asked.members['expected'] === own.amount
+    }),
+  )
+  t.pass()
+})
