@@ -1,0 +1,102 @@
+import type {
+  WebhookAttemptRow,
+  WebhookDeliveryRow,
+  WebhookEndpointRow,
+} from '../database/tables.ts'
+import type { DeliveryDetail, HourOfAttempts } from './delivery-log.ts'
+
+/** How an endpoint has fared. */
+export interface EndpointRecord {
+  readonly hours: readonly HourOfAttempts[]
+  readonly lastAttemptAt: string | undefined
+}
+
+/** An endpoint as Settings shows it; never its secret. */
+export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }: EndpointRecord) {
+  const attempts = hours.reduce((sum, hour) => sum + hour.attempts, 0)
+  const succeeded = hours.reduce((sum, hour) => sum + hour.succeeded, 0)
+  return {
+    object: 'webhook_endpoint',
+    id: row.id,
+    url: row.url,
+    description: row.description,
+    events: eventTypesOf(row) ?? ['*'],
+    status: row.status,
+    status_since: row.status_since,
+    disabled_reason: row.disabled_reason,
+    failing_since: row.failing_since,
+    hold_until: row.hold_until,
+    old_secret_expires_at: row.old_secret_expires_at,
+    last_24_hours: {
+      attempts,
+      succeeded,
+      success_rate: attempts === 0 ? null : succeeded / attempts,
+    },
+    last_delivery_at: lastAttemptAt ?? null,
+    created_at: row.created_at,
+    created_by: row.created_by,
+    updated_at: row.updated_at,
+  }
+}
+
+/** Null: every type. */
+export function eventTypesOf({ event_types }: Pick<WebhookEndpointRow, 'event_types'>) {
+  if (event_types === null) return null
+  const types: unknown = JSON.parse(event_types)
+  return Array.isArray(types) ? types.map(String) : []
+}
+
+export function renderDelivery(row: WebhookDeliveryRow) {
+  return {
+    object: 'webhook_delivery',
+    id: row.id,
+    endpoint_id: row.endpoint_id,
+    event_id: row.event_id,
+    event_type: row.event_type,
+    status: shownStatus(row),
+    attempts_made: row.attempts,
+    last_attempt_at: row.last_attempt_at,
+    last_status_code: row.last_status_code,
+    last_error: row.last_error,
+    // Of one that is being sent the column holds the end of the lease.
+    next_attempt_at: row.status === 'pending' ? row.run_at : null,
+    created_at: row.created_at,
+    updated_at: row.updated_at,
+  }
+}
+
+/** What is being sent has not arrived yet. */
+export function shownStatus({ status }: WebhookDeliveryRow) {
+  return status === 'sending' ? 'pending' : status
+}
+
+/** Bodies are for Admins: they tell of debtors, and receivers' answers of their insides. */
+export function renderDeliveryDetail(
+  { delivery, attempts, body }: DeliveryDetail,
+  { withBodies }: { readonly withBodies: boolean },
+) {
+  const event: unknown = withBodies ? JSON.parse(body) : null
+  return {
+    ...renderDelivery(delivery),
+    event,
+    attempts: attempts.map((attempt) => renderAttempt(attempt, withBodies)),
+  }
+}
+
+function renderAttempt(row: WebhookAttemptRow, withBodies: boolean) {
+  return {
+    number: row.number,
+    started_at: row.started_at,
+    duration_ms: row.duration_ms,
+    succeeded: row.succeeded === 1,
+    status_code: row.status_code,
+    error: row.error,
+    request_headers: parseHeaders(row.request_headers),
+    response_headers: withBodies ? parseHeaders(row.response_headers) : null,
+    response_body: withBodies ? row.response_body : null,
+  }
+}
+
+function parseHeaders(column: string | null): unknown {
+  return column === null ? null : JSON.parse(column)
+}

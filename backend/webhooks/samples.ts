@@ -1,0 +1,187 @@
+/** What test events tell of: made up, and recognisable by ids that no record has. */
+
+import type { EventType } from './event-types.ts'
+import type { EventData } from './events.ts'
+
+const AT = '2026-01-15T09:30:00.000Z'
+const idOf = (prefix: string) => `${prefix}_00000000000000000000000000`
+const MONEY = { currency: 'EUR', currency_exponent: 2 }
+
+const debtor = {
+  object: 'debtor',
+  id: idOf('deb'),
+  external_id: 'C-1001',
+  name: 'Sample Customer Ltd',
+  email: 'ap@customer.example',
+  phone: null,
+  language: 'en',
+  ...MONEY,
+  payment_terms_days: 30,
+  timezone: null,
+  address: null,
+  tax_id: null,
+  company_number: null,
+  status: 'active',
+  is_demo: false,
+  contactability: { email: 'ok' },
+  chasing: { status: 'active', reason: null, until: null },
+  balances: [],
+  metadata: {},
+  created_at: AT,
+  updated_at: AT,
+}
+
+const invoice = {
+  object: 'invoice',
+  id: idOf('inv'),
+  debtor_id: debtor.id,
+  number: 'INV-000000',
+  external_id: null,
+  ...MONEY,
+  amount: 12_500,
+  amount_paid: 0,
+  amount_due: 12_500,
+  line_items: [],
+  issue_date: '2026-01-15',
+  due_date: '2026-02-14',
+  status: 'open',
+  is_overdue: false,
+  days_past_due: 0,
+  po_number: null,
+  notes: null,
+  payment_url: null,
+  chasing: {
+    status: 'active',
+    stage: null,
+    next_stage: null,
+    next_action_at: null,
+    last_message_at: null,
+    blocked_reason: null,
+  },
+  paid_at: null,
+  voided_at: null,
+  written_off_at: null,
+  metadata: {},
+  created_at: AT,
+  updated_at: AT,
+}
+
+const payment = {
+  object: 'payment',
+  id: idOf('pay'),
+  debtor_id: debtor.id,
+  external_id: null,
+  amount: 12_500,
+  ...MONEY,
+  allocations: [{ invoice_id: invoice.id, amount: 12_500 }],
+  unapplied_amount: 0,
+  received_on: '2026-01-20',
+  method: 'bank_transfer',
+  reference: null,
+  status: 'recorded',
+  idempotency_key: 'sample',
+  source: 'api',
+  recorded_by: { type: 'api_key', id: idOf('key'), label: 'Sample' },
+  effects: {
+    invoices: [{ id: invoice.id, status: 'paid', amount_due: 0 }],
+    messages_cancelled: 0,
+    messages_in_flight: [],
+  },
+  metadata: {},
+  created_at: AT,
+  updated_at: AT,
+}
+
+const message = {
+  object: 'message',
+  id: idOf('msg'),
+  debtor_id: debtor.id,
+  invoice_ids: [invoice.id],
+  channel: 'email',
+  direction: 'outbound',
+  kind: 'reminder',
+  stage: 'friendly',
+  created_at: AT,
+  updated_at: AT,
+}
+
+const account = {
+  object: 'account',
+  id: idOf('acct'),
+  name: 'Sample account',
+  status: 'suspended',
+  read_only: true,
+  timezone: 'UTC',
+  default_currency: 'EUR',
+  currency_exponent: 2,
+  created_at: AT,
+  updated_at: AT,
+}
+
+const apiKey = {
+  object: 'api_key',
+  id: idOf('key'),
+  label: 'Sample',
+  prefix: 'rcv_sample00',
+  status: 'active',
+  granted_scopes: ['invoices:read'],
+  rate_limit: 600,
+  created_at: AT,
+  created_by: 'admin@customer.example',
+  last_used_at: null,
+  revoked_at: null,
+  revoked_by: null,
+}
+
+const SAMPLES: Readonly<Record<string, object>> = {
+  debtor,
+  invoice,
+  payment,
+  message,
+  account,
+  api_key: apiKey,
+  kill_switch: { object: 'kill_switch', on: true, reason: 'Sample', changed_at: AT },
+  webhook: { object: 'webhook_test', message: 'This is a test. Nothing happened.' },
+}
+
+const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before: object]>>> = {
+  'debtor.contactability_changed': [
+    { contactability: { email: 'bounced' } },
+    { contactability: { email: 'ok' } },
+  ],
+  'invoice.opened': [{}, { status: 'draft' }],
+  'invoice.overdue': [
+    { is_overdue: true, days_past_due: 1 },
+    { is_overdue: false, days_past_due: 0 },
+  ],
+  'invoice.partially_paid': [
+    { status: 'partially_paid', amount_paid: 2500, amount_due: 10_000 },
+    { status: 'open', amount_paid: 0, amount_due: 12_500 },
+  ],
+  'invoice.paid': [
+    { status: 'paid', amount_paid: 12_500, amount_due: 0, paid_at: AT },
+    { status: 'open', amount_paid: 0, amount_due: 12_500, paid_at: null },
+  ],
+  'invoice.voided': [
+    { status: 'void', voided_at: AT },
+    { status: 'open', voided_at: null },
+  ],
+  'invoice.written_off': [
+    { status: 'written_off', written_off_at: AT },
+    { status: 'open', written_off_at: null },
+  ],
+  'payment.reversed': [{ status: 'reversed' }, { status: 'recorded' }],
+  'account.read_only_changed': [{}, { status: 'active', read_only: false }],
+  'kill_switch.changed': [{}, { on: false, reason: null }],
+  'api_key.revoked': [
+    { status: 'revoked', revoked_at: AT, revoked_by: 'admin@customer.example' },
+    { status: 'active', revoked_at: null, revoked_by: null },
+  ],
+}
+
+export function sampleOf(type: EventType): EventData {
+  const [subject = '', what = ''] = type.split('.')
+  const [now = {}, before = null] = CHANGES[type] ?? []
+  const status = subject === 'message' ? { status: what } : {}
+  return { object: { ...SAMPLES[subject], ...status, ...now }, previous: before }
+}

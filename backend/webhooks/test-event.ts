@@ -1,0 +1,91 @@
+/** A test event: sent at once and once, also to an endpoint that is paused or disabled. */
+import { randomUUID } from 'node:crypto'
+import type { Logger } from '../../shared/log.ts'
+import { Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import type { Database } from '../database/database.ts'
+import type { WebhookEndpointRow } from '../database/tables.ts'
+import { attemptDelivery } from './attempt.ts'
+import { type ClaimedDelivery, LEASE_MS, readClaimed } from './deliveries.ts'
+import { isEventType } from './event-types.ts'
+import { insertEvent, newDelivery } from './events.ts'
+import { recordOutcomes } from './outcomes.ts'
+import { sampleOf } from './samples.ts'
+import { ATTEMPTS_MAX } from './schedule.ts'
+import type { WebhookServices } from './webhooks.ts'
+
+/** Less than the gateway waits for a page. What takes longer is seen in the log. */
+const PATIENCE_MS = 8000
+
+export interface TestDeps {
+  readonly database: Database
+  readonly webhooks: WebhookServices
+  readonly log: Logger
+}
+
+/**
+ * The delivery's id, once the outcome is in the log or has taken too long to wait for. Throws
+ * `Problem` `validation_failed` for a type that does not exist.
+ */
+export async function sendTestEvent(
+  endpoint: WebhookEndpointRow,
+  type: string,
+  { database, webhooks, log }: TestDeps,
+  act: Act,
+): Promise<string> {
+  const claimed = await recordTest(endpoint, type, database, act)
+  const sending = deliver(claimed, database, webhooks).catch((error: unknown) => {
+    log.error({ err: error, delivery: claimed.id }, 'test event not recorded')
+  })
+  const { promise: patience, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, PATIENCE_MS)
+  await Promise.race([sending, patience])
+  clearTimeout(timer)
+  return claimed.id
+}
+
+/** With a lease of its own, so that no worker takes it, and no place left in the schedule. */
+async function recordTest(
+  endpoint: WebhookEndpointRow,
+  type: string,
+  database: Database,
+  act: Act,
+): Promise<ClaimedDelivery> {
+  if (!isEventType(type)) {
+    const detail = `${type} is not an event type.`
+    throw new Problem('validation_failed', detail, {
+      members: { errors: [{ pointer: '/type', code: 'unknown_event_type', detail }] },
+    })
+  }
+  const { id: endpointId, account_id: accountId } = endpoint
+  const lease = randomUUID()
+  const id = await database.transaction(async (tx) => {
+    const head = { accountId, type, subjectId: endpointId }
+    const eventId = await insertEvent(tx, head, sampleOf(type), act.now, { test: true })
+    const delivery = newDelivery({ accountId, eventId, endpointId, type }, act.now)
+    const runAt = new Date(act.now.getTime() + LEASE_MS).toISOString()
+    await tx
+      .insertInto('webhook_deliveries')
+      .values({ ...delivery, status: 'sending', lease, run_at: runAt, step: ATTEMPTS_MAX - 1 })
+      .execute()
+    await recordAudit(tx, act, {
+      accountId,
+      action: 'webhook_endpoint.tested',
+      subjectId: endpointId,
+      detail: { url: endpoint.url, type },
+    })
+    return delivery.id
+  })
+  const [claimed] = await readClaimed(database.read, [id], lease)
+  if (claimed === undefined) throw new Error(`the test delivery ${id} is gone`)
+  return claimed
+}
+
+async function deliver(
+  claimed: ClaimedDelivery,
+  database: Database,
+  webhooks: WebhookServices,
+): Promise<void> {
+  const outcome = await attemptDelivery(claimed, webhooks)
+  await database.transaction((tx) => recordOutcomes(tx, [outcome], () => 0.5))
+}
