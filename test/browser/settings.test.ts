@@ -12,6 +12,8 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   const context = await office.open()
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   const page = await context.newPage()
+  const urls: string[] = []
+  page.on('request', (request) => urls.push(request.url()))
   const faults: string[] = []
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('console', (message) => {
@@ -112,6 +114,20 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await page.getByText('Only 6 things').waitFor()
   await check('narrowed')
   t.same(faults, [])
+
+  await page.goto('/settings/api-keys/key_none')
+  const cookies = await context.cookies()
+  const stored = await page.evaluate<string>(
+    'JSON.stringify([{ ...localStorage }, { ...sessionStorage }])',
+  )
+  t.equal(stored, '[{},{}]')
+  const logs = [system.backend.log(), ...system.gateways.map((gateway) => gateway.log())].join('')
+  t.match(logs, 'not_found', 'there is something in the logs')
+  for (const canary of [secret, secret.slice('rcv_12345678_'.length), PASSWORD]) {
+    t.notOk(logs.includes(canary), 'no secret is logged')
+    t.notOk(JSON.stringify([urls, cookies]).includes(canary), 'nor in an address or a cookie')
+  }
+  for (const { value } of cookies) t.notOk(logs.includes(value), 'no cookie is logged')
   await context.close()
 })
 

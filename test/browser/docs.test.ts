@@ -1,0 +1,80 @@
+// The documentation as people read it: on a desk, on a telephone, by keyboard, without scripts.
+import t from 'tap'
+import { openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
+
+const office = await openOffice(t)
+const PAGES = ['', '/first-call', '/payments', '/errors', '/versioning', '/reference', '/nowhere']
+const PHONE = { width: 320, height: 640 }
+
+t.test('every page can be read by everyone, on any screen, by day and by night', async (t) => {
+  for (const viewport of [{ width: 1280, height: 800 }, PHONE]) {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const context = await office.open({ viewport, colorScheme })
+      const page = await context.newPage()
+      const faults: string[] = []
+      page.on('pageerror', (error) => faults.push(String(error)))
+      page.on('console', (message) => {
+        if (message.type() === 'error' && !/status of 404/.test(message.text()))
+          faults.push(message.text())
+      })
+      for (const path of PAGES) {
+        await page.goto(`/docs${path}`)
+        const where = `/docs${path}, ${viewport.width}, ${colorScheme}`
+        t.same(await violationsOf(page), [], where)
+        t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
+      }
+      t.same(faults, [])
+      await context.close()
+    }
+  }
+})
+
+t.test('pages are photographed', { skip: process.env['SCREENSHOTS'] === undefined }, async () => {
+  const page = await (await office.open()).newPage()
+  for (const path of PAGES) {
+    await page.goto(`/docs${path}`)
+    await photograph(page, `docs${path.replace('/', '-')}`)
+  }
+})
+
+t.test('the search finds by keyboard what a reader looks for', async (t) => {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs')
+  const search = page.getByRole('searchbox', { name: 'Search' })
+  await search.pressSequentially('payment exceeds balance')
+  const results = page.locator('#results a')
+  await results.first().waitFor()
+  t.match(await page.getByRole('status').textContent(), /^\d+ results?/)
+  t.same(await violationsOf(page), [])
+  await search.fill('payment_exceeds_balance')
+  await page.locator('#results a', { hasText: /^payment_exceeds_balance$/ }).waitFor()
+  await search.press('Tab')
+  await page.keyboard.press('Enter')
+  await page.waitForURL('**/docs/errors#payment_exceeds_balance')
+
+  await search.fill('nothing is called so')
+  await page.getByRole('status').getByText('0 results').waitFor()
+  await search.press('Escape')
+  t.equal(await search.inputValue(), '')
+})
+
+t.test('the list of contents opens where there is little room', async (t) => {
+  const page = await (await office.open({ viewport: PHONE })).newPage()
+  await page.goto('/docs/reference')
+  const contents = page.getByRole('navigation', { name: 'Documentation' })
+  t.equal(await contents.isVisible(), false)
+  await page.getByText('Contents', { exact: true }).click()
+  await contents.getByRole('link', { name: 'Record a payment', exact: true }).click()
+  await page.waitForURL('**/docs/reference#createPayment')
+  await page.setViewportSize({ width: 1280, height: 800 })
+  await page.getByText('Contents', { exact: true }).waitFor({ state: 'hidden' })
+  t.equal(await contents.isVisible(), true)
+})
+
+t.test('without scripts everything can be read and reached', async (t) => {
+  const page = await (await office.open({ viewport: PHONE, javaScriptEnabled: false })).newPage()
+  await page.goto('/docs')
+  await page.getByRole('navigation').getByRole('link', { name: 'Reference' }).click()
+  await page.getByRole('heading', { name: 'Record a payment' }).waitFor()
+  t.equal(await page.getByRole('searchbox').count(), 0)
+})
