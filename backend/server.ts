@@ -2,7 +2,10 @@
  * The backend's server: who is admitted, who calls, the routes, how errors are answered. Handlers
  * are thin; what a subject means is in its own folder.
  */
-import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import { Server as NetServer } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { server as createHapi, type Server } from '@hapi/hapi'
 import type { Contract } from '../shared/contract.ts'
 import type { Logger } from '../shared/log.ts'
@@ -29,8 +32,11 @@ const KEEP_ALIVE_MS = 75_000
 /** The gateway has the whole request before it sends it: a slow one is none of ours. */
 const REQUEST_MS_MAX = 30_000
 
-/** What `drain` waits for calls under way; under the 10 s that a process has to end. */
+/** What `drain` waits for calls under way; with the grace under the 10 s that a process has to end. */
 const DRAIN_MS_MAX = 8000
+
+/** How long idle connections stay open in a drain: calls on their way arrive well within. */
+const DRAIN_GRACE_MS = 500
 
 /** Largest body of an API call: 256 KiB, as at the gateway. */
 const BODY_BYTES_MAX = 262_144
@@ -50,6 +56,8 @@ export interface BackendDeps {
   readonly webhooks?: WebhookServices
   readonly clock: () => Date
   readonly log: Logger
+  /** 0 where no call can be on its way any more. */
+  readonly drainGraceMs?: number
 }
 
 export interface Backend {
@@ -102,6 +110,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     flushLastUsed: lastUsed.flush,
     async drain() {
       draining = true
+      await closeToNewConnections(server, deps.drainGraceMs ?? DRAIN_GRACE_MS)
       await server.stop({ timeout: DRAIN_MS_MAX })
       await lastUsed.close().catch((error: unknown) => {
         log.warn({ err: error }, 'last use of keys not written')
@@ -111,6 +120,20 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       })
     },
   }
+}
+
+/**
+ * hapi drops idle connections at once, and with them calls that are on their way: a gateway could not
+ * tell what became of those. First each answer ends its connection, and new ones are refused.
+ */
+async function closeToNewConnections({ listener }: Server, graceMs: number): Promise<void> {
+  listener.prependListener('request', (_request, response: ServerResponse) => {
+    response.setHeader('connection', 'close')
+  })
+  const closed = once(listener, 'close')
+  // Not `close` of node:http, which drops them as well.
+  NetServer.prototype.close.call(listener)
+  await Promise.race([closed, delay(graceMs)])
 }
 
 function createServerFor({ host, port }: BackendDeps): Server {
