@@ -2,6 +2,7 @@
 import type { ServerRoute } from '@hapi/hapi'
 import { Problem } from '../../shared/problem.ts'
 import { createPasswords } from '../users/passwords.ts'
+import type { WebhookServices } from '../webhooks/webhooks.ts'
 import { assetRoutes } from './assets.ts'
 import { auditPages } from './audit-pages.ts'
 import { cookiesFor } from './cookies.ts'
@@ -10,8 +11,15 @@ import { allowancePages, keyPages } from './key-pages.ts'
 import { loginPages, sessionPages } from './login-pages.ts'
 import { peoplePages } from './people-pages.ts'
 import { openRoute, type SettingsDeps, stayRoute } from './visit.ts'
+import { webhookDeliveryPages } from './webhook-delivery-pages.ts'
+import { webhookEndpointPages } from './webhook-endpoint-pages.ts'
 
-export function settingsRoutes(given: Omit<SettingsDeps, 'cookies' | 'passwords'>): ServerRoute[] {
+export interface SettingsOptions extends Omit<SettingsDeps, 'cookies' | 'passwords'> {
+  /** Absent: no pages for webhooks. */
+  readonly webhooks?: WebhookServices
+}
+
+export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerRoute[] {
   const cookies = cookiesFor(given.baseUrl)
   if (cookies === undefined) {
     given.log.warn({ baseUrl: given.baseUrl }, 'no Settings pages: BASE_URL is not https')
@@ -20,11 +28,14 @@ export function settingsRoutes(given: Omit<SettingsDeps, 'cookies' | 'passwords'
     )
   }
   const deps = { ...given, cookies, passwords: createPasswords() }
+  const webhookPages =
+    webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]
   return [
     ...[...loginPages, ...invitationPages].map((page) => openRoute(page, deps)),
     ...[...sessionPages, ...keyPages, ...allowancePages, ...peoplePages, ...auditPages].map(
       (page) => stayRoute(page, deps),
     ),
+    ...webhookPages.map((page) => stayRoute(page, deps)),
     ...assetRoutes(),
     ...everyPath(new Problem('route_not_found', 'There is no such page.')),
   ]
