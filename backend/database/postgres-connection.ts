@@ -46,9 +46,12 @@ export function createPool(options: PoolOptions): pg.Pool {
   })
   // Without listeners a server that restarts would end this process.
   pool.on('error', (error) => options.log.warn({ err: error }, 'idle database connection lost'))
-  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('connect', (client) => client.on('error', (error) => BROKEN.set(client, error)))
   return pool
 }
+
+/** Clients whose connection is known to have ended, while no statement was under way. */
+const BROKEN = new WeakMap<pg.ClientBase, Error>()
 
 /** A connection of its own, without limits of time: for migrations. */
 export async function connectAlone(url: string, name: string): Promise<pg.Client> {
@@ -103,15 +106,16 @@ export class TransactionConnection implements DatabaseConnection {
   #last: Promise<unknown> = Promise.resolve()
   #hasSavepoint = false
   #hasEnded = false
-  #trouble: { readonly kind: Trouble; readonly error: Error } | undefined
+  #trouble: TransactionConnection['trouble']
 
   constructor(client: pg.ClientBase) {
     this.#client = client
   }
 
   /** What, if anything, went wrong that no savepoint undoes. */
-  get trouble() {
-    return this.#trouble
+  get trouble(): { readonly kind: Trouble; readonly error: Error } | undefined {
+    const broken = BROKEN.get(this.#client)
+    return broken === undefined ? this.#trouble : { kind: 'lost', error: broken }
   }
 
   /** Whether the transaction has ended in order, so that the connection can serve another. */
@@ -133,7 +137,7 @@ export class TransactionConnection implements DatabaseConnection {
 
   /** After all statements before it. Where it fails the connection is lost, and so the transaction. */
   async rollback(): Promise<void> {
-    if (this.#trouble?.kind === 'lost') return
+    if (this.trouble?.kind === 'lost') return
     await this.#inTurn(() => this.#client.query('rollback')).then(
       () => {
         this.#hasEnded = true
