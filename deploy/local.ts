@@ -33,6 +33,7 @@ const env: NodeJS.ProcessEnv = {
   ...process.env,
   DATA_DIR: dataDir,
   UV_THREADPOOL_SIZE: '16',
+  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${process.env['GATEWAY_PORT'] || 8080}`,
   // On a terminal people want to see what they asked for, not every call.
   LOG_LEVEL: process.env['LOG_LEVEL'] || 'warn',
 }

@@ -103,7 +103,7 @@ export const sessionPages: readonly StayPage[] = [
     method: 'POST',
     path: '/settings/password',
     expected: { texts: ['current_password', 'new_password'] },
-    async handle({ session, act, fields, address, now }, { database, passwords }) {
+    async handle({ session, act, fields, address, now, wantsJson }, { database, passwords }) {
       const { user, account } = session
       const chosen = fields.text('new_password')
       checkChosenPassword(chosen, user.email, '/new_password')
@@ -119,7 +119,7 @@ export const sessionPages: readonly StayPage[] = [
         await setPasswordHash(tx, user.id, passwordHash, now)
         await endSessionsOf(tx, user.id, session.token)
         const rotated = await rotateSession(tx, session)
-        await setFlash(tx, rotated, 'password_changed')
+        if (!wantsJson) await setFlash(tx, rotated, 'password_changed')
         await recordAudit(tx, act, {
           accountId: account.id,
           action: 'user.password_changed',

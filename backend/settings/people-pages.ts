@@ -93,9 +93,9 @@ export const peoplePages: readonly StayPage[] = [
     method: 'POST',
     path: '/settings/invitations/{id}/withdraw',
     admins: ADMINS_ONLY,
-    async handle({ session, id, act }, { database }) {
+    async handle({ session, id, act, wantsJson }, { database }) {
       await database.transaction(async (tx) => {
-        await setFlash(tx, session.token, 'invitation_withdrawn')
+        if (!wantsJson) await setFlash(tx, session.token, 'invitation_withdrawn')
         await withdrawInvitation(tx, { accountId: session.account.id, id }, act)
       })
       return { location: PATH }
@@ -107,14 +107,14 @@ type Tx = Parameters<typeof changeRole>[0]
 type Target = Parameters<typeof changeRole>[1]
 
 async function changeUser(
-  { session, id }: Stay,
+  { session, id, wantsJson }: Stay,
   { database }: SettingsDeps,
   flash: string,
   change: (tx: Tx, target: Target) => Promise<UserRow>,
 ) {
   const user = await database.transaction(async (tx) => {
     const changed = await change(tx, { accountId: session.account.id, id })
-    await setFlash(tx, session.token, flash)
+    if (!wantsJson) await setFlash(tx, session.token, flash)
     return changed
   })
   // Whoever is no Admin any more has nothing to see here.

@@ -134,6 +134,10 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     }
     const visit = visitOf(request, fields, session, now, csrfTokenOf(secret))
     const answer = await answerPage(page, visit, deps, request)
+    // What the form needed is used up with it.
+    if (answer.token !== undefined && given !== undefined) {
+      return { ...answer, cookies: [deps.cookies.login.clear] }
+    }
     const isNew = secret !== given && answer.page !== undefined && !visit.wantsJson
     return isNew ? { ...answer, cookies: [deps.cookies.login.set(secret)] } : answer
   })
