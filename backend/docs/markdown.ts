@@ -43,6 +43,24 @@ export function renderMarkdown(text: string, options: MarkdownOptions = {}): Ren
         const inner = new Html(this.parser.parseInline(tokens))
         return html`<a href="${publicAddress(href)}">${inner}</a>`.text
       },
+      // The roles stay where a small screen shows each row as a block.
+      table({ header, rows }: Tokens.Table) {
+        const names = header.map(({ tokens }) => new Html(this.parser.parseInline(tokens)))
+        const labels = header.map(({ text: label }) => label.replaceAll('`', ''))
+        return html`<table role="table">
+<thead role="rowgroup"><tr role="row">${names.map(
+          (name) => html`<th role="columnheader">${name}</th>`,
+        )}</tr></thead>
+<tbody role="rowgroup">
+${rows.map(
+  (row) =>
+    html`<tr role="row">${row.map(
+      ({ tokens }, at) =>
+        html`<td role="cell" data-label="${labels[at]}">${new Html(this.parser.parseInline(tokens))}</td>`,
+    )}</tr>\n`,
+)}</tbody>
+</table>\n`.text
+      },
       html({ text: source }: Tokens.HTML | Tokens.Tag) {
         throw new Error(`HTML in Markdown: ${source}`)
       },

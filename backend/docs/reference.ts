@@ -157,12 +157,14 @@ function renderRefusals(responses: readonly DocumentedResponse[]): Html {
   )
   const byStatus = Map.groupBy(codes.filter(isProblemCode), (code) => problemType(code).status)
   return html`<ul class="refusals">
-${[...byStatus].map(
-  ([status, ofStatus]) =>
-    html`<li>${status} ${ofStatus.map(
-      (code) => html` <a href="/docs/errors#${code}"><code>${code}</code></a>`,
-    )}</li>`,
-)}
+${[...byStatus]
+  .toSorted(([a], [b]) => a - b)
+  .map(
+    ([status, ofStatus]) =>
+      html`<li>${status} ${ofStatus.map(
+        (code) => html` <a href="/docs/errors#${code}"><code>${code}</code></a>`,
+      )}</li>`,
+  )}
 </ul>`
 }
 
