@@ -32,6 +32,8 @@ const env: NodeJS.ProcessEnv = {
   ...readOrMakeSecrets(),
   ...process.env,
   DATA_DIR: dataDir,
+  // What errors and the documentation name; a port that is picked at the start is not known here.
+  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${process.env['GATEWAY_PORT'] || 8080}`,
   UV_THREADPOOL_SIZE: '16',
   BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${process.env['GATEWAY_PORT'] || 8080}`,
   // On a terminal people want to see what they asked for, not every call.
@@ -115,6 +117,7 @@ function renderWelcome(url: string, { account, logins, key, invoice }: Demo): st
 ${title('Receivables is running.')}
 
   API        ${url}/api/v1
+  Docs       ${url}/docs
   Settings   ${url}/settings
   Account    ${account.name} (${account.id}), with sample data
 ${logins.map(({ role, email }) => `  ${role.padEnd(10)} ${email}  ${env['DEMO_PASSWORD']}`).join('\n')}
