@@ -32,8 +32,6 @@ const env: NodeJS.ProcessEnv = {
   ...readOrMakeSecrets(),
   ...process.env,
   DATA_DIR: dataDir,
-  // What errors and the documentation name; a port that is picked at the start is not known here.
-  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${process.env['GATEWAY_PORT'] || 8080}`,
   UV_THREADPOOL_SIZE: '16',
   BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${process.env['GATEWAY_PORT'] || 8080}`,
   // On a terminal people want to see what they asked for, not every call.
