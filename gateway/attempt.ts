@@ -12,8 +12,8 @@ const GATHERED_BYTES_MAX = 256 * 1024
 const STREAM_BYTES_MAX = 1024 * 1024
 /** How long a request may wait for a connection. */
 const QUEUE_TIMEOUT_MS = 5_000
-/** Requests in line for one backend's connections; beyond that we are overloaded. */
-const QUEUED_MAX = 1_000
+/** Requests that wait for one backend, or are under way there; beyond that we are overloaded. */
+const IN_FLIGHT_MAX = 1_000
 /** A backend that sends more informational answers (1xx) than this is broken. */
 const INFORMATIONAL_MAX = 8
 
@@ -81,15 +81,26 @@ export function createAttempt({ timeoutMs, streamsMax }: AttemptLimits): Attempt
     return stream
   }
 
-  return ({ pool }, request, signal) => {
+  return (backend, request, signal) => {
     return new Promise((resolve, reject) => {
       const { method, target: path, headers, body } = request
-      const isFull = pool.stats.queued > QUEUED_MAX
+      const isFull = backend.inFlight >= IN_FLIGHT_MAX
       if (isFull) return reject(new AttemptFailed('nothing_sent', new DeadlinePassed('line full')))
       if (signal.aborted) return reject(new AttemptFailed('nothing_sent', signal.reason))
-      const exchange = new Exchange({ method, timeoutMs, signal, createStream, resolve, reject })
+      const exchange = new Exchange({
+        backend,
+        method,
+        timeoutMs,
+        signal,
+        createStream,
+        resolve,
+        reject,
+      })
       try {
-        pool.dispatch({ method, path, headers, body: body.length > 0 ? body : null }, exchange)
+        backend.pool.dispatch(
+          { method, path, headers, body: body.length > 0 ? body : null },
+          exchange,
+        )
       } catch (error) {
         exchange.onResponseError(undefined, error)
       }
@@ -98,6 +109,7 @@ export function createAttempt({ timeoutMs, streamsMax }: AttemptLimits): Attempt
 }
 
 interface ExchangeOptions {
+  readonly backend: Backend
   readonly method: string
   readonly timeoutMs: number
   readonly signal: AbortSignal
@@ -122,6 +134,7 @@ class Exchange implements DispatchHandler {
 
   constructor(options: ExchangeOptions) {
     this.#options = options
+    options.backend.inFlight++
     options.signal.addEventListener('abort', this.#onClientGone)
     this.#deadline = this.#startDeadline(QUEUE_TIMEOUT_MS, 'no connection became free')
   }
@@ -198,7 +211,9 @@ class Exchange implements DispatchHandler {
   }
 
   #settle(): void {
+    if (this.#isSettled) return
     this.#isSettled = true
+    this.#options.backend.inFlight--
     clearTimeout(this.#deadline)
     this.#options.signal.removeEventListener('abort', this.#onClientGone)
   }

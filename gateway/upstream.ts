@@ -32,6 +32,8 @@ export type DispatchController = Dispatcher.DispatchController
 export interface Backend {
   readonly url: string
   readonly pool: Pool
+  /** Requests that wait for a connection, for an answer, or for its end. */
+  inFlight: number
 }
 
 /** The answer to a request of the gateway's own. */
@@ -75,7 +77,7 @@ export class BackendPools implements Upstream {
   constructor({ urls, gatewaySecrets, connections, timeoutMs, log }: UpstreamOptions) {
     this.#backends = urls.map((url) => {
       const pool = connect(url, connections, timeoutMs)
-      return { url, pool, passOverUntil: 0, ready: false }
+      return { url, pool, inFlight: 0, passOverUntil: 0, ready: false }
     })
     this.size = urls.length
     this.#timeoutMs = timeoutMs
@@ -87,10 +89,9 @@ export class BackendPools implements Upstream {
 
   choose(not?: Backend): Tracked {
     const now = performance.now()
-    const cost = ({ pool, url, ready, passOverUntil }: Tracked) => {
-      const { running, queued } = pool.stats
+    const cost = ({ url, inFlight, ready, passOverUntil }: Tracked) => {
       const isLast = (passOverUntil > now ? 1e7 : 0) + (url === not?.url ? 1e9 : 0)
-      return running + queued + (ready ? 0 : 1e5) + isLast
+      return inFlight + (ready ? 0 : 1e5) + isLast
     }
     return this.#backends.reduce((best, backend) => (cost(backend) < cost(best) ? backend : best))
   }
@@ -124,7 +125,7 @@ export class BackendPools implements Upstream {
   }
 
   async #askOne(
-    { pool }: Backend,
+    backend: Backend,
     method: 'GET' | 'POST',
     path: string,
     body: unknown,
@@ -132,14 +133,19 @@ export class BackendPools implements Upstream {
   ): Promise<OwnAnswer> {
     const text = body === undefined ? '' : JSON.stringify(body)
     const signature = signRequest({ method, path, body: text }, Date.now(), this.#secrets)
-    const { statusCode, body: answer } = await pool.request({
-      method,
-      path,
-      headers: { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' },
-      body: text === '' ? null : text,
-      signal: AbortSignal.timeout(timeoutMs),
-    })
-    return { status: statusCode, text: await answer.text() }
+    backend.inFlight++
+    try {
+      const { statusCode, body: answer } = await backend.pool.request({
+        method,
+        path,
+        headers: { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' },
+        body: text === '' ? null : text,
+        signal: AbortSignal.timeout(timeoutMs),
+      })
+      return { status: statusCode, text: await answer.text() }
+    } finally {
+      backend.inFlight--
+    }
   }
 
   #probeAll(): void {

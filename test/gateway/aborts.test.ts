@@ -1,0 +1,113 @@
+/** A client may go away at any point: nothing of its call is left behind. */
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { connect } from 'node:net'
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+const ROUNDS = 12
+const CONNECTIONS = 4
+const backend = await startCapturingBackend(t)
+const gateway = await startGateway(t, backend.url, {
+  BACKEND_CONNECTIONS: String(CONNECTIONS),
+  LOG_LEVEL: 'error',
+})
+const key = backend.issue(undefined, 1_000_000)
+const url = `${gateway.url}/api/v1/debtors`
+const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
+const GET = `GET /api/v1/debtors HTTP/1.1\r\n${BASE}\r\n`
+const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}`
+
+const descriptors = () => readdirSync(`/proc/${gateway.pid}/fd`).length
+
+const open: Set<ServerResponse> = new Set()
+const hold = (res: ServerResponse) => {
+  open.add(res)
+  res.on('close', () => open.delete(res))
+}
+const LARGE = Buffer.alloc(4 * 1024 * 1024, 'x')
+
+type Phase = {
+  readonly bytes: string
+  readonly answer?: (res: ServerResponse) => void
+  /** Resolves when the client is to go; by default as soon as it has written. */
+  readonly until?: 'asked' | 'answered'
+}
+
+const PHASES: Record<string, Phase> = {
+  'before a byte': { bytes: '' },
+  'in the request line': { bytes: 'GET /api/v1' },
+  'in the head': { bytes: GET.slice(0, -10) },
+  'in the body': { bytes: `${POST}Content-Length: 100000\r\n\r\n${'x'.repeat(50_000)}` },
+  'in a chunk': { bytes: `${POST}Transfer-Encoding: chunked\r\n\r\n9000\r\n${'x'.repeat(9_000)}` },
+  'after 100 Continue': {
+    bytes: `${POST}Content-Length: 9\r\nExpect: 100-continue\r\n\r\n`,
+    until: 'answered',
+  },
+  'behind a body over the limit': {
+    bytes: `${POST}Content-Length: 9999999\r\n\r\n${'x'.repeat(70_000)}`,
+  },
+  'while its key is looked up': { bytes: GET },
+  'while the backend works': { bytes: GET, answer: hold, until: 'asked' },
+  'while the backend works, with more behind': {
+    bytes: GET.repeat(10),
+    answer: hold,
+    until: 'asked',
+  },
+  'in a small answer': {
+    bytes: GET,
+    answer(res) {
+      hold(res)
+      res.writeHead(200, { 'content-length': 100 })
+      res.write('x')
+    },
+    until: 'asked',
+  },
+  'in a large answer': {
+    bytes: GET,
+    answer(res) {
+      hold(res)
+      res.writeHead(200, { 'content-length': 2 * LARGE.length })
+      res.write(LARGE)
+    },
+    until: 'answered',
+  },
+}
+
+await call(url, { key })
+const before = descriptors()
+
+for (const [phase, { bytes, answer, until: moment }] of Object.entries(PHASES)) {
+  for (const [how, leave] of [
+    ['closes', 'destroy'],
+    ['resets', 'resetAndDestroy'],
+  ] as const) {
+    t.test(`a client that ${how} ${phase} leaves nothing`, async (t) => {
+      backend.answerWith((_, res) => (answer === undefined ? res.end('{}') : answer(res)))
+      for (let round = 0; round < ROUNDS; round++) {
+        const from = backend.requests.length
+        const socket = connect(gateway.port, '127.0.0.1')
+        socket.on('error', () => {})
+        await once(socket, 'connect')
+        socket.write(bytes)
+        if (moment === 'asked') await until(() => backend.requests.length > from, 'asked')
+        if (moment === 'answered') await once(socket, 'data')
+        socket[leave]()
+      }
+      await until(() => open.size === 0, 'the backend is told')
+      backend.answerWith((_, res) => res.end('{}'))
+      const answers = Array.from({ length: 2 * CONNECTIONS }, () => call(url, { key }))
+      t.ok((await Promise.all(answers)).every(({ status }) => status === 200))
+    })
+  }
+}
+
+t.test('no socket is left, and the log has no fault', async (t) => {
+  await until(() => descriptors() <= before + 2 * CONNECTIONS + 4, 'the sockets are closed')
+  t.equal(gateway.log(), '')
+  t.equal(await gateway.stop(), 0, 'it drains')
+})

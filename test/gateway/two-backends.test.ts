@@ -1,0 +1,82 @@
+import t, { type Test } from 'tap'
+import { mintApiKey } from '../../shared/api-key.ts'
+import { call } from '../fixtures/call.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { freePort } from '../fixtures/redis.ts'
+import { until } from '../fixtures/until.ts'
+import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
+
+const key = mintApiKey().secret
+const KEYED_WRITE = { key, body: {}, headers: { 'idempotency-key': 'abc' } }
+
+async function startBoth(t: Test) {
+  const [one, other] = [await startRawBackend(t), await startRawBackend(t)]
+  const gateway = await startGateway(t, `${one.url},${other.url}`, {
+    GATEWAY_UPSTREAM_TIMEOUT_MS: '1000',
+    LOG_LEVEL: 'fatal',
+  })
+  const url = `${gateway.url}/api/v1/debtors`
+  const statuses = async (calls: number, options: Parameters<typeof call>[1] = { key }) => {
+    const answers = Array.from({ length: calls }, () => call(url, options))
+    return [...new Set((await Promise.all(answers)).map(({ status }) => status))]
+  }
+  await until(async () => (await statuses(1))[0] === 200, 'a backend is ready')
+  return { one, other, gateway, statuses }
+}
+
+t.test('both backends are used', async (t) => {
+  const { one, other, statuses } = await startBoth(t)
+  t.same(await statuses(50), [200])
+  t.ok(one.calls.length > 10 && other.calls.length > 10)
+})
+
+t.test('a backend that refuses is passed over, however many ask at once', async (t) => {
+  const { one, statuses } = await startBoth(t)
+  for (let round = 0; round < 5; round++) {
+    one.stop()
+    t.same(await statuses(50), [200])
+    t.same(await statuses(50, KEYED_WRITE), [200])
+  }
+})
+
+t.test('two that refuse of three are passed over', async (t) => {
+  const good = await startRawBackend(t)
+  const dead = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`)
+  const gateway = await startGateway(t, [...dead, good.url].join(), { LOG_LEVEL: 'fatal' })
+  const answers = Array.from({ length: 30 }, () => call(`${gateway.url}/api/v1/debtors`, { key }))
+  t.ok((await Promise.all(answers)).every(({ status }) => status === 200))
+})
+
+t.test('with every backend away the answer is at once 503, and sound again after', async (t) => {
+  const { one, other, gateway, statuses } = await startBoth(t)
+  one.stop()
+  other.stop()
+  const from = performance.now()
+  const answer = await call(`${gateway.url}/api/v1/debtors`, { key })
+  t.comment(`503 after ${(performance.now() - from).toFixed(1)} ms`)
+  t.match(answer, { status: 503, headers: { 'retry-after': '1' } })
+  t.ok(performance.now() - from < 500)
+  await startRawBackend(t, Number(new URL(one.url).port))
+  await until(async () => (await statuses(1))[0] === 200, 'sound again')
+})
+
+t.test('a backend that is frozen is passed over once its readiness is missed', async (t) => {
+  const { one, statuses } = await startBoth(t)
+  one.freeze()
+  await until(async () => (await statuses(20)).join() === '200', 'only the other is asked')
+  for (let round = 0; round < 5; round++) t.same(await statuses(20), [200])
+})
+
+t.test('a backend that breaks everything is not asked twice as much', async (t) => {
+  const backend = await startRawBackend(t)
+  const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
+  t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
+  backend.behave((socket) => socket.destroy())
+  const from = backend.calls.length
+  for (let round = 0; round < 100; round++) {
+    t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 502)
+  }
+  t.ok(backend.calls.length - from <= 100 + 10 + 10, `${backend.calls.length - from} for 100`)
+  backend.behave((socket) => socket.write(RAW_OK))
+  t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
+})
