@@ -23,6 +23,7 @@ import { renderProblemPage } from './settings/problem-page.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { addSecurityHeaders } from './settings/security-headers.ts'
 import { countCalls } from './usage/counted-calls.ts'
+import { usageRoutes } from './usage/routes.ts'
 import { createUsage } from './usage/usage.ts'
 import type { WebhookServices } from './webhooks/webhooks.ts'
 
@@ -99,6 +100,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   registerPrincipalStrategy(server, { ...deps, lastUsed })
   server.route([
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
+    ...usageRoutes(deps),
     ...docsRoutes(baseUrl),
     ...settingsRoutes({ ...deps, usage }),
   ])

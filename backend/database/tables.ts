@@ -402,6 +402,21 @@ export interface InvoiceOverdueMarkRow {
   created_at: string
 }
 
+/** The hour a key is in, as gateways last reported it. */
+export interface KeyWindowRow {
+  key_id: string
+  used: number
+  rate_limit: number
+  ends_at: string
+}
+
+/** The last report of each gateway process that was applied. */
+export interface UsageReportRow {
+  gateway: string
+  batch: number
+  reported_at: string
+}
+
 export interface Tables {
   accounts: AccountRow
   users: UserRow
@@ -419,6 +434,8 @@ export interface Tables {
   invitations: InvitationRow
   key_submissions: KeySubmissionRow
   key_usage: KeyUsageRow
+  key_windows: KeyWindowRow
+  usage_reports: UsageReportRow
   webhook_endpoints: WebhookEndpointRow
   webhook_events: WebhookEventRow
   webhook_deliveries: WebhookDeliveryRow

@@ -3,7 +3,7 @@ import type { ApiKeyRow } from '../database/tables.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { KeyUsage, UsageBar } from '../usage/usage.ts'
 import { type Html, html } from './html.ts'
-import { renderScopes } from './key-view.ts'
+import { renderScopes, type WindowView } from './key-view.ts'
 import { renderPage } from './layout.ts'
 import type { Frame } from './visit.ts'
 import { exactTime, plural, timeAgo } from './words.ts'
@@ -12,10 +12,12 @@ interface KeyView {
   readonly session: Session
   readonly row: ApiKeyRow
   readonly usage: KeyUsage
+  /** Undefined until a gateway has reported one. */
+  readonly window: WindowView | undefined
   readonly now: Date
 }
 
-export function renderKey(frame: Frame, { session, row, usage, now }: KeyView): Html {
+export function renderKey(frame: Frame, { session, row, usage, window, now }: KeyView): Html {
   const { timezone, scopeAllowance } = session.account
   const isAdmin = session.user.role === 'admin'
   const current = usage.hours.at(-1) ?? NO_CALLS
@@ -35,16 +37,29 @@ ${
 <div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
 <div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, { now, timezone })}</dd></div>
 <div><dt>Issued</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
-<div><dt>Calls this hour</dt><dd>${callsOf(current).toLocaleString('en')}
-<span class="hint">since ${hourName(current.at, timezone)}. At most ${row.rate_limit.toLocaleString('en')} in an hour
-that opens with the key’s first call.</span></dd></div>
+<div><dt>Current hour</dt><dd>${window === undefined ? renderClockHour(row, current, timezone) : renderWindow(window, timezone)}</dd></div>
 <div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
 ${renderChart('days', 'The last 30 days', usage.days, dayName)}
-<p class="hint">Counted as calls are answered, to within a few seconds. Calls that were refused before they
-reached an account, for want of a scope or over the hourly limit, are not in these charts yet.</p>`
+<p class="hint">Counted to within a few seconds.${
+    window === undefined &&
+    ` Calls that were refused before they reached the account, for want of a scope or over the hourly
+limit, are not in these charts yet.`
+  }</p>`
   return renderPage(frame, { title: row.name, place: '/settings/api-keys', main })
+}
+
+function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
+  return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
+<span class="hint">${resets_at === null ? 'The next call opens an hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
+<meter class="window" min="0" max="${limit}" value="${used}" aria-label="Calls of the current hour"></meter>`
+}
+
+/** Where no gateway has said yet which hour the key is in. */
+function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
+  return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
+At most ${rate_limit.toLocaleString('en')} in an hour that opens with the key’s first call.</span>`
 }
 
 const NO_CALLS: UsageBar = { at: new Date(0).toISOString(), succeeded: 0, refused: 0, failed: 0 }
@@ -121,6 +136,11 @@ function hourName(at: string, timezone: string): string {
     hour: '2-digit',
     minute: '2-digit',
   } as const
+  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+}
+
+function clockTime(at: string, timezone: string): string {
+  const format = { timeZone: timezone, hour: '2-digit', minute: '2-digit' } as const
   return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
 }
 

@@ -7,10 +7,11 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { createToken, hashToken, type Session, setFlash } from '../sessions/sessions.ts'
 import { readUsage } from '../usage/usage.ts'
+import { findWindow } from '../usage/usage-reports.ts'
 import { renderAllowance } from './allowance-page.ts'
 import { renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
-import { allowedScopes, representKey } from './key-view.ts'
+import { allowedScopes, representKey, representWindow } from './key-view.ts'
 import { renderKeys } from './keys-page.ts'
 import { renderReveal } from './reveal-page.ts'
 import { renderRevoke } from './revoke-page.ts'
@@ -98,12 +99,18 @@ export const keyPages: readonly StayPage[] = [
       await usage.flush()
       const row = await getKey(database.read, session, id)
       const used = await readUsage(database.read, row.id, now)
+      const reported = await findWindow(database.read, row.id)
+      const window = reported && representWindow(row, reported, now)
       return {
         json: {
           ...representKey(row, session.account.scopeAllowance),
-          usage: { calls_by_hour: used.hours, calls_by_day: used.days },
+          usage: {
+            window: window ?? null,
+            calls_by_hour: used.hours,
+            calls_by_day: used.days,
+          },
         },
-        page: (frame) => renderKey(frame, { session, row, usage: used, now }),
+        page: (frame) => renderKey(frame, { session, row, usage: used, window, now }),
       }
     },
   },

@@ -1,6 +1,6 @@
 /** An API key as Settings shows it, to scripts and to people. */
 import { effectiveScopes, readScopes, SCOPES, type Scope } from '../api-keys/scopes.ts'
-import type { ApiKeyRow } from '../database/tables.ts'
+import type { ApiKeyRow, KeyWindowRow } from '../database/tables.ts'
 import { type Html, html } from './html.ts'
 import { SCOPE_WORDS } from './words.ts'
 
@@ -21,6 +21,14 @@ export function representKey(row: ApiKeyRow, allowance: string | null) {
     revoked_at: row.revoked_at,
     revoked_by: row.revoked_by,
   }
+}
+
+export type WindowView = ReturnType<typeof representWindow>
+
+/** The hour that the key is in. It opens with a first call: after its end there is none. */
+export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow, now: Date) {
+  const isOpen = ends_at > now.toISOString()
+  return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
 }
 
 /** What keys may do at most, every scope named. */

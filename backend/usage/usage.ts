@@ -3,7 +3,7 @@
  * every few seconds: a crash loses seconds of a chart, never a call.
  */
 import type { Logger } from '../../shared/log.ts'
-import type { Database, Reader } from '../database/database.ts'
+import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { KeyUsageRow } from '../database/tables.ts'
 
 const FLUSH_MS = 4000
@@ -61,19 +61,7 @@ export function createUsage(database: Database, log: Logger): Usage {
     if (taken.size === 0) return
     counts = new Map()
     try {
-      await database.transaction(async (tx) => {
-        for (const [, row] of [...taken].sort()) {
-          await tx
-            .insertInto('key_usage')
-            .values(row)
-            .onConflict((conflict) =>
-              conflict
-                .columns(['key_id', 'hour', 'status_class'])
-                .doUpdateSet((set) => ({ calls: set('key_usage.calls', '+', row.calls) })),
-            )
-            .execute()
-        }
-      })
+      await database.transaction((tx) => addUsage(tx, [...taken.values()]))
     } catch (error) {
       for (const row of taken.values()) add(row)
       throw error
@@ -87,6 +75,22 @@ export function createUsage(database: Database, log: Logger): Usage {
       clearTimeout(timer)
       await flush()
     },
+  }
+}
+
+/** Adds to what is counted already. In one order, so that two at once do not lock each other out. */
+export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
+  const order = (row: KeyUsageRow) => `${row.key_id} ${row.hour} ${row.status_class}`
+  for (const row of rows.toSorted((a, b) => (order(a) < order(b) ? -1 : 1))) {
+    await tx
+      .insertInto('key_usage')
+      .values({ ...row })
+      .onConflict((conflict) =>
+        conflict
+          .columns(['key_id', 'hour', 'status_class'])
+          .doUpdateSet((set) => ({ calls: set('key_usage.calls', '+', row.calls) })),
+      )
+      .execute()
   }
 }
 

@@ -1,0 +1,59 @@
+/** Where gateways report the use of keys. Signed, as all they ask for themselves. */
+import type { ServerRoute } from '@hapi/hapi'
+import Joi from 'joi'
+import { Problem } from '../../shared/problem.ts'
+import {
+  USAGE_REPORT_ENTRIES_MAX,
+  USAGE_REPORT_PATH,
+  type UsageReport,
+} from '../../shared/usage-report.ts'
+import type { Database } from '../database/database.ts'
+import { applyUsageReport } from './usage-reports.ts'
+
+export interface UsageRouteDeps {
+  readonly database: Database
+  readonly clock: () => Date
+}
+
+const whole = Joi.number().integer().min(1)
+const keyId = Joi.string().max(64)
+
+const REPORT = Joi.object<UsageReport>({
+  gateway: Joi.string().min(8).max(64),
+  batch: whole,
+  refused: Joi.array()
+    .max(USAGE_REPORT_ENTRIES_MAX)
+    .items({
+      key_id: keyId,
+      hour: Joi.string().pattern(/^\d{4}-\d\d-\d\dT\d\d$/),
+      status_class: Joi.number().integer().min(2).max(5),
+      calls: whole,
+    }),
+  windows: Joi.array()
+    .max(USAGE_REPORT_ENTRIES_MAX)
+    .items({ key_id: keyId, used: whole, limit: whole, ends_at: whole.max(8.64e15) }),
+}).prefs({ convert: false, presence: 'required' })
+
+export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: USAGE_REPORT_PATH,
+      async handler(request) {
+        const report = parseReport(request.payload)
+        await database.transaction((tx) => applyUsageReport(tx, report, clock()))
+        return { applied: report.batch }
+      },
+    },
+  ]
+}
+
+function parseReport(payload: unknown): UsageReport {
+  try {
+    const { value, error } = REPORT.validate(JSON.parse(String(payload)))
+    if (error !== undefined) throw error
+    return value
+  } catch (cause) {
+    throw new Problem('bad_request', 'This is no report of usage.', { cause })
+  }
+}

@@ -1,0 +1,39 @@
+/**
+ * What a gateway tells the backend of calls that it answered itself, and of the hours that keys are
+ * in: `POST /internal/usage`, signed. A gateway numbers its reports and sends one again, unchanged,
+ * until it is acknowledged; the backend applies each number once.
+ */
+
+export interface UsageReport {
+  /** The gateway's process: another one after each start. */
+  readonly gateway: string
+  /** 1 for its first report, then one more each time. */
+  readonly batch: number
+  /** Calls of known keys that were not forwarded. */
+  readonly refused: readonly RefusedCalls[]
+  /** As the last answers said it. */
+  readonly windows: readonly KeyWindow[]
+}
+
+export interface RefusedCalls {
+  readonly key_id: string
+  /** UTC, `2026-11-21T10`. */
+  readonly hour: string
+  /** 4 for 400 to 499, 5 for 500 to 599, 2 for OPTIONS. */
+  readonly status_class: number
+  readonly calls: number
+}
+
+/** The hour that a key is in: it opened with its first call. */
+export interface KeyWindow {
+  readonly key_id: string
+  readonly used: number
+  readonly limit: number
+  /** Epoch milliseconds. */
+  readonly ends_at: number
+}
+
+export const USAGE_REPORT_PATH = '/internal/usage'
+
+/** Entries of either list that one report may have. */
+export const USAGE_REPORT_ENTRIES_MAX = 1000
