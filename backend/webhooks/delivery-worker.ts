@@ -28,7 +28,7 @@ const IN_FLIGHT_MAX = 512
 const RECORDED_MAX = 32
 
 /** How soon a new event is seen. */
-const POLL_MS = 200
+const POLL_MS = 50
 const AFTER_ERROR_MS = 1000
 
 /** What draining waits for attempts under way before it cuts them off, unrecorded. */
@@ -150,23 +150,29 @@ class Worker {
   }
 
   #start(delivery: ClaimedDelivery): void {
+    const attempt = this.#deliver(delivery).finally(() => this.#attempts.delete(attempt))
+    this.#attempts.add(attempt)
+  }
+
+  /** The endpoint has room again before the outcome is recorded. */
+  async #send(delivery: ClaimedDelivery): Promise<Outcome> {
     const { endpoint_id: id } = delivery
     this.#inFlight.set(id, (this.#inFlight.get(id) ?? 0) + 1)
-    const attempt = this.#deliver(delivery).finally(() => {
-      this.#attempts.delete(attempt)
+    try {
+      return await attemptDelivery(delivery, this.#deps, this.#cut.signal)
+    } finally {
       const count = (this.#inFlight.get(id) ?? 1) - 1
       if (count === 0) this.#inFlight.delete(id)
       else this.#inFlight.set(id, count)
       this.#wake()
-    })
-    this.#attempts.add(attempt)
+    }
   }
 
   /** Never rejects: what is not recorded is claimed again when its lease ends. */
   async #deliver(delivery: ClaimedDelivery): Promise<void> {
     const { database, clock, log } = this.#deps
     try {
-      const outcome = await attemptDelivery(delivery, this.#deps, this.#cut.signal)
+      const outcome = await this.#send(delivery)
       if (outcome.result.error === 'cut_off') {
         await database.transaction((tx) => releaseDeliveries(tx, [delivery], clock()))
         return
