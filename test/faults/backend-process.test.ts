@@ -1,5 +1,10 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import t from 'tap'
 import { type Answer, call } from '../fixtures/call.ts'
+import { failpointKey, failpointsEnv, hasFired } from '../fixtures/failpoints.ts'
+import { startGateway } from '../fixtures/gateway.ts'
 import { type Ledger, openLedger } from '../fixtures/ledger.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -58,6 +63,39 @@ t.test('a stopped backend: 504 at the deadline; it is paid once', async (t) => {
   backend.signal('SIGCONT')
   t.equal((await payer.pay(money)).status, 201)
   await untilDegraded(ledger, [])
+  t.strictSame((await ledger.check()).violations, [])
+})
+
+t.test('a gateway that starts before its backend is not ready, and becomes so', async (t) => {
+  const { system, apiKey } = await openLedger(t)
+  await system.backend.stop('SIGKILL')
+  const gateway = await startGateway(t, `http://127.0.0.1:${system.backend.port}`)
+  const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
+  t.match(await call(readyz), { status: 503, json: { reasons: ['no backend is ready'] } })
+  t.match(await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 503 })
+  await system.startBackend()
+  await until(async () => (await call(readyz)).status === 200, 'it is ready')
+  t.match(await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 200 })
+})
+
+t.test('a backend that drains says so, and finishes what it began', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
+  t.teardown(() => rmSync(directory, { recursive: true }))
+  const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
+  const { backend } = ledger.system
+  const readyz = `http://127.0.0.1:${backend.operationsPort}/readyz`
+  const key = failpointKey('stall', 'before_commit', 'drain')
+  const money = { key, reference: key, invoiceId: await ledger.invoice(1_000), amount: 400 }
+  const paid = ledger.payer('payer').send(money)
+  await until(() => hasFired(directory, key), 'the payment is under way')
+  const ended = backend.stop('SIGTERM')
+  const { json } = await until(async () => {
+    const answer = await call(readyz)
+    return answer.status === 503 && answer
+  }, 'it says that it drains')
+  t.match(json, { ready: false, reasons: ['draining'] })
+  t.equal((await paid)?.status, 201)
+  t.equal(await ended, 0)
   t.strictSame((await ledger.check()).violations, [])
 })
 
