@@ -59,9 +59,13 @@ t.test('a full disk: writes are refused, reads live, it says so, and recovers', 
   }
   t.match(answers.at(-1), UNAVAILABLE)
   await untilDegraded(ledger, /^database: SQLITE_(?:FULL|IOERR)/)
-  const read = await call(`${ledger.system.url}/api/v1/payments`, { key: ledger.apiKey })
-  t.equal(read.status, 200)
+  const payments = `${ledger.system.url}/api/v1/payments`
+  t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
   t.match(await payer.send(money('still')), UNAVAILABLE)
+  // A start needs no room either.
+  await ledger.system.backend.stop('SIGKILL')
+  await ledger.system.startBackend()
+  t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
   rmSync(filler)
   t.match(await payer.pay(money(`full-${answers.length - 1}`)), { status: 201 })
   await untilDegraded(ledger)
