@@ -1,0 +1,84 @@
+// Settings through gateways, as a script uses them.
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const PASSWORD = 'correct horse battery'
+const JSON_ONLY = { accept: 'application/json' }
+
+const redis = await startRedis(t)
+const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
+const account = await system.operator.createAccount()
+const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+await system.operator.cli('users', 'create', '--account', account, ...login)
+
+async function logIn() {
+  const answer = await call(`${system.url}/settings/login`, {
+    body: { email: 'ada@acme.example', password: PASSWORD },
+    headers: JSON_ONLY,
+  })
+  t.equal(answer.status, 200)
+  const cookie = String(answer.headers['set-cookie']).split(';')[0] ?? ''
+  const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': answer.json.csrf_token }
+  return {
+    get: (path: string) => call(`${system.url}/settings${path}`, { headers }),
+    post: (path: string, body?: unknown) =>
+      call(`${system.url}/settings${path}`, {
+        method: 'POST',
+        headers,
+        ...(body === undefined ? {} : { body }),
+      }),
+    put: (path: string, body: unknown) =>
+      call(`${system.url}/settings${path}`, { method: 'PUT', headers, body }),
+  }
+}
+
+const ada = await logIn()
+
+t.test('a key issued in Settings works, and revoked there fails, at every gateway', async (t) => {
+  const issued = await ada.post('/api-keys', { name: 'ERP', scopes: ['debtors:read'] })
+  t.match(issued, { status: 201, headers: { 'cache-control': 'no-store' } })
+  const statuses = async (path: string) => {
+    const answers = system.gateways.map(({ url }) =>
+      call(`${url}/api/v1${path}`, { key: issued.json.secret }),
+    )
+    return (await Promise.all(answers)).map(({ status }) => status)
+  }
+  t.same(await statuses('/debtors'), [200, 200])
+  t.equal((await ada.put('/scope-allowance', { scopes: ['invoices:read'] })).status, 200)
+  t.same(await statuses('/debtors'), [403, 403])
+  t.same(await statuses('/me'), [200, 200])
+  t.equal((await ada.post(`/api-keys/${issued.json.id}/revoke`)).status, 200)
+  t.same(await statuses('/debtors'), [401, 401])
+  t.same(await statuses('/me'), [401, 401])
+})
+
+t.test('the log says who did it and from where', async (t) => {
+  const { json } = await ada.get('/audit-log')
+  t.match(json.data.slice(0, 3), [
+    { action: 'api_key.revoked', actor: { label: 'ada@acme.example' }, address: '127.0.0.1' },
+    { action: 'account.scopes_changed', detail: { scopes: ['invoices:read'] } },
+    { action: 'api_key.issued', detail: { name: 'ERP' } },
+  ])
+  t.ok(json.data.some(({ action }: { action: string }) => action === 'user.logged_in'))
+})
+
+t.test('a session outlives the backend it began at', async (t) => {
+  await system.backend.stop('SIGTERM')
+  t.equal((await ada.get('/session')).status, 503)
+  await system.startBackend()
+  t.equal((await ada.get('/session')).status, 200)
+  t.equal((await ada.post('/logout')).status, 204)
+  t.equal((await ada.get('/session')).status, 401)
+})
+
+t.test('a gateway without pages has none, and serves the API', async (t) => {
+  const backend = `http://127.0.0.1:${system.backend.port}`
+  const { url } = await startGateway(t, backend, { SETTINGS_PAGES: 'off' })
+  for (const path of ['/settings', '/settings/login', '/settings/api-keys']) {
+    t.match(await call(url + path), { status: 404, json: { code: 'route_not_found' } }, path)
+  }
+  t.match(await call(`${url}/api/v1/me`), { status: 401, json: { code: 'missing_api_key' } })
+})
