@@ -1,4 +1,10 @@
-import { type Command, defineCommand } from './command.ts'
+import { existsSync } from 'node:fs'
+import { sql } from 'kysely'
+import { createLogger } from '../../shared/log.ts'
+import { type CopiedTable, copyDatabase } from '../database/copy.ts'
+import { isPostgres, type OpenDatabase, openDatabase } from '../database/open.ts'
+import { type Command, defineCommand, type Output, renderTable, UsageError } from './command.ts'
+import { createProgress } from './import/progress.ts'
 
 export const databaseCommands: readonly Command[] = [
   defineCommand({
@@ -14,4 +20,86 @@ export const databaseCommands: readonly Command[] = [
       }
     },
   }),
+  defineCommand({
+    name: 'database copy',
+    summary:
+      'Copy all records from SQLite to PostgreSQL or back, and compare. No backend may run; run again, it goes on where it stopped.',
+    arguments: [],
+    options: {
+      from: {
+        type: 'string',
+        required: true,
+        value: 'URL',
+        description: 'sqlite:/path/to/file.db or postgres://…; it stays as it is.',
+      },
+      to: {
+        type: 'string',
+        required: true,
+        value: 'URL',
+        description: 'The other kind, empty or begun by an earlier copy.',
+      },
+    },
+    async run({ from, to }) {
+      if (isPostgres(from) === isPostgres(to)) {
+        throw new UsageError('One of --from and --to is sqlite:…, the other postgres://…')
+      }
+      if (!isPostgres(from) && !existsSync(from.replace(/^sqlite:/, ''))) {
+        throw new Error(`There is no database ${from}`)
+      }
+      const source = await openForCopy(from)
+      try {
+        const target = await openForCopy(to)
+        try {
+          return await copy(source, target, isPostgres(to))
+        } finally {
+          await target.close()
+        }
+      } finally {
+        await source.close()
+      }
+    },
+  }),
 ]
+
+async function copy(from: OpenDatabase, to: OpenDatabase, toPostgres: boolean): Promise<Output> {
+  await refuseBackends(toPostgres ? to : from)
+  const tables = await copyDatabase({
+    from,
+    to,
+    sqlite: toPostgres ? 'from' : 'to',
+    progress: createProgress(process.stderr),
+  })
+  // New tables are unknown to the planner until someone tells it.
+  if (toPostgres) await to.transaction((tx) => sql`analyze`.execute(tx))
+  const failed = tables.some(({ differing }) => differing.length > 0)
+  const verdict = failed
+    ? 'The databases DIFFER. Empty the target and copy again.'
+    : 'Equal: numbers of rows, sums of numbers, lengths of texts.'
+  return {
+    json: { equal: !failed, tables },
+    text: `${renderTable(tables.map(describe))}\n${verdict}`,
+    failed,
+  }
+}
+
+function describe({ name, rows, differing }: CopiedTable) {
+  const outcome = differing.length === 0 ? 'equal' : `differs: ${differing.join(', ')}`
+  return { table: name, rows: rows.toLocaleString('en-US'), outcome }
+}
+
+/** As the only backend where the database has but one; without limits of time elsewhere. */
+function openForCopy(url: string): Promise<OpenDatabase> {
+  const user = isPostgres(url) ? 'migrator' : 'backend'
+  return openDatabase({ url, log: createLogger('cli', 'silent'), user })
+}
+
+async function refuseBackends(postgres: OpenDatabase): Promise<void> {
+  const { rows } = await postgres.transaction((tx) =>
+    sql<{ sessions: number }>`
+      select count(*) as sessions from pg_stat_activity
+      where datname = current_database() and application_name = 'receivables backend'
+    `.execute(tx),
+  )
+  if (rows[0]?.sessions === 0) return
+  throw new Error('Backends are connected to the PostgreSQL database: stop them first')
+}

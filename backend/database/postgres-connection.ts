@@ -16,6 +16,8 @@ export interface PoolOptions {
   readonly waitMsMax: number
   readonly lockMsMax: number
   readonly readOnly: boolean
+  /** Statements may take as long as they take. */
+  readonly isPatient: boolean
 }
 
 /** No statement of the service takes so long; one that does is a fault, and ends before its caller's patience. */
@@ -36,8 +38,9 @@ export function createPool(options: PoolOptions): pg.Pool {
     idleTimeoutMillis: 60_000,
     keepAlive: true,
     lock_timeout: options.lockMsMax,
-    statement_timeout: STATEMENT_MS_MAX,
-    query_timeout: SILENCE_MS_MAX,
+    ...(options.isPatient
+      ? {}
+      : { statement_timeout: STATEMENT_MS_MAX, query_timeout: SILENCE_MS_MAX }),
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS_MAX,
     // A statement goes out together with its savepoint.
     pipeline: true,

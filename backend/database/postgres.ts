@@ -36,7 +36,7 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const { url, user } = options
   const name = `receivables ${user}`
   const migrated = await migrateServer(url, name, user)
-  return new PostgresDatabase({ ...options, name, migrated })
+  return new PostgresDatabase({ ...options, name, migrated, isPatient: user === 'migrator' })
 }
 
 interface PostgresOptions {
@@ -44,6 +44,7 @@ interface PostgresOptions {
   readonly log: Logger
   readonly name: string
   readonly waitMsMax: number
+  readonly isPatient: boolean
   readonly migrated: readonly string[]
 }
 

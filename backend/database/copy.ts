@@ -1,0 +1,175 @@
+/**
+ * Copies all records from a database to one of the other kind, table by table in the order of their
+ * references, row by row in the order of their keys. What a copy that was broken off has written is
+ * the beginning of that order, so the next one goes on behind it.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Database } from './database.ts'
+import { readShapes, type Shape } from './shape.ts'
+
+/** The fewest that a database takes in one statement is 32,766. */
+const PARAMETERS_MAX = 30_000
+const ROWS_MAX = 1000
+
+export interface CopyOptions {
+  readonly from: Database
+  readonly to: Database
+  /** Which of them is on SQLite; it is asked which tables there are. */
+  readonly sqlite: 'from' | 'to'
+  readonly progress: {
+    begin(label: string, total: number): void
+    advance(count: number): void
+    end(): void
+  }
+}
+
+export interface CopiedTable {
+  readonly name: string
+  readonly rows: number
+  /** Columns whose sums differ, or `*` where the number of rows does; empty where all is equal. */
+  readonly differing: readonly string[]
+}
+
+/** Throws where the target holds records that are not a beginning of the source's. */
+export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]> {
+  const { from, to, progress } = options
+  const shapes = await inTransaction(options[options.sqlite], readShapes)
+  const begun = []
+  for (const shape of shapes) begun.push({ shape, ...(await comparePrefix(from, to, shape)) })
+  for (const { shape, last, total, done } of begun) {
+    await showing(progress, shape.name, total, async () => {
+      progress.advance(done)
+      await copyTable(options, shape, last)
+    })
+  }
+  const tables: CopiedTable[] = []
+  await showing(progress, 'compare', shapes.length, async () => {
+    for (const shape of shapes) {
+      tables.push(await compare(from, to, shape))
+      progress.advance(1)
+    }
+  })
+  return tables
+}
+
+async function showing(
+  progress: CopyOptions['progress'],
+  label: string,
+  total: number,
+  work: () => Promise<void>,
+): Promise<void> {
+  progress.begin(label, total)
+  try {
+    await work()
+  } finally {
+    progress.end()
+  }
+}
+
+type Row = Readonly<Record<string, unknown>>
+
+/** A database whose tables are only known at run time. */
+type Tables = Kysely<Record<string, Record<string, unknown>>>
+
+function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>): Promise<T> {
+  return database.transaction((tx) => work(tx as unknown as Tables))
+}
+
+/** How far the target is: its last row, and that the source has as many rows up to it. */
+async function comparePrefix(from: Database, to: Database, shape: Shape) {
+  const last = await inTransaction(to, async (tx) => {
+    const query = tx
+      .selectFrom(shape.name)
+      .select([...shape.key])
+      .limit(1)
+    return query.orderBy(orderOf(shape, 'desc')).executeTakeFirst()
+  })
+  const done = last === undefined ? 0 : await count(to, shape)
+  const expected = last === undefined ? 0 : await count(from, shape, last)
+  if (done !== expected) {
+    throw new Error(
+      `The target holds records in ${shape.name} that the source does not: copy to an empty database`,
+    )
+  }
+  return { last, done, total: await count(from, shape) }
+}
+
+async function count(database: Database, shape: Shape, upTo?: Row): Promise<number> {
+  const row = await inTransaction(database, (tx) => {
+    const query = tx.selectFrom(shape.name).select(({ fn }) => fn.countAll().as('rows'))
+    const bounded =
+      upTo === undefined
+        ? query
+        : query.where(sql<boolean>`${keyOf(shape)} <= ${valuesOf(shape, upTo)}`)
+    return bounded.executeTakeFirstOrThrow()
+  })
+  return Number(row.rows)
+}
+
+async function copyTable({ from, to, progress }: CopyOptions, shape: Shape, after?: Row) {
+  let reading = readRows(from, shape, after)
+  for (;;) {
+    const rows = await reading
+    const last = rows.at(-1)
+    if (last === undefined) return
+    // The next ones are read while these are written.
+    reading = readRows(from, shape, last)
+    reading.catch(() => {})
+    await inTransaction(to, (tx) =>
+      tx
+        .insertInto(shape.name)
+        .values([...rows])
+        .execute(),
+    )
+    progress.advance(rows.length)
+  }
+}
+
+function readRows(from: Database, shape: Shape, after?: Row): Promise<readonly Row[]> {
+  const limit = Math.min(ROWS_MAX, Math.floor(PARAMETERS_MAX / shape.columns.length))
+  return inTransaction(from, (tx) => {
+    const query = tx.selectFrom(shape.name).selectAll().limit(limit)
+    const rest =
+      after === undefined
+        ? query
+        : query.where(sql<boolean>`${keyOf(shape)} > ${valuesOf(shape, after)}`)
+    return rest.orderBy(orderOf(shape, 'asc')).execute()
+  })
+}
+
+/** As a row value: both databases find its place in the primary key's index. */
+function keyOf({ key }: Shape) {
+  const columns = sql.join(key.map((column) => sql.ref(column)))
+  return key.length === 1 ? columns : sql`(${columns})`
+}
+
+function valuesOf({ key }: Shape, row: Row) {
+  const values = sql.join(key.map((column) => row[column]))
+  return key.length === 1 ? values : sql`(${values})`
+}
+
+function orderOf({ key }: Shape, direction: 'asc' | 'desc') {
+  return sql.join(key.map((column) => sql`${sql.ref(column)} ${sql.raw(direction)}`))
+}
+
+/** Numbers of rows, sums of numbers, lengths of texts. */
+async function compare(from: Database, to: Database, shape: Shape): Promise<CopiedTable> {
+  const [source, target] = await Promise.all([sum(from, shape), sum(to, shape)])
+  const differing = Object.keys(source).filter((column) => source[column] !== target[column])
+  return { name: shape.name, rows: Number(target['*']), differing }
+}
+
+async function sum(database: Database, shape: Shape): Promise<Readonly<Record<string, unknown>>> {
+  const sums = shape.columns.map(({ name, isText }) => {
+    const value = isText ? sql`length(${sql.ref(name)})` : sql.ref(name)
+    // As text: a sum of amounts may exceed what a number holds.
+    return sql`cast(coalesce(sum(${value}), 0) as text) as ${sql.ref(name)}`
+  })
+  const all = sql`cast(count(*) as text) as ${sql.ref('*')}`
+  return inTransaction(database, async (tx) => {
+    const { rows } = await sql<
+      Record<string, unknown>
+    >`select ${sql.join([all, ...sums])} from ${sql.table(shape.name)}`.execute(tx)
+    return rows[0] ?? {}
+  })
+}

@@ -1,0 +1,53 @@
+/** Which tables there are, from SQLite, which tells it plainly. Migrations make them alike elsewhere. */
+import { type Kysely, sql } from 'kysely'
+
+export interface Shape {
+  readonly name: string
+  readonly columns: readonly { readonly name: string; readonly isText: boolean }[]
+  /** Of the primary key, in its order. */
+  readonly key: readonly string[]
+}
+
+/** Those that are referred to before those that refer to them. */
+export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
+  const tables = await sql<{ name: string }>`
+    select name from sqlite_master
+    where type = 'table' and name not like 'sqlite\\_%' escape '\\' and name not like 'kysely\\_%' escape '\\'
+    order by name
+  `.execute(db)
+  const shapes = new Map<string, Shape>()
+  const references = new Map<string, readonly string[]>()
+  for (const { name } of tables.rows) {
+    shapes.set(name, await readShape(db, name))
+    const { rows } = await sql<{ table: string }>`
+      select "table" from pragma_foreign_key_list(${name})
+    `.execute(db)
+    references.set(
+      name,
+      rows.map((row) => row.table).filter((table) => table !== name),
+    )
+  }
+  const ordered = new Map<string, Shape>()
+  const place = (name: string) => {
+    const shape = shapes.get(name)
+    if (shape === undefined || ordered.has(name)) return
+    for (const table of references.get(name) ?? []) place(table)
+    ordered.set(name, shape)
+  }
+  for (const name of shapes.keys()) place(name)
+  return [...ordered.values()]
+}
+
+async function readShape<T>(db: Kysely<T>, table: string): Promise<Shape> {
+  const { rows } = await sql<{ name: string; type: string; pk: number }>`
+    select name, lower(type) as type, pk from pragma_table_info(${table}) order by cid
+  `.execute(db)
+  return {
+    name: table,
+    columns: rows.map(({ name, type }) => ({ name, isText: type === 'text' })),
+    key: rows
+      .filter(({ pk }) => pk > 0)
+      .sort((a, b) => a.pk - b.pk)
+      .map(({ name }) => name),
+  }
+}
