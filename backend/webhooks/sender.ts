@@ -1,5 +1,5 @@
 /** One attempt: a POST to wherever an account says, with a bound on everything that comes back. */
-import { Agent, type Dispatcher } from 'undici'
+import { Agent, type Dispatcher, errors } from 'undici'
 import { type ConnectorOptions, createConnector, TargetError } from './connector.ts'
 
 /** From the look-up of the name to the end of the answer. */
@@ -167,6 +167,7 @@ function codeOf(reason: unknown, timeout: AbortSignal, cut: AbortSignal | undefi
   if (reason instanceof TargetError) return reason.code
   const code = reason instanceof Error && 'code' in reason ? String(reason.code) : ''
   if (TLS_ERROR.test(code)) return 'tls_failed'
-  if (code.startsWith('HPE_')) return 'invalid_response'
+  // The parser's error has a code only where its parser gives one.
+  if (reason instanceof errors.HTTPParserError) return 'invalid_response'
   return ERRORS[code] ?? 'connection_failed'
 }

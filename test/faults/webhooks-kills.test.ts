@@ -1,0 +1,91 @@
+import t from 'tap'
+import { createAccount } from '../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { deriveKey } from '../../backend/config.ts'
+import { openDatabase } from '../../backend/database/open.ts'
+import { createEndpoint } from '../../backend/webhooks/endpoints.ts'
+import { recordEvent } from '../../backend/webhooks/events.ts'
+import { sampleOf } from '../../backend/webhooks/samples.ts'
+import { createSecretBox } from '../../backend/webhooks/secret-box.ts'
+import { SILENT } from '../fixtures/database.ts'
+import { type StartedProcess, startProcess } from '../fixtures/process.ts'
+import { startReceiver, verify } from '../fixtures/receiver.ts'
+import { until } from '../fixtures/until.ts'
+
+/** More of them by hand: `KILLS=200 tap test/faults/webhooks-kills.test.ts --timeout 900`. */
+const KILLS = Number(process.env['KILLS'] ?? 5)
+const EVENTS_A_LIFE = 40
+const BOX_KEY = 'box+of+the+tests+0123456789abcdefghijklmn'
+
+t.test('every event arrives, whenever the delivering backend is killed', async (t) => {
+  const directory = t.testdir()
+  const database = await openDatabase({
+    url: `sqlite:${directory}/receivables.db`,
+    log: SILENT,
+    user: 'operator',
+  })
+  t.teardown(() => database.close())
+  const receiver = await startReceiver(t)
+  const act = { actor: OPERATOR, now: new Date() }
+  const box = createSecretBox([deriveKey(BOX_KEY, 'webhook secrets')])
+  const { accountId, secret } = await database.transaction(async (tx) => {
+    const { id } = await createAccount(tx, { name: 'Acme Ltd' }, act)
+    const input = { url: receiver.url, description: '', eventTypes: null }
+    const made = await createEndpoint(tx, id, input, { box, privateTargets: 'allow' }, act)
+    return { accountId: id, secret: made.secret }
+  })
+  const happen = () =>
+    database.transaction(async (tx) => {
+      for (let n = 0; n < EVENTS_A_LIFE; n++) {
+        const event = { accountId, type: 'webhook.test', subjectId: accountId } as const
+        await recordEvent(tx, { ...event, render: () => sampleOf(event.type).object }, new Date())
+      }
+    })
+  const start = (): Promise<StartedProcess> =>
+    startProcess(t, 'backend/main.ts', {
+      DATA_DIR: directory,
+      KEY_PEPPER: 'v1:pepper+of+the+tests+0123456789abcdefghij',
+      SECRET_BOX_KEY: BOX_KEY,
+      GATEWAY_SECRET: 'gateways+of+the+tests+0123456789abcdefghi',
+      WEBHOOK_PRIVATE_TARGETS: 'allow',
+      BACKEND_PORT: '0',
+      BACKEND_OPERATIONS_PORT: '0',
+    })
+
+  for (let kill = 0; kill < KILLS; kill++) {
+    await happen()
+    // Struck while it waits for this answer, or after it: anywhere between claim and record.
+    const { promise: struck, resolve: strike } = Promise.withResolvers<void>()
+    const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_A_LIFE)
+    receiver.answerWith((_, res) => {
+      if (receiver.webhooks.length >= last) strike()
+      if (receiver.webhooks.length !== last || Math.random() < 0.5) res.writeHead(204).end()
+    })
+    const backend = await start()
+    await struck
+    await backend.stop('SIGKILL')
+  }
+  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  const last = await start()
+  const left = () =>
+    database.read
+      .selectFrom('webhook_deliveries')
+      .select('id')
+      .where('status', '!=', 'delivered')
+      .execute()
+  await until(async () => (await left()).length === 0, 'everything is delivered', 30_000)
+  const events = await database.read.selectFrom('webhook_events').select(['id', 'body']).execute()
+  const received = new Map(receiver.webhooks.map((webhook) => [webhook.event.id, webhook]))
+  t.equal(events.length, KILLS * EVENTS_A_LIFE)
+  t.same([...received.keys()].sort(), events.map(({ id }) => id).sort())
+  for (const { id, body } of events) {
+    const webhook = received.get(id)
+    if (webhook?.body !== body || verify(webhook, secret) === undefined) t.fail(id)
+  }
+  t.comment({
+    kills: KILLS,
+    events: events.length,
+    repeated: receiver.webhooks.length - events.length,
+  })
+  t.equal(await last.stop(), 0, 'and it drains')
+})

@@ -1,0 +1,170 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { createCertificate } from '../fixtures/certificate.ts'
+import { startDns } from '../fixtures/dns.ts'
+import { startReceiver, verify } from '../fixtures/receiver.ts'
+import { until } from '../fixtures/until.ts'
+import { openWebhooks } from '../fixtures/webhooks.ts'
+
+const ATTEMPT_MS_MAX = 400
+
+t.test('each bad receiver fails in its own way, and the log says which', async (t) => {
+  const redirected = await startReceiver(t)
+  const drip = (res: ServerResponse) => {
+    const dripping = setInterval(() => res.write('.'), 20)
+    res.on('close', () => clearInterval(dripping))
+  }
+  const cases: [name: string, url: Promise<string>, expected: object][] = [
+    ['500', http(t, (res) => void res.writeHead(500).end('sorry')), { status_code: 500 }],
+    ['404', http(t, (res) => void res.writeHead(404).end()), { status_code: 404 }],
+    [
+      '302',
+      http(t, (res) => void res.writeHead(302, { location: redirected.url }).end()),
+      { status_code: 302, error: null },
+    ],
+    ['hangs', http(t, () => {}), { status_code: null, error: 'timeout' }],
+    ['never accepts', raw(t, () => {}), { status_code: null, error: 'timeout' }],
+    ['drips its body', http(t, (res) => drip(res.writeHead(200))), { error: 'timeout' }],
+    [
+      'drips its head',
+      raw(t, (socket) => {
+        socket.write('HTTP/1.1 200 OK\r\nx: ')
+        const dripping = setInterval(() => socket.write('.'), 20)
+        socket.on('close', () => clearInterval(dripping))
+      }),
+      { status_code: null, error: 'timeout' },
+    ],
+    ['resets', raw(t, (socket) => socket.resetAndDestroy()), { error: 'connection_reset' }],
+    ['closes', raw(t, (socket) => void socket.end()), { error: 'connection_reset' }],
+    [
+      'breaks off',
+      raw(t, (socket) => void socket.end('HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf')),
+      { status_code: 200, error: /connection_reset|invalid_response/ },
+    ],
+    [
+      'speaks no HTTP',
+      raw(t, (socket) => void socket.end('hello\r\n\r\n')),
+      { error: 'invalid_response' },
+    ],
+    [
+      'has a head without end',
+      raw(t, (socket) => void socket.write(`HTTP/1.1 200 OK\r\nx: ${'a'.repeat(100_000)}`)),
+      { error: 'invalid_response' },
+    ],
+    ['refuses connections', refusing(), { status_code: null, error: 'connection_refused' }],
+  ]
+  const webhooks = await openWebhooks(t, { attemptMsMax: ATTEMPT_MS_MAX })
+  const endpoints = new Map<string, object>()
+  for (const [name, url, expected] of cases.slice(0, 10)) {
+    const { row } = await webhooks.endpoint(await url)
+    endpoints.set(row.id, { name, ...expected })
+  }
+  // An account has ten at most.
+  const { books } = webhooks
+  webhooks.startWorker()
+  await books.debtor()
+  await webhooks.untilAll(({ attempts }) => attempts === 1, 'each was tried once')
+  for (const attempt of await webhooks.attempts()) {
+    const { name, ...expected } = Object(endpoints.get(attempt.endpoint_id))
+    t.match(attempt, { succeeded: 0, ...expected }, name)
+  }
+  t.equal((await webhooks.attempts()).length, 10)
+  for (const [name, url, expected] of cases.slice(10)) {
+    const { error } = Object(expected)
+    const request = { url: await url, headers: {}, body: Buffer.from('{}') }
+    t.match(await webhooks.sender.send(request), { succeeded: false, error }, name)
+  }
+  t.equal(redirected.connections(), 0)
+})
+
+t.test('of an answer of ten gigabytes 64 KiB are read', async (t) => {
+  let sent = 0
+  const chunk = Buffer.alloc(65_536, 'a')
+  const url = await http(t, (res) => {
+    res.writeHead(200, { 'content-length': 10_000_000_000 })
+    const pump = () => {
+      while (!res.destroyed && sent < 10_000_000_000) {
+        sent += chunk.length
+        if (!res.write(chunk)) return void res.once('drain', pump)
+      }
+    }
+    pump()
+  })
+  const webhooks = await openWebhooks(t)
+  await webhooks.endpoint(url)
+  webhooks.startWorker()
+  await webhooks.books.debtor()
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'it said 200')
+  const [attempt] = await webhooks.attempts()
+  t.equal(attempt?.response_body, 'a'.repeat(1024))
+  t.ok(sent < 20_000_000, `${sent} bytes left the receiver, the most of them into buffers`)
+})
+
+t.test('a certificate is verified, for the name that was asked for', async (t) => {
+  const dns = await startDns(t, () => ['127.0.0.1'])
+  const tls = await createCertificate(t, 'DNS:hooks.example')
+  const receiver = await startReceiver(t, { tls })
+  const request = (name: string) => ({
+    url: `https://${name}:${receiver.port}/`,
+    headers: {},
+    body: Buffer.from('{}'),
+  })
+  const untrusting = await openWebhooks(t, { dnsServers: [dns.server] })
+  t.match(await untrusting.sender.send(request('hooks.example')), { error: 'tls_failed' })
+  const trusting = await openWebhooks(t, { dnsServers: [dns.server], ca: tls.cert })
+  t.match(await trusting.sender.send(request('hooks.example')), { succeeded: true })
+  t.match(await trusting.sender.send(request('other.example')), { error: 'tls_failed' })
+  const plain = await startReceiver(t)
+  const url = `https://hooks.example:${plain.port}/`
+  t.match(await trusting.sender.send({ ...request(''), url }), { error: 'tls_failed' })
+  t.equal(receiver.webhooks.length, 1)
+})
+
+t.test('receivers that hang hold up nobody else', async (t) => {
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const hanging = await startReceiver(t, { answer: () => {} })
+  const good = await startReceiver(t)
+  for (let n = 0; n < 5; n++) await webhooks.endpoint(`${hanging.url}${n}`)
+  const { secret } = await webhooks.endpoint(good.url)
+  webhooks.startWorker()
+  const { books } = webhooks
+  // Many times what is sent to one endpoint at once.
+  await Promise.all(Array.from({ length: 60 }, () => books.debtor()))
+  await until(() => good.webhooks.length === 60, 'the good one has all of its own')
+  t.equal(hanging.webhooks.length, 5 * 16, 'each that hangs has what one may have at once')
+  for (const webhook of good.webhooks) t.ok(verify(webhook, secret))
+})
+
+async function http(t: Test, answer: (res: ServerResponse) => void): Promise<string> {
+  const receiver = await startReceiver(t, { answer: (_, res) => answer(res) })
+  return receiver.url
+}
+
+/** Answers once a request's first bytes came. */
+async function raw(t: Test, answer: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.once('data', () => answer(socket))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
+}
+
+/** A port that was free a moment ago. */
+async function refusing(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return `http://127.0.0.1:${port}/`
+}
