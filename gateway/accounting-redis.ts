@@ -23,6 +23,8 @@ import { createLocalWindows, type LocalWindows } from './local-windows.ts'
 /** Every call settles within this of a fault's onset, and the time of one turn. */
 const COMMAND_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
+/** What ioredis says of a command without an answer; it gives no code. */
+const TIMED_OUT = 'Command timed out'
 /** Keys in one script call, so that none holds Redis for long (a few µs each). */
 const KEYS_PER_SCRIPT_MAX = 256
 
@@ -69,6 +71,7 @@ export class RedisAccounting implements Accounting {
     this.#probing = setInterval(() => void this.#probe(), PROBE_INTERVAL_MS)
     this.#redis.on('error', (error) => this.#openBreaker(error))
     this.#redis.once('ready', () => this.#closeBreaker())
+    this.#redis.on('ready', () => void this.#probe())
   }
 
   spend(keyId: string, limit: number): Promise<Allowance> {
@@ -171,6 +174,15 @@ export class RedisAccounting implements Accounting {
     this.#state = 'degraded'
     this.#log.error({ err: error, onOutage: this.#onOutage }, 'redis is away: limit not shared')
     this.#outage.abort(error)
+    this.#renewConnection(error)
+  }
+
+  /**
+   * An answer that was missed may come late or never. On a connection that lost one every later answer
+   * would be taken for that of the command before it.
+   */
+  #renewConnection(error: unknown): void {
+    if (error instanceof Error && error.message === TIMED_OUT) this.#redis.disconnect(true)
   }
 
   #closeBreaker(): void {
@@ -188,6 +200,7 @@ export class RedisAccounting implements Accounting {
       this.#closeBreaker()
     } catch (error) {
       this.#log.debug({ err: error }, 'redis is still away')
+      this.#renewConnection(error)
     }
   }
 }
