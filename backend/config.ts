@@ -24,7 +24,10 @@ export const STORAGE_SETTINGS = {
     fallback: './data',
   }),
   DATABASE_URL: optional(
-    text('`sqlite:/path/to/file.db`. Unset: receivables.db in DATA_DIR.', { secret: true }),
+    text(
+      '`sqlite:/path/to/file.db` or `postgres://user:password@host/database`. Unset: receivables.db in DATA_DIR.',
+      { secret: true },
+    ),
   ),
   KEY_PEPPER: peppers(
     'Protects stored API keys: `v2:…,v1:…`, the first for new keys, all for verifying. The same for the backend and the command line.',

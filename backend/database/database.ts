@@ -14,7 +14,11 @@ export interface Database {
    * Runs `work` in a transaction that is durable when the promise resolves. What `work` throws
    * rolls its own writes back and is thrown here. Throws `Problem` 503 `service_unavailable` where
    * the writer was not free within 5 s, and on an error that ended the whole transaction: nothing
-   * was recorded, the caller may repeat. Calling it inside `work` throws an assertion error.
+   * was recorded, the caller may repeat; 504 `gateway_timeout` where it is not known whether it was.
+   * Calling it inside `work` throws an assertion error.
+   *
+   * Where writers run side by side, `work` sees what others commit meanwhile: it locks the rows that
+   * it decides by (`forNoKeyUpdate`), and may be run again, so it has no effect outside of `tx`.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
   /** Waits for running transactions, then closes every connection. */
@@ -25,9 +29,9 @@ export interface DatabaseOptions {
   readonly url: string
   readonly log: Logger
   /**
-   * The backend is the only one of its kind on a SQLite file, and migrates it. An operator's command
+   * A backend migrates; on a SQLite file it is the only one of its kind. An operator's command
    * works beside it; it migrates an empty database and refuses one that needs migration. A migrator
-   * works beside it and migrates.
+   * works beside it, migrates, and may take its time.
    */
   readonly user: 'backend' | 'operator' | 'migrator'
   readonly waitMsMax?: number
