@@ -12,6 +12,8 @@ import { until } from '../fixtures/until.ts'
 const REFUSED_MS_MAX = 500
 const READY_MS_MAX = 20_000
 
+// Processes start many times: on a busy machine that takes minutes.
+t.setTimeout(300_000)
 t.jobs = 2
 
 t.test('a killed backend: calls are refused at once, and it is back by itself', async (t) => {

@@ -18,6 +18,8 @@ const CALLERS = [1, 2, 8]
 /** Whatever becomes of the first call, its payment stands from this point on. */
 const DURABLE: readonly Point[] = ['after_commit', 'half_answer']
 
+// Processes start many times: on a busy machine that takes minutes.
+t.setTimeout(300_000)
 t.jobs = 3
 
 t.test(

@@ -7,6 +7,9 @@ import { storm } from '../fixtures/storm.ts'
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const KILLS = 10
 
+// Processes start many times: on a busy machine that takes minutes.
+t.setTimeout(300_000)
+
 t.test(`payments survive random kills of backend and gateways (SEED=${SEED})`, async (t) => {
   const redis = await startRedis(t)
   const ledger = await openLedger(t, { gateways: 2, redisUrl: redis.url })
