@@ -4,6 +4,9 @@ import { logIn, openOffice, PASSWORD, photograph, violationsOf } from '../fixtur
 import { call } from '../fixtures/call.ts'
 import { until } from '../fixtures/until.ts'
 
+// A browser on a busy machine is slow.
+t.setTimeout(300_000)
+
 const office = await openOffice(t)
 const { url, system } = office
 const me = (key: string) => call(`${url}/api/v1/me`, { key })
