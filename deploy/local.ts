@@ -5,7 +5,9 @@
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseEnv, promisify, styleText } from 'node:util'
@@ -28,12 +30,14 @@ let stopping = false
 process.on('SIGINT', stop)
 process.on('SIGTERM', stop)
 
+const publicPort = await choosePort(process.env['GATEWAY_PORT'] || '8080')
 const env: NodeJS.ProcessEnv = {
   ...readOrMakeSecrets(),
   ...process.env,
   DATA_DIR: dataDir,
   UV_THREADPOOL_SIZE: '16',
-  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${process.env['GATEWAY_PORT'] || 8080}`,
+  GATEWAY_PORT: publicPort,
+  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${publicPort}`,
   // On a terminal people want to see what they asked for, not every call.
   LOG_LEVEL: process.env['LOG_LEVEL'] || 'warn',
 }
@@ -43,6 +47,16 @@ const [demo, gatewayPort] = await Promise.all([
   start('gateway', { BACKEND_URLS: `http://127.0.0.1:${backendPort}` }),
 ])
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
+
+/** A free one for 0, so that pages can name the address before the gateway listens. */
+async function choosePort(wanted: string): Promise<string> {
+  if (wanted !== '0') return wanted
+  const probe = createServer().listen(0, '127.0.0.1')
+  await once(probe, 'listening')
+  const address = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  return typeof address === 'object' ? String(address?.port) : wanted
+}
 
 /** Made on the first start, for this machine alone. Real set-ups bring their own. */
 function readOrMakeSecrets(): Record<string, string | undefined> {

@@ -21,10 +21,11 @@ export interface Act {
 }
 
 export interface AuditEntry {
-  readonly accountId: string
+  /** Null for what concerns no account, e.g. a login under an address that nobody has. */
+  readonly accountId: string | null
   /** `<subject>.<past tense>`, e.g. `api_key.revoked`. */
   readonly action: string
-  readonly subjectId: string
+  readonly subjectId: string | null
   /** No secrets. */
   readonly detail?: Readonly<Record<string, unknown>>
 }

@@ -57,30 +57,30 @@ export function actorOf(user: Pick<UserRow, 'id' | 'email'>, address: string | u
   return { type: 'user', id: user.id, label: user.email, address: address ?? null }
 }
 
-/** One transaction whether or not there is such a user: their times are the same. */
+/** Written whether or not there is such a user, so that both take the same time. */
 async function recordFailure(
   database: Database,
   user: UserRow | undefined,
   { address }: Guesser,
   now: Date,
 ): Promise<void> {
-  await database.transaction(async (tx) => {
-    if (user === undefined) return
-    const actor: Actor = {
-      type: 'system',
-      id: null,
-      label: 'not logged in',
-      address: address ?? null,
-    }
-    await recordAudit(
+  const actor: Actor = {
+    type: 'system',
+    id: null,
+    label: 'not logged in',
+    address: address ?? null,
+  }
+  await database.transaction((tx) =>
+    recordAudit(
       tx,
       { actor, now },
       {
-        accountId: user.account_id,
+        accountId: user?.account_id ?? null,
         action: 'user.login_failed',
-        subjectId: user.id,
-        detail: { email: user.email },
+        subjectId: user?.id ?? null,
+        // What was typed in place of an address may be a password.
+        detail: user === undefined ? {} : { email: user.email },
       },
-    )
-  })
+    ),
+  )
 }

@@ -205,6 +205,27 @@ t.test('guesses wait longer and longer, whether or not there is such a user', as
   t.equal((await guess(ADMIN, PASSWORD)).status, 200)
 })
 
+t.test('failed logins are in the log, without what was typed where nobody is', async (t) => {
+  const { backend, account, admin } = await startSettings(t)
+  const typed = 'my-password-by-mistake'
+  await logIn(backend, ADMIN, 'wrong wrong wrong')
+  await logIn(backend, typed, 'wrong wrong wrong')
+  const failed = await backend.database.read
+    .selectFrom('audit_log')
+    .selectAll()
+    .where('action', '=', 'user.login_failed')
+    .orderBy('id')
+    .execute()
+  t.match(failed, [
+    { account_id: account.id, subject_id: admin.id, detail: `{"email":"${ADMIN}"}` },
+    { account_id: null, subject_id: null, detail: '{}' },
+  ])
+  const ada = await logIn(backend, ADMIN)
+  const log = await ada.get('/settings/audit-log')
+  t.match(log.json['data'], [{ action: 'user.logged_in' }, { action: 'user.login_failed' }])
+  t.notMatch(log.text, typed)
+})
+
 t.test('guesses at once are all counted, and by where they come from', async (t) => {
   const { backend } = await startSettings(t)
   const from = (address: string, email: string) =>
