@@ -15,6 +15,7 @@ import {
   expireOldSecret,
   getEndpoint,
   listEndpoints,
+  lockEndpoint,
   pauseEndpoint,
   resumeEndpoint,
   rotateSecret,
@@ -85,7 +86,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPa
       admins: WEBHOOK_ADMINS_ONLY,
       async handle({ session, id, act }, { database }) {
         const rotated = await database.transaction(async (tx) => {
-          const row = await getEndpoint(tx, session.account.id, id)
+          const row = await lockEndpoint(tx, session.account.id, id)
           return rotateSecret(tx, row, webhooks.box, act)
         })
         return reveal({ ...rotated, status: 200 })
@@ -134,7 +135,7 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
     expected: { texts: ['url', 'description'], lists: ['events'] },
     async handle({ session, fields, id, act, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
-        const before = await getEndpoint(tx, session.account.id, id)
+        const before = await lockEndpoint(tx, session.account.id, id)
         if (!wantsJson) await setFlash(tx, session.token, 'webhook_changed')
         const change = { row: before, input: settingsOf(fields, before) }
         return updateEndpoint(tx, change, privateTargets, act)
@@ -152,7 +153,7 @@ function changePage(act: string, flash: string, change: typeof pauseEndpoint): S
     admins: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, act: by, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
-        const before = await getEndpoint(tx, session.account.id, id)
+        const before = await lockEndpoint(tx, session.account.id, id)
         if (!wantsJson) await setFlash(tx, session.token, flash)
         return change(tx, before, by)
       })

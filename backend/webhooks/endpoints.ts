@@ -4,6 +4,7 @@
  */
 import { createId } from '../../shared/id.ts'
 import { Problem } from '../../shared/problem.ts'
+import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from './event-types.ts'
@@ -44,6 +45,7 @@ export async function createEndpoint(
   act: Act,
 ): Promise<EndpointWithSecret> {
   const settings = checkSettings(input, privateTargets)
+  await lockAccount(tx, accountId)
   const others = await listEndpoints(tx, accountId)
   if (others.length >= ENDPOINTS_MAX) {
     throw new Problem(
@@ -164,14 +166,29 @@ export async function getEndpoint(
   accountId: string,
   id: string,
 ): Promise<WebhookEndpointRow> {
-  const row = await reader
+  return (await selectEndpoint(reader, accountId, id).executeTakeFirst()) ?? noEndpoint()
+}
+
+/** The same, held until the transaction ends: for who changes it. */
+export async function lockEndpoint(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<WebhookEndpointRow> {
+  const row = await selectEndpoint(tx, accountId, id).forNoKeyUpdate().executeTakeFirst()
+  return row ?? noEndpoint()
+}
+
+function selectEndpoint(reader: Reader, accountId: string, id: string) {
+  return reader
     .selectFrom('webhook_endpoints')
     .selectAll()
     .where('account_id', '=', accountId)
     .where('id', '=', id)
-    .executeTakeFirst()
-  if (row === undefined) throw new Problem('not_found', 'There is no such webhook endpoint.')
-  return row
+}
+
+function noEndpoint(): never {
+  throw new Problem('not_found', 'There is no such webhook endpoint.')
 }
 
 async function setStatus(

@@ -35,7 +35,7 @@ export async function recordOutcomes(
   const endpoints = new Map<string, WebhookEndpointRow>()
   for (const outcome of outcomes) {
     const { endpoint_id: id } = outcome.delivery
-    const before = endpoints.get(id) ?? (await readEndpoint(tx, id))
+    const before = endpoints.get(id) ?? (await readEndpoint(tx, id, outcome.result.succeeded))
     const endpoint = await judgeEndpoint(tx, before, outcome)
     endpoints.set(id, endpoint)
     const row = await settleDelivery(tx, outcome, endpoint.status !== 'disabled', random())
@@ -45,12 +45,14 @@ export async function recordOutcomes(
   return attempts.length
 }
 
-async function readEndpoint(tx: Transaction, id: string): Promise<WebhookEndpointRow> {
-  return await tx
-    .selectFrom('webhook_endpoints')
-    .selectAll()
-    .where('id', '=', id)
-    .executeTakeFirstOrThrow()
+/** Held where it may be changed: two workers that fail at once disable it once. */
+async function readEndpoint(
+  tx: Transaction,
+  id: string,
+  isWell: boolean,
+): Promise<WebhookEndpointRow> {
+  const query = tx.selectFrom('webhook_endpoints').selectAll().where('id', '=', id)
+  return await (isWell ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
 }
 
 /** Undefined where the lease is no longer ours. */
