@@ -53,6 +53,8 @@ export interface PageExchange {
   readonly head: Head
   readonly body: Buffer
   readonly requestId: string
+  /** Aborts when the client goes away. */
+  readonly abort: AbortController
 }
 
 export interface PagesProxyOptions {
@@ -84,7 +86,14 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     return { status, headers: [...passedHeaders(headers), ...own], body: answer }
   }
 
-  function send({ req, res, head, body, requestId }: PageExchange): Promise<IncomingMessage> {
+  function send({
+    req,
+    res,
+    head,
+    body,
+    requestId,
+    abort,
+  }: PageExchange): Promise<IncomingMessage> {
     const target = upstream.choose().url
     req.headers = requestHeaders(head, body, {
       host: new URL(target).host,
@@ -98,6 +107,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     })
     return new Promise((resolve, reject) => {
       waiting.set(req, resolve)
+      // http-proxy-3 gives the request up then, but does not say so.
+      abort.signal.addEventListener('abort', () => reject(pageLost(new Error('client went away'))))
       proxy.web(req, res, { target, buffer: Readable.from([body]) }, (cause) => {
         reject(pageLost(cause))
       })

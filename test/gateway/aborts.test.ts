@@ -106,6 +106,24 @@ for (const [phase, { bytes, answer, until: moment }] of Object.entries(PHASES)) 
   }
 }
 
+// The memory of a page's form was never given back, until every body was refused.
+t.test('pages that nobody waits for give their memory back', async (t) => {
+  const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
+  backend.answerWith((_, res) => hold(res))
+  for (let round = 0; round < 300; round++) {
+    const from = backend.requests.length
+    const socket = connect(gateway.port, '127.0.0.1')
+    socket.on('error', () => {})
+    await once(socket, 'connect')
+    socket.write(form)
+    await until(() => backend.requests.length > from, 'asked')
+    socket.resetAndDestroy()
+  }
+  await until(() => open.size === 0, 'the backend is told')
+  backend.answerWith((_, res) => res.end('{}'))
+  t.equal((await call(url, { key, body: {} })).status, 200)
+})
+
 t.test('no socket is left, and the log has no fault', async (t) => {
   await until(() => descriptors() <= before + 2 * CONNECTIONS + 4, 'the sockets are closed')
   t.equal(gateway.log(), '')
