@@ -68,6 +68,12 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await page.getByRole('status').getByText('Copied.').waitFor()
   const secret = await page.evaluate<string>('navigator.clipboard.readText()')
   t.match(secret, /^rcv_/)
+  const asked = page.waitForEvent('dialog')
+  await page.evaluate("void setTimeout(() => { location.href = '/settings/audit-log' })")
+  const warning = await asked
+  t.equal(warning.type(), 'beforeunload', 'leaving asks again')
+  await warning.dismiss()
+  await page.keyboard.press('Escape')
   const curl = await page.getByLabel('Try it').inputValue()
   t.equal(curl, `curl ${url}/api/v1/me -H "Authorization: Bearer ${secret}"`)
   await page.getByLabel('I have stored it').check()
