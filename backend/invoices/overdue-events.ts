@@ -41,7 +41,10 @@ export async function announceOverdue(
   for (const { id, timezone } of accounts) {
     const today = todayIn(timezone, now)
     // Looking costs a reader; only what is found costs the writer.
-    while (!signal?.aborted && (await findUntold(database.read, id, today, 1)).length > 0) {
+    while (
+      !signal?.aborted &&
+      (await selectUntold(database.read, id, today, 1).execute()).length > 0
+    ) {
       await database.transaction((tx) => announce(tx, id, today, now))
     }
   }
@@ -53,7 +56,8 @@ async function announce(
   today: string,
   now: Date,
 ): Promise<void> {
-  const rows = await findUntold(tx, accountId, today, BATCH_MAX)
+  // Held, so that none is paid between the look and the event.
+  const rows = await selectUntold(tx, accountId, today, BATCH_MAX).forNoKeyUpdate().execute()
   for (const row of rows) {
     const mark = { invoice_id: row.id, due_date: row.due_date, account_id: accountId }
     const { numInsertedOrUpdatedRows: marked } = await tx
@@ -74,8 +78,8 @@ async function announce(
   }
 }
 
-async function findUntold(reader: Reader, accountId: string, today: string, limit: number) {
-  return await reader
+function selectUntold(reader: Reader, accountId: string, today: string, limit: number) {
+  return reader
     .selectFrom('invoices')
     .selectAll()
     .where('account_id', '=', accountId)
@@ -93,5 +97,4 @@ async function findUntold(reader: Reader, accountId: string, today: string, limi
     )
     .orderBy('due_date')
     .limit(limit)
-    .execute()
 }
