@@ -14,7 +14,7 @@ await runProcess({
   schema: BACKEND_SETTINGS,
   prefix: 'BACKEND_',
   // The gateway's, which may be in the same environment.
-  foreign: ['BACKEND_URLS'],
+  foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   async start(settings, log) {
     const database = await openDatabase({ url: databaseUrl(settings), log, user: 'backend' })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
