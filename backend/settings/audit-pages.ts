@@ -62,6 +62,16 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'account.scopes_changed': 'Changed what keys may do at most',
   'api_key.issued': 'Issued a key',
   'api_key.revoked': 'Revoked a key',
+  'webhook_endpoint.created': 'Added a webhook endpoint',
+  'webhook_endpoint.updated': 'Changed a webhook endpoint',
+  'webhook_endpoint.paused': 'Paused a webhook endpoint',
+  'webhook_endpoint.resumed': 'Resumed a webhook endpoint',
+  'webhook_endpoint.disabled': 'Disabled a webhook endpoint',
+  'webhook_endpoint.tested': 'Sent a test event',
+  'webhook_endpoint.secret_rotated': 'Rotated a webhook secret',
+  'webhook_endpoint.old_secret_expired': 'Expired an old webhook secret',
+  'webhook_endpoint.redelivered_failed': 'Had failed webhooks sent again',
+  'webhook_delivery.redelivered': 'Had a webhook sent again',
   'user.created': 'Joined',
   'user.invited': 'Invited someone',
   'user.invitation_withdrawn': 'Withdrew an invitation',
@@ -109,7 +119,9 @@ function detailWords(column: string): string {
   const detail: unknown = JSON.parse(column)
   if (typeof detail !== 'object' || detail === null) return ''
   return Object.entries(detail)
-    .filter(([name]) => ['name', 'prefix', 'email', 'role', 'scopes', 'status'].includes(name))
+    .filter(([name]) =>
+      ['name', 'prefix', 'email', 'role', 'scopes', 'status', 'url'].includes(name),
+    )
     .map(([, value]) => (Array.isArray(value) ? value.join(', ') || 'nothing' : String(value)))
     .join(' · ')
 }

@@ -36,8 +36,9 @@ ${renderTable('Revoked API keys', revoked, view)}
 </section>
 ${renderAllowanceCard(session, isAdmin)}
 <section class="card" aria-labelledby="webhooks-title">
-<h2 id="webhooks-title">Webhooks</h2>
-<p class="hint">Endpoints that are told when something happens will be kept here.</p>
+<div class="heading"><h2 id="webhooks-title">Webhooks</h2>
+<a class="button" href="/settings/webhook-endpoints">Endpoints<span class="unseen"> of webhooks</span></a></div>
+<p>Have your own systems told when something happens, signed, instead of asking.</p>
 </section>
 ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })

@@ -8,8 +8,10 @@ import {
   listDeliveries,
   redeliver,
 } from '../webhooks/delivery-log.ts'
+import { getEndpoint, listEndpoints } from '../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../webhooks/representation.ts'
 import type { StayPage } from './visit.ts'
+import { renderDeliveries, renderDeliveryPage } from './webhook-deliveries-page.ts'
 import { WEBHOOK_ADMINS_ONLY } from './webhook-endpoint-pages.ts'
 
 export const DELIVERIES_PATH = '/settings/webhook-deliveries'
@@ -22,10 +24,11 @@ export const webhookDeliveryPages: readonly StayPage[] = [
   {
     method: 'GET',
     path: DELIVERIES_PATH,
-    async handle({ session, query }, { database }) {
+    async handle({ session, query, now }, { database }) {
       const { filters, limit } = parseListQuery(query)
       const { id: accountId } = session.account
       const found = await listDeliveries(database.read, accountId, filters, limit + 1)
+      const endpoints = await listEndpoints(database.read, accountId)
       const rows = found.slice(0, limit)
       const next = found.length > limit ? (rows.at(-1)?.id ?? null) : null
       return {
@@ -35,6 +38,7 @@ export const webhookDeliveryPages: readonly StayPage[] = [
           has_more: next !== null,
           next_cursor: next,
         },
+        page: (frame) => renderDeliveries(frame, { session, rows, endpoints, filters, next, now }),
       }
     },
   },
@@ -44,7 +48,12 @@ export const webhookDeliveryPages: readonly StayPage[] = [
     async handle({ session, id }, { database }) {
       const detail = await getDelivery(database.read, session.account.id, id)
       const withBodies = session.user.role === 'admin'
-      return { json: renderDeliveryDetail(detail, { withBodies }) }
+      const { endpoint_id } = detail.delivery
+      const endpoint = await getEndpoint(database.read, session.account.id, endpoint_id)
+      return {
+        json: renderDeliveryDetail(detail, { withBodies }),
+        page: (frame) => renderDeliveryPage(frame, { session, detail, endpoint }),
+      }
     },
   },
   {

@@ -30,7 +30,11 @@ import {
 import { sendTestEvent } from '../webhooks/test-event.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
 import type { Fields } from './fields.ts'
-import type { SettingsDeps, Stay, StayPage } from './visit.ts'
+import type { Draw, SettingsDeps, Stay, StayPage } from './visit.ts'
+import { renderEndpointPage } from './webhook-endpoint-page.ts'
+import { renderEndpointForm } from './webhook-form-page.ts'
+import { renderSecret } from './webhook-reveal-page.ts'
+import { renderEndpoints } from './webhooks-page.ts'
 
 export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
@@ -49,8 +53,21 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPa
         const rows = await listEndpoints(database.read, session.account.id)
         const records = await readRecords(database.read, rows, now)
         const data = rows.map((row) => renderEndpoint(row, recordOf(records, row.id)))
-        return { json: { object: 'list', data, has_more: false, next_cursor: null } }
+        const endpoints = rows.map((row) => ({ row, record: recordOf(records, row.id) }))
+        return {
+          json: { object: 'list', data, has_more: false, next_cursor: null },
+          page: (frame) => renderEndpoints(frame, { session, endpoints, now }),
+        }
       },
+    },
+    {
+      method: 'GET',
+      path: `${ENDPOINTS_PATH}/new`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      handle: async () => ({
+        page: (frame) =>
+          renderEndpointForm(frame, { id: undefined, url: '', description: '', events: [] }),
+      }),
     },
     {
       method: 'POST',
@@ -64,6 +81,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPa
         )
         return reveal({ ...created, status: 201 })
       },
+      redraw: async ({ fields }, problem) => redrawForm(undefined, fields, problem),
     },
     {
       method: 'GET',
@@ -72,7 +90,21 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPa
         const row = await getEndpoint(database.read, session.account.id, id)
         const records = await readRecords(database.read, [row], now)
         const record = recordOf(records, id)
-        return { json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours } }
+        return {
+          json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours },
+          page: (frame) => renderEndpointPage(frame, { session, row, record, now }),
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${ENDPOINTS_PATH}/{id}/edit`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      async handle({ session, id }, { database }) {
+        const row = await getEndpoint(database.read, session.account.id, id)
+        const { url, description } = row
+        const events = eventTypesOf(row) ?? ['*']
+        return { page: (frame) => renderEndpointForm(frame, { id, url, description, events }) }
       },
     },
     updatePage('PUT', webhooks),
@@ -80,6 +112,13 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPa
     changePage('pause', 'webhook_paused', pauseEndpoint),
     changePage('resume', 'webhook_resumed', resumeEndpoint),
     changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
+    ...actPages(webhooks),
+  ]
+}
+
+/** What is done with an endpoint and leads elsewhere. */
+function actPages(webhooks: WebhookServices): StayPage[] {
+  return [
     {
       method: 'POST',
       path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
@@ -143,7 +182,16 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
       const records = await readRecords(database.read, [row], now)
       return { json: renderEndpoint(row, recordOf(records, id)), location: endpointPath(id) }
     },
+    redraw: async ({ fields, id }, problem) => redrawForm(id, fields, problem),
   }
+}
+
+/** As it was sent, with what was wrong. */
+function redrawForm(id: string | undefined, fields: Fields, problem: Problem): Draw | undefined {
+  if (problem.code !== 'validation_failed') return undefined
+  const [url, description] = [fields.text('url'), fields.text('description')]
+  const form = { id, url, description, events: fields.list('events') }
+  return (frame) => renderEndpointForm(frame, form, problem)
 }
 
 function changePage(act: string, flash: string, change: typeof pauseEndpoint): StayPage {
@@ -166,7 +214,8 @@ function changePage(act: string, flash: string, change: typeof pauseEndpoint): S
 /** It is new, or has signed nothing yet with this secret: there is no record to show. */
 function reveal({ row, secret, status }: Revealed) {
   const endpoint = renderEndpoint(row, { hours: [], lastAttemptAt: undefined })
-  return { status, json: { ...endpoint, secret } }
+  const page: Draw = (frame) => renderSecret(frame, row, secret)
+  return { status, json: { ...endpoint, secret }, page }
 }
 
 async function test(

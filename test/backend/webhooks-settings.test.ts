@@ -224,3 +224,59 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
   const endpoint = await read(`${ENDPOINTS}/${id}`)
   t.match(endpoint, { last_24_hours: { succeeded: 3 }, attempts_by_hour: [{ succeeded: 3 }] })
 })
+
+t.test(
+  'the pages show endpoints, the log and one delivery, to each what they may see',
+  async (t) => {
+    const { backend, admin, create, receiver } = await open(t)
+    const { id, secret } = await create({ description: '<b>ERP</b>' })
+    receiver.answerWith((_, res) => res.writeHead(500).end('<script>alert(1)</script>'))
+    const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
+    const member = await logIn(backend, MEMBER)
+    const paths = [ENDPOINTS, `${ENDPOINTS}/${id}`, DELIVERIES, `${DELIVERIES}/${sent.id}`]
+    for (const path of paths) {
+      for (const visitor of [admin, member]) {
+        const { status, text } = await visitor.page(path)
+        t.equal(status, 200, path)
+        t.notMatch(text, /<b>ERP|<script>alert|undefined|\[object/, `${path} is escaped and whole`)
+        t.notMatch(text, secret)
+        if (visitor === member) t.notMatch(text, /method="post" action="\/settings\/webhook/)
+      }
+    }
+    t.match((await admin.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)/)
+    t.notMatch((await member.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)|webhook_test/)
+    t.equal((await member.page(`${ENDPOINTS}/new`)).status, 403)
+  },
+)
+
+t.test('forms add, change and test an endpoint', async (t) => {
+  const { admin, receiver } = await open(t)
+  t.match((await admin.page(`${ENDPOINTS}/new`)).text, /<h1>Add endpoint/)
+  const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
+  t.equal(wrong.status, 422)
+  t.match(wrong.text, /id="url-fault"/)
+  t.match(wrong.text, /Choose at least one event/)
+  const added = await admin.submit(ENDPOINTS, {
+    url: receiver.url,
+    description: 'ERP',
+    events: 'invoice.paid',
+  })
+  t.equal(added.status, 201)
+  t.match(added.text, /value="whsec_/)
+  const list: Json = (await admin.get(ENDPOINTS)).json
+  const path = `${ENDPOINTS}/${list.data[0].id}`
+  t.match((await admin.page(`${path}/edit`)).text, /value="invoice.paid" checked/)
+  const changed = await admin.submit(path, { url: receiver.url, description: '', events: '*' })
+  t.equal(changed.headers.get('location'), path)
+  t.match((await admin.page(path)).text, /Every event/)
+  const tested = await admin.submit(`${path}/test`, { type: 'webhook.test' })
+  t.equal(tested.status, 303)
+  t.match((await admin.page(tested.headers.get('location') ?? '')).text, /Attempt 1: 204/)
+  for (const act of ['pause', 'resume']) {
+    t.equal((await admin.submit(`${path}/${act}`, {})).headers.get('location'), path)
+  }
+  t.match((await admin.submit(`${path}/rotate-secret`, {})).text, /value="whsec_/)
+  t.match((await admin.page(path)).text, /Expire the old one now/)
+  const again = await admin.submit(`${path}/redeliver-failed`, { since: '2026-11-21T10:15' })
+  t.equal(again.status, 303)
+})
