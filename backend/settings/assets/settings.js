@@ -13,6 +13,14 @@ function say(text) {
   })
 }
 
+// What the page came with is not read out by itself; put there anew it is.
+const said = status.textContent
+if (said !== '') {
+  setTimeout(() => {
+    if (status.textContent === said) status.replaceChildren(said)
+  }, 300)
+}
+
 document.querySelector('[data-focus]')?.focus()
 
 for (const input of document.querySelectorAll('[data-count]')) {
