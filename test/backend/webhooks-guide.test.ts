@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createSender } from '../../backend/webhooks/sender.ts'
 import { signMessage } from '../../backend/webhooks/signature.ts'
+import { until } from '../fixtures/until.ts'
 
 const guide = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
@@ -45,6 +46,8 @@ t.test("the guide's Node receiver accepts what we send and nothing else", async 
     sender.send({ url: `http://127.0.0.1:${port}/`, headers, body })
   const body = Buffer.from('{"id":"evt_1","type":"invoice.paid","note":"é"}')
   const headers = signedNow(body)
+  const isListening = async () => (await send({}, body)).error !== 'connection_refused'
+  await until(isListening, 'the receiver listens')
   t.match(await send(headers, body), { statusCode: 204 })
   t.match(await send(headers, Buffer.from('{}')), { statusCode: 400 })
   t.match(await send({ ...headers, 'webhook-timestamp': '1614265330' }, body), { statusCode: 400 })
@@ -66,14 +69,11 @@ print(verify(secret, headers, body), verify(secret, headers, body + b" "), verif
 /** The guide's code in a process of its own, listening. */
 async function startGuideReceiver(t: Test): Promise<number> {
   const port = await freePort()
-  const directory = t.testdir({
-    'receiver.mjs': `${codeOf('js')}\nsetImmediate(() => setTimeout(() => console.log('started'), 50))`,
-  })
+  const directory = t.testdir({ 'receiver.mjs': codeOf('js') })
   const child = execFile(process.execPath, [join(directory, 'receiver.mjs')], {
     env: { WEBHOOK_SECRET: SECRET, PORT: String(port) },
   })
   t.teardown(() => child.kill('SIGKILL'))
-  await new Promise((resolve) => child.stdout?.once('data', resolve))
   return port
 }
 
