@@ -18,6 +18,7 @@ const BREAKS: Readonly<Record<string, Invariant>> = {
   passes_replays_for_new: 'I3',
   does_not_settle: 'I4',
   allocates_twice: 'I5',
+  tells_nobody: 'I6',
   ignores_the_body: 'I8',
   loses_the_debtor: 'I9',
   keeps_what_was_refused: 'I10',
