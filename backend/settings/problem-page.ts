@@ -13,7 +13,8 @@ export function renderProblemPage(
 ): string | undefined {
   const isSettings = request.path === '/settings' || request.path.startsWith('/settings/')
   if (!isSettings || wantsJson(request)) return undefined
-  const { title } = problemType(problem.code)
+  const title =
+    problem.code === 'route_not_found' ? 'Page not found' : problemType(problem.code).title
   const [target, name] =
     problem.code === 'not_logged_in' ? ['/settings/login', 'Log in'] : ['/settings', 'To Settings']
   const main = html`<div class="narrow card">
