@@ -55,17 +55,20 @@ export interface DocumentedResponse {
   /** `201`, or `default`. */
   readonly status: string
   readonly description: string
-  readonly headers: readonly string[]
+  readonly headers: ReadonlyMap<string, DocumentedHeader>
   readonly content: Content | undefined
 }
 
 export interface DocumentedHeader {
+  /** Whether every answer of its kind has it. */
+  readonly required: boolean
   readonly description: string
   readonly schema: Members
   readonly example: unknown
 }
 
 export interface Content {
+  readonly mediaType: string
   readonly schema: Members
   readonly examples: readonly Example[]
 }
@@ -107,12 +110,7 @@ export function readDocument(json: string): ContractDocument {
       const post = membersOf(resolve(item)['post'])
       return { name, ...texts(post), body: readContent(resolve, post['requestBody']) }
     }),
-    headers: new Map(
-      Object.entries(membersOf(components['headers'])).map(([name, value]) => {
-        const { description, schema, example } = resolve(value)
-        return [name, { description: textOf(description), schema: membersOf(schema), example }]
-      }),
-    ),
+    headers: readHeaders(resolve, components['headers']),
     schemas: new Map(
       Object.entries(membersOf(components['schemas'])).map(([name, it]) => [name, membersOf(it)]),
     ),
@@ -165,21 +163,32 @@ function readResponse(resolve: Resolve, status: string, value: unknown): Documen
   return {
     status,
     description: textOf(response['description']),
-    headers: Object.keys(membersOf(response['headers'])),
+    headers: readHeaders(resolve, response['headers']),
     content: readContent(resolve, response),
   }
 }
 
+function readHeaders(resolve: Resolve, value: unknown): ReadonlyMap<string, DocumentedHeader> {
+  return new Map(
+    Object.entries(membersOf(value)).map(([name, given]) => {
+      const { description, required, schema, example } = resolve(given)
+      const header = { description: textOf(description), schema: membersOf(schema), example }
+      return [name, { ...header, required: required === true }]
+    }),
+  )
+}
+
 function readContent(resolve: Resolve, value: unknown): Content | undefined {
-  const [media] = Object.values(membersOf(resolve(value)['content']))
-  if (media === undefined) return undefined
+  const [entry] = Object.entries(membersOf(resolve(value)['content']))
+  if (entry === undefined) return undefined
+  const [mediaType, media] = entry
   const { schema, example, examples } = membersOf(media)
   const named = Object.entries(membersOf(examples)).map(([name, given]) => {
     const { summary, value } = resolve(given)
     return { name, summary: textOf(summary), value }
   })
   const single = example === undefined ? [] : [{ name: 'example', summary: '', value: example }]
-  return { schema: membersOf(schema), examples: [...single, ...named] }
+  return { mediaType, schema: membersOf(schema), examples: [...single, ...named] }
 }
 
 function texts({ summary, description }: Members): { summary: string; description: string } {

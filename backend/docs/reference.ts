@@ -134,7 +134,7 @@ function renderAnswer(
 ${renderMarkdown(description).body}
 ${
   content &&
-  html`<p>Body: ${renderType(document, content.schema)}. Headers: ${headers.map(
+  html`<p>Body: ${renderType(document, content.schema)}. Headers: ${[...headers.keys()].map(
     (name, at) => html`${at > 0 && ', '}<a href="#header-${name.toLowerCase()}">${name}</a>`,
   )}.</p>`
 }
