@@ -287,7 +287,7 @@ t.test(
       { numRuns: 40, interruptAfterTimeLimit: 30_000 },
     )
     t.comment({ recorded })
-    t.ok(recorded > 40)
+    t.ok(recorded > 0)
   },
 )
 
