@@ -1,5 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { claimDeliveries, LEASE_MS } from '../../backend/webhooks/deliveries.ts'
 import {
   expireOldSecret,
   pauseEndpoint,
@@ -219,4 +220,34 @@ t.test('a worker that drains gives back what it could not finish', async (t) => 
   receiver.answerWith((_, res) => void res.writeHead(204).end())
   webhooks.startWorker()
   await webhooks.untilAll(isDelivered, 'delivered by the next one')
+})
+
+t.test('of several workers one sends each delivery', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  const { books } = webhooks
+  await Promise.all(Array.from({ length: 50 }, () => books.debtor()))
+  for (let n = 0; n < 3; n++) webhooks.startWorker({ isOnly: false })
+  await webhooks.untilAll(isDelivered, 'delivered')
+  t.equal(receiver.webhooks.length, 50)
+  t.equal(new Set(receiver.webhooks.map(({ event }) => event.id)).size, 50)
+})
+
+t.test('what a dead worker held is sent when its lease has passed', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  await webhooks.books.debtor()
+  const [delivery] = await webhooks.deliveries()
+  await backend.database.transaction((tx) => claimDeliveries(tx, [delivery?.id ?? ''], backend.now))
+  webhooks.startWorker({ isOnly: false })
+  const other = await startReceiver(t)
+  await webhooks.endpoint(other.url)
+  await webhooks.books.debtor()
+  await until(() => other.webhooks.length === 1, 'the worker works')
+  t.match(await webhooks.deliveries(), [{ id: delivery?.id, status: 'sending' }])
+  webhooks.wait(LEASE_MS)
+  await webhooks.untilAll(isDelivered, 'delivered after all')
 })

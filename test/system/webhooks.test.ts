@@ -1,0 +1,66 @@
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startReceiver, verify } from '../fixtures/receiver.ts'
+import { startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
+
+const PASSWORD = 'correct horse battery'
+
+t.test(
+  'a payment through the gateway is told of once, to the endpoint made in Settings',
+  async (t) => {
+    // Settings take a password over plain http on this machine alone.
+    const baseUrl = { BASE_URL: 'http://127.0.0.1:8080' }
+    const system = await startSystem(t, {
+      backendEnv: { ...baseUrl, WEBHOOK_PRIVATE_TARGETS: 'allow' },
+      gatewayEnv: baseUrl,
+    })
+    t.match(system.backend.log(), /WEBHOOK_PRIVATE_TARGETS=allow: whoever/)
+    const { url, operator } = system
+    const account = await operator.createAccount()
+    const who = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+    await operator.cli('users', 'create', '--account', account, ...who)
+    const { secret: key } = await operator.issueKey(account)
+    const receiver = await startReceiver(t)
+
+    const json = { accept: 'application/json' }
+    const login = await call(`${url}/settings/login`, {
+      headers: json,
+      body: { email: 'ada@acme.example', password: PASSWORD },
+    })
+    const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
+    const headers = { ...json, cookie, 'x-csrf-token': login.json.csrf_token }
+    const endpoint = await call(`${url}/settings/webhook-endpoints`, {
+      headers,
+      body: { url: receiver.url, events: ['payment.recorded', 'invoice.paid'] },
+    })
+    t.equal(endpoint.status, 201, endpoint.text)
+
+    const post = (path: string, body: object, own = {}) =>
+      call(`${url}/api/v1/${path}`, { key, body, headers: own })
+    const debtor = await post('debtors', { name: 'Jansen' })
+    const owed = { debtor_id: debtor.json.id, currency: 'EUR', amount: 12_500 }
+    const invoice = await post('invoices', owed)
+    const payment = { invoice_id: invoice.json.id, currency: 'EUR', amount: 12_500 }
+    const once = { 'idempotency-key': 'bank-1' }
+    const first = await post('payments', payment, once)
+    t.equal(first.status, 201)
+    t.equal((await post('payments', payment, once)).text, first.text)
+    // What comes last tells that nothing else is on its way.
+    const test = await call(`${url}/settings/webhook-endpoints/${endpoint.json.id}/test`, {
+      headers,
+      body: {},
+    })
+    t.match(test.json, { status: 'delivered', attempts: [{ status_code: 204 }] })
+    await until(() => receiver.webhooks.length >= 3, 'all webhooks')
+    for (const webhook of receiver.webhooks) t.ok(verify(webhook, endpoint.json.secret))
+    t.same(receiver.webhooks.map(({ event }) => event.type).sort(), [
+      'invoice.paid',
+      'payment.recorded',
+      'webhook.test',
+    ])
+    const recorded = receiver.webhooks.find(({ event }) => event.type === 'payment.recorded')
+    t.same(recorded?.event.data.object, first.json)
+    t.equal(await system.backend.stop(), 0)
+  },
+)
