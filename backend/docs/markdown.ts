@@ -48,15 +48,17 @@ export function renderMarkdown(text: string, options: MarkdownOptions = {}): Ren
         const names = header.map(({ tokens }) => new Html(this.parser.parseInline(tokens)))
         const labels = header.map(({ text: label }) => label.replaceAll('`', ''))
         return html`<table role="table">
-<thead role="rowgroup"><tr role="row">${names.map(
-          (name) => html`<th role="columnheader">${name}</th>`,
+<thead role="rowgroup"><tr role="row">${names.map((name) =>
+          name.text === ''
+            ? html`<td role="cell"></td>`
+            : html`<th role="columnheader">${name}</th>`,
         )}</tr></thead>
 <tbody role="rowgroup">
 ${rows.map(
   (row) =>
     html`<tr role="row">${row.map(
       ({ tokens }, at) =>
-        html`<td role="cell" data-label="${labels[at]}">${new Html(this.parser.parseInline(tokens))}</td>`,
+        html`<td role="cell"${labels[at] !== '' && html` data-label="${labels[at]}"`}>${new Html(this.parser.parseInline(tokens))}</td>`,
     )}</tr>\n`,
 )}</tbody>
 </table>\n`.text

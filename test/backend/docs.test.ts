@@ -13,7 +13,15 @@ for (const path of new Set(['/docs', ...paths.filter((path) => path !== undefine
 const idsOf = (page: string) => [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id)
 
 t.test('the documentation has its pages', async (t) => {
-  const guides = ['first-call', 'authentication', 'rate-limits', 'payments', 'syncing', 'money']
+  const guides = [
+    'first-call',
+    'authentication',
+    'rate-limits',
+    'payments',
+    'syncing',
+    'webhooks',
+    'money',
+  ]
   for (const name of [...guides, 'errors', 'versioning', 'reference']) {
     t.ok(pages.has(`/docs/${name}`), name)
   }
@@ -29,8 +37,7 @@ t.test('every link leads somewhere', async (t) => {
       }
       const [file = '', id] = href.split('#')
       const target = file === '' ? page : (pages.get(file) ?? (await textOf(file)))
-      const todo = file === '/docs/webhooks' && target === undefined && 'the guide is to be written'
-      t.not(target, undefined, `${path} → ${href}`, { todo })
+      t.not(target, undefined, `${path} → ${href}`)
       if (id !== undefined) t.ok(idsOf(target ?? '').includes(id), `${path} → ${href}`)
     }
   }
@@ -57,7 +64,7 @@ t.test('each error code has its section, and no other has one', async (t) => {
 t.test('the reference has every operation and every field of the document', async (t) => {
   const reference = pages.get('/docs/reference') ?? ''
   const { json } = await backend.ask('GET', '/docs/openapi.json')
-  const { paths, components } = JSON.parse(JSON.stringify(json))
+  const { paths, components, webhooks } = JSON.parse(JSON.stringify(json))
   for (const [path, item] of Object.entries<Record<string, { operationId: string }>>(paths)) {
     t.match(reference, path)
     for (const { operationId } of Object.values(item)) {
@@ -67,6 +74,7 @@ t.test('the reference has every operation and every field of the document', asyn
   for (const { properties = {} } of Object.values<{ properties?: object }>(components.schemas)) {
     for (const name of Object.keys(properties)) t.match(reference, `<dt><code>${name}</code>`)
   }
+  for (const event of Object.keys(webhooks)) t.ok(idsOf(reference).includes(event), event)
   for (const name of Object.keys(components.headers)) {
     t.ok(idsOf(reference).includes(`header-${name.toLowerCase()}`), name)
   }

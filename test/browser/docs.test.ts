@@ -3,7 +3,16 @@ import t from 'tap'
 import { openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
 
 const office = await openOffice(t)
-const PAGES = ['', '/first-call', '/payments', '/errors', '/versioning', '/reference', '/nowhere']
+const PAGES = [
+  '',
+  '/first-call',
+  '/payments',
+  '/webhooks',
+  '/errors',
+  '/versioning',
+  '/reference',
+  '/nowhere',
+]
 const PHONE = { width: 320, height: 640 }
 
 t.test('every page can be read by everyone, on any screen, by day and by night', async (t) => {
