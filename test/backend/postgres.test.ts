@@ -112,7 +112,7 @@ t.test('invoice numbers are taken once, also those that clients choose meanwhile
 })
 
 t.test('a debtor that another session holds for too long is 503', async (t) => {
-  const { url, debtor, post, createInvoice, read } = await startTwo(t, 200)
+  const { url, debtor, post, createInvoice, read } = await startTwo(t, 2000)
   const invoice_id = await createInvoice(10_000)
   const holder = await connect(t, url)
   await holder.query('begin')
@@ -127,7 +127,7 @@ t.test('a debtor that another session holds for too long is 503', async (t) => {
 })
 
 t.test('a key whose first call runs for too long at another backend is 409', async (t) => {
-  const [first, second] = await openTwo(t, 200)
+  const [first, second] = await openTwo(t, 2000)
   const { id: accountId } = await first.transaction((tx) =>
     createAccount(tx, { name: 'Acme' }, ACT),
   )
