@@ -99,13 +99,14 @@ function faultsOf({ type, path, context = {} }: ValidationErrorItem): Fault[] {
     }
     case 'object.missing': {
       const peers: readonly string[] = context['peers']
-      const detail = `or another of ${peers.join(', ')} is required`
-      return peers.slice(0, 1).map((name) => fault([...path, name], 'required', detail))
+      const [name = '', ...others] = peers
+      const detail = `is required, or ${others.join(' or ')} in its place`
+      return [fault([...path, name], 'required', detail)]
     }
     case 'object.xor': {
       const present: readonly string[] = context['present']
       const detail = `cannot be sent together with ${present[0]}`
-      return present.slice(1).map((name) => fault([...path, name], 'unknown_field', detail))
+      return present.slice(1).map((name) => fault([...path, name], 'conflicting_field', detail))
     }
     default: {
       const [code, detail] = FINDINGS[type]?.(context) ?? ['invalid_format', 'is wrong']

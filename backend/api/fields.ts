@@ -50,7 +50,10 @@ export function text({ max, min = 1, trim = false, lines = false }: TextOptions)
     const kept = (trim ? value.trim() : value).normalize('NFC')
     // Bodies are small, so counting code points by spreading costs nothing worth avoiding.
     const length = [...kept].length
-    if (length < min) return new Rejection('too_short', `must have at least ${min} characters`)
+    if (length < min) {
+      const wanted = min === 1 ? 'not be empty' : `have at least ${min} characters`
+      return new Rejection('too_short', `must ${wanted}`)
+    }
     if (length > max) return new Rejection('too_long', `must have at most ${max} characters`)
     return kept
   }

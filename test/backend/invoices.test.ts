@@ -123,7 +123,7 @@ t.test('every field that is wrong is named', async (t) => {
   const errors = Array.isArray(json['errors']) ? json['errors'] : []
   t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
     '/currency required',
-    '/debtor_external_id unknown_field',
+    '/debtor_external_id conflicting_field',
     '/due_date invalid_format',
     '/issue_date invalid_format',
     '/line_items/0/description required',

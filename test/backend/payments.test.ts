@@ -300,7 +300,7 @@ t.test('every field that is wrong is named, and the target must be exactly one',
   t.equal(status, 422)
   const errors = Array.isArray(json['errors']) ? json['errors'] : []
   t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
-    '/allocations unknown_field',
+    '/allocations conflicting_field',
     '/allocations/0/amount invalid_type',
     '/allocations/0/invoice_id required',
     '/allocations/0/note unknown_field',
@@ -308,7 +308,7 @@ t.test('every field that is wrong is named, and the target must be exactly one',
     '/ammount unknown_field',
     '/amount invalid_type',
     '/currency unsupported_currency',
-    '/debtor_id unknown_field',
+    '/debtor_id conflicting_field',
     '/method invalid_enum',
     '/received_on not_in_future',
     '/reference too_long',
