@@ -13,6 +13,7 @@ ${row.old_secret !== null && 'For 24 hours the old one signs as well: put the ne
 <div class="copy"><input id="secret" class="secret" value="${secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="secret" hidden>Copy<span class="unseen"> signing secret</span></button></div></div>
 <p class="hint">Verify every webhook with it. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>
 <form method="get" action="/settings/webhook-endpoints/${row.id}" class="stack">
+<input type="hidden" name="secret" value="stored">
 <label class="check"><input type="checkbox" id="stored" required> <span>I have stored it</span></label>
 <p><button class="primary" data-done>Done</button></p>
 </form>
