@@ -239,6 +239,43 @@ t.test(
   },
 )
 
+t.test('a NUL, which PostgreSQL cannot hold, never reaches it', async (t) => {
+  const { debtor, post, read } = await startTwo(t)
+  const invoice = { debtor_id: debtor, currency: 'EUR', amount: 100 }
+  const bodies: [string, object][] = [
+    ...['name', 'external_id', 'email', 'tax_id', 'language'].map((field): [string, object] => [
+      'debtors',
+      { name: 'Globex', [field]: 'a\0b' },
+    ]),
+    ['debtors', { name: 'Globex', metadata: { key: 'a\0b' } }],
+    ['debtors', { name: 'Globex', metadata: { 'a\0b': 'value' } }],
+    ['debtors', { name: 'Globex', address: { city: 'a\0b' } }],
+    ...['number', 'external_id', 'notes', 'po_number'].map((field): [string, object] => [
+      'invoices',
+      { ...invoice, [field]: 'a\0b' },
+    ]),
+    ['invoices', { ...invoice, debtor_id: 'deb_\0' }],
+    ['payments', { debtor_id: debtor, currency: 'EUR', amount: 1, reference: 'a\0b' }],
+    ['payments', { invoice_id: 'inv_\0', currency: 'EUR', amount: 1 }],
+  ]
+  for (const [path, body] of bodies) {
+    const { status } = await post(path, body, `nul-${bodies.length}`)
+    t.ok(status >= 400 && status < 500, `${path} ${JSON.stringify(body)}: ${status}`)
+  }
+  const paths = [
+    ...['q', 'email', 'external_id', 'status'].map((name) => `debtors?${name}=a%00b`),
+    ...['number', 'external_id', 'debtor_id', 'currency'].map((name) => `invoices?${name}=a%00b`),
+    ...['idempotency_key', 'external_id', 'invoice_id'].map((name) => `payments?${name}=a%00b`),
+    ...['debtor_id', 'invoice_id', 'channel'].map((name) => `messages?${name}=a%00b`),
+    'debtors/deb_%00',
+    'invoices/inv_%00',
+  ]
+  for (const path of paths) {
+    const { status } = await read(path)
+    t.ok(status < 500, `${path}: ${status}`)
+  }
+})
+
 t.test('reading connections cannot write', async (t) => {
   const [database] = await openTwo(t)
   const reader = database.read as Parameters<typeof note>[0]
