@@ -139,7 +139,7 @@ t.test('last uses that could not be written are kept for the next time', async (
   const path = join(t.testdir(), 'test.db')
   const { database, account, issue } = await openWithKeys(t, {
     url: `sqlite:${path}`,
-    waitMsMax: 20,
+    waitMsMax: 500,
   })
   const { row } = await issue()
   const unlock = await lockDatabase(t, path)

@@ -92,7 +92,7 @@ t.test('operators write beside the backend', async (t) => {
 
 t.test('a lock that another process does not give back is 503, and reads go on', async (t) => {
   const path = join(t.testdir(), 'test.db')
-  const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 20 })
+  const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
   await database.transaction((tx) => note(tx, 'a'))
   const unlock = await lockDatabase(t, path)
   await t.rejects(

@@ -40,7 +40,7 @@ t.test('transactions that wait are committed together', async (t) => {
 })
 
 t.test('who waits too long for the writer is told so, and never runs', async (t) => {
-  const database = await open(t, { waitMsMax: 20 })
+  const database = await open(t, { waitMsMax: 500 })
   const gate = Promise.withResolvers<void>()
   const blocker = database.transaction(() => gate.promise)
   await t.rejects(
