@@ -13,11 +13,10 @@ export interface AttemptDeps {
   readonly baseUrl: string
 }
 
-/** `cut` ends it early. Throws only where the secret cannot be opened. */
+/** Throws only where the secret cannot be opened. */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
   { sender, box, clock, baseUrl }: AttemptDeps,
-  cut?: AbortSignal,
 ): Promise<Outcome> {
   const startedAt = clock()
   const body = Buffer.from(delivery.body)
@@ -31,7 +30,7 @@ export async function attemptDelivery(
     'webhook-timestamp': String(timestampSeconds),
     'webhook-signature': signMessage({ id, timestampSeconds, body }, secrets),
   }
-  const result = await sender.send({ url: delivery.url, headers: requestHeaders, body }, cut)
+  const result = await sender.send({ url: delivery.url, headers: requestHeaders, body })
   return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
 }
 

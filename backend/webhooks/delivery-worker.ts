@@ -3,7 +3,6 @@
  * waits in memory. Each endpoint has so many at once, and one that fails has one, so that receivers
  * that hang hold up their own events and nobody else's.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../../shared/log.ts'
 import type { Database } from '../database/database.ts'
 import { type AttemptDeps, attemptDelivery } from './attempt.ts'
@@ -66,10 +65,9 @@ class Worker {
   /** How many are under way at each endpoint. */
   readonly #inFlight = new Map<string, number>()
   readonly #attempts = new Set<Promise<void>>()
-  readonly #cut = new AbortController()
   #outcomes: Outcome[] = []
   #recording: Promise<void> | undefined
-  #stopping = new AbortController()
+  #isStopping = false
   #wake: () => void = () => {}
 
   constructor(deps: DeliveryWorkerDeps) {
@@ -77,14 +75,14 @@ class Worker {
   }
 
   stop(): void {
-    this.#stopping.abort()
+    this.#isStopping = true
     this.#wake()
   }
 
   async run(): Promise<void> {
     const { database, clock, log, isOnly, pollMs = POLL_MS } = this.#deps
     let isFresh = isOnly
-    while (!this.#stopping.signal.aborted) {
+    while (!this.#isStopping) {
       const woken = new Promise<void>((resolve) => {
         this.#wake = resolve
       })
@@ -94,26 +92,25 @@ class Worker {
         if ((await this.#round()) === 0) await this.#idle(pollMs, woken)
       } catch (error) {
         log.error({ err: error }, 'webhook deliveries cannot be claimed')
-        await this.#idle(AFTER_ERROR_MS)
+        await this.#idle(AFTER_ERROR_MS, woken)
       }
     }
   }
 
   /** Once `run` has ended. */
   async finish(): Promise<void> {
-    const { drainMsMax = DRAIN_MS_MAX } = this.#deps
-    const patience = setTimeout(() => this.#cut.abort(), drainMsMax)
+    const { sender, drainMsMax = DRAIN_MS_MAX } = this.#deps
+    const patience = setTimeout(() => sender.cutOff(), drainMsMax)
     await Promise.all(this.#attempts)
     clearTimeout(patience)
     await this.#recording
   }
 
-  async #idle(ms: number, woken?: Promise<void>): Promise<void> {
-    const end = new AbortController()
-    const signal = AbortSignal.any([end.signal, this.#stopping.signal])
-    const pause = delay(ms, undefined, { signal }).catch(() => {})
-    await Promise.race(woken === undefined ? [pause] : [pause, woken])
-    end.abort()
+  /** Until there may be something to do: an attempt has ended, or `ms` have passed. */
+  async #idle(ms: number, woken: Promise<void>): Promise<void> {
+    const timer = setTimeout(this.#wake, ms)
+    await woken
+    clearTimeout(timer)
   }
 
   /** Claims and starts what there is room for; how many. */
@@ -159,7 +156,7 @@ class Worker {
     const { endpoint_id: id } = delivery
     this.#inFlight.set(id, (this.#inFlight.get(id) ?? 0) + 1)
     try {
-      return await attemptDelivery(delivery, this.#deps, this.#cut.signal)
+      return await attemptDelivery(delivery, this.#deps)
     } finally {
       const count = (this.#inFlight.get(id) ?? 1) - 1
       if (count === 0) this.#inFlight.delete(id)

@@ -47,8 +47,10 @@ export interface AttemptResult {
 }
 
 export interface Sender {
-  /** Never throws: whatever goes wrong is the attempt's result. `signal` cuts it off. */
-  send(request: OutgoingRequest, signal?: AbortSignal): Promise<AttemptResult>
+  /** Never throws: whatever goes wrong is the attempt's result. */
+  send(request: OutgoingRequest): Promise<AttemptResult>
+  /** Ends what is under way, with the error `cut_off`. */
+  cutOff(): void
   close(): Promise<void>
 }
 
@@ -71,17 +73,24 @@ export function createSender(options: SenderOptions): Sender {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
+  const underWay = new Set<AbortController>()
   return {
-    async send(request, cut) {
+    async send(request) {
       const startedAt = performance.now()
-      const timeout = AbortSignal.timeout(attemptMsMax)
-      const signal = cut === undefined ? timeout : AbortSignal.any([timeout, cut])
+      const ending = new AbortController()
+      const timer = setTimeout(() => ending.abort('timeout'), attemptMsMax)
+      underWay.add(ending)
       const received: Received = { chunks: [] }
-      const error = await exchange(agent, request, signal, received).then(
+      const error = await exchange(agent, request, ending.signal, received).then(
         () => null,
-        (reason: unknown) => codeOf(reason, timeout, cut),
+        (reason: unknown) => codeOf(reason),
       )
+      clearTimeout(timer)
+      underWay.delete(ending)
       return resultOf(received, error, Math.round(performance.now() - startedAt))
+    },
+    cutOff() {
+      for (const ending of underWay) ending.abort('cut_off')
     },
     // What is under way was cut off before; idle connections need no farewell.
     close: () => agent.destroy(),
@@ -161,9 +170,9 @@ const ERRORS: Readonly<Record<string, AttemptError>> = {
 const TLS_ERROR =
   /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
-function codeOf(reason: unknown, timeout: AbortSignal, cut: AbortSignal | undefined): AttemptError {
-  if (timeout.aborted) return 'timeout'
-  if (cut?.aborted) return 'cut_off'
+/** Of what undici throws, or of the reason that it was aborted for. */
+function codeOf(reason: unknown): AttemptError {
+  if (reason === 'timeout' || reason === 'cut_off') return reason
   if (reason instanceof TargetError) return reason.code
   const code = reason instanceof Error && 'code' in reason ? String(reason.code) : ''
   if (TLS_ERROR.test(code)) return 'tls_failed'
