@@ -56,6 +56,8 @@ export interface Call extends Exchange {
   allowance: Allowance | undefined
   /** For the log: who called what. */
   keyId: string | undefined
+  /** The answer is the backend's. */
+  forwarded: boolean
 }
 
 /** An answer whose body may still be arriving. */
@@ -70,12 +72,15 @@ export interface ListenerOptions {
   readonly log: Logger
   /** Handles a checked request. A refusal is a thrown `Problem`. */
   serve(head: Head, call: Call): Promise<Reply>
+  /** Told of every call that was answered. */
+  onAnswered(call: Call, status: number): void
 }
 
 export class Listener {
   readonly #baseUrl: string
   readonly #log: Logger
   readonly #serve: ListenerOptions['serve']
+  readonly #onAnswered: ListenerOptions['onAnswered']
   readonly #answerTimeoutMs: number
   readonly #connections = new Map<Socket, Connection>()
   readonly #server: Server
@@ -83,10 +88,12 @@ export class Listener {
 
   #untakenBytes = 0
 
-  constructor({ baseUrl, requestTimeoutMs, answerTimeoutMs, log, serve }: ListenerOptions) {
+  constructor(options: ListenerOptions) {
+    const { baseUrl, requestTimeoutMs, answerTimeoutMs, log, serve, onAnswered } = options
     this.#baseUrl = baseUrl
     this.#log = log
     this.#serve = serve
+    this.#onAnswered = onAnswered
     this.#answerTimeoutMs = answerTimeoutMs
     this.#server = createHttpServer(requestTimeoutMs)
     this.#server.on('connection', (socket: Socket) => {
@@ -143,6 +150,7 @@ export class Listener {
       saidContinue: false,
       allowance: undefined,
       keyId: undefined,
+      forwarded: false,
     }
     const turn = connection.begin(call)
     if (turn !== true && !(await turn)) return
@@ -173,6 +181,7 @@ export class Listener {
     if (this.#draining) connection.readNoMore()
     const close = connection.isLast(call) || mustClose(call, head)
     if (close) connection.closeAfter(call)
+    this.#onAnswered(call, reply.status)
     await this.#send(call, reply, close)
     this.#logAccess(call, reply.status)
   }

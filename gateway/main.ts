@@ -11,6 +11,7 @@ import { createForwarder } from './forward.ts'
 import { createGateway } from './server.ts'
 import { createPagesProxy } from './settings-proxy.ts'
 import { BackendPools, type Upstream } from './upstream.ts'
+import { createUsage } from './usage.ts'
 
 /** A flood of unknown keys shares these; calls of known ones have their own. */
 const STRANGERS_CONNECTIONS = 8
@@ -35,6 +36,7 @@ await runProcess({
             onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
             log,
           })
+    const usage = createUsage(upstream, log)
     const gateway = createGateway({
       contract: loadContract(),
       baseUrl,
@@ -50,6 +52,7 @@ await runProcess({
         settings.SETTINGS_PAGES === 'on'
           ? createPagesProxy({ upstream, gatewaySecrets, timeoutMs })
           : undefined,
+      usage,
       requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
       answerTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
       log,
@@ -65,6 +68,7 @@ await runProcess({
       async drain() {
         draining = true
         await gateway.drain()
+        await usage.close()
         await Promise.all([upstream.close(), strangersUpstream.close(), accounting.close()])
         await operations.close()
       },

@@ -16,21 +16,23 @@ import type { Head } from './request-check.ts'
 import { createRouter } from './route.ts'
 import { type PagesProxy, pageMethods } from './settings-proxy.ts'
 import { toClient, toUpstream } from './translate.ts'
+import type { Usage } from './usage.ts'
 
 /** A backend refuses a principal at most so often before we say that we cannot decide. */
 const REFUSALS_MAX = 2
 
-export interface GatewayDependencies extends Omit<ListenerOptions, 'serve'> {
+export interface GatewayDependencies extends Omit<ListenerOptions, 'serve' | 'onAnswered'> {
   readonly contract: Contract
   readonly authenticator: Authenticator
   readonly accounting: Accounting
   readonly forwarder: Forwarder
   /** Undefined: this gateway serves no pages. */
   readonly pages: PagesProxy | undefined
+  readonly usage: Usage
 }
 
 export function createGateway(dependencies: GatewayDependencies): Listener {
-  const { contract, authenticator, accounting, forwarder, pages, log } = dependencies
+  const { contract, authenticator, accounting, forwarder, pages, usage, log } = dependencies
   const route = createRouter(contract)
   const bodies = createBodies()
 
@@ -75,7 +77,10 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
         const request = toUpstream(head, decision.operation, decision.body, key, call.requestId)
         const answer = await forwarder.forward(request, call.abort.signal)
         const refusal = answer.headers[REFUSAL_HEADER]
-        if (refusal === undefined) return toClient(head, answer)
+        if (refusal === undefined) {
+          call.forwarded = true
+          return toClient(head, answer)
+        }
         refusals++
         log.info({ requestId: call.requestId, keyId: key.keyId, refusal }, 'principal refused')
         key = await authenticator.confirm(digest, performance.now())
@@ -125,7 +130,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     return bodies.read(call.req, head.framing, call.abort.signal)
   }
 
-  return new Listener({ ...dependencies, serve })
+  return new Listener({ ...dependencies, serve, onAnswered: usage.note })
 }
 
 function redirectToDocs({ method }: Head): Reply {

@@ -4,6 +4,7 @@ import { call } from '../fixtures/call.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { startRedis } from '../fixtures/redis.ts'
 import { startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
 
 const PASSWORD = 'correct horse battery'
 const JSON_ONLY = { accept: 'application/json' }
@@ -64,6 +65,33 @@ t.test('the log says who did it and from where', async (t) => {
   ])
   t.ok(json.data.some(({ action }: { action: string }) => action === 'user.logged_in'))
 })
+
+t.test(
+  'the page of a key counts what gateways refused, and its hour, within seconds',
+  async (t) => {
+    const { json: issued } = await ada.post('/api-keys', {
+      name: 'Chart',
+      scopes: ['debtors:read'],
+    })
+    const [one, other] = system.gateways
+    await ada.put('/scope-allowance', { scopes: ['debtors:read'] })
+    for (const path of ['/me', '/debtors', '/invoices', '/nowhere', '/nowhere']) {
+      await call(`${one?.url}/api/v1${path}`, { key: issued.secret })
+      await call(`${other?.url}/api/v1${path}`, { key: issued.secret })
+    }
+    const usage = await until(
+      async () => {
+        const { json } = await ada.get(`/api-keys/${issued.id}`)
+        const [hour] = json.usage.calls_by_hour.slice(-1)
+        return hour.succeeded + hour.refused === 10 && json.usage
+      },
+      'all calls are counted',
+      20_000,
+    )
+    t.match(usage.calls_by_hour.at(-1), { succeeded: 4, refused: 6, failed: 0 })
+    t.match(usage.window, { used: 10, limit: 600, resets_at: /Z$/ })
+  },
+)
 
 t.test('a session outlives the backend it began at', async (t) => {
   await system.backend.stop('SIGTERM')

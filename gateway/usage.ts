@@ -1,0 +1,103 @@
+/**
+ * Tells the backend what it cannot see: the calls of known keys that the gateway answered itself, and
+ * the hour that each key is in. For charts and for the page of a key; nothing is decided by it.
+ */
+
+import { createId } from '../shared/id.ts'
+import type { Logger } from '../shared/log.ts'
+import {
+  type RefusedCalls,
+  USAGE_REPORT_ENTRIES_MAX,
+  USAGE_REPORT_PATH,
+  type UsageReport,
+} from '../shared/usage-report.ts'
+import type { Allowance } from './accounting.ts'
+import type { Upstream } from './upstream.ts'
+
+const REPORT_MS = 3_000
+/** Keys remembered while the backends are away; beyond it the newest are not told of. */
+const PENDING_MAX = 100_000
+
+export interface AnsweredCall {
+  readonly keyId: string | undefined
+  readonly allowance: Allowance | undefined
+  /** The backend answered, and has counted it. */
+  readonly forwarded: boolean
+}
+
+export interface Usage {
+  note(call: AnsweredCall, status: number): void
+  /** Reports what is left, as far as a backend takes it. */
+  close(): Promise<void>
+}
+
+export function createUsage(upstream: Upstream, log: Logger): Usage {
+  // A process of its own after each start, so that a batch number means one report only.
+  const gateway = createId('req')
+  const refused = new Map<string, RefusedCalls & { calls: number }>()
+  const windows = new Map<string, Allowance>()
+  let batch = 0
+  /** Sent and not acknowledged: sent again as it was, so that the backend can tell. */
+  let unacknowledged: UsageReport | undefined
+
+  function note({ keyId, allowance, forwarded }: AnsweredCall, status: number): void {
+    if (keyId === undefined || allowance === undefined) return
+    if (windows.has(keyId) || windows.size < PENDING_MAX) windows.set(keyId, allowance)
+    // Of a call whose answer was lost the backend knows.
+    if (forwarded || status === 502 || status === 504) return
+    const hour = new Date().toISOString().slice(0, 'YYYY-MM-DDTHH'.length)
+    const statusClass = Math.floor(status / 100)
+    const name = `${keyId} ${hour} ${statusClass}`
+    const known = refused.get(name)
+    if (known !== undefined) known.calls++
+    else if (refused.size < PENDING_MAX) {
+      refused.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
+    }
+  }
+
+  function nextReport(): UsageReport | undefined {
+    if (refused.size === 0 && windows.size === 0) return undefined
+    return {
+      gateway,
+      batch: ++batch,
+      refused: takeFrom(refused).map(([, calls]) => calls),
+      windows: takeFrom(windows).map(([key_id, { limit, used, windowEndsAt }]) => {
+        return { key_id, used: Math.min(used, limit), limit, ends_at: windowEndsAt }
+      }),
+    }
+  }
+
+  async function report(): Promise<void> {
+    unacknowledged ??= nextReport()
+    if (unacknowledged === undefined) return
+    const { status } = await upstream.ask('POST', USAGE_REPORT_PATH, unacknowledged)
+    if (status !== 200) throw new Error(`the usage report was answered ${status}`)
+    unacknowledged = undefined
+  }
+
+  let reporting = Promise.resolve()
+  const reportQuietly = () => {
+    reporting = reporting.then(report).catch((error: unknown) => {
+      log.debug({ err: error }, 'usage not reported yet')
+    })
+    return reporting
+  }
+  const timer = setInterval(reportQuietly, REPORT_MS)
+
+  return {
+    note,
+    async close() {
+      clearInterval(timer)
+      // What was under way, and what came since.
+      await reportQuietly()
+      await reportQuietly()
+    },
+  }
+}
+
+/** At most one report's worth, removed from `pending`. */
+function takeFrom<T>(pending: Map<string, T>): [string, T][] {
+  const taken = [...pending.entries().take(USAGE_REPORT_ENTRIES_MAX)]
+  for (const [name] of taken) pending.delete(name)
+  return taken
+}
