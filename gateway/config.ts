@@ -52,6 +52,10 @@ export const GATEWAY_SETTINGS = {
   BASE_URL: httpUrl('The public address, as clients see it.', {
     fallback: 'http://127.0.0.1:8080',
   }),
+  TRUST_PROXY: integer(
+    'How many proxies in front add to X-Forwarded-For; 0: the address of the connection counts.',
+    { min: 0, max: 10, fallback: '0' },
+  ),
   SETTINGS_PAGES: oneOf('Whether this gateway serves /settings and /docs.', ['on', 'off'], {
     fallback: 'on',
   }),

@@ -50,7 +50,12 @@ await runProcess({
       }),
       pages:
         settings.SETTINGS_PAGES === 'on'
-          ? createPagesProxy({ upstream, gatewaySecrets, timeoutMs })
+          ? createPagesProxy({
+              upstream,
+              gatewaySecrets,
+              timeoutMs,
+              trustedProxies: settings.TRUST_PROXY,
+            })
           : undefined,
       usage,
       requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,

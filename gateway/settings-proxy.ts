@@ -5,6 +5,7 @@
  * a bad status would crash it, an answer that breaks off would look whole.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isIP } from 'node:net'
 import { Readable } from 'node:stream'
 import httpProxy from 'http-proxy-3'
 import { CLIENT_ADDRESS_HEADER, SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
@@ -61,10 +62,12 @@ export interface PagesProxyOptions {
   readonly upstream: Upstream
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
+  /** How many proxies in front of us add to `X-Forwarded-For`. */
+  readonly trustedProxies: number
 }
 
 export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
-  const { upstream, gatewaySecrets, timeoutMs } = options
+  const { upstream, gatewaySecrets, timeoutMs, trustedProxies } = options
   const proxy = httpProxy.createProxyServer({
     selfHandleResponse: true,
     toProxy: true,
@@ -98,7 +101,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     req.headers = requestHeaders(head, body, {
       host: new URL(target).host,
       'x-request-id': requestId,
-      [CLIENT_ADDRESS_HEADER]: req.socket.remoteAddress ?? '',
+      [CLIENT_ADDRESS_HEADER]: clientAddress(req, head, trustedProxies),
       [SIGNATURE_HEADER]: signRequest(
         { method: head.method, path: head.path + head.query, body },
         Date.now(),
@@ -116,6 +119,14 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   }
 
   return { forward }
+}
+
+/** The address that the outermost trusted proxy saw: what stands before it a client may have made up. */
+function clientAddress({ socket }: IncomingMessage, head: Head, trustedProxies: number): string {
+  const own = socket.remoteAddress ?? ''
+  const forwarded = head.headers.get('x-forwarded-for')?.split(',') ?? []
+  const seen = [...forwarded.map((address) => address.trim()), own].at(-1 - trustedProxies)
+  return seen !== undefined && isIP(seen) ? seen : own
 }
 
 function requestHeaders(head: Head, body: Buffer, own: Record<string, string>) {

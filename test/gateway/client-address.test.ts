@@ -1,0 +1,26 @@
+import t from 'tap'
+import { CLIENT_ADDRESS_HEADER } from '../../shared/principal.ts'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+
+const backend = await startCapturingBackend(t)
+const forged = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }
+
+async function addressSeen(url: string, headers: Record<string, string>) {
+  await call(`${url}/settings`, { headers })
+  return backend.requests.at(-1)?.headers[CLIENT_ADDRESS_HEADER]
+}
+
+t.test('a client cannot name its own address', async (t) => {
+  const { url } = await startGateway(t, backend.url)
+  t.equal(await addressSeen(url, forged), '127.0.0.1')
+  t.equal(await addressSeen(url, { [CLIENT_ADDRESS_HEADER]: '203.0.113.9' }), '127.0.0.1')
+})
+
+t.test('behind one trusted proxy, what that one saw counts', async (t) => {
+  const { url } = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
+  t.equal(await addressSeen(url, forged), '198.51.100.7')
+  t.equal(await addressSeen(url, {}), '127.0.0.1')
+  t.equal(await addressSeen(url, { 'x-forwarded-for': 'nonsense' }), '127.0.0.1')
+})
