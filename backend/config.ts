@@ -79,7 +79,11 @@ export const BACKEND_SETTINGS = {
   GATEWAY_SECRET: list(
     secret('Shared with the gateways; a second, after a comma, is still accepted.'),
   ),
-  SECRET_BOX_KEY: secret('Encrypts stored secrets; cursors and tokens use keys derived from it.'),
+  SECRET_BOX_KEY: list(
+    secret(
+      'Encrypts stored secrets; cursors and tokens use keys derived from it. Another, after a comma, still opens what it encrypted.',
+    ),
+  ),
   WEBHOOK_PRIVATE_TARGETS: oneOf(
     '`allow`: webhooks may go to this machine and its network. For development.',
     ['refuse', 'allow'],

@@ -19,10 +19,12 @@ await runProcess({
     const database = await openDatabase({ url: databaseUrl(settings), log, user: 'backend' })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
     const clock = () => new Date()
+    // A list has at least one.
+    const [secretBoxKey = ''] = settings.SECRET_BOX_KEY
     const webhooks = createWebhooks({
       database,
       baseUrl: settings.BASE_URL,
-      boxKey: deriveKey(settings.SECRET_BOX_KEY, 'webhook secrets'),
+      boxKeys: settings.SECRET_BOX_KEY.map((key) => deriveKey(key, 'webhook secrets')),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
       // A lock keeps a second backend from a SQLite file.
       isOnly: !isPostgres(databaseUrl(settings)),
@@ -37,7 +39,7 @@ await runProcess({
       baseUrl: settings.BASE_URL,
       gatewaySecrets: settings.GATEWAY_SECRET,
       peppers: settings.KEY_PEPPER,
-      cursorKey: deriveKey(settings.SECRET_BOX_KEY, 'cursor'),
+      cursorKey: deriveKey(secretBoxKey, 'cursor'),
       webhooks: webhooks.services,
       clock,
       log,

@@ -3,6 +3,7 @@
  * authenticated with it, so that a sealed secret copied to another row cannot be opened there. Each
  * names the key that sealed it: a new key seals from now on, the old one opens what it sealed.
  */
+import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 export interface SecretBox {
@@ -22,9 +23,10 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /** `keys` are of 32 bytes each; the first seals. */
-export function createSecretBox(keys: readonly [Buffer, ...Buffer[]]): SecretBox {
+export function createSecretBox(keys: readonly Buffer[]): SecretBox {
   const byId = new Map(keys.map((key) => [keyId(key), key]))
   const [sealing] = keys
+  assert(sealing !== undefined, 'There is no key to seal with')
   return {
     seal(secret, owner) {
       const nonce = randomBytes(NONCE_BYTES)

@@ -22,8 +22,8 @@ export interface Webhooks {
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** Of 32 bytes. */
-  readonly boxKey: Buffer
+  /** Of 32 bytes each; the first seals. */
+  readonly boxKeys: readonly Buffer[]
   /** No other backend delivers from this database. */
   readonly isOnly: boolean
   readonly clock: () => Date
@@ -31,7 +31,7 @@ export interface WebhooksOptions extends SenderOptions {
 }
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
-  const { database, baseUrl, boxKey, isOnly, privateTargets, clock, log } = options
+  const { database, baseUrl, boxKeys, isOnly, privateTargets, clock, log } = options
   if (privateTargets === 'allow') {
     log.warn(
       'WEBHOOK_PRIVATE_TARGETS=allow: whoever can set up a webhook can make this process call this ' +
@@ -39,7 +39,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     )
   }
   const sender = createSender(options)
-  const services = { sender, box: createSecretBox([boxKey]), clock, baseUrl, privateTargets }
+  const services = { sender, box: createSecretBox(boxKeys), clock, baseUrl, privateTargets }
   let running: readonly (() => Promise<void>)[] = []
   return {
     services,
