@@ -10,7 +10,7 @@ import { claimGuess } from '../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../backend/users/users.ts'
 import { type Answer, startBackend } from '../fixtures/backend.ts'
 import { note, notes, openTestDatabase } from '../fixtures/database.ts'
-import { newPostgresUrl } from '../fixtures/database-url.ts'
+import { newBarePostgresUrl, newPostgresUrl } from '../fixtures/database-url.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 const ACT = { actor: OPERATOR, now: NOW }
@@ -57,7 +57,7 @@ function atOnce(count: number, work: (place: number) => Promise<Answer>): Promis
 }
 
 t.test('backends that start together on an empty database migrate it once', async (t) => {
-  const url = await newPostgresUrl(t, 'template1')
+  const url = await newBarePostgresUrl(t)
   const opened = await Promise.all([1, 2, 3, 4].map(() => openTestDatabase(t, { url })))
   t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
 })
@@ -175,7 +175,7 @@ t.test('transactions that block each other are run again, and nobody knows', asy
       await update(ids[1])
     })
   await Promise.all([touch(first, ['a', 'b'], 0), touch(second, ['b', 'a'], 1)])
-  t.equal(runs, 3)
+  t.ok(runs > 2, `${runs} runs of two transactions`)
 })
 
 t.test('of two Admins who step down at once one stays', async (t) => {
