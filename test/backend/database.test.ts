@@ -107,7 +107,7 @@ t.test('a closed database finishes what was begun and takes nothing more', async
 })
 
 t.test('a thousand transactions at once are all recorded', async (t) => {
-  const database = await openTestDatabase(t)
+  const database = await openTestDatabase(t, { waitMsMax: 60_000 })
   const ids = Array.from({ length: 1000 }, (_, n) => `n${String(n).padStart(4, '0')}`)
   await Promise.all(ids.map((id) => database.transaction((tx) => note(tx, id))))
   t.same(await notes(database), ids)
