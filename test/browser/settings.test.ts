@@ -256,6 +256,22 @@ t.test('everything works without script', async (t) => {
   await context.close()
 })
 
+t.test('a form posted twice says that the key was issued already', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/api-keys/new')
+  await page.getByLabel('Name').fill('Twice')
+  await page.getByLabel('Read customers').check()
+  await page.getByRole('button', { name: 'Issue key' }).click()
+  await page.getByText('Key issued. It cannot be shown again.').waitFor()
+  page.on('dialog', (dialog) => dialog.accept())
+  await page.reload()
+  await page.getByText('This key was already issued.').waitFor()
+  t.same(await violationsOf(page), [])
+  await context.close()
+})
+
 t.test('a key is issued and revoked by keyboard alone', async () => {
   const context = await office.open()
   const page = await context.newPage()
