@@ -13,7 +13,7 @@ import { startReceiver, verify } from '../fixtures/receiver.ts'
 import { until } from '../fixtures/until.ts'
 
 /** More of them by hand: `KILLS=200 tap test/faults/webhooks-kills.test.ts`. */
-const KILLS = Number(process.env['KILLS'] ?? 5)
+const KILLS = Number(process.env['KILLS'] ?? 3)
 const EVENTS_A_LIFE = 40
 
 t.setTimeout(60_000 + KILLS * 20_000)
