@@ -6,6 +6,7 @@ import { parseEnv } from 'node:util'
 import { LOG_LEVELS } from '../shared/log.ts'
 import {
   httpUrl,
+  integer,
   list,
   oneOf,
   optional,
@@ -71,6 +72,14 @@ function withoutEmpty(environment: Environment): Environment {
 
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
+  DATABASE_CONNECTIONS: integer(
+    'Connections to PostgreSQL, at most; a third of them for reading.',
+    {
+      min: 3,
+      max: 1000,
+      fallback: '15',
+    },
+  ),
   BACKEND_HOST: text('Address to listen on, for gateways.', { fallback: '127.0.0.1' }),
   BACKEND_PORT: port('Port for gateways; 0 takes a free one.', 8081),
   BACKEND_OPERATIONS_HOST: text('Address of the operations listener.', { fallback: '127.0.0.1' }),

@@ -16,7 +16,12 @@ await runProcess({
   // The gateway's, which may be in the same environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   async start(settings, log) {
-    const database = await openDatabase({ url: databaseUrl(settings), log, user: 'backend' })
+    const database = await openDatabase({
+      url: databaseUrl(settings),
+      log,
+      user: 'backend',
+      connectionsMax: settings.DATABASE_CONNECTIONS,
+    })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
     const clock = () => new Date()
     // A list has at least one.

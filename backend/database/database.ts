@@ -35,6 +35,8 @@ export interface DatabaseOptions {
    */
   readonly user: 'backend' | 'operator' | 'migrator'
   readonly waitMsMax?: number
+  /** To PostgreSQL, at most. */
+  readonly connectionsMax?: number
 }
 
 export interface OpenDatabase extends Database {

@@ -17,9 +17,10 @@ import { migrateServer } from './postgres-migration.ts'
 import type { Tables } from './tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from './unavailable.ts'
 
+const CONNECTIONS_MAX = 15
+
 /** Apart, so that transactions that wait for one row do not keep others from being read. */
-const WRITERS = 10
-const READERS = 5
+const READERS_SHARE = 1 / 3
 
 /** How often a transaction is run at most. */
 const ATTEMPTS_MAX = 5
@@ -36,7 +37,9 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const { url, user } = options
   const name = `receivables ${user}`
   const migrated = await migrateServer(url, name, user)
-  return new PostgresDatabase({ ...options, name, migrated, isPatient: user === 'migrator' })
+  const { connectionsMax = CONNECTIONS_MAX } = options
+  const isPatient = user === 'migrator'
+  return new PostgresDatabase({ ...options, name, migrated, connectionsMax, isPatient })
 }
 
 interface PostgresOptions {
@@ -44,6 +47,7 @@ interface PostgresOptions {
   readonly log: Logger
   readonly name: string
   readonly waitMsMax: number
+  readonly connectionsMax: number
   readonly isPatient: boolean
   readonly migrated: readonly string[]
 }
@@ -66,8 +70,10 @@ class PostgresDatabase implements OpenDatabase {
     this.#waitMsMax = options.waitMsMax
     // Waiting for a connection and then for a row stays inside the gateway's deadline.
     const pool = { ...options, lockMsMax: Math.ceil(options.waitMsMax * 0.6) }
-    this.#writers = createPool({ ...pool, connectionsMax: WRITERS, readOnly: false })
-    this.#readers = createPool({ ...pool, connectionsMax: READERS, readOnly: true })
+    const readers = Math.floor(options.connectionsMax * READERS_SHARE)
+    const writers = options.connectionsMax - readers
+    this.#writers = createPool({ ...pool, connectionsMax: writers, readOnly: false })
+    this.#readers = createPool({ ...pool, connectionsMax: readers, readOnly: true })
     this.read = kyselyOnConnection<Tables>({
       executeQuery: async (compiled) => {
         this.#assertOutside('Inside a transaction, read through it')
