@@ -30,6 +30,6 @@ export function outcomeUnknown(cause: unknown): Problem {
   return new Problem(
     'gateway_timeout',
     'The service lost its records while it wrote to them: whether the call was recorded is not known. Repeat it with the same Idempotency-Key; what was recorded is then answered, and not recorded again.',
-    { headers: { 'retry-after': '1' }, cause },
+    { cause },
   )
 }
