@@ -118,7 +118,6 @@ t.test('a commit whose answer is lost: unknown, and the same key tells what it w
   await t.rejects(once(attempt, write), {
     code: 'gateway_timeout',
     message: /same Idempotency-Key/,
-    headers: { 'retry-after': '1' },
   })
   t.match(await once(attempt, write), { replayed: true, body: 'answer 1' })
   t.equal(runs, 1)
