@@ -10,7 +10,8 @@ const PASSWORD = 'correct horse battery'
 const JSON_ONLY = { accept: 'application/json' }
 
 const redis = await startRedis(t)
-const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
+// One backend: what is stopped is all there is.
+const system = await startSystem(t, { gateways: 2, redisUrl: redis.url, backends: 1 })
 const account = await system.operator.createAccount()
 const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
 await system.operator.cli('users', 'create', '--account', account, ...login)
