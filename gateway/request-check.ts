@@ -199,8 +199,7 @@ function readExpect(httpVersion: string, headers: ReadonlyMap<string, string>): 
 function readTarget(target: string): { path: string; query: string } {
   const at = target.indexOf('?')
   const path = at < 0 ? target : target.slice(0, at)
-  // A lone question mark says nothing, and hops differ in whether they keep it.
-  const query = at < 0 || at === target.length - 1 ? '' : target.slice(at)
+  const query = at < 0 ? '' : target.slice(at)
   if (!isCanonicalPath(path)) {
     throw new Problem('bad_request', 'The path is not in canonical form.')
   }

@@ -98,12 +98,14 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     abort,
   }: PageExchange): Promise<IncomingMessage> {
     const target = upstream.choose().url
+    // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
+    const path = head.query === '?' ? head.path : head.path + head.query
     req.headers = requestHeaders(head, body, {
       host: new URL(target).host,
       'x-request-id': requestId,
       [CLIENT_ADDRESS_HEADER]: clientAddress(req, head, trustedProxies),
       [SIGNATURE_HEADER]: signRequest(
-        { method: head.method, path: head.path + head.query, body },
+        { method: head.method, path, body },
         Date.now(),
         gatewaySecrets,
       ),

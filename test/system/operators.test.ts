@@ -55,6 +55,8 @@ t.test('pages come through the gateway; what is internal does not', async (t) =>
     headers: { 'content-type': /^text\/html/, 'x-ratelimit-remaining': '0' },
   })
   t.match(page.text, /Settings/)
+  const emptyQuery = await call(`${system.url}/settings/login?`)
+  t.equal(emptyQuery.status, 200, 'as a form without fields asks for it')
   for (const path of ['/internal/ready', '/internal/api-keys/look-up', '/metrics', '/healthz']) {
     t.match(await call(system.url + path), { status: 404, json: { code: 'route_not_found' } })
   }
