@@ -65,6 +65,7 @@ export async function createAccount(
     is_demo: input.isDemo ? 1 : 0,
     revision: 1,
     next_invoice_number: 1,
+    reply_to: null,
     created_at: now,
     updated_at: now,
   }

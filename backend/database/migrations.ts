@@ -8,12 +8,14 @@ import * as initial from './migrations/0001-initial.ts'
 import * as settings from './migrations/0002-settings.ts'
 import * as webhooks from './migrations/0003-webhooks.ts'
 import * as usageReports from './migrations/0004-usage-reports.ts'
+import * as mail from './migrations/0006-mail.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
   '0002-settings': settings,
   '0003-webhooks': webhooks,
   '0004-usage-reports': usageReports,
+  '0006-mail': mail,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

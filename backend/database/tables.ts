@@ -4,6 +4,12 @@
  * booleans as 0 and 1, JSON as text. What migrations create and what stands here must agree.
  */
 import type { Kysely } from 'kysely'
+import type {
+  InboundMailRow,
+  MailOutboxRow,
+  MessageHtmlRow,
+  SuppressedAddressRow,
+} from './tables/mail.ts'
 
 export type Bit = 0 | 1
 
@@ -24,6 +30,8 @@ export interface AccountRow {
   revision: number
   /** The number the next generated invoice number takes. */
   next_invoice_number: number
+  /** Where debtors' questions go besides to us; null: to us alone. */
+  reply_to: string | null
   created_at: string
   updated_at: string
 }
@@ -221,6 +229,8 @@ export interface MessageRow {
   bounce_code: string | null
   scheduled_for: string | null
   sent_at: string | null
+  /** How often it came back or was put off; after a few it counts as refused for good. */
+  soft_bounces: number
   created_at: string
   updated_at: string
 }
@@ -443,6 +453,10 @@ export interface Tables {
   notices: NoticeRow
   invoice_overdue_marks: InvoiceOverdueMarkRow
 }
+  message_html: MessageHtmlRow
+  suppressed_addresses: SuppressedAddressRow
+  inbound_mail: InboundMailRow
+  mail_outbox: MailOutboxRow
 
 /** Reads; outside a transaction, or inside one by passing its `Transaction`. */
 export type Reader = Pick<Kysely<Tables>, 'selectFrom' | 'fn' | 'dynamic'>

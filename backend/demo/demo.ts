@@ -183,6 +183,7 @@ async function logSampleMessage(
     delivered_at: status === 'delivered' ? at : null,
     bounce_type: status === 'bounced' ? 'hard' : null,
     bounce_code: status === 'bounced' ? '5.1.1' : null,
+    soft_bounces: 0,
     scheduled_for: at,
     sent_at: left ? at : null,
     created_at: at,
