@@ -1,0 +1,179 @@
+// What counts as breaking: each kind of change to a small document, and to the one that is served.
+import t from 'tap'
+import { readContractDocument } from '../../shared/contract.ts'
+import { breakingChanges } from '../fixtures/breaking-changes.ts'
+
+/** Debtors can be listed and created, and an event tells of them. */
+const DOCUMENT = {
+  paths: {
+    '/debtors': {
+      get: {
+        security: [{ bearerKey: ['debtors:read'] }],
+        parameters: [{ name: 'limit', in: 'query', schema: { type: 'integer', maximum: 200 } }],
+        responses: { 200: answer({ type: 'array', items: { $ref: '#/schemas/Debtor' } }) },
+      },
+      post: {
+        security: [{ bearerKey: ['debtors:write'] }],
+        requestBody: body({ $ref: '#/schemas/DebtorCreate' }),
+        responses: { 201: answer({ $ref: '#/schemas/Debtor' }) },
+      },
+    },
+  },
+  webhooks: {
+    'debtor.created': { post: { requestBody: body({ $ref: '#/schemas/Debtor' }) } },
+  },
+  schemas: {
+    DebtorCreate: {
+      type: 'object',
+      required: ['name'],
+      additionalProperties: false,
+      properties: {
+        name: { type: 'string', maxLength: 200 },
+        language: { type: ['string', 'null'], enum: ['nl', 'en', null] },
+        terms: { type: 'number' },
+      },
+    },
+    Debtor: {
+      allOf: [
+        {
+          type: 'object',
+          required: ['id'],
+          properties: { id: { type: 'string', pattern: '^deb_' } },
+        },
+        {
+          required: ['name', 'status'],
+          properties: {
+            name: { type: 'string', maxLength: 200 },
+            status: { type: 'string', enum: ['active', 'archived'] },
+            note: { type: ['string', 'null'] },
+          },
+        },
+      ],
+    },
+  },
+}
+
+function body(schema: object) {
+  return { required: true, content: { 'application/json': { schema } } }
+}
+
+function answer(schema: object) {
+  const headers = { Location: { required: true, schema: { type: 'string' } } }
+  return { headers, content: { 'application/json': { schema } } }
+}
+
+/** The document with `value` at the path, or without what is there. */
+function changed(path: string, value?: unknown): unknown {
+  const names = path.split(' ')
+  const last = names.pop() ?? ''
+  const document = structuredClone(DOCUMENT)
+  // biome-ignore lint/suspicious/noExplicitAny: the document is of every form.
+  const target = names.reduce<any>((it, name) => it[name], document)
+  if (value === undefined) delete target[last]
+  else target[last] = value
+  return document
+}
+
+const CREATE = 'schemas DebtorCreate'
+const DEBTOR = 'schemas Debtor allOf 1'
+const POST = 'paths /debtors post'
+const LIST = 'paths /debtors get'
+
+t.test('what clients rely on cannot go, or change, unseen', async (t) => {
+  const cases: readonly [path: string, value: unknown, line: string][] = [
+    [POST, undefined, 'POST /debtors: operation → gone'],
+    ['webhooks debtor.created', undefined, 'debtor.created: event → gone'],
+    [
+      `${LIST} security`,
+      [{ bearerKey: ['all'] }],
+      'GET /debtors: security [{"bearerKey":["debtors:read"]}] → [{"bearerKey":["all"]}]',
+    ],
+    [`${LIST} parameters 0 name`, 'size', 'GET /debtors query limit: parameter → gone'],
+    [`${LIST} parameters 0 required`, true, 'GET /debtors query limit: required false → true'],
+    [`${LIST} parameters 0 schema maximum`, 100, 'GET /debtors query limit: maximum 200 → 100'],
+    [`${LIST} parameters 0 schema minimum`, 1, 'GET /debtors query limit: minimum none → 1'],
+    [`${CREATE} properties terms`, undefined, 'request DebtorCreate/terms: field → gone'],
+    [`${CREATE} required`, ['name', 'terms'], 'request DebtorCreate/terms: required false → true'],
+    [
+      `${CREATE} properties terms type`,
+      'integer',
+      'request DebtorCreate/terms: type ["number"] → ["integer"]',
+    ],
+    [
+      `${CREATE} properties language enum`,
+      ['nl', null],
+      'request DebtorCreate/language: enum ["nl","en",null] → ["nl",null]',
+    ],
+    [
+      `${CREATE} properties name pattern`,
+      '^[A-Z]',
+      'request DebtorCreate/name: pattern none → "^[A-Z]"',
+    ],
+    [`${CREATE} properties name maxLength`, 80, 'request DebtorCreate/name: maxLength 200 → 80'],
+    [`${POST} responses`, { 200: {} }, 'POST /debtors 201: answer → gone'],
+    [`${POST} responses 202`, {}, 'POST /debtors 202: answer none → new'],
+    [
+      `${POST} responses 201 headers Location`,
+      undefined,
+      'POST /debtors 201 Location: header → gone',
+    ],
+    [
+      `${POST} responses 201 headers Location required`,
+      false,
+      'POST /debtors 201 Location: required true → false',
+    ],
+    [
+      `${POST} responses 201 content`,
+      { 'text/xml': {} },
+      'POST /debtors 201 application/json: media type → gone',
+    ],
+    [`${DEBTOR} properties name`, undefined, 'answer Debtor/name: field → gone'],
+    [`${DEBTOR} required`, ['name'], 'answer Debtor/status: required true → false'],
+    [
+      `${DEBTOR} properties name type`,
+      ['string', 'null'],
+      'answer Debtor/name: type ["string"] → ["string","null"]',
+    ],
+    [`${DEBTOR} properties name maxLength`, 300, 'answer Debtor/name: maxLength 200 → 300'],
+    [
+      'schemas Debtor allOf 0 properties id pattern',
+      undefined,
+      'answer Debtor/id: pattern "^deb_" → none',
+    ],
+  ]
+  for (const [path, value, line] of cases) {
+    t.ok(breakingChanges(DOCUMENT, changed(path, value)).includes(line), line)
+  }
+})
+
+t.test('what was promised to come breaks nothing', async (t) => {
+  const cases: readonly [path: string, value: unknown][] = [
+    ['paths /payments', { get: { responses: {} } }],
+    ['webhooks debtor.archived', {}],
+    [`${LIST} parameters 1`, { name: 'q', in: 'query', schema: { type: 'string' } }],
+    [`${LIST} parameters 0 schema maximum`, 500],
+    [`${CREATE} properties email`, { type: 'string' }],
+    [`${CREATE} required`, []],
+    [`${CREATE} properties language enum`, ['nl', 'en', 'fr', null]],
+    [`${CREATE} properties name maxLength`, undefined],
+    [`${CREATE} properties name description`, 'A name.'],
+    [`${DEBTOR} properties email`, { type: 'string' }],
+    [`${DEBTOR} properties status enum`, ['active', 'archived', 'merged']],
+    [`${DEBTOR} properties note type`, 'string'],
+    [`${DEBTOR} properties name maxLength`, 100],
+    [`${POST} responses 409`, {}],
+  ]
+  for (const [path, value] of cases) {
+    t.same(breakingChanges(DOCUMENT, changed(path, value)), [], path)
+  }
+})
+
+t.test('the document that is served breaks nothing of itself', async (t) => {
+  const document = JSON.parse(readContractDocument().json)
+  t.same(breakingChanges(document, document), [])
+  const { PaymentCreate } = document.components.schemas
+  const gone = structuredClone(document)
+  delete gone.components.schemas.PaymentCreate.properties.reference
+  t.ok(PaymentCreate.properties.reference)
+  t.same(breakingChanges(document, gone), ['request PaymentCreate/reference: field → gone'])
+})
