@@ -5,6 +5,7 @@ import { listenForOperations } from '../shared/operations.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey } from './config.ts'
 import { isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
+import { startRetention } from './retention/retention.ts'
 import { createBackend } from './server.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
@@ -55,10 +56,11 @@ await runProcess({
     )
     webhooks.start()
     const overdue = startOverdueEvents({ database, clock, log })
+    const retention = startRetention({ database, clock, log })
     return {
       listening: { port: backend.port, operations_port: operations.port },
       async drain() {
-        await Promise.all([backend.drain(), webhooks.drain(), overdue.stop()])
+        await Promise.all([backend.drain(), webhooks.drain(), overdue.stop(), retention.stop()])
         await operations.close()
         await database.close()
       },

@@ -9,6 +9,7 @@ import * as settings from './migrations/0002-settings.ts'
 import * as webhooks from './migrations/0003-webhooks.ts'
 import * as usageReports from './migrations/0004-usage-reports.ts'
 import * as mail from './migrations/0006-mail.ts'
+import * as retention from './migrations/0007-retention.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -16,6 +17,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0003-webhooks': webhooks,
   '0004-usage-reports': usageReports,
   '0006-mail': mail,
+  '0007-retention': retention,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

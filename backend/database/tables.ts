@@ -109,6 +109,8 @@ export interface DebtorRow {
   chasing_status: 'active' | 'paused' | 'stopped'
   chasing_reason: string | null
   chasing_until: string | null
+  /** When the personal data went, on request; nothing of the row changes any more. */
+  erased_at: string | null
   /** JSON object. */
   metadata: string
   created_at: string
@@ -227,10 +229,10 @@ export interface MessageRow {
   delivered_at: string | null
   bounce_type: 'hard' | 'soft' | null
   bounce_code: string | null
-  scheduled_for: string | null
-  sent_at: string | null
   /** How often it came back or was put off; after a few it counts as refused for good. */
   soft_bounces: number
+  scheduled_for: string | null
+  sent_at: string | null
   created_at: string
   updated_at: string
 }
@@ -451,12 +453,12 @@ export interface Tables {
   webhook_deliveries: WebhookDeliveryRow
   webhook_attempts: WebhookAttemptRow
   notices: NoticeRow
-  invoice_overdue_marks: InvoiceOverdueMarkRow
-}
   message_html: MessageHtmlRow
   suppressed_addresses: SuppressedAddressRow
   inbound_mail: InboundMailRow
   mail_outbox: MailOutboxRow
+  invoice_overdue_marks: InvoiceOverdueMarkRow
+}
 
 /** Reads; outside a transaction, or inside one by passing its `Transaction`. */
 export type Reader = Pick<Kysely<Tables>, 'selectFrom' | 'fn' | 'dynamic'>

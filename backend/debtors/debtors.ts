@@ -59,6 +59,7 @@ export async function createDebtor(
     chasing_status: 'active',
     chasing_reason: null,
     chasing_until: null,
+    erased_at: null,
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
@@ -167,6 +168,7 @@ export async function listDebtors(
     .execute()
 }
 
-function searchForm(name: string): string {
+/** The name as the prefix search compares it. */
+export function searchForm(name: string): string {
   return name.normalize('NFKC').toLowerCase()
 }

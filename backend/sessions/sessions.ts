@@ -59,7 +59,6 @@ export async function startSession(
   now: Date,
 ): Promise<string> {
   const token = createToken()
-  await tx.deleteFrom('sessions').where('expires_at', '<', now.toISOString()).execute()
   await tx
     .insertInto('sessions')
     .values({

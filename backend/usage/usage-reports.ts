@@ -3,9 +3,6 @@ import type { KeyWindow, RefusedCalls, UsageReport } from '../../shared/usage-re
 import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addUsage } from './usage.ts'
 
-/** Longer than any gateway repeats a report. */
-const REMEMBERED_MS = 7 * 86_400_000
-
 export async function applyUsageReport(
   tx: Transaction,
   { gateway, batch, refused, windows }: UsageReport,
@@ -25,8 +22,6 @@ export async function findWindow(reader: Reader, keyId: string): Promise<KeyWind
 
 /** False where this report, or a later one of this gateway, was applied before. */
 async function claimBatch(tx: Transaction, gateway: string, batch: number, now: Date) {
-  const old = new Date(now.getTime() - REMEMBERED_MS).toISOString()
-  await tx.deleteFrom('usage_reports').where('reported_at', '<', old).execute()
   const reported = { batch, reported_at: now.toISOString() }
   const claimed = await tx
     .insertInto('usage_reports')

@@ -1,93 +1,79 @@
 /** The log is kept for 30 days. What still waits, for a paused endpoint, is kept with its event. */
-import type { Logger } from '../../shared/log.ts'
-import type { Database } from '../database/database.ts'
-import type { Transaction } from '../database/tables.ts'
-import { type Periodic, startPeriodic } from '../periodic.ts'
+import type { Reader, Transaction } from '../database/tables.ts'
+import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../retention/forgetting.ts'
 
-const KEPT_MS = 30 * 24 * 3_600_000
-const EVERY_MS = 600_000
+const KEPT_MS = 30 * DAY_MS
 
-/** In one transaction: a payment never waits for longer than that. */
-const BATCH_MAX = 100
+/** In this order: an event goes when its last delivery is gone. */
+export const FORGETTING_WEBHOOKS: readonly Forgetting[] = [
+  { what: 'webhook deliveries', find: findDeliveries, forget: forgetDeliveries },
+  { what: 'webhook events', find: findEvents, forget: forgetEvents },
+  { what: 'webhook secrets', find: findSecrets, forget: forgetSecrets },
+]
 
-export interface RetentionDeps {
-  readonly database: Database
-  readonly clock: () => Date
-  readonly log: Logger
+async function findDeliveries(read: Reader, now: Date): Promise<readonly Key[]> {
+  return await read
+    .selectFrom('webhook_deliveries')
+    .select('id')
+    .where('created_at', '<', tooOld(now))
+    .where('run_at', 'is', null)
+    .limit(BATCH_MAX)
+    .execute()
 }
 
-export function startRetention({ database, clock, log }: RetentionDeps): Periodic {
-  return startPeriodic({
-    name: 'forgetting old webhook deliveries',
-    everyMs: EVERY_MS,
-    log,
-    work: (signal) => forgetOld(database, clock(), signal),
-  })
+async function forgetDeliveries(tx: Transaction, keys: readonly Key[]): Promise<void> {
+  await tx.deleteFrom('webhook_attempts').where('delivery_id', 'in', idsOf(keys)).execute()
+  await tx.deleteFrom('webhook_deliveries').where('id', 'in', idsOf(keys)).execute()
 }
 
-/** `signal` ends it between two transactions. */
-export async function forgetOld(
-  database: Database,
-  now: Date,
-  signal?: AbortSignal,
-): Promise<void> {
-  const before = new Date(now.getTime() - KEPT_MS).toISOString()
-  const { read } = database
-  while (!signal?.aborted) {
-    const deliveries = await read
-      .selectFrom('webhook_deliveries')
-      .select('id')
-      .where('created_at', '<', before)
-      .where('run_at', 'is', null)
-      .limit(BATCH_MAX)
-      .execute()
-    const ids = deliveries.map(({ id }) => id)
-    if (ids.length === 0) break
-    await database.transaction((tx) => forgetDeliveries(tx, ids))
-  }
-  while (!signal?.aborted) {
-    const events = await read
-      .selectFrom('webhook_events')
-      .select('id')
-      .where('created_at', '<', before)
-      .where(({ not, exists, selectFrom }) =>
-        not(
-          exists(
-            selectFrom('webhook_deliveries')
-              .select('webhook_deliveries.id')
-              .whereRef('webhook_deliveries.event_id', '=', 'webhook_events.id'),
-          ),
+async function findEvents(read: Reader, now: Date): Promise<readonly Key[]> {
+  return await read
+    .selectFrom('webhook_events')
+    .select('id')
+    .where('created_at', '<', tooOld(now))
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('webhook_deliveries')
+            .select('webhook_deliveries.id')
+            .whereRef('webhook_deliveries.event_id', '=', 'webhook_events.id'),
         ),
-      )
-      .limit(BATCH_MAX)
-      .execute()
-    const ids = events.map(({ id }) => id)
-    if (ids.length === 0) break
-    await database.transaction((tx) =>
-      tx.deleteFrom('webhook_events').where('id', 'in', ids).execute(),
+      ),
     )
-  }
-  await forgetOldSecrets(database, now)
+    .limit(BATCH_MAX)
+    .execute()
 }
 
-async function forgetDeliveries(tx: Transaction, ids: readonly string[]): Promise<void> {
-  await tx.deleteFrom('webhook_attempts').where('delivery_id', 'in', ids).execute()
-  await tx.deleteFrom('webhook_deliveries').where('id', 'in', ids).execute()
+async function forgetEvents(tx: Transaction, keys: readonly Key[]): Promise<void> {
+  await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
 /** What no longer signs need not be there to be stolen. */
-async function forgetOldSecrets(database: Database, now: Date): Promise<void> {
-  const expired = await database.read
+async function findSecrets(read: Reader, now: Date): Promise<readonly Key[]> {
+  return await read
     .selectFrom('webhook_endpoints')
-    .select('id')
+    .select(['id', 'old_secret_expires_at'])
     .where('old_secret_expires_at', '<=', now.toISOString())
+    .limit(BATCH_MAX)
     .execute()
-  if (expired.length === 0) return
-  await database.transaction((tx) =>
-    tx
+}
+
+async function forgetSecrets(tx: Transaction, keys: readonly Key[]): Promise<void> {
+  for (const { id, old_secret_expires_at: expiresAt } of keys) {
+    await tx
       .updateTable('webhook_endpoints')
       .set({ old_secret: null, old_secret_expires_at: null })
-      .where('old_secret_expires_at', '<=', now.toISOString())
-      .execute(),
-  )
+      .where('id', '=', String(id))
+      // Not one of a rotation since.
+      .where('old_secret_expires_at', '=', String(expiresAt))
+      .execute()
+  }
+}
+
+function tooOld(now: Date): string {
+  return new Date(now.getTime() - KEPT_MS).toISOString()
+}
+
+function idsOf(keys: readonly Key[]): string[] {
+  return keys.map(({ id }) => String(id))
 }

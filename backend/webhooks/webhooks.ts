@@ -4,7 +4,6 @@ import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
 import { startDeliveryWorker } from './delivery-worker.ts'
 import type { EndpointDeps } from './endpoints.ts'
-import { startRetention } from './retention.ts'
 import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
 
@@ -40,16 +39,15 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   }
   const sender = createSender(options)
   const services = { sender, box: createSecretBox(boxKeys), clock, baseUrl, privateTargets }
-  let running: readonly (() => Promise<void>)[] = []
+  let running = async () => {}
   return {
     services,
     start() {
       const worker = startDeliveryWorker({ ...services, database, log, isOnly })
-      const retention = startRetention({ database, clock, log })
-      running = [worker.drain, retention.stop]
+      running = worker.drain
     },
     async drain() {
-      await Promise.all(running.map((stop) => stop()))
+      await running()
       await sender.close()
     },
   }

@@ -29,6 +29,7 @@ function debtorIn(accountId: string, over: Partial<DebtorRow> = {}): DebtorRow {
     chasing_status: 'active',
     chasing_reason: null,
     chasing_until: null,
+    erased_at: null,
     metadata: '{}',
     created_at: NOW,
     updated_at: NOW,

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { forgetOld } from '../../backend/retention/retention.ts'
 import { pauseEndpoint, rotateSecret } from '../../backend/webhooks/endpoints.ts'
-import { forgetOld } from '../../backend/webhooks/retention.ts'
 import { startReceiver } from '../fixtures/receiver.ts'
 import { BOX, openWebhooks } from '../fixtures/webhooks.ts'
 

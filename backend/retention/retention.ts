@@ -1,0 +1,80 @@
+/**
+ * How long is kept what is not kept for ever. Each backend looks now and then; any number may do so
+ * at once. Debtors, invoices, payments, messages and the audit log are not here: they stay.
+ */
+import type { Logger } from '../../shared/log.ts'
+import type { Database } from '../database/database.ts'
+import { type Periodic, startPeriodic } from '../periodic.ts'
+import { FORGETTING_WEBHOOKS } from '../webhooks/retention.ts'
+import { DAY_MS, type Forgetting, oldRows } from './forgetting.ts'
+
+const EVERY_MS = 600_000
+
+const FORGETTING: readonly Forgetting[] = [
+  ...FORGETTING_WEBHOOKS,
+  // A repeat of a payment is still known, by the key on the payment (contract 1.10).
+  oldRows('idempotency_keys', {
+    key: ['account_id', 'operation', 'key'],
+    age: 'created_at',
+    keptMs: 30 * DAY_MS,
+  }),
+  oldRows('key_usage', {
+    key: ['key_id', 'hour', 'status_class'],
+    age: 'hour',
+    keptMs: 90 * DAY_MS,
+  }),
+  // Longer than any gateway repeats a report.
+  oldRows('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
+  oldRows('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
+  oldRows('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
+  // Whom an Admin invited is in the audit log.
+  oldRows('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
+  // A form is sent again within the session that showed it.
+  oldRows('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
+  oldRows('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
+]
+
+export interface RetentionDeps {
+  readonly database: Database
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function startRetention({ database, clock, log }: RetentionDeps): Periodic {
+  return startPeriodic({
+    name: 'retention',
+    everyMs: EVERY_MS,
+    log,
+    async work(signal) {
+      for (const forgetting of FORGETTING) {
+        // One that fails does not keep the others from their turn.
+        await forgetDue(database, forgetting, clock(), signal).then(
+          (count) => count > 0 && log.info({ count }, `forgot old ${forgetting.what}`),
+          (error: unknown) => log.error({ err: error }, `old ${forgetting.what} not forgotten`),
+        )
+      }
+    },
+  })
+}
+
+/** Of every kind, until nothing is due. */
+export async function forgetOld(database: Database, now: Date): Promise<void> {
+  for (const forgetting of FORGETTING) await forgetDue(database, forgetting, now)
+}
+
+/** Resolves to how many; `signal` ends it between two transactions. */
+async function forgetDue(
+  database: Database,
+  { find, forget }: Forgetting,
+  now: Date,
+  signal?: AbortSignal,
+): Promise<number> {
+  let count = 0
+  while (!signal?.aborted) {
+    const keys = await find(database.read, now)
+    if (keys.length === 0) break
+    await database.transaction((tx) => forget(tx, keys))
+    count += keys.length
+  }
+  return count
+}
