@@ -1,6 +1,7 @@
 /** The catalogue: every type there is or is to be (contract 1.14). Types are only ever added. */
 export const EVENT_TYPES = [
   'debtor.created',
+  'debtor.updated',
   'debtor.contactability_changed',
   'invoice.created',
   'invoice.opened',
@@ -9,6 +10,9 @@ export const EVENT_TYPES = [
   'invoice.paid',
   'invoice.voided',
   'invoice.written_off',
+  'invoice.reopened',
+  'invoice.disputed',
+  'invoice.dispute_resolved',
   'payment.recorded',
   'payment.reversed',
   'message.awaiting_approval',

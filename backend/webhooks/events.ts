@@ -18,9 +18,9 @@ export interface DomainEvent {
   /** What it happened to. */
   readonly subjectId: string
   /** What GET shows of it now; `today` is the account's. Called only where someone wants to know. */
-  render(today: string): object
+  render(today: string): object | Promise<object>
   /** What GET showed before; absent where there was nothing. */
-  renderBefore?(today: string): object
+  renderBefore?(today: string): object | Promise<object>
 }
 
 export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date): Promise<void> {
@@ -29,8 +29,8 @@ export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date
   if (first === undefined) return
   const { accountId, type, subjectId } = event
   const today = todayIn(first.timezone, now)
-  const object = event.render(today)
-  const before = event.renderBefore?.(today)
+  const object = await event.render(today)
+  const before = await event.renderBefore?.(today)
   const id = await insertEvent(
     tx,
     { accountId, type, subjectId },

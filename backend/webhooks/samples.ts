@@ -66,6 +66,8 @@ const invoice = {
   updated_at: AT,
 }
 
+const DISPUTED = { ...invoice.chasing, status: 'paused', blocked_reason: 'disputed' }
+
 const payment = {
   object: 'payment',
   id: idOf('pay'),
@@ -157,6 +159,10 @@ const SAMPLES: Readonly<Record<string, object>> = {
 }
 
 const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before: object]>>> = {
+  'debtor.updated': [
+    { chasing: { status: 'paused', reason: 'A payment plan was agreed', until: null } },
+    { chasing: { status: 'active', reason: null, until: null } },
+  ],
   'debtor.contactability_changed': [
     { contactability: { email: 'bounced' } },
     { contactability: { email: 'ok' } },
@@ -182,6 +188,12 @@ const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before:
     { status: 'written_off', written_off_at: AT },
     { status: 'open', written_off_at: null },
   ],
+  'invoice.reopened': [
+    { status: 'open', amount_paid: 0, amount_due: 12_500, paid_at: null },
+    { status: 'paid', amount_paid: 12_500, amount_due: 0, paid_at: AT },
+  ],
+  'invoice.disputed': [{ chasing: DISPUTED }, { chasing: invoice.chasing }],
+  'invoice.dispute_resolved': [{}, { chasing: DISPUTED }],
   'payment.reversed': [{ status: 'reversed' }, { status: 'recorded' }],
   'account.read_only_changed': [{}, { status: 'active', read_only: false }],
   'kill_switch.changed': [{}, { on: false, reason: null }],

@@ -1,0 +1,66 @@
+/** How a debtor changes, whoever does it: held, written, and told of. */
+import { Problem } from '../../shared/problem.ts'
+import type { Transaction } from '../database/database.ts'
+import type { DebtorRow } from '../database/tables.ts'
+import { type DomainEvent, recordEvent } from '../webhooks/events.ts'
+import { readBalances } from './balances.ts'
+import { lockDebtor } from './debtors.ts'
+import { renderDebtor } from './representation.ts'
+
+/** Held until the transaction ends. Throws `not_found`. */
+export async function getLockedDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<DebtorRow> {
+  const debtor = await lockDebtor(tx, accountId, id)
+  if (debtor === undefined) throw new Problem('not_found', `There is no customer ${id}.`)
+  return debtor
+}
+
+export type DebtorChange = Partial<Omit<DebtorRow, 'id' | 'account_id' | 'created_at'>>
+
+/**
+ * Writes the change to a debtor that the caller holds, with `debtor.contactability_changed` where
+ * that is among it, and `debtor.updated` where anything else is.
+ */
+export async function changeDebtor(
+  tx: Transaction,
+  before: DebtorRow,
+  change: DebtorChange,
+  now: Date,
+): Promise<DebtorRow> {
+  const row = { ...before, ...change, updated_at: now.toISOString() }
+  await tx
+    .updateTable('debtors')
+    .set({ ...change, updated_at: row.updated_at })
+    .where('account_id', '=', row.account_id)
+    .where('id', '=', row.id)
+    .execute()
+  const { contactability_email: contactability, ...others } = change
+  if (contactability !== undefined && contactability !== before.contactability_email) {
+    await recordEvent(tx, eventOf(tx, 'debtor.contactability_changed', before, row), now)
+  }
+  if (Object.keys(others).length > 0) {
+    await recordEvent(tx, eventOf(tx, 'debtor.updated', before, row), now)
+  }
+  return row
+}
+
+function eventOf(
+  tx: Transaction,
+  type: 'debtor.updated' | 'debtor.contactability_changed',
+  before: DebtorRow,
+  row: DebtorRow,
+): DomainEvent {
+  const { id, account_id: accountId } = row
+  const render = async (of: DebtorRow, today: string) =>
+    renderDebtor(of, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
+  return {
+    accountId,
+    type,
+    subjectId: id,
+    render: (today) => render(row, today),
+    renderBefore: (today) => render(before, today),
+  }
+}

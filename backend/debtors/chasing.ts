@@ -1,0 +1,114 @@
+/**
+ * What people decide about a debtor as a whole: not to be chased for a while, or no more. The debtor
+ * is held, so that no reminder begins to leave while it is decided.
+ */
+import { Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { Transaction } from '../database/database.ts'
+import type { DebtorRow } from '../database/tables.ts'
+import { changeDebtor, getLockedDebtor } from './change.ts'
+
+export interface Pause {
+  readonly reason: string
+  /** Null: until someone resumes. */
+  readonly until: Date | null
+}
+
+/** A debtor that is paused already is paused anew. Throws `debtor_state_conflict`, `not_found`. */
+export async function pauseChasing(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  pause: Pause,
+  act: Act,
+): Promise<DebtorRow> {
+  const reason = checkReason(pause.reason)
+  if (pause.until !== null && pause.until <= act.now) {
+    const detail = 'until must be in the future.'
+    const errors = [{ pointer: '/until', code: 'out_of_range', detail }]
+    throw new Problem('validation_failed', detail, { members: { errors } })
+  }
+  const debtor = await getLockedDebtor(tx, accountId, id)
+  refuseArchived(debtor)
+  const until = pause.until?.toISOString() ?? null
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.chasing_paused',
+    subjectId: id,
+    detail: { name: debtor.name, reason, until },
+  })
+  const change = { chasing_status: 'paused', chasing_reason: reason, chasing_until: until } as const
+  return changeDebtor(tx, debtor, change, act.now)
+}
+
+/** Where nothing is paused nothing changes. Throws `debtor_state_conflict`, `not_found`. */
+export async function resumeChasing(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  act: Act,
+): Promise<DebtorRow> {
+  const debtor = await getLockedDebtor(tx, accountId, id)
+  refuseArchived(debtor)
+  if (debtor.chasing_status === 'active') return debtor
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.chasing_resumed',
+    subjectId: id,
+    detail: { name: debtor.name },
+  })
+  return changeDebtor(tx, debtor, CHASED, act.now)
+}
+
+/** No reminders any more; what is owed stays owed, and payments can still be recorded. */
+export async function archiveDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  act: Act,
+): Promise<DebtorRow> {
+  const debtor = await getLockedDebtor(tx, accountId, id)
+  if (debtor.status === 'archived') return debtor
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.archived',
+    subjectId: id,
+    detail: { name: debtor.name },
+  })
+  const change = {
+    status: 'archived',
+    chasing_status: 'stopped',
+    chasing_reason: ARCHIVED,
+    chasing_until: null,
+  } as const
+  return changeDebtor(tx, debtor, change, act.now)
+}
+
+/** Back from the archive, and chased again. */
+export async function restoreDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  act: Act,
+): Promise<DebtorRow> {
+  const debtor = await getLockedDebtor(tx, accountId, id)
+  if (debtor.status === 'active') return debtor
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.restored',
+    subjectId: id,
+    detail: { name: debtor.name },
+  })
+  return changeDebtor(tx, debtor, { status: 'active', ...CHASED }, act.now)
+}
+
+const ARCHIVED = 'archived'
+const CHASED = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const
+
+function refuseArchived({ name, status }: DebtorRow): void {
+  if (status !== 'archived') return
+  throw new Problem('debtor_state_conflict', `${name} is archived. Restore the customer first.`, {
+    members: { debtor_status: status },
+  })
+}

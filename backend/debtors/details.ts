@@ -1,0 +1,134 @@
+/**
+ * Who a debtor is and how it is reached, as people edit it. Another address does not by itself make a
+ * debtor that bounced one that is written to: an Admin says so.
+ */
+import { type FieldError, Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type Check, Rejection, text, timezone } from '../api/fields.ts'
+import type { Transaction } from '../database/database.ts'
+import type { DebtorRow } from '../database/tables.ts'
+import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
+import { country, email, language, phone } from './contact.ts'
+import { searchForm } from './debtors.ts'
+
+const CHECKS = {
+  name: text({ max: 200, trim: true }),
+  email,
+  phone,
+  language,
+  timezone,
+} satisfies Record<string, Check<string>>
+
+const line = text({ max: 200, min: 0 })
+const ADDRESS_CHECKS = {
+  line1: line,
+  line2: line,
+  city: line,
+  region: line,
+  postal_code: line,
+  country,
+} satisfies Record<string, Check<string>>
+
+export const ADDRESS_PARTS = [
+  'line1',
+  'line2',
+  'city',
+  'region',
+  'postal_code',
+  'country',
+] as const satisfies readonly (keyof typeof ADDRESS_CHECKS)[]
+
+export const DETAILS = ['name', 'email', 'phone', 'language', 'timezone'] as const
+
+/** What is left out stays as it is; an empty text takes away what was there. */
+export type Details = Partial<
+  Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
+>
+
+/** Throws `validation_failed` with every fault, and `not_found`. */
+export async function editDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  details: Details,
+  act: Act,
+): Promise<DebtorRow> {
+  const debtor = await getLockedDebtor(tx, accountId, id)
+  const change = changedOnly(debtor, checkDetails(debtor, details))
+  const names = Object.keys(change).filter((name) => name !== 'name_search')
+  if (names.length === 0) return debtor
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.edited',
+    subjectId: id,
+    detail: { name: change.name ?? debtor.name, changed: names },
+  })
+  return changeDebtor(tx, debtor, { ...change, ...reachable(debtor, change) }, act.now)
+}
+
+/** A debtor without an address is not reachable; one that is given its first one is. */
+function reachable(debtor: DebtorRow, change: DebtorChange): DebtorChange {
+  if (change.email === null) return { contactability_email: 'missing' }
+  if (change.email === undefined || debtor.contactability_email !== 'missing') return {}
+  return { contactability_email: 'ok' }
+}
+
+function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
+  const errors: FieldError[] = []
+  const check = (name: string, value: string, rule: Check<string>): string | null => {
+    // Only a name must be there.
+    if (value === '' && name !== 'name') return null
+    const kept = rule(value)
+    if (!(kept instanceof Rejection)) return kept || null
+    errors.push({ pointer: `/${name}`, code: kept.code, detail: `${name} ${kept.detail}.` })
+    return null
+  }
+  const change: Record<string, string | null> = {}
+  for (const name of DETAILS) {
+    const value = details[name]
+    if (value !== undefined) change[name] = check(name, value.trim(), CHECKS[name])
+  }
+  const address = addressOf(debtor)
+  for (const part of ADDRESS_PARTS) {
+    const value = details[part]
+    if (value !== undefined) address[part] = check(part, value.trim(), ADDRESS_CHECKS[part])
+  }
+  if (errors.length > 0) {
+    const detail = errors.map((error) => error.detail).join(' ')
+    throw new Problem('validation_failed', detail, { members: { errors } })
+  }
+  const { name, ...others } = change
+  const isNowhere = Object.values(address).every((part) => part === null)
+  return {
+    ...others,
+    ...(name === undefined || name === null ? {} : { name, name_search: searchForm(name) }),
+    address: isNowhere ? null : JSON.stringify(address),
+  }
+}
+
+export type Address = Record<(typeof ADDRESS_PARTS)[number], string | null>
+
+/** Every part, null where it is not known. */
+export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
+  const kept: unknown = address === null ? {} : JSON.parse(address)
+  const parts = new Map(Object.entries(typeof kept === 'object' && kept !== null ? kept : {}))
+  const part = (name: string) => {
+    const value: unknown = parts.get(name)
+    return typeof value === 'string' ? value : null
+  }
+  return {
+    line1: part('line1'),
+    line2: part('line2'),
+    city: part('city'),
+    region: part('region'),
+    postal_code: part('postal_code'),
+    country: part('country'),
+  }
+}
+
+function changedOnly(debtor: DebtorRow, change: DebtorChange): DebtorChange {
+  const now = new Map<string, unknown>(Object.entries(debtor))
+  return Object.fromEntries(
+    Object.entries(change).filter(([name, value]) => now.get(name) !== value),
+  )
+}

@@ -1,0 +1,160 @@
+/**
+ * What people do to an invoice (contract 1.5). Each act is refused in a state that does not allow it,
+ * stops the reminders that its decision makes wrong, and is told of by an event.
+ */
+import { Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { Transaction } from '../database/database.ts'
+import type { InvoiceRow } from '../database/tables.ts'
+import { lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { stopMessages } from '../messages/messages.ts'
+import type { EventType } from '../webhooks/event-types.ts'
+import { changeInvoice, type InvoiceChange } from './change.ts'
+import { findInvoice } from './invoices.ts'
+
+/** What `invoices.chasing_blocked_reason` says of a dispute. */
+export const DISPUTED = 'disputed'
+
+interface InvoiceAct {
+  /** `invoice.<past tense>`, as the audit log has it. */
+  readonly action: string
+  readonly event: EventType
+  /** What the act did not do where it was refused, e.g. `finalised`. */
+  readonly name: string
+  isAllowed(invoice: InvoiceRow): boolean
+  change(now: Date): InvoiceChange
+}
+
+const NOT_CHASED = {
+  chasing_status: 'stopped',
+  chasing_next_stage: null,
+  chasing_next_action_at: null,
+  chasing_blocked_reason: null,
+} as const
+
+const FINALISE: InvoiceAct = {
+  action: 'invoice.finalised',
+  event: 'invoice.opened',
+  name: 'finalised',
+  isAllowed: ({ status }) => status === 'draft',
+  change: () => ({ status: 'open', chasing_status: 'active' }),
+}
+
+const VOID: InvoiceAct = {
+  action: 'invoice.voided',
+  event: 'invoice.voided',
+  name: 'voided',
+  isAllowed: ({ status, amount_paid }) =>
+    status === 'draft' || (status === 'open' && amount_paid === 0),
+  change: (now) => ({ status: 'void', voided_at: now.toISOString(), ...NOT_CHASED }),
+}
+
+const WRITE_OFF: InvoiceAct = {
+  action: 'invoice.written_off',
+  event: 'invoice.written_off',
+  name: 'written off',
+  isAllowed: isOpen,
+  change: (now) => ({ status: 'written_off', written_off_at: now.toISOString(), ...NOT_CHASED }),
+}
+
+const DISPUTE: InvoiceAct = {
+  action: 'invoice.disputed',
+  event: 'invoice.disputed',
+  name: 'disputed',
+  isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
+  change: () => ({
+    chasing_status: 'paused',
+    chasing_next_action_at: null,
+    chasing_blocked_reason: DISPUTED,
+  }),
+}
+
+const RESOLVE: InvoiceAct = {
+  action: 'invoice.dispute_resolved',
+  event: 'invoice.dispute_resolved',
+  name: 'resolved',
+  isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
+  change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
+}
+
+/** Owed from now on; its number stays. Throws `invoice_state_conflict`, `not_found`. */
+export const finaliseInvoice = acting(FINALISE)
+/** As if it had never been sent: for a mistake on which nothing was paid. For good. */
+export const voidInvoice = actingWithReason(VOID)
+/** Nobody expects the money any more. It can still be paid. */
+export const writeOffInvoice = actingWithReason(WRITE_OFF)
+/** Not chased until somebody has settled what the customer objects to. */
+export const disputeInvoice = actingWithReason(DISPUTE)
+export const resolveDispute = actingWithReason(RESOLVE)
+
+export function isDisputed({ chasing_blocked_reason: reason }: InvoiceRow): boolean {
+  return reason === DISPUTED
+}
+
+function isOpen({ status }: InvoiceRow): boolean {
+  return status === 'open' || status === 'partially_paid'
+}
+
+function acting(invoiceAct: InvoiceAct) {
+  return (tx: Transaction, accountId: string, id: string, act: Act): Promise<InvoiceRow> =>
+    perform(tx, { accountId, id, detail: {} }, invoiceAct, act)
+}
+
+function actingWithReason(invoiceAct: InvoiceAct) {
+  return (
+    tx: Transaction,
+    accountId: string,
+    id: string,
+    reason: string,
+    act: Act,
+  ): Promise<InvoiceRow> =>
+    perform(tx, { accountId, id, detail: { reason: checkReason(reason) } }, invoiceAct, act)
+}
+
+interface Target {
+  readonly accountId: string
+  readonly id: string
+  readonly detail: Readonly<Record<string, unknown>>
+}
+
+async function perform(
+  tx: Transaction,
+  { accountId, id, detail }: Target,
+  { action, event, name, isAllowed, change }: InvoiceAct,
+  act: Act,
+): Promise<InvoiceRow> {
+  const invoice = await lockInvoice(tx, accountId, id)
+  if (!isAllowed(invoice)) throw conflict(invoice, name)
+  await recordAudit(tx, act, {
+    accountId,
+    action,
+    subjectId: id,
+    detail: { number: invoice.number, ...detail },
+  })
+  const row = await changeInvoice(tx, invoice, change(act.now), event, act.now)
+  await stopMessages(tx, accountId, [id], act.now)
+  if (row.status !== invoice.status) await touchDebtor(tx, accountId, row.debtor_id, act.now)
+  return row
+}
+
+/** The invoice as it stands once its debtor is held. Throws `not_found`. */
+async function lockInvoice(tx: Transaction, accountId: string, id: string): Promise<InvoiceRow> {
+  // An invoice never changes its debtor, so who that is may be read before the lock.
+  const found = await findInvoice(tx, accountId, id)
+  if (found !== undefined) await lockDebtor(tx, accountId, found.debtor_id)
+  const invoice = found && (await findInvoice(tx, accountId, id))
+  if (invoice === undefined) throw new Problem('not_found', `There is no invoice ${id}.`)
+  return invoice
+}
+
+function conflict(invoice: InvoiceRow, name: string): Problem {
+  const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
+  const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
+  const why = name === 'voided' && paid > 0 ? ', and something was paid on it' : ''
+  return new Problem(
+    'invoice_state_conflict',
+    `Invoice ${number} is ${state}${why}: it cannot be ${name}.`,
+    { members: { invoice_status: status, chasing_blocked_reason: blocked } },
+  )
+}

@@ -1,0 +1,40 @@
+/** What the reversal of a payment does to an invoice (contract 1.5). The caller holds the debtor. */
+import type { Transaction } from '../database/database.ts'
+import type { InvoiceRow } from '../database/tables.ts'
+import { changeInvoice, type InvoiceChange } from './change.ts'
+
+/** Takes `amount`, which was allocated to it, from what has been paid. */
+export async function reopenInvoice(
+  tx: Transaction,
+  invoice: InvoiceRow,
+  amount: number,
+  now: Date,
+): Promise<InvoiceRow> {
+  const amountPaid = invoice.amount_paid - amount
+  const change = {
+    amount_paid: amountPaid,
+    amount_due: invoice.amount_due + amount,
+    ...stateOf(invoice, amountPaid),
+  }
+  return changeInvoice(tx, invoice, change, 'invoice.reopened', now)
+}
+
+function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
+  if (invoice.written_off_at !== null) {
+    // Nobody expected the money before it came, so nobody is chased for it now that it went.
+    return { status: 'written_off', paid_at: null }
+  }
+  const status = amountPaid === 0 ? 'open' : 'partially_paid'
+  if (invoice.status === 'paid') return { status, paid_at: null, ...CHASED_AGAIN }
+  // What a person paused or stopped stays so.
+  const pausedByPayment = invoice.chasing_blocked_reason === 'payment_received'
+  return pausedByPayment ? { status, ...CHASED_AGAIN } : { status }
+}
+
+/** `chasing_stage` stays: chasing goes on at the stage it had reached, never at a higher one. */
+const CHASED_AGAIN = {
+  chasing_status: 'active',
+  chasing_next_stage: null,
+  chasing_next_action_at: null,
+  chasing_blocked_reason: null,
+} as const
