@@ -19,6 +19,9 @@ const GUIDES = new URL('../../docs/', import.meta.url)
 /** What the guides are written for; pages name the address that they are served from. */
 const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 
+/** For those who run the service, who read them in the repository. */
+const FOR_OPERATORS = new Set(['metrics.md', 'operations.md'])
+
 /** Guides that are not named here follow, by name. */
 const ORDER = [
   'first-call',
@@ -35,7 +38,7 @@ const ORDER = [
 /** The first is the start page. Throws an `Error` that names the guide that cannot be shown. */
 export function docsPages(documentJson: string, baseUrl: string): readonly Page[] {
   const names = readdirSync(GUIDES)
-    .filter((file) => file.endsWith('.md'))
+    .filter((file) => file.endsWith('.md') && !FOR_OPERATORS.has(file))
     .map((file) => file.slice(0, -'.md'.length))
     .toSorted((a, b) => placeOf(a) - placeOf(b) || a.localeCompare(b))
   const guides = names.map((name) => guidePage(name, baseUrl))
