@@ -31,7 +31,6 @@ export function oldRows<T extends keyof Tables>(
   table: T,
   { key, age, keptMs }: Aged<keyof Tables[T] & string>,
 ): Forgetting {
-  const columns = sql.join(key.map((column) => sql.ref(column)))
   return {
     what: table.replaceAll('_', ' '),
     async find(read, now) {
@@ -43,9 +42,8 @@ export function oldRows<T extends keyof Tables>(
         .execute()
     },
     async forget(tx, keys) {
-      const values = keys.map((row) => sql`(${sql.join(key.map((name) => row[name]))})`)
       await deleteAny(tx, table)
-        .where(sql<boolean>`(${columns}) in (values ${sql.join(values)})`)
+        .where((row) => row.or(keys.map((values) => row.and(values))))
         .execute()
     },
   }
