@@ -35,6 +35,12 @@ const HEAD_TIMEOUT_MS = 10_000
 const KEEP_ALIVE_MS = 65_000
 /** A socket on which nothing moves although an answer is due: a reader that stalls. */
 const STALLED_MS = 30_000
+/**
+ * Connections that wait to be accepted, at most (the kernel allows fewer where `somaxconn` is less).
+ * Of a crowd beyond it, good clients among them, the kernel drops what it cannot note: they try again
+ * after a second, or believe themselves connected.
+ */
+const BACKLOG = 4096
 /** What slow readers may leave with us, all together, of answers that are sent. */
 const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
 /** In the log, for a call whose client went away; nothing is sent. */
@@ -116,7 +122,7 @@ export class Listener {
   listen(port: number, host: string): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
-      this.#server.listen(port, host, () => {
+      this.#server.listen(port, host, BACKLOG, () => {
         // A TCP server that listens has an address of this form.
         resolve((this.#server.address() as AddressInfo).port)
       })
