@@ -8,6 +8,7 @@ import * as initial from './migrations/0001-initial.ts'
 import * as settings from './migrations/0002-settings.ts'
 import * as webhooks from './migrations/0003-webhooks.ts'
 import * as usageReports from './migrations/0004-usage-reports.ts'
+import * as reminders from './migrations/0005-reminders.ts'
 import * as mail from './migrations/0006-mail.ts'
 import * as retention from './migrations/0007-retention.ts'
 
@@ -16,6 +17,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0002-settings': settings,
   '0003-webhooks': webhooks,
   '0004-usage-reports': usageReports,
+  '0005-reminders': reminders,
   '0006-mail': mail,
   '0007-retention': retention,
 }

@@ -10,6 +10,13 @@ import type {
   MessageHtmlRow,
   SuppressedAddressRow,
 } from './tables/mail.ts'
+import type {
+  ChasingSettingsRow,
+  KillSwitchRow,
+  MessageTransitionRow,
+  ReminderRow,
+  TakenStageRow,
+} from './tables/reminders.ts'
 
 export type Bit = 0 | 1
 
@@ -109,6 +116,10 @@ export interface DebtorRow {
   chasing_status: 'active' | 'paused' | 'stopped'
   chasing_reason: string | null
   chasing_until: string | null
+  /** JSON object: a ladder of its own; null: the account's. */
+  ladder: string | null
+  /** When the planner looks at it next; null: when something changes. */
+  plan_at: string | null
   /** When the personal data went, on request; nothing of the row changes any more. */
   erased_at: string | null
   /** JSON object. */
@@ -144,6 +155,8 @@ export interface InvoiceRow {
   chasing_next_action_at: string | null
   chasing_last_message_at: string | null
   chasing_blocked_reason: string | null
+  /** From 1; rises when it reopens after it was paid: its stages can be sent again. */
+  chasing_cycle: number
   paid_at: string | null
   voided_at: string | null
   written_off_at: string | null
@@ -457,6 +470,11 @@ export interface Tables {
   suppressed_addresses: SuppressedAddressRow
   inbound_mail: InboundMailRow
   mail_outbox: MailOutboxRow
+  chasing_settings: ChasingSettingsRow
+  kill_switches: KillSwitchRow
+  reminders: ReminderRow
+  taken_stages: TakenStageRow
+  message_transitions: MessageTransitionRow
   invoice_overdue_marks: InvoiceOverdueMarkRow
 }
 

@@ -59,6 +59,8 @@ export async function createDebtor(
     chasing_status: 'active',
     chasing_reason: null,
     chasing_until: null,
+    ladder: null,
+    plan_at: null,
     erased_at: null,
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
@@ -112,7 +114,7 @@ export async function findDebtorId(
   return row?.id
 }
 
-/** Marks that the balances changed. */
+/** Marks that the balances changed, so that the planner looks at it again. */
 export async function touchDebtor(
   tx: Transaction,
   accountId: string,
@@ -121,7 +123,22 @@ export async function touchDebtor(
 ): Promise<void> {
   await tx
     .updateTable('debtors')
-    .set({ updated_at: now.toISOString() })
+    .set({ updated_at: now.toISOString(), plan_at: now.toISOString() })
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .execute()
+}
+
+/** Has the planner look at it again: something changed that decides whether it is chased. */
+export async function replanDebtor(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  now: Date,
+): Promise<void> {
+  await tx
+    .updateTable('debtors')
+    .set({ plan_at: now.toISOString() })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .execute()

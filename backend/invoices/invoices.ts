@@ -86,6 +86,7 @@ export async function createInvoice(
     chasing_next_action_at: null,
     chasing_last_message_at: null,
     chasing_blocked_reason: null,
+    chasing_cycle: 1,
     paid_at: null,
     voided_at: null,
     written_off_at: null,
