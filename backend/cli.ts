@@ -10,10 +10,13 @@ import { Problem } from '../shared/problem.ts'
 import { accountCommands } from './cli/accounts.ts'
 import { type Command, type Context, UsageError } from './cli/command.ts'
 import { databaseCommands } from './cli/database.ts'
+import { debtorCommands } from './cli/debtors.ts'
 import { demoCommands } from './cli/demo.ts'
 import { renderCommandHelp, renderHelp } from './cli/help.ts'
 import { importCommands } from './cli/import.ts'
+import { invoiceCommands } from './cli/invoices.ts'
 import { keyCommands } from './cli/keys.ts'
+import { paymentCommands } from './cli/payments.ts'
 import { userCommands } from './cli/users.ts'
 import { databaseUrl, readOperatorSettings } from './config.ts'
 import { type OpenDatabase, openDatabase } from './database/open.ts'
@@ -22,6 +25,9 @@ const COMMANDS: readonly Command[] = [
   ...accountCommands,
   ...userCommands,
   ...keyCommands,
+  ...debtorCommands,
+  ...invoiceCommands,
+  ...paymentCommands,
   ...demoCommands,
   ...importCommands,
   ...databaseCommands,

@@ -6,6 +6,8 @@ const DATE = /^\d{4}-\d{2}-\d{2}$/
 const INSTANT =
   /^(\d{4}-\d{2}-\d{2})[Tt]([01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/
 const DAY_MS = 86_400_000
+const HOUR_MS = 3_600_000
+const QUARTER_MS = 900_000
 const LAST_DAY = Date.UTC(9999, 11, 31)
 
 /** A day that exists: 2026-02-30 is none. */
@@ -51,6 +53,20 @@ export function addDays(date: string, days: number): string {
 /** Whole days from `from` to `to`; negative where `to` is earlier. */
 export function daysBetween(from: string, to: string): number {
   return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS
+}
+
+/** The first instant of the date in the time zone; where clocks skip midnight, the first there is. */
+export function startOfDay(date: string, timezone: string): Date {
+  const asUtc = Date.parse(`${date}T00:00:00Z`)
+  // No offset is wider, so the day's first instant lies between; quarter hours are the finest there are.
+  let early = asUtc - 15 * HOUR_MS
+  let late = asUtc + 13 * HOUR_MS
+  while (late - early > QUARTER_MS) {
+    const middle = early + Math.floor((late - early) / 2 / QUARTER_MS) * QUARTER_MS
+    if (todayIn(timezone, new Date(middle)) < date) early = middle
+    else late = middle
+  }
+  return new Date(late)
 }
 
 /** Making a format costs 50 µs, using it 1 µs. Bounded by the accounts' time zones. */

@@ -5,6 +5,7 @@ import {
   isCalendarDate,
   isTimezone,
   parseInstant,
+  startOfDay,
   todayIn,
 } from '../../backend/calendar/calendar.ts'
 
@@ -39,6 +40,17 @@ t.test('days are added and counted over months, leap days and changes of the clo
   t.equal(addDays('9999-12-01', 365), '9999-12-31')
   t.equal(daysBetween('2026-03-28', '2026-03-30'), 2)
   t.equal(daysBetween('2026-03-30', '2026-03-28'), -2)
+})
+
+t.test('a day begins where the account is, also where clocks skip midnight', async (t) => {
+  const begins = (date: string, timezone: string) => startOfDay(date, timezone).toISOString()
+  t.equal(begins('2026-03-08', 'UTC'), '2026-03-08T00:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Europe/Amsterdam'), '2026-11-30T23:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Pacific/Kiritimati'), '2026-11-30T10:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Pacific/Niue'), '2026-12-01T11:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Asia/Kathmandu'), '2026-11-30T18:15:00.000Z')
+  // Cuba's clocks went from 0:00 to 1:00.
+  t.equal(begins('2026-03-08', 'America/Havana'), '2026-03-08T05:00:00.000Z')
 })
 
 t.test('an instant needs an offset and a day that exists', async (t) => {

@@ -1,0 +1,17 @@
+import { Problem } from '../../shared/problem.ts'
+import type { Database } from '../database/database.ts'
+
+/** Whose it is: operators name records of every account by id. Throws `not_found`. */
+export async function accountOf(
+  { read }: Database,
+  table: 'debtors' | 'invoices' | 'payments',
+  id: string,
+): Promise<string> {
+  const row = await read
+    .selectFrom(table)
+    .select('account_id')
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw new Problem('not_found', `There is nothing with the id ${id}.`)
+  return row.account_id
+}
