@@ -7,7 +7,10 @@ import { readBalances } from './balances.ts'
 import { lockDebtor } from './debtors.ts'
 import { renderDebtor } from './representation.ts'
 
-/** Held until the transaction ends. Throws `not_found`. */
+/**
+ * To be changed by a person; held until the transaction ends. Throws `not_found`, and
+ * `debtor_state_conflict` where its personal data were erased: there is nothing to change any more.
+ */
 export async function getLockedDebtor(
   tx: Transaction,
   accountId: string,
@@ -15,14 +18,19 @@ export async function getLockedDebtor(
 ): Promise<DebtorRow> {
   const debtor = await lockDebtor(tx, accountId, id)
   if (debtor === undefined) throw new Problem('not_found', `There is no customer ${id}.`)
+  if (debtor.erased_at !== null) {
+    throw new Problem('debtor_state_conflict', 'What was known of this customer was erased.', {
+      members: { debtor_status: 'erased' },
+    })
+  }
   return debtor
 }
 
 export type DebtorChange = Partial<Omit<DebtorRow, 'id' | 'account_id' | 'created_at'>>
 
 /**
- * Writes the change to a debtor that the caller holds, with `debtor.contactability_changed` where
- * that is among it, and `debtor.updated` where anything else is.
+ * Writes the change to a debtor that the caller holds, with `debtor.contactability_changed` where that
+ * is among it, and `debtor.updated` where anything else is. The planner looks at it again.
  */
 export async function changeDebtor(
   tx: Transaction,
@@ -30,13 +38,14 @@ export async function changeDebtor(
   change: DebtorChange,
   now: Date,
 ): Promise<DebtorRow> {
-  const row = { ...before, ...change, updated_at: now.toISOString() }
+  const changed = { ...change, plan_at: now.toISOString(), updated_at: now.toISOString() }
   await tx
     .updateTable('debtors')
-    .set({ ...change, updated_at: row.updated_at })
-    .where('account_id', '=', row.account_id)
-    .where('id', '=', row.id)
+    .set(changed)
+    .where('account_id', '=', before.account_id)
+    .where('id', '=', before.id)
     .execute()
+  const row = { ...before, ...changed }
   const { contactability_email: contactability, ...others } = change
   if (contactability !== undefined && contactability !== before.contactability_email) {
     await recordEvent(tx, eventOf(tx, 'debtor.contactability_changed', before, row), now)

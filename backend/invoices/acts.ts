@@ -7,7 +7,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
-import { lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { lockDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import type { EventType } from '../webhooks/event-types.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
@@ -134,7 +134,8 @@ async function perform(
   })
   const row = await changeInvoice(tx, invoice, change(act.now), event, act.now)
   await stopMessages(tx, accountId, [id], act.now)
-  if (row.status !== invoice.status) await touchDebtor(tx, accountId, row.debtor_id, act.now)
+  const changesBalance = row.status !== invoice.status
+  await (changesBalance ? touchDebtor : replanDebtor)(tx, accountId, row.debtor_id, act.now)
   return row
 }
 

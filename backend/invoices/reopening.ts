@@ -25,7 +25,10 @@ function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
     return { status: 'written_off', paid_at: null }
   }
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
-  if (invoice.status === 'paid') return { status, paid_at: null, ...CHASED_AGAIN }
+  if (invoice.status === 'paid') {
+    const chasing_cycle = invoice.chasing_cycle + 1
+    return { status, paid_at: null, chasing_cycle, ...CHASED_AGAIN }
+  }
   // What a person paused or stopped stays so.
   const pausedByPayment = invoice.chasing_blocked_reason === 'payment_received'
   return pausedByPayment ? { status, ...CHASED_AGAIN } : { status }
