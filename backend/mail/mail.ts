@@ -47,5 +47,8 @@ export interface Mailer {
   close(): Promise<void>
 }
 
-/** From `startBefore` to the end of a hand-off, at most: leases on messages must be longer. */
+/**
+ * From `startBefore` to the end of a hand-off, at most: leases on messages must be longer. RFC 5321
+ * would wait ten minutes for the last reply; what comes after a minute is rare and costs a repeat.
+ */
 export const HAND_OFF_MS_MAX = 60_000

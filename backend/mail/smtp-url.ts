@@ -1,0 +1,43 @@
+/** Where mail is handed over: `smtp://user:password@host:587`, or `smtps://` for TLS from the start. */
+
+export interface SmtpAddress {
+  readonly host: string
+  readonly port: number
+  /** TLS from the start; else by STARTTLS where it is offered. */
+  readonly isSecure: boolean
+  readonly login: { readonly user: string; readonly pass: string } | undefined
+  /** On this machine: nobody listens in, and certificates are not looked at. */
+  readonly isLocal: boolean
+}
+
+/** Throws an `Error` whose message completes "SMTP_URL …" and holds no part of the URL. */
+export function parseSmtpUrl(text: string): SmtpAddress {
+  const url = URL.parse(text)
+  if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {
+    throw new Error('must be smtp://host:port or smtps://user:password@host:port')
+  }
+  if (!/^\/?$/.test(url.pathname) || url.search !== '' || url.hash !== '') {
+    throw new Error('must end after the host and port')
+  }
+  if ((url.username === '') !== (url.password === '')) {
+    throw new Error('must have both a user and a password, or neither')
+  }
+  const isSecure = url.protocol === 'smtps:'
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  return {
+    host,
+    port: url.port === '' ? (isSecure ? 465 : 587) : Number(url.port),
+    isSecure,
+    login:
+      url.username === '' ? undefined : { user: decode(url.username), pass: decode(url.password) },
+    isLocal: /^(?:localhost|127(?:\.\d+){3}|::1)$/.test(host),
+  }
+}
+
+function decode(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    throw new Error('has a % in its user or password that encodes nothing: write %25')
+  }
+}
