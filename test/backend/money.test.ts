@@ -8,6 +8,7 @@ import {
   lineAmount,
   parseCurrency,
 } from '../../backend/money/money.ts'
+import { moneyText } from '../../backend/money/money-text.ts'
 
 t.test('exponents are those of ISO 4217, also where ICU shows fewer decimals', async (t) => {
   const expected = { EUR: 2, HUF: 2, IDR: 2, COP: 2, JPY: 0, KRW: 0, UGX: 0, ISK: 0 }
@@ -91,4 +92,16 @@ t.test('for every line, the discount that mirrors it cancels it exactly', async 
       return lineAmount(text, unit) + lineAmount(text, -unit) === 0n
     }),
   )
+})
+
+t.test('amounts are written with the decimals of our table, exactly', async (t) => {
+  t.equal(moneyText(123_450, 'EUR'), '€1,234.50')
+  t.equal(moneyText(5, 'EUR'), '€0.05')
+  t.equal(moneyText(-5, 'EUR'), '-€0.05')
+  t.equal(moneyText(1_000, 'JPY'), '¥1,000')
+  // The runtime's own table has none.
+  t.equal(moneyText(123_450, 'HUF').replace(/\s/, ' '), 'HUF 1,234.50')
+  t.equal(moneyText(1_234, 'KWD').replace(/\s/, ' '), 'KWD 1.234')
+  t.equal(moneyText(9_007_199_254_740_991, 'EUR'), '€90,071,992,547,409.91')
+  t.equal(moneyText(123_450, 'EUR', 'de').replace(/\s/, ' '), '1.234,50 €')
 })
