@@ -12,6 +12,7 @@ import { type Command, type Context, UsageError } from './cli/command.ts'
 import { databaseCommands } from './cli/database.ts'
 import { debtorCommands } from './cli/debtors.ts'
 import { demoCommands } from './cli/demo.ts'
+import { erasureCommands } from './cli/erasure.ts'
 import { renderCommandHelp, renderHelp } from './cli/help.ts'
 import { importCommands } from './cli/import.ts'
 import { invoiceCommands } from './cli/invoices.ts'
@@ -26,6 +27,7 @@ const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...keyCommands,
   ...debtorCommands,
+  ...erasureCommands,
   ...invoiceCommands,
   ...paymentCommands,
   ...demoCommands,

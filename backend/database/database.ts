@@ -42,6 +42,12 @@ export interface DatabaseOptions {
 export interface OpenDatabase extends Database {
   /** The migrations that opening applied. */
   readonly migrated: readonly string[]
+  /**
+   * Ends what a database keeps beside its records to recover from a crash, so that what was
+   * overwritten is nowhere in its files. False where someone still reads what was there before; also
+   * where the database's own operators decide when that is (PostgreSQL).
+   */
+  emptyLog(): Promise<boolean>
   /** Why the last transactions were lost, e.g. a full disk; undefined once one was committed. */
   readonly fault: Error | undefined
 }

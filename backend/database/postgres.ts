@@ -100,6 +100,10 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
+  async emptyLog(): Promise<boolean> {
+    return false
+  }
+
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await Promise.all(this.#begun)

@@ -58,6 +58,8 @@ export class SqliteConnection implements DatabaseConnection {
       // FULL: what is acknowledged has reached the disk, not only the system's cache.
       await connection.exec('pragma synchronous = full')
       await connection.exec('pragma foreign_keys = on; pragma trusted_schema = off')
+      // What is deleted or overwritten is overwritten on disk too, with pages that are written anyway.
+      await connection.exec('pragma secure_delete = on')
       // What a savepoint would undo never leaves memory: not for another disk, which may be full.
       await connection.exec('pragma temp_store = memory')
       if (use === 'read') await connection.exec('pragma query_only = on')

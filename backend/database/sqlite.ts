@@ -1,6 +1,7 @@
 /** SQLite: one backend on one file, the command line beside it. */
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { sql } from 'kysely'
 import { acquireBackendLock } from './backend-lock.ts'
 import type { DatabaseOptions, OpenDatabase } from './database.ts'
 import { kyselyOnConnection, kyselyOnReaders } from './kysely-sqlite.ts'
@@ -43,6 +44,7 @@ export async function openSqlite(
       read,
       transaction: (work) => queue.add(() => work(writer)),
       migrated,
+      emptyLog: () => emptyLog(path),
       get fault() {
         return queue.fault
       },
@@ -63,6 +65,17 @@ async function migrateFile(path: string, user: DatabaseOptions['user']) {
   try {
     const db = kyselyOnConnection<unknown>(connection)
     return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
+  } finally {
+    await connection.close()
+  }
+}
+
+async function emptyLog(path: string): Promise<boolean> {
+  const connection = await SqliteConnection.open(path, 'write')
+  try {
+    const db = kyselyOnConnection<unknown>(connection)
+    const { rows } = await sql<{ busy: number }>`pragma wal_checkpoint(truncate)`.execute(db)
+    return rows[0]?.busy === 0
   } finally {
     await connection.close()
   }

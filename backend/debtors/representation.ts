@@ -34,6 +34,7 @@ export function renderDebtor(row: DebtorRow, balances: readonly Balance[]) {
       overdue: balance.overdue,
       unapplied: balance.unapplied,
     })),
+    erased_at: row.erased_at,
     metadata: JSON.parse(row.metadata),
     created_at: row.created_at,
     updated_at: row.updated_at,

@@ -1,5 +1,6 @@
 /** The shape of what is kept for a time: how to find some that are due, and how to forget those. */
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
+import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { Reader, Tables, Transaction } from '../database/tables.ts'
 
 export interface Forgetting {
@@ -35,27 +36,20 @@ export function oldRows<T extends keyof Tables>(
     what: table.replaceAll('_', ' '),
     async find(read, now) {
       const before = new Date(now.getTime() - keptMs).toISOString()
-      const rows = selectAny(read, table).where(sql<boolean>`${sql.ref(age)} < ${before}`)
+      const rows = readAnyTable(read)
+        .selectFrom<string>(table)
+        .where(sql<boolean>`${sql.ref(age)} < ${before}`)
       return await rows
         .select([...key])
         .limit(BATCH_MAX)
         .execute()
     },
     async forget(tx, keys) {
-      await deleteAny(tx, table)
+      await writeAnyTable(tx)
+        .deleteFrom<string>(table)
+
         .where((row) => row.or(keys.map((values) => row.and(values))))
         .execute()
     },
   }
-}
-
-/** Where the table is known at run time alone. */
-type AnyTable = Kysely<Record<string, Record<string, unknown>>>
-
-function selectAny(read: Reader, table: string) {
-  return (read as unknown as AnyTable).selectFrom(table)
-}
-
-function deleteAny(tx: Transaction, table: string) {
-  return (tx as unknown as AnyTable).deleteFrom(table)
 }

@@ -26,6 +26,7 @@ const debtor = {
   contactability: { email: 'ok' },
   chasing: { status: 'active', reason: null, until: null },
   balances: [],
+  erased_at: null,
   metadata: {},
   created_at: AT,
   updated_at: AT,

@@ -49,6 +49,7 @@ t.test('a debtor is created with what was sent, in the form we keep', async (t) 
     contactability: { email: 'ok' },
     chasing: { status: 'active', reason: null, until: null },
     balances: [],
+    erased_at: null,
     metadata: { erp_id: '10042' },
     created_at: '2026-11-21T10:15:00.000Z',
     updated_at: '2026-11-21T10:15:00.000Z',

@@ -1,0 +1,44 @@
+import { OPERATOR } from '../accounts/audit.ts'
+import { eraseDebtor } from '../erasure/erasure.ts'
+import { type Command, defineCommand } from './command.ts'
+
+export const erasureCommands: readonly Command[] = [
+  defineCommand({
+    name: 'debtors erase',
+    summary:
+      'Erase what is known of a customer as a person, for good. Amounts, dates, numbers and the external_id stay; it is never reminded again. Run again, it completes what was broken off.',
+    arguments: ['ID'],
+    options: {
+      reason: {
+        type: 'string',
+        required: true,
+        value: 'R',
+        description: 'Why; kept in the audit log, so without the data themselves.',
+      },
+    },
+    async run({ ID, reason }, context) {
+      const database = await context.database()
+      const act = { actor: OPERATOR, now: context.now, reason }
+      const { debtor, wasErased, erased } = await eraseDebtor(database, ID, act)
+      const isLogEmpty = await database.emptyLog()
+      const json = {
+        id: ID,
+        account_id: debtor.account_id,
+        external_id: debtor.external_id,
+        erased_at: debtor.erased_at,
+        was_erased: wasErased,
+        erased,
+        left_in_database_log: !isLogEmpty,
+      }
+      const counts = Object.entries(erased).map(([table, count]) => `${count} in ${table}`)
+      const found = counts.length === 0 ? 'Nothing was left to erase.' : `${counts.join(', ')}.`
+      const when = wasErased ? `was erased at ${debtor.erased_at}` : 'is erased'
+      const kept =
+        debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
+      return { json, text: `Debtor ${ID} ${when}. ${found}${kept}${isLogEmpty ? '' : LEFT}` }
+    },
+  }),
+]
+
+const LEFT =
+  '\nUntil the database has reused its space and log, and in backups, traces remain: docs/operations.md, "Personal data".'

@@ -1,0 +1,158 @@
+/**
+ * Erases what the service knows of a debtor as a person, when that person asks for it (GDPR, article
+ * 17). What the law makes a business keep stays: amounts, dates, numbers, line items, states, and the
+ * `external_id`, without which the next synchronisation would bring the person back.
+ *
+ * The debtor itself goes first, in one transaction: from then on nobody reads or chases it. The rest
+ * follows in small steps, each of which can be taken again, so that a run that was broken off is
+ * completed by the next.
+ */
+import { Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { Database, Transaction } from '../database/database.ts'
+import type { DebtorRow } from '../database/tables.ts'
+import { readBalances } from '../debtors/balances.ts'
+import { lockDebtor, searchForm } from '../debtors/debtors.ts'
+import { renderDebtor } from '../debtors/representation.ts'
+import { stopMessages } from '../messages/messages.ts'
+import type { EventType } from '../webhooks/event-types.ts'
+import { recordEvent } from '../webhooks/events.ts'
+import { ERASED_NAME } from './personal.ts'
+import { eraseTrace, type Owner, TRACES } from './traces.ts'
+
+export interface Erasure {
+  readonly debtor: DebtorRow
+  /** The debtor was erased by an earlier run. */
+  readonly wasErased: boolean
+  /** Rows that this run changed, by table. */
+  readonly erased: Readonly<Record<string, number>>
+}
+
+/** Throws `not_found`, and `validation_failed` where the reason is none. */
+export async function eraseDebtor(
+  database: Database,
+  id: string,
+  { reason, ...act }: Act & { readonly reason: string },
+): Promise<Erasure> {
+  const why = checkReason(reason)
+  const found = await database.read
+    .selectFrom('debtors')
+    .select(['account_id', 'erased_at'])
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (found === undefined) throw new Problem('not_found', `There is no debtor ${id}.`)
+  const owner = { accountId: found.account_id, debtorId: id }
+  const debtor = await database.transaction((tx) => eraseRow(tx, owner, why, act))
+  const erased: Record<string, number> = {}
+  for (const trace of TRACES) {
+    const count = await eraseTrace(database, trace, owner)
+    if (count > 0) erased[trace.table] = count
+  }
+  return { debtor, wasErased: found.erased_at !== null, erased }
+}
+
+/** The debtor as it is afterwards. One that was erased before stays as it is. */
+async function eraseRow(
+  tx: Transaction,
+  { accountId, debtorId }: Owner,
+  reason: string,
+  act: Act,
+): Promise<DebtorRow> {
+  const before = await lockDebtor(tx, accountId, debtorId)
+  if (before === undefined) throw new Problem('not_found', `There is no debtor ${debtorId}.`)
+  if (before.erased_at !== null) return before
+  await forgetAddress(tx, before)
+  await cancelMessages(tx, { accountId, debtorId }, act.now)
+  const debtor = await tx
+    .updateTable('debtors')
+    .set({
+      name: ERASED_NAME,
+      name_search: searchForm(ERASED_NAME),
+      email: null,
+      phone: null,
+      address: null,
+      tax_id: null,
+      company_number: null,
+      metadata: '{}',
+      contactability_email: 'missing',
+      status: 'archived',
+      chasing_status: 'stopped',
+      chasing_reason: 'erased',
+      chasing_until: null,
+      plan_at: null,
+      erased_at: act.now.toISOString(),
+      updated_at: act.now.toISOString(),
+    })
+    .where('account_id', '=', accountId)
+    .where('id', '=', debtorId)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.erased',
+    subjectId: debtorId,
+    detail: { reason },
+  })
+  await announce(tx, before, debtor, act.now)
+  return debtor
+}
+
+/** An address that is not written to stays known as long as another debtor has it. */
+async function forgetAddress(tx: Transaction, { id, account_id, email }: DebtorRow): Promise<void> {
+  if (email === null) return
+  const address = email.toLowerCase()
+  await tx
+    .deleteFrom('suppressed_addresses')
+    .where('account_id', '=', account_id)
+    .where('address', '=', address)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('debtors')
+            .select('debtors.id')
+            .where('debtors.account_id', '=', account_id)
+            .where(({ fn }) => fn('lower', ['debtors.email']), '=', address)
+            .where('debtors.id', '<>', id),
+        ),
+      ),
+    )
+    .execute()
+}
+
+async function cancelMessages(tx: Transaction, { accountId, debtorId }: Owner, now: Date) {
+  const waiting = await tx
+    .selectFrom('messages')
+    .innerJoin('message_invoices', 'message_invoices.message_id', 'messages.id')
+    .select('message_invoices.invoice_id')
+    .distinct()
+    .where('messages.account_id', '=', accountId)
+    .where('messages.debtor_id', '=', debtorId)
+    .where('messages.status', 'in', ['scheduled', 'awaiting_approval', 'approved', 'queued'])
+    .execute()
+  if (waiting.length === 0) return
+  const invoiceIds = waiting.map(({ invoice_id }) => invoice_id)
+  await stopMessages(tx, accountId, invoiceIds, now)
+}
+
+/** Of what was before, only what tells nothing of the person. */
+async function announce(tx: Transaction, before: DebtorRow, debtor: DebtorRow, now: Date) {
+  const { id, account_id: accountId } = debtor
+  const render = async (row: DebtorRow, today: string) =>
+    renderDebtor(row, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
+  const tell = (type: EventType, former: Partial<DebtorRow>) => {
+    const event = {
+      accountId,
+      type,
+      subjectId: id,
+      render: (today: string) => render(debtor, today),
+      renderBefore: (today: string) => render({ ...debtor, ...former }, today),
+    }
+    return recordEvent(tx, event, now)
+  }
+  const { status, chasing_status, contactability_email } = before
+  await tell('debtor.updated', { status, chasing_status, erased_at: null })
+  if (contactability_email !== debtor.contactability_email) {
+    await tell('debtor.contactability_changed', { contactability_email })
+  }
+}

@@ -1,0 +1,77 @@
+/** What in a representation tells of a person, and what stands there when that is erased. */
+
+export const ERASED_NAME = '[erased]'
+
+/** By the kind of object, as the API and events show it. */
+const PERSONAL: Readonly<Record<string, Replacements>> = {
+  debtor: {
+    name: ERASED_NAME,
+    email: null,
+    phone: null,
+    address: null,
+    tax_id: null,
+    company_number: null,
+    // What people gave as the reason of a pause.
+    chasing: { without: 'reason' },
+    metadata: {},
+  },
+  invoice: { notes: null, payment_url: null, metadata: {} },
+  payment: { reference: null, metadata: {} },
+  message: { to: null, subject: null, preview: null, suppression: { without: 'detail' } },
+}
+
+/** By member: what stands there instead, or which of its own members is null. */
+type Replacements = Members
+
+/** A stored answer: the object itself. */
+export function withoutPersonalData(text: string): string {
+  return rewrite(text, (object) => scrub(kindOf(object), object))
+}
+
+/** An event: of `data`, the object and what it was before. */
+export function eventWithoutPersonalData(text: string): string {
+  return rewrite(text, (event) => {
+    const data = membersOf(event['data'])
+    const kind = kindOf(membersOf(data['object']))
+    const parts = Object.entries(data).map(([name, part]) => [
+      name,
+      part === null ? null : scrub(kind, membersOf(part)),
+    ])
+    return { ...event, data: Object.fromEntries(parts) }
+  })
+}
+
+/** An audit row's detail: that, when and by whom stays. People name people in reasons. */
+export function detailWithoutPersonalData(text: string): string {
+  return rewrite(text, (detail) => replace(detail, { name: ERASED_NAME, reason: ERASED_NAME }))
+}
+
+type Members = Readonly<Record<string, unknown>>
+
+function rewrite(text: string, change: (members: Members) => Members): string {
+  const members = membersOf(JSON.parse(text))
+  return Object.keys(members).length === 0 ? text : JSON.stringify(change(members))
+}
+
+function scrub(kind: string, object: Members): Members {
+  return replace(object, PERSONAL[kind] ?? {})
+}
+
+/** Only what is there: what an object was before has some of its members alone. */
+function replace(object: Members, replacements: Replacements): Members {
+  const entries = Object.entries(object).map(([name, value]) => {
+    if (!(name in replacements)) return [name, value]
+    const { without } = membersOf(replacements[name])
+    if (without === undefined) return [name, replacements[name]]
+    return [name, value === null ? null : { ...membersOf(value), [String(without)]: null }]
+  })
+  return Object.fromEntries(entries)
+}
+
+function kindOf(object: Members): string {
+  return String(object['object'])
+}
+
+function membersOf(value: unknown): Members {
+  return typeof value === 'object' && value !== null ? { ...value } : {}
+}

@@ -1,0 +1,223 @@
+/**
+ * Where records of a debtor hold personal data, apart from its own row. A table that comes to hold
+ * some is to be named here; a test fills every text of a debtor and looks through all tables.
+ */
+import { type RawBuilder, type SqlBool, sql } from 'kysely'
+import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
+import type { Database, Transaction } from '../database/database.ts'
+import {
+  detailWithoutPersonalData,
+  eventWithoutPersonalData,
+  withoutPersonalData,
+} from './personal.ts'
+
+export interface Owner {
+  readonly accountId: string
+  readonly debtorId: string
+}
+
+type Condition = RawBuilder<SqlBool>
+
+interface Trace {
+  readonly table: string
+  readonly key: readonly string[]
+  /** Which rows are about the debtor. */
+  owned(owner: Owner): Condition
+}
+
+/** Columns that are emptied. */
+interface Columns extends Trace {
+  readonly columns: Readonly<Record<string, string | null>>
+}
+
+/** A column with JSON, of which parts are replaced. */
+interface Document extends Trace {
+  readonly document: string
+  erase(text: string): string
+}
+
+/** Rows that tell of nothing else. */
+interface Rows extends Trace {
+  readonly removed: true
+}
+
+const byDebtor = ({ accountId, debtorId }: Owner): Condition =>
+  sql`account_id = ${accountId} and debtor_id = ${debtorId}`
+
+const byMessage = ({ accountId, debtorId }: Owner): Condition =>
+  sql`message_id in (
+    select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
+  )`
+
+/** The debtor itself or one of its records. */
+const bySubject =
+  (column: string) =>
+  ({ accountId, debtorId }: Owner): Condition =>
+    sql`account_id = ${accountId} and ${sql.ref(column)} in (
+      select id from debtors where account_id = ${accountId} and id = ${debtorId}
+      union all
+      select id from invoices where account_id = ${accountId} and debtor_id = ${debtorId}
+      union all
+      select id from payments where account_id = ${accountId} and debtor_id = ${debtorId}
+      union all
+      select id from messages where account_id = ${accountId} and debtor_id = ${debtorId}
+    )`
+
+const byEvent = (owner: Owner): Condition =>
+  sql`delivery_id in (
+    select webhook_deliveries.id from webhook_deliveries
+    join webhook_events on webhook_events.id = webhook_deliveries.event_id
+    where webhook_events.id in (select id from webhook_events where ${bySubject('subject_id')(owner)})
+  )`
+
+/** A mailbox that others share is still not written to: that somebody asked for it stands. */
+const byAddress = (owner: Owner): Condition =>
+  sql`account_id = ${owner.accountId} and ${byMessage(owner)} and not exists (
+    select 1 from debtors
+    where debtors.account_id = suppressed_addresses.account_id
+      and lower(debtors.email) = suppressed_addresses.address
+  )`
+
+export const TRACES: readonly (Columns | Document | Rows)[] = [
+  {
+    table: 'messages',
+    key: ['id'],
+    owned: byDebtor,
+    columns: { recipient: null, subject: null, body: null, suppression_detail: null },
+  },
+  { table: 'message_html', key: ['message_id'], owned: byMessage, removed: true },
+  {
+    table: 'message_transitions',
+    key: ['message_id', 'id'],
+    owned: byMessage,
+    columns: { detail: null },
+  },
+  { table: 'inbound_mail', key: ['digest'], owned: byMessage, columns: { sender: null } },
+  {
+    table: 'suppressed_addresses',
+    key: ['account_id', 'address', 'reason'],
+    owned: byAddress,
+    removed: true,
+  },
+  {
+    table: 'invoices',
+    key: ['id'],
+    owned: byDebtor,
+    columns: { notes: null, payment_url: null, metadata: '{}' },
+  },
+  {
+    table: 'payments',
+    key: ['id'],
+    owned: byDebtor,
+    columns: { reference: null, metadata: '{}' },
+  },
+  {
+    table: 'webhook_events',
+    key: ['id'],
+    owned: bySubject('subject_id'),
+    document: 'body',
+    erase: eventWithoutPersonalData,
+  },
+  // Receivers repeat what they were sent.
+  {
+    table: 'webhook_attempts',
+    key: ['delivery_id', 'number'],
+    owned: byEvent,
+    columns: { response_headers: null, response_body: null },
+  },
+  {
+    table: 'idempotency_keys',
+    key: ['account_id', 'operation', 'key'],
+    owned: bySubject('resource_id'),
+    document: 'body',
+    erase: withoutPersonalData,
+  },
+  {
+    table: 'audit_log',
+    key: ['id'],
+    // Why it was erased is what the log is asked for later.
+    owned: (owner) => sql`${bySubject('subject_id')(owner)} and action <> 'debtor.erased'`,
+    document: 'detail',
+    erase: detailWithoutPersonalData,
+  },
+]
+
+/** In one transaction: a payment never waits for longer than that. */
+const BATCH_MAX = 100
+
+type Row = Readonly<Record<string, unknown>>
+
+/** Resolves to how many rows changed: none where all was erased before. */
+export async function eraseTrace(
+  database: Database,
+  trace: Columns | Document | Rows,
+  owner: Owner,
+): Promise<number> {
+  let count = 0
+  let last: Row | undefined
+  for (;;) {
+    const rows = await readPage(database, trace, owner, last)
+    last = rows.at(-1)
+    if (last === undefined) return count
+    const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
+    if (changes.length === 0) continue
+    await database.transaction(async (tx) => {
+      for (const change of changes) await apply(tx, trace, change)
+    })
+    count += changes.length
+  }
+}
+
+async function readPage(
+  { read }: Database,
+  trace: Columns | Document | Rows,
+  owner: Owner,
+  after: Row | undefined,
+): Promise<readonly Row[]> {
+  const { table, key } = trace
+  const names = sql.join(key.map((name) => sql.ref(name)))
+  const all = readAnyTable(read).selectFrom(table).where(trace.owned(owner))
+  const rest =
+    after === undefined
+      ? all
+      : all.where(sql<boolean>`(${names}) > (${sql.join(key.map((name) => after[name]))})`)
+  return await rest
+    .select([...key, ...contentOf(trace)])
+    .orderBy(names)
+    .limit(BATCH_MAX)
+    .execute()
+}
+
+function contentOf(trace: Columns | Document | Rows): readonly string[] {
+  if ('columns' in trace) return Object.keys(trace.columns)
+  return 'document' in trace ? [trace.document] : []
+}
+
+interface Change {
+  readonly row: Row
+  /** Undefined: the row goes. */
+  readonly values: Row | undefined
+}
+
+/** Undefined where nothing of it is left to erase. */
+function changeOf(trace: Columns | Document | Rows, row: Row): Change | undefined {
+  if ('removed' in trace) return { row, values: undefined }
+  const values =
+    'columns' in trace
+      ? trace.columns
+      : { [trace.document]: trace.erase(String(row[trace.document])) }
+  const isErased = Object.entries(values).every(([name, value]) => row[name] === value)
+  return isErased ? undefined : { row, values }
+}
+
+async function apply(tx: Transaction, { table, key }: Trace, { row, values }: Change) {
+  const tables = writeAnyTable(tx)
+  const itself = Object.fromEntries(key.map((name) => [name, row[name]]))
+  await (values === undefined
+    ? tables.deleteFrom(table).where((column) => column.and(itself))
+    : tables
+        .updateTable(table)
+        .set({ ...values })
+        .where((column) => column.and(itself))
+  ).execute()
+}
