@@ -13,6 +13,7 @@ export type IdPrefix =
   | 'inv'
   | 'pay'
   | 'msg'
+  | 'mtr'
   | 'evt'
   | 'whe'
   | 'whd'

@@ -75,6 +75,8 @@ export const SETTINGS_PROBLEM_TYPES = {
   debtor_state_conflict: refused(409, 'Customer state conflict'),
   invoice_state_conflict: refused(409, 'Invoice state conflict'),
   payment_already_reversed: refused(409, 'Payment already reversed'),
+  approval_decided: refused(409, 'Approval decided'),
+  approval_outdated: refused(409, 'Approval outdated'),
   too_many_webhook_endpoints: refused(409, 'Too many webhook endpoints'),
   webhook_endpoint_disabled: refused(409, 'Webhook endpoint disabled'),
   webhook_secret_overlap: refused(409, 'Webhook secrets overlap'),

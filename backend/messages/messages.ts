@@ -11,6 +11,7 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
+import { recordTransitions } from './transitions.ts'
 
 /** Not yet leaving: a payment cancels these. */
 const STOPPABLE: readonly MessageStatus[] = ['scheduled', 'awaiting_approval', 'approved', 'queued']
@@ -30,6 +31,7 @@ export async function stopMessages(
   accountId: string,
   invoiceIds: readonly string[],
   now: Date,
+  detail = 'what it would have said has changed',
 ): Promise<Stopped> {
   const rows = await tx
     .selectFrom('messages')
@@ -44,7 +46,7 @@ export async function stopMessages(
     .execute()
   const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
   const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
-  if (cancelledIds.length > 0) await cancel(tx, accountId, cancelledIds, now)
+  if (cancelledIds.length > 0) await cancel(tx, accountId, cancelledIds, detail, now)
   return { cancelledIds, inFlightIds }
 }
 
@@ -52,16 +54,17 @@ async function cancel(
   tx: Transaction,
   accountId: string,
   ids: readonly string[],
+  detail: string,
   now: Date,
 ): Promise<void> {
   await tx
     .updateTable('messages')
     .set((eb) => ({
       status: 'cancelled',
-      // A decision that was never taken cannot be taken any more.
+      // A decision that was never taken cannot be taken any more, and one that was does not hold.
       approval_status: eb
         .case()
-        .when('approval_status', '=', 'pending')
+        .when('approval_status', 'in', ['pending', 'approved'])
         .then('lapsed' as const)
         .else(eb.ref('approval_status'))
         .end(),
@@ -70,6 +73,8 @@ async function cancel(
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)
     .execute()
+  const moved = ids.map((id) => ({ id, account_id: accountId, status: 'cancelled' as const }))
+  await recordTransitions(tx, moved, detail, now)
 }
 
 export interface MessageFilters {

@@ -42,9 +42,14 @@ function renderApproval(row: MessageRow) {
   if (row.approval_required === 0) return null
   return {
     required: true,
-    // One that lapsed because the facts changed is over, like one that nobody gave in time.
-    status: row.approval_status === 'lapsed' ? 'expired' : (row.approval_status ?? 'pending'),
-    decided_by: row.approval_decided_by === null ? null : JSON.parse(row.approval_decided_by),
+    status: row.approval_status ?? 'pending',
+    decided_by: labelOf(row.approval_decided_by),
     decided_at: row.approval_decided_at,
   }
+}
+
+function labelOf(decidedBy: string | null): string | null {
+  if (decidedBy === null) return null
+  const { label }: { label: string } = JSON.parse(decidedBy)
+  return label
 }

@@ -155,7 +155,14 @@ const SAMPLES: Readonly<Record<string, object>> = {
   message,
   account,
   api_key: apiKey,
-  kill_switch: { object: 'kill_switch', on: true, reason: 'Sample', changed_at: AT },
+  kill_switch: {
+    object: 'kill_switch',
+    scope: 'account',
+    on: true,
+    reason: 'Sample',
+    changed_at: AT,
+    changed_by: 'admin@customer.example',
+  },
   webhook: { object: 'webhook_test', message: 'This is a test. Nothing happened.' },
 }
 

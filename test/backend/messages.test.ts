@@ -70,7 +70,7 @@ t.test('a message shows its recipient masked and its text without markup', async
     stage: 'final',
     status: 'bounced',
     suppression: null,
-    approval: { required: true, status: 'approved', decided_by: { label: 'Sam' } },
+    approval: { required: true, status: 'approved', decided_by: 'Sam' },
     to: 'a•••@jansen.example',
     amount_due: 10_000,
     currency: 'EUR',

@@ -43,6 +43,7 @@ const STATEMENTS = [
     account_id text not null,
     debtor_id text not null,
     facts text not null,
+    approved_hash text,
     run_at text,
     lease text,
     attempts integer not null,

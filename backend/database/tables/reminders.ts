@@ -35,8 +35,10 @@ export interface ReminderRow {
   message_id: string
   account_id: string
   debtor_id: string
-  /** JSON object: what it was written from, and what an approval is bound to. */
+  /** JSON object: what it was planned for. */
   facts: string
+  /** What was approved, as a hash: something else does not leave. */
+  approved_hash: string | null
   /** When to go on with it; null: it is decided. */
   run_at: string | null
   /** Who hands it over now. */

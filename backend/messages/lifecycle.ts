@@ -1,0 +1,63 @@
+/**
+ * How a message goes from state to state: written here, noted in the append-only log of transitions,
+ * told of by an event. What is cancelled or suppressed gives back the stages it had taken.
+ *
+ * Whoever calls holds the debtor.
+ */
+import type { Transaction } from '../database/database.ts'
+import type { MessageRow, MessageStatus } from '../database/tables.ts'
+import { type DomainEvent, recordEvent } from '../webhooks/events.ts'
+import { readCoveredInvoices } from './messages.ts'
+import { renderMessage } from './representation.ts'
+import { recordTransitions } from './transitions.ts'
+
+export type MessageChange = Partial<Omit<MessageRow, 'id' | 'account_id' | 'debtor_id'>> &
+  Pick<MessageRow, 'status'>
+
+const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
+  awaiting_approval: 'message.awaiting_approval',
+  sent: 'message.sent',
+  delivered: 'message.delivered',
+  bounced: 'message.bounced',
+  suppressed: 'message.suppressed',
+}
+
+/** `detail` says why, for the history that people see. Returns the message as it is then. */
+export async function moveMessage(
+  tx: Transaction,
+  message: MessageRow,
+  change: MessageChange,
+  detail: string | null,
+  now: Date,
+): Promise<MessageRow> {
+  const changed = { ...change, updated_at: now.toISOString() }
+  await tx
+    .updateTable('messages')
+    .set(changed)
+    .where('account_id', '=', message.account_id)
+    .where('id', '=', message.id)
+    .execute()
+  const moved = { ...message, ...changed }
+  await recordTransitions(tx, [moved], detail, now)
+  await announceMessage(tx, moved, now, message)
+  return moved
+}
+
+/** Tells of the state that it is in, where that is told of at all. */
+export async function announceMessage(
+  tx: Transaction,
+  message: MessageRow,
+  now: Date,
+  before?: MessageRow,
+): Promise<void> {
+  const type = EVENT_TYPES[message.status]
+  if (type === undefined) return
+  const { id, account_id: accountId } = message
+  const render = async (row: MessageRow) => {
+    const covered = await readCoveredInvoices(tx, accountId, [id])
+    return renderMessage(row, covered.get(id) ?? [])
+  }
+  const previous = before === undefined ? {} : { renderBefore: () => render(before) }
+  const event = { accountId, type, subjectId: id, render: () => render(message), ...previous }
+  await recordEvent(tx, event, now)
+}

@@ -1,0 +1,58 @@
+/**
+ * The append-only log of what states messages have been in, and what follows from a state whoever
+ * wrote it: what is cancelled or suppressed gives back the stages it had taken.
+ */
+import { createId } from '../../shared/id.ts'
+import type { Transaction } from '../database/database.ts'
+import type { MessageRow } from '../database/tables.ts'
+
+/** For messages whose state was written already. */
+export async function recordTransitions(
+  tx: Transaction,
+  messages: readonly Pick<MessageRow, 'id' | 'account_id' | 'status'>[],
+  detail: string | null,
+  now: Date,
+): Promise<void> {
+  if (messages.length === 0) return
+  const created_at = now.toISOString()
+  await tx
+    .insertInto('message_transitions')
+    .values(
+      messages.map(({ id, account_id, status }) => ({
+        message_id: id,
+        id: createId('mtr'),
+        account_id,
+        status,
+        detail,
+        created_at,
+      })),
+    )
+    .execute()
+  const freed = messages
+    .filter(({ status }) => status === 'cancelled' || status === 'suppressed')
+    .map(({ id }) => id)
+  if (freed.length > 0) await freeStages(tx, freed)
+}
+
+/**
+ * Its invoices may be reminded at the same stages again, by another message. What may have left
+ * already keeps them: nobody is to get the same stage twice.
+ */
+export async function freeStages(tx: Transaction, messageIds: readonly string[]): Promise<void> {
+  await tx
+    .updateTable('reminders')
+    .set({ run_at: null, lease: null })
+    .where('message_id', 'in', messageIds)
+    .execute()
+  await tx
+    .deleteFrom('taken_stages')
+    .where('message_id', 'in', messageIds)
+    .where('message_id', 'not in', (eb) =>
+      eb
+        .selectFrom('reminders')
+        .select('message_id')
+        .where('message_id', 'in', messageIds)
+        .where('unknown_outcomes', '>', 0),
+    )
+    .execute()
+}

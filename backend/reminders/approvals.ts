@@ -1,0 +1,220 @@
+/**
+ * Firm and final reminders leave only after a person has approved them. What was approved is bound
+ * to what was seen: text, recipient, stage, invoices and amounts. The gate compares it again.
+ */
+import { createHash } from 'node:crypto'
+import { Problem } from '../../shared/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { MessageTransitionRow } from '../database/tables/reminders.ts'
+import type { MessageRow } from '../database/tables.ts'
+import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
+import { moveMessage } from '../messages/lifecycle.ts'
+import { type Facts, readFacts } from './facts.ts'
+
+/** A message that waits for a person, as the person is to see it. */
+export interface Approval {
+  readonly message: MessageRow
+  readonly debtorName: string
+  /** Its text as HTML. */
+  readonly html: string
+  readonly invoices: Facts['invoices']
+  /** Nobody can decide it after this. */
+  readonly expiresAt: string
+  /** Names what was seen; a decision carries it back. */
+  readonly seen: string
+}
+
+/** `seen` absent: whatever it says now, e.g. from the command line. */
+export type Decision =
+  | { readonly approve: true; readonly seen?: string | undefined }
+  | { readonly approve: false; readonly reason: string; readonly seen?: string | undefined }
+
+/** What is not written yet is not among them: that takes a moment after it was planned. The oldest first. */
+export async function listApprovals(
+  reader: Reader,
+  accountId: string,
+  limit = 200,
+): Promise<Approval[]> {
+  const rows = await selectApprovals(reader, accountId)
+    .orderBy('messages.created_at')
+    .orderBy('messages.id')
+    .limit(limit)
+    .execute()
+  return rows.map(approvalOf)
+}
+
+/** Undefined where it does not wait for a decision. */
+export async function findApproval(
+  reader: Reader,
+  accountId: string,
+  messageId: string,
+): Promise<Approval | undefined> {
+  const row = await selectApprovals(reader, accountId)
+    .where('messages.id', '=', messageId)
+    .executeTakeFirst()
+  return row && approvalOf(row)
+}
+
+/** Every state that a message has been in, the first first. */
+export async function readHistory(
+  reader: Reader,
+  accountId: string,
+  messageId: string,
+): Promise<MessageTransitionRow[]> {
+  return reader
+    .selectFrom('message_transitions')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('message_id', '=', messageId)
+    .orderBy('id')
+    .execute()
+}
+
+/**
+ * Decided once, under the debtor's lock. A rejection keeps its invoices from being chased until a
+ * person resumes them. Throws `not_found`, `approval_decided`, `approval_outdated`,
+ * `validation_failed` at `/reason`.
+ */
+export async function decideApproval(
+  tx: Transaction,
+  accountId: string,
+  messageId: string,
+  decision: Decision,
+  act: Act,
+): Promise<void> {
+  const reason = decision.approve ? null : checkReason(decision.reason)
+  const found = await findMessage(tx, accountId, messageId)
+  if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
+  await lockDebtor(tx, accountId, found.debtor_id)
+  const approval = await findApproval(tx, accountId, messageId)
+  if (approval === undefined) throw await decided(tx, accountId, messageId)
+  if (approval.expiresAt <= act.now.toISOString()) {
+    throw new Problem('approval_decided', 'Nobody decided it in time: it has expired.')
+  }
+  if (decision.seen !== undefined && decision.seen !== approval.seen) {
+    throw new Problem('approval_outdated', 'It has changed since you looked: look at it again.')
+  }
+  await (reason === null ? approve(tx, approval, act) : reject(tx, approval, reason, act))
+  await recordAudit(tx, act, {
+    accountId,
+    action: reason === null ? 'message.approved' : 'message.rejected',
+    subjectId: messageId,
+    detail: { stage: approval.message.stage, ...(reason === null ? {} : { reason }) },
+  })
+}
+
+/** What an approval is bound to. */
+export function hashOf(
+  { stage, recipient, invoices }: Facts,
+  { subject, body }: Pick<MessageRow, 'subject' | 'body'>,
+): string {
+  const seen = [
+    stage,
+    recipient,
+    invoices.map(({ id, amountDue }) => [id, amountDue]),
+    subject,
+    body,
+  ]
+  return createHash('sha256').update(JSON.stringify(seen)).digest('base64url')
+}
+
+async function approve(tx: Transaction, { message, seen }: Approval, act: Act): Promise<void> {
+  const now = act.now.toISOString()
+  const change = { status: 'approved', approval_status: 'approved', ...byWhom(act) } as const
+  await moveMessage(tx, message, change, act.actor.label, act.now)
+  await tx
+    .updateTable('reminders')
+    .set({ approved_hash: seen, run_at: now })
+    .where('message_id', '=', message.id)
+    .execute()
+}
+
+async function reject(
+  tx: Transaction,
+  { message, invoices }: Approval,
+  reason: string,
+  act: Act,
+): Promise<void> {
+  const change = {
+    status: 'suppressed',
+    suppression_reason: 'approval_rejected',
+    suppression_detail: reason,
+    approval_status: 'rejected',
+    ...byWhom(act),
+  } as const
+  await moveMessage(tx, message, change, reason, act.now)
+  await tx
+    .updateTable('invoices')
+    .set({
+      chasing_status: 'paused',
+      chasing_next_action_at: null,
+      chasing_blocked_reason: 'approval_rejected',
+      updated_at: act.now.toISOString(),
+    })
+    .where('account_id', '=', message.account_id)
+    .where(
+      'id',
+      'in',
+      invoices.map(({ id }) => id),
+    )
+    .execute()
+  await replanDebtor(tx, message.account_id, message.debtor_id, act.now)
+}
+
+function byWhom({ actor: { type, id, label }, now }: Act) {
+  return {
+    approval_decided_by: JSON.stringify({ type, id, label }),
+    approval_decided_at: now.toISOString(),
+  }
+}
+
+function selectApprovals(reader: Reader, accountId: string) {
+  return reader
+    .selectFrom('messages')
+    .innerJoin('reminders', 'reminders.message_id', 'messages.id')
+    .innerJoin('debtors', 'debtors.id', 'messages.debtor_id')
+    .innerJoin('message_html', 'message_html.message_id', 'messages.id')
+    .selectAll('messages')
+    .select(['reminders.facts', 'reminders.run_at', 'debtors.name as debtor_name'])
+    .select('message_html.html')
+    .where('messages.account_id', '=', accountId)
+    .where('messages.status', '=', 'awaiting_approval')
+}
+
+type ApprovalRow = MessageRow & {
+  readonly facts: string
+  readonly run_at: string | null
+  readonly debtor_name: string
+  readonly html: string
+}
+
+function approvalOf({ facts: text, run_at, debtor_name, html, ...message }: ApprovalRow): Approval {
+  const facts = readFacts(text)
+  return {
+    message,
+    debtorName: debtor_name,
+    html,
+    invoices: facts.invoices,
+    expiresAt: facts.expiresAt,
+    seen: hashOf(facts, message),
+  }
+}
+
+function findMessage(reader: Reader, accountId: string, id: string) {
+  return reader
+    .selectFrom('messages')
+    .select(['debtor_id', 'status', 'approval_status'])
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+async function decided(tx: Transaction, accountId: string, id: string): Promise<Problem> {
+  const message = await findMessage(tx, accountId, id)
+  const state = message?.approval_status ?? message?.status
+  return new Problem('approval_decided', `It does not wait for a decision: it is ${state}.`, {
+    members: { message_status: message?.status, approval_status: message?.approval_status },
+  })
+}

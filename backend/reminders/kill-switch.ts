@@ -1,0 +1,153 @@
+/**
+ * The kill switch: while it is on nothing leaves, of an account or of the whole installation. It
+ * holds for the very next message. What was waiting when it was put on is suppressed, not held back:
+ * putting it off again begins from today.
+ *
+ * Settings and the command line reach it; the API does not, in either direction.
+ */
+
+import { lockAccount } from '../accounts/accounts.ts'
+import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { KillSwitchRow } from '../database/tables/reminders.ts'
+import { recordEvent } from '../webhooks/events.ts'
+
+const INSTALLATION = 'installation'
+
+export interface KillSwitch {
+  readonly scope: 'account' | 'installation'
+  readonly isOn: boolean
+  /** Why it was put on; null while it is off. */
+  readonly reason: string | null
+  /** Null: never. */
+  readonly changedAt: string | null
+  readonly changedBy: string | null
+  /** When it was last put on. */
+  readonly putOnAt: string | null
+}
+
+/** `on` needs a reason; for `off` it goes to the audit log where one is given. */
+export type KillSwitchChange =
+  | { readonly on: true; readonly reason: string }
+  | { readonly on: false; readonly reason?: string | undefined }
+
+/** The installation's, then the account's. */
+export async function readKillSwitches(
+  reader: Reader,
+  accountId: string,
+): Promise<readonly [installation: KillSwitch, account: KillSwitch]> {
+  const rows = await reader
+    .selectFrom('kill_switches')
+    .selectAll()
+    .where('scope', 'in', [INSTALLATION, accountId])
+    .execute()
+  const find = (scope: string) =>
+    switchOf(
+      scope,
+      rows.find((row) => row.scope === scope),
+    )
+  return [find(INSTALLATION), find(accountId)]
+}
+
+/** Setting the state it has changes nothing. Throws `not_found`, `validation_failed` at `/reason`. */
+export async function setKillSwitch(
+  tx: Transaction,
+  accountId: string | null,
+  change: KillSwitchChange,
+  act: Act,
+): Promise<KillSwitch> {
+  const reason = change.on ? checkReason(change.reason) : null
+  // No gate is open while this is held, and what it decides is seen by the next one.
+  if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
+  else await lockAccount(tx, accountId)
+  const scope = accountId ?? INSTALLATION
+  const row = await findRow(tx, scope)
+  const before = switchOf(scope, row)
+  if (before.isOn === change.on) return before
+  const at = act.now.toISOString()
+  const values = {
+    is_on: change.on ? 1 : 0,
+    reason,
+    changed_at: at,
+    changed_by: JSON.stringify(publicActor(act.actor)),
+    put_on_at: change.on ? at : (row?.put_on_at ?? at),
+  } as const
+  await tx
+    .insertInto('kill_switches')
+    .values({ scope, ...values })
+    .onConflict((conflict) => conflict.column('scope').doUpdateSet(values))
+    .execute()
+  const after = switchOf(scope, { scope, ...values })
+  await recordAudit(tx, act, {
+    accountId,
+    action: change.on ? 'kill_switch.put_on' : 'kill_switch.put_off',
+    subjectId: scope,
+    detail: change.reason === undefined ? {} : { reason: change.reason },
+  })
+  for (const id of accountId === null ? await listeningAccounts(tx) : [accountId]) {
+    await announce(tx, id, before, after, act.now)
+  }
+  return after
+}
+
+/** The switch as events show it. */
+export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: KillSwitch) {
+  return {
+    object: 'kill_switch',
+    scope,
+    on: isOn,
+    reason,
+    changed_at: changedAt,
+    changed_by: changedBy,
+  }
+}
+
+function announce(
+  tx: Transaction,
+  accountId: string,
+  before: KillSwitch,
+  after: KillSwitch,
+  now: Date,
+): Promise<void> {
+  return recordEvent(
+    tx,
+    {
+      accountId,
+      type: 'kill_switch.changed',
+      subjectId: accountId,
+      render: () => renderKillSwitch(after),
+      renderBefore: () => renderKillSwitch(before),
+    },
+    now,
+  )
+}
+
+async function listeningAccounts(tx: Transaction): Promise<string[]> {
+  const rows = await tx.selectFrom('webhook_endpoints').select('account_id').distinct().execute()
+  return rows.map((row) => row.account_id)
+}
+
+function findRow(reader: Reader, scope: string): Promise<KillSwitchRow | undefined> {
+  return reader
+    .selectFrom('kill_switches')
+    .selectAll()
+    .where('scope', '=', scope)
+    .executeTakeFirst()
+}
+
+function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
+  const by: { label?: string } | null = row === undefined ? null : JSON.parse(row.changed_by)
+  return {
+    scope: scope === INSTALLATION ? INSTALLATION : 'account',
+    isOn: row?.is_on === 1,
+    reason: row?.reason ?? null,
+    changedAt: row?.changed_at ?? null,
+    changedBy: by?.label ?? null,
+    putOnAt: row?.put_on_at ?? null,
+  }
+}
+
+function publicActor({ type, id, label }: Actor) {
+  return { type, id, label }
+}

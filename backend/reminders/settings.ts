@@ -1,0 +1,139 @@
+/** How an account chases: its ladder, holidays and the day from which it does; a debtor's own ladder. */
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { faultsProblem } from '../api/faults.ts'
+import { isCalendarDate } from '../calendar/calendar.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { ChasingSettingsRow } from '../database/tables/reminders.ts'
+import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
+import { checkLadder, type Ladder, readLadder, USUAL_LADDER } from './ladder.ts'
+
+export interface ChasingSettings {
+  readonly ladder: Ladder
+  /** Calendar dates, in order, on which nothing leaves. */
+  readonly holidays: readonly string[]
+  /** What fell due before this day is never chased; null: everything is. */
+  readonly chaseFrom: string | null
+}
+
+export type ChasingSettingsChange = Partial<ChasingSettings>
+
+/** Twenty years of public holidays and more. */
+const HOLIDAYS_MAX = 500
+
+export async function readChasingSettings(
+  reader: Reader,
+  accountId: string,
+): Promise<ChasingSettings> {
+  const row = await reader
+    .selectFrom('chasing_settings')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
+  return settingsOf(row)
+}
+
+export function settingsOf(
+  row: Pick<ChasingSettingsRow, 'ladder' | 'holidays' | 'chase_from'> | undefined,
+): ChasingSettings {
+  if (row === undefined) return { ladder: USUAL_LADDER, holidays: [], chaseFrom: null }
+  return {
+    ladder: readLadder(row.ladder) ?? USUAL_LADDER,
+    holidays: readHolidays(row.holidays),
+    chaseFrom: row.chase_from,
+  }
+}
+
+/**
+ * Holds from the next plan on; what is on its way stays as it is. Throws `validation_failed` with
+ * pointers `/ladder/…`, `/holidays/…`, `/chase_from`.
+ */
+export async function changeChasingSettings(
+  tx: Transaction,
+  accountId: string,
+  change: ChasingSettingsChange,
+  act: Act,
+): Promise<ChasingSettings> {
+  const before = await readChasingSettings(tx, accountId)
+  const settings = check({ ...before, ...change })
+  const row = {
+    ladder: JSON.stringify(settings.ladder),
+    holidays: JSON.stringify(settings.holidays),
+    chase_from: settings.chaseFrom,
+    // Every debtor may be due at another time than was planned.
+    replan_after: '',
+  }
+  await tx
+    .insertInto('chasing_settings')
+    .values({ account_id: accountId, blocked_by: null, ...row })
+    .onConflict((conflict) => conflict.column('account_id').doUpdateSet(row))
+    .execute()
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.chasing_changed',
+    subjectId: accountId,
+    detail: changesOf(before, settings),
+  })
+  return settings
+}
+
+/** Null: the account's. Throws `not_found`, `validation_failed`. */
+export async function setDebtorLadder(
+  tx: Transaction,
+  accountId: string,
+  debtorId: string,
+  ladder: Ladder | null,
+  act: Act,
+): Promise<void> {
+  const checked = ladder === null ? null : checkLadder(ladder)
+  const debtor = await getLockedDebtor(tx, accountId, debtorId)
+  const change = {
+    ladder: checked === null ? null : JSON.stringify(checked),
+    plan_at: act.now.toISOString(),
+  }
+  await changeDebtor(tx, debtor, change, act.now)
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.ladder_changed',
+    subjectId: debtorId,
+    detail: { ladder: checked },
+  })
+}
+
+function check({ ladder, holidays, chaseFrom }: ChasingSettings): ChasingSettings {
+  if (holidays.length > HOLIDAYS_MAX) {
+    const detail = `there may be at most ${HOLIDAYS_MAX} holidays`
+    throw faultsProblem([{ pointer: '/holidays', code: 'too_many', detail }])
+  }
+  const named = [
+    ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, date })),
+    ...(chaseFrom === null ? [] : [{ pointer: '/chase_from', date: chaseFrom }]),
+  ]
+  const faults = named
+    .filter(({ date }) => !isCalendarDate(date))
+    .map(({ pointer }) => ({
+      pointer,
+      code: 'invalid_format',
+      detail: 'must be a date, YYYY-MM-DD',
+    }))
+  if (faults.length > 0) throw faultsProblem(faults)
+  return { ladder: checkLadder(ladder), holidays: [...new Set(holidays)].sort(), chaseFrom }
+}
+
+function changesOf(before: ChasingSettings, now: ChasingSettings) {
+  const shown = ({ ladder, holidays, chaseFrom }: ChasingSettings) => ({
+    ladder,
+    holidays,
+    chase_from: chaseFrom,
+  })
+  const old = new Map<string, unknown>(Object.entries(shown(before)))
+  return Object.fromEntries(
+    Object.entries(shown(now)).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(old.get(name)),
+    ),
+  )
+}
+
+function readHolidays(text: string): string[] {
+  const stored: unknown = JSON.parse(text)
+  return Array.isArray(stored) ? stored.filter((date) => typeof date === 'string') : []
+}
