@@ -19,7 +19,8 @@ export const DISPUTED = 'disputed'
 interface InvoiceAct {
   /** `invoice.<past tense>`, as the audit log has it. */
   readonly action: string
-  readonly event: EventType
+  /** Null: nothing that GET shows changes but the chasing. */
+  readonly event: EventType | null
   /** What the act did not do where it was refused, e.g. `finalised`. */
   readonly name: string
   isAllowed(invoice: InvoiceRow): boolean
@@ -78,8 +79,19 @@ const RESOLVE: InvoiceAct = {
   change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
 }
 
+/** What a rejected reminder or a payment's pause holds back goes on. */
+const RESUME: InvoiceAct = {
+  action: 'invoice.chasing_resumed',
+  event: null,
+  name: 'resumed',
+  isAllowed: (invoice) =>
+    isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice),
+  change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
+}
+
 /** Owed from now on; its number stays. Throws `invoice_state_conflict`, `not_found`. */
 export const finaliseInvoice = acting(FINALISE)
+export const resumeInvoice = acting(RESUME)
 /** As if it had never been sent: for a mistake on which nothing was paid. For good. */
 export const voidInvoice = actingWithReason(VOID)
 /** Nobody expects the money any more. It can still be paid. */

@@ -6,12 +6,12 @@ import { renderInvoice } from './representation.ts'
 
 export type InvoiceChange = Partial<Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id'>>
 
-/** Writes the change to an invoice whose debtor the caller holds, and tells of it by `event`. */
+/** Writes the change to an invoice whose debtor the caller holds, and tells of it by `event` if any. */
 export async function changeInvoice(
   tx: Transaction,
   before: InvoiceRow,
   change: InvoiceChange,
-  event: EventType,
+  event: EventType | null,
   now: Date,
 ): Promise<InvoiceRow> {
   const changed = { ...change, updated_at: now.toISOString() }
@@ -22,6 +22,7 @@ export async function changeInvoice(
     .where('id', '=', before.id)
     .execute()
   const row = { ...before, ...changed }
+  if (event === null) return row
   await recordEvent(
     tx,
     {

@@ -1,15 +1,13 @@
 /** Who did what, when, from where; the newest first. */
-import { Problem } from '../../shared/problem.ts'
 import { listAudit } from '../accounts/audit.ts'
 import type { AuditRow } from '../database/tables.ts'
 import { type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
+import { limitOf, listOf, pageOf } from './list-query.ts'
 import type { Frame, StayPage } from './visit.ts'
 import { timeAgo } from './words.ts'
 
 const PATH = '/settings/audit-log'
-const LIMIT_DEFAULT = 50
-const LIMIT_MAX = 200
 
 export const auditPages: readonly StayPage[] = [
   {
@@ -18,30 +16,17 @@ export const auditPages: readonly StayPage[] = [
     admins: 'Only an Admin can see the audit log.',
     async handle({ session, query, now }, { database }) {
       const { account } = session
-      const limit = limitOf(query.get('limit'))
+      const limit = limitOf(query.get('limit') ?? undefined)
       const before = query.get('before') ?? undefined
       const found = await listAudit(database.read, account.id, limit + 1, before)
-      const rows = found.slice(0, limit)
-      const next = found.length > limit ? (rows.at(-1)?.id ?? null) : null
+      const { rows, next } = pageOf(found, limit)
       return {
-        json: {
-          object: 'list',
-          data: rows.map(representEntry),
-          has_more: next !== null,
-          next_cursor: next,
-        },
+        json: listOf(rows.map(representEntry), next),
         page: (frame) => renderAudit(frame, rows, { next, now, timezone: account.timezone }),
       }
     },
   },
 ]
-
-function limitOf(text: string | null): number {
-  if (text === null) return LIMIT_DEFAULT
-  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
-  if (limit >= 1 && limit <= LIMIT_MAX) return limit
-  throw new Problem('invalid_query_parameter', `limit is a whole number from 1 to ${LIMIT_MAX}.`)
-}
 
 function representEntry(row: AuditRow) {
   const detail: unknown = JSON.parse(row.detail)

@@ -34,6 +34,8 @@ const FLASHES: Readonly<Record<string, string>> = {
 }
 
 const PLACES = [
+  { path: '/settings/customers', name: 'Customers', admins: false },
+  { path: '/settings/reminders', name: 'Reminders', admins: false },
   { path: '/settings/api-keys', name: 'API & webhooks', admins: false },
   { path: '/settings/people', name: 'People', admins: true },
   { path: '/settings/audit-log', name: 'Audit log', admins: true },
@@ -55,10 +57,10 @@ export function renderPage(frame: Frame, { title, place, main, isAlone }: PageCo
 <script type="module" src="${assetPath('settings.js')}"></script>
 </head>
 <body>
+${renderHalt(frame)}
 ${session === undefined || isAlone ? renderBrand() : renderHeader(frame, place)}
 <main id="main">
 <div class="flash" role="status" id="status">${said}</div>
-${session !== undefined && !isAlone && isReadOnly(session.account.status) && renderBanner()}
 ${main}
 </main>
 </body>
@@ -137,7 +139,20 @@ ${places.map(
 </ul></nav>`
 }
 
-function renderBanner(): Html {
-  return html`<p class="banner"><strong>This account is read-only.</strong> API calls that read
-succeed; calls that write are answered 423. Keys can be issued and revoked.</p>`
+/** What keeps the whole account back is said on every page, first. */
+function renderHalt({ session, halt }: Frame): Html | undefined {
+  const isHeld = session !== undefined && isReadOnly(session.account.status)
+  if (!isHeld && halt === undefined) return undefined
+  return html`<div class="halt" role="region" aria-label="Notice">
+${
+  halt !== undefined &&
+  html`<p><strong>${halt.scope === 'account' ? 'Reminders are stopped.' : 'Reminders are stopped by the operator of this service.'}</strong>
+${halt.reason} <a href="/settings/kill-switch">Details<span class="unseen"> of the kill switch</span></a></p>`
+}
+${
+  isHeld &&
+  html`<p><strong>This account is read-only.</strong> It is ${session.account.status.replaceAll('_', ' ')}: no reminder
+leaves, API calls that read succeed and calls that write are answered 423. Keys can be issued and revoked.</p>`
+}
+</div>`
 }

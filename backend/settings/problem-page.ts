@@ -3,7 +3,9 @@ import type { Request } from '@hapi/hapi'
 import { type Problem, problemType } from '../../shared/problem.ts'
 import { html } from './html.ts'
 import { renderPage } from './layout.ts'
-import { wantsJson } from './visit.ts'
+import { type Frame, wantsJson } from './visit.ts'
+
+const NOBODY: Frame = { session: undefined, csrfToken: '', flash: null, halt: undefined }
 
 /** Undefined where the problem document itself is the answer. */
 export function renderProblemPage(
@@ -23,5 +25,5 @@ export function renderProblemPage(
 <p><a class="button" href="${target}">${name}</a></p>
 <p class="hint">Request <code translate="no">${requestId}</code></p>
 </div>`
-  return renderPage({ session: undefined, csrfToken: '', flash: null }, { title, main }).text
+  return renderPage(NOBODY, { title, main }).text
 }

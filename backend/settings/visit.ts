@@ -9,6 +9,7 @@ import { Problem } from '../../shared/problem.ts'
 import type { Act } from '../accounts/audit.ts'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { Database } from '../database/database.ts'
+import { type KillSwitch, readKillSwitches } from '../reminders/kill-switch.ts'
 import { actorOf } from '../sessions/login.ts'
 import {
   createToken,
@@ -62,6 +63,8 @@ export interface Frame {
   readonly session: Session | undefined
   readonly csrfToken: string
   readonly flash: string | null
+  /** The kill switch that is on, if one is. */
+  readonly halt: KillSwitch | undefined
 }
 
 export type Draw = (frame: Frame) => Html
@@ -218,11 +221,18 @@ async function write(
   if (session !== undefined && flash !== null) {
     await database.transaction((tx) => setFlash(tx, session.token, null))
   }
-  const drawn = page?.({ session, csrfToken, flash }).text ?? ''
+  const halt = session && (await findHalt(database, session))
+  const drawn = page?.({ session, csrfToken, flash, halt }).text ?? ''
   return h
     .response(drawn)
     .code(status ?? 200)
     .type('text/html; charset=utf-8')
+}
+
+/** The installation's before the account's own. */
+async function findHalt({ read }: Database, { account }: Session) {
+  const switches = await readKillSwitches(read, account.id)
+  return switches.find(({ isOn }) => isOn)
 }
 
 const JSON_MEDIA_TYPE = 'application/json; charset=utf-8'

@@ -13,6 +13,7 @@ import {
 import { EVENT_TYPES } from '../webhooks/event-types.ts'
 import { attribute, type Html, html } from './html.ts'
 import { csrfField, renderPage } from './layout.ts'
+import { renderNext } from './list-query.ts'
 import type { Frame } from './visit.ts'
 import { outcomeWords, renderDeliveryStatus } from './webhook-words.ts'
 import { exactTime, timeAgo } from './words.ts'
@@ -30,20 +31,13 @@ export interface DeliveriesView {
 
 export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
   const { rows, next, filters } = view
-  const older = new URLSearchParams(
-    Object.entries({
-      endpoint_id: filters.endpointId ?? '',
-      status: filters.status ?? '',
-      type: filters.type ?? '',
-      cursor: next ?? '',
-    }).filter(([, value]) => value !== ''),
-  )
+  const { endpointId: endpoint_id, status, type } = filters
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <h1>Delivery log</h1>
 <p class="lead">The last 30 days, the newest first.</p>
 ${renderFilters(view)}
 ${rows.length === 0 ? html`<div class="card empty"><p>Nothing here.</p></div>` : renderTable(view)}
-${next !== null && html`<p><a class="button" href="${PATH}?${older.toString()}">Older</a></p>`}`
+${renderNext(PATH, { endpoint_id, status, type }, next, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', place: '/settings/api-keys', main })
 }
 
