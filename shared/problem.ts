@@ -66,6 +66,7 @@ export const PROBLEM_TYPES = {
 /** What the Settings pages answer with besides. */
 export const SETTINGS_PROBLEM_TYPES = {
   not_logged_in: refused(401, 'Not logged in'),
+  invalid_mail_secret: refused(401, 'Invalid mail secret'),
   login_failed: refused(401, 'Login failed'),
   admin_required: refused(403, 'Admin required'),
   cross_site_request: refused(403, 'Cross-site request'),
@@ -75,6 +76,7 @@ export const SETTINGS_PROBLEM_TYPES = {
   debtor_state_conflict: refused(409, 'Customer state conflict'),
   invoice_state_conflict: refused(409, 'Invoice state conflict'),
   payment_already_reversed: refused(409, 'Payment already reversed'),
+  address_suppressed: refused(409, 'Address suppressed'),
   approval_decided: refused(409, 'Approval decided'),
   approval_outdated: refused(409, 'Approval outdated'),
   too_many_webhook_endpoints: refused(409, 'Too many webhook endpoints'),

@@ -1,0 +1,66 @@
+/**
+ * The links by which whoever reads a mail stops the next one. A link is for an account and an address
+ * and holds for ever; both are sealed in it, since addresses in clear would end up in logs. The same
+ * link every time, so that a text that is written again is the same text.
+ */
+import assert from 'node:assert'
+import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
+
+export interface Subscription {
+  readonly accountId: string
+  readonly address: string
+}
+
+export interface UnsubscribeLinks {
+  linkFor(subscription: Subscription): string
+  /** Undefined where it is none of ours, or not whole. */
+  open(token: string): Subscription | undefined
+}
+
+export const UNSUBSCRIBE_PATH = '/mail/unsubscribe'
+
+const CIPHER = 'aes-256-gcm'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+/** An id and the longest address are far below. */
+const TOKEN_CHARS_MAX = 600
+
+/** `keys` are of 32 bytes each; the first seals, all open. */
+export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[]): UnsubscribeLinks {
+  const [sealing] = keys
+  assert(sealing !== undefined, 'There is no key to seal with')
+  return {
+    linkFor({ accountId, address }) {
+      const token = seal(sealing, `${accountId}\n${address}`)
+      return `${baseUrl}${UNSUBSCRIBE_PATH}/${token}`
+    },
+    open(token) {
+      if (token.length > TOKEN_CHARS_MAX || !/^[\w-]+$/.test(token)) return undefined
+      const sealed = Buffer.from(token, 'base64url')
+      const text = keys.map((key) => open(key, sealed)).find((opened) => opened !== undefined)
+      const [accountId, address] = text?.split('\n') ?? []
+      return accountId === undefined || address === undefined ? undefined : { accountId, address }
+    },
+  }
+}
+
+/** The nonce comes of the text: it repeats only where all of it does. */
+function seal(key: Buffer, text: string): string {
+  const nonce = createHmac('sha256', key).update(`nonce\n${text}`).digest().subarray(0, NONCE_BYTES)
+  const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
+  const parts = [nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]
+  return Buffer.concat(parts).toString('base64url')
+}
+
+function open(key: Buffer, sealed: Buffer): string | undefined {
+  if (sealed.length <= NONCE_BYTES + TAG_BYTES) return undefined
+  const nonce = sealed.subarray(0, NONCE_BYTES)
+  const decipher = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })
+  decipher.setAuthTag(sealed.subarray(-TAG_BYTES))
+  try {
+    const text = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES))
+    return Buffer.concat([text, decipher.final()]).toString('utf8')
+  } catch {
+    return undefined
+  }
+}
