@@ -13,6 +13,7 @@ import { databaseCommands } from './cli/database.ts'
 import { debtorCommands } from './cli/debtors.ts'
 import { demoCommands } from './cli/demo.ts'
 import { erasureCommands } from './cli/erasure.ts'
+import { exportCommands } from './cli/export.ts'
 import { renderCommandHelp, renderHelp } from './cli/help.ts'
 import { importCommands } from './cli/import.ts'
 import { invoiceCommands } from './cli/invoices.ts'
@@ -24,6 +25,7 @@ import { type OpenDatabase, openDatabase } from './database/open.ts'
 
 const COMMANDS: readonly Command[] = [
   ...accountCommands,
+  ...exportCommands,
   ...userCommands,
   ...keyCommands,
   ...debtorCommands,
@@ -36,14 +38,15 @@ const COMMANDS: readonly Command[] = [
 ]
 
 try {
-  process.stdout.write(`${await run(process.argv.slice(2))}\n`)
+  const printed = await run(process.argv.slice(2))
+  if (printed !== undefined) process.stdout.write(`${printed}\n`)
 } catch (error) {
   process.stderr.write(`${explain(error)}\n`)
   process.exitCode = isUsageError(error) ? 2 : 1
 }
 
-/** Resolves to what is printed. */
-async function run(args: readonly string[]): Promise<string> {
+/** Resolves to what is to be printed. */
+async function run(args: readonly string[]): Promise<string | undefined> {
   const command = COMMANDS.find(({ name }) =>
     name.split(' ').every((word, place) => args[place] === word),
   )
@@ -64,6 +67,7 @@ async function run(args: readonly string[]): Promise<string> {
   const input = checkUsage(command, values, positionals)
   const output = await withContext((context) => command.run(input, context))
   if (output.failed) process.exitCode = 1
+  if (output.printed) return undefined
   return values.json ? JSON.stringify(output.json) : output.text
 }
 
@@ -102,6 +106,7 @@ async function withContext<T>(work: (context: Context) => Promise<T>): Promise<T
       opened ??= openDatabase({ url: databaseUrl(settings()), log, user })
       return opened
     },
+    url: () => databaseUrl(settings()),
     peppers: () => settings().peppers(),
     now: new Date(),
   }

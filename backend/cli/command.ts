@@ -9,6 +9,8 @@ import type { OpenDatabase } from '../database/open.ts'
 export interface Context {
   /** Opened at the first call, closed when the command has ended. */
   database(user?: 'operator' | 'migrator'): Promise<OpenDatabase>
+  /** Of the database. */
+  url(): string
   /** Throws `SettingsError` where KEY_PEPPER is not known. */
   peppers(): readonly Pepper[]
   readonly now: Date
@@ -19,6 +21,8 @@ export interface Output {
   readonly json: unknown
   /** What is printed otherwise; for people. */
   readonly text: string
+  /** What was asked for is on standard output already. */
+  readonly printed?: boolean
   /** Done, but not as hoped: exit code 1. */
   readonly failed?: boolean
 }

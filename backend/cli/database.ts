@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
 import { createLogger } from '../../shared/log.ts'
+import { backUpSqlite } from '../database/backup.ts'
 import { type CopiedTable, copyDatabase } from '../database/copy.ts'
-import { isPostgres, type OpenDatabase, openDatabase } from '../database/open.ts'
+import { isPostgres, type OpenDatabase, openDatabase, sqlitePath } from '../database/open.ts'
 import { type Command, defineCommand, type Output, renderTable, UsageError } from './command.ts'
 import { createProgress } from './import/progress.ts'
 
@@ -18,6 +19,31 @@ export const databaseCommands: readonly Command[] = [
         json: { migrated },
         text: migrated.length === 0 ? 'Nothing to do.' : `Applied ${migrated.join(', ')}.`,
       }
+    },
+  }),
+  defineCommand({
+    name: 'database backup',
+    summary:
+      'Write a copy of the SQLite database while the backend runs: of one instant, checked, and without what was deleted.',
+    arguments: [],
+    options: {
+      to: {
+        type: 'string',
+        required: true,
+        value: 'FILE',
+        description: 'A new file, which appears once it is whole and sound.',
+      },
+    },
+    async run({ to }, context) {
+      const url = context.url()
+      if (isPostgres(url)) {
+        throw new Error(
+          'PostgreSQL is backed up by its own means, e.g. pg_dump --format=custom: see docs/operations.md',
+        )
+      }
+      const { path, bytes } = await backUpSqlite(sqlitePath(url), to)
+      const size = bytes.toLocaleString('en-US')
+      return { json: { path, bytes }, text: `Wrote ${path}, ${size} bytes; it is sound.` }
     },
   }),
   defineCommand({

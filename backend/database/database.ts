@@ -43,6 +43,11 @@ export interface OpenDatabase extends Database {
   /** The migrations that opening applied. */
   readonly migrated: readonly string[]
   /**
+   * Runs `work` with a reader that shows one instant, however long it takes and whatever is committed
+   * meanwhile. Holds nobody up.
+   */
+  snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T>
+  /**
    * Ends what a database keeps beside its records to recover from a crash, so that what was
    * overwritten is nowhere in its files. False where someone still reads what was there before; also
    * where the database's own operators decide when that is (PostgreSQL).

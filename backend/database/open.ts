@@ -19,7 +19,8 @@ export function isPostgres(url: string): boolean {
   return /^postgres(?:ql)?:\/\//.test(url)
 }
 
-function sqlitePath(url: string): string {
+/** Throws where the address names neither a file nor a server. */
+export function sqlitePath(url: string): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
   throw new Error(

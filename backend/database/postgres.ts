@@ -9,9 +9,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import type pg from 'pg'
 import type { Logger } from '../../shared/log.ts'
-import type { DatabaseOptions, OpenDatabase, Transaction } from './database.ts'
+import type { DatabaseOptions, OpenDatabase, Reader, Transaction } from './database.ts'
 import { kyselyOnConnection } from './kysely-postgres.ts'
-import { createPool, query, TransactionConnection } from './postgres-connection.ts'
+import { connectAlone, createPool, query, TransactionConnection } from './postgres-connection.ts'
 import { isCommitRefused, type Trouble, troubleOf } from './postgres-errors.ts'
 import { migrateServer } from './postgres-migration.ts'
 import type { Tables } from './tables.ts'
@@ -55,6 +55,8 @@ interface PostgresOptions {
 class PostgresDatabase implements OpenDatabase {
   readonly read: OpenDatabase['read']
   readonly migrated: readonly string[]
+  readonly #url: string
+  readonly #name: string
   readonly #log: Logger
   readonly #waitMsMax: number
   readonly #writers: pg.Pool
@@ -66,6 +68,8 @@ class PostgresDatabase implements OpenDatabase {
 
   constructor({ migrated, ...options }: PostgresOptions) {
     this.migrated = migrated
+    this.#url = options.url
+    this.#name = options.name
     this.#log = options.log
     this.#waitMsMax = options.waitMsMax
     // Waiting for a connection and then for a row stays inside the gateway's deadline.
@@ -97,6 +101,20 @@ class PostgresDatabase implements OpenDatabase {
       return await outcome
     } finally {
       this.#begun.delete(ended)
+    }
+  }
+
+  async snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T> {
+    const client = await connectAlone(this.#url, this.#name)
+    try {
+      await client.query('begin isolation level repeatable read read only')
+      const read = kyselyOnConnection<Tables>({
+        executeQuery: (compiled) => query(client, compiled),
+        streamQuery: noStream,
+      })
+      return await work(read)
+    } finally {
+      await client.end()
     }
   }
 

@@ -7,7 +7,7 @@ import type { DatabaseOptions, OpenDatabase } from './database.ts'
 import { kyselyOnConnection, kyselyOnReaders } from './kysely-sqlite.ts'
 import { migrate, migrateIfEmpty } from './migrations.ts'
 import { SqliteConnection } from './sqlite-connection.ts'
-import type { Tables } from './tables.ts'
+import type { Reader, Tables } from './tables.ts'
 import { WriteQueue } from './write-queue.ts'
 
 /** More would only take turns at the two cores and sixteen threads of a usual machine. */
@@ -44,6 +44,7 @@ export async function openSqlite(
       read,
       transaction: (work) => queue.add(() => work(writer)),
       migrated,
+      snapshot: (work) => readSnapshot(path, work),
       emptyLog: () => emptyLog(path),
       get fault() {
         return queue.fault
@@ -65,6 +66,17 @@ async function migrateFile(path: string, user: DatabaseOptions['user']) {
   try {
     const db = kyselyOnConnection<unknown>(connection)
     return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
+  } finally {
+    await connection.close()
+  }
+}
+
+/** The log cannot be emptied while it is read; it grows meanwhile. */
+async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
+  const connection = await SqliteConnection.open(path, 'read')
+  try {
+    await connection.exec('begin')
+    return await work(kyselyOnConnection<Tables>(connection))
   } finally {
     await connection.close()
   }

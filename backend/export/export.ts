@@ -1,0 +1,95 @@
+/**
+ * All that an account has, as lines of JSON: what the export is, each row, and at last how many rows
+ * there were, so that a file that broke off is known by its end. Rows are read a page at a time, so
+ * that the memory it takes does not grow with the account.
+ */
+import { sql } from 'kysely'
+import { readAnyTable } from '../database/any-table.ts'
+import type { AccountRow, Reader } from '../database/tables.ts'
+import { EXPORTED, type ExportedTable } from './tables.ts'
+
+const FORMAT = 'receivables-account-export/1'
+
+const PAGE_ROWS = 500
+
+export interface ExportProgress {
+  begin(label: string, total: number): void
+  advance(count: number): void
+  end(): void
+}
+
+/** From a reader that shows one instant. Yields whole lines, some at a time. */
+export async function* exportAccount(
+  read: Reader,
+  account: AccountRow,
+  now: Date,
+  progress: ExportProgress,
+): AsyncGenerator<string> {
+  const tables = EXPORTED.map(({ name }) => name)
+  const head = { format: FORMAT, account_id: account.id, exported_at: now.toISOString(), tables }
+  yield line({ export: head })
+  const rows: Record<string, number> = {}
+  for (const table of EXPORTED) {
+    let count = 0
+    progress.begin(table.name, await countRows(read, table, account.id))
+    for await (const page of readPages(read, table, account.id)) {
+      yield page.map((row) => line({ table: table.name, row: represent(table, row) })).join('')
+      count += page.length
+      progress.advance(page.length)
+    }
+    progress.end()
+    rows[table.name] = count
+  }
+  yield line({ end: { rows } })
+}
+
+type Row = Readonly<Record<string, unknown>>
+
+async function* readPages(
+  read: Reader,
+  table: ExportedTable,
+  accountId: string,
+): AsyncGenerator<readonly Row[]> {
+  const key = sql.join(table.key.map((column) => sql.ref(column)))
+  let after: Row | undefined
+  for (;;) {
+    const last = after
+    const all = selectOwned(read, table, accountId)
+    const rest =
+      last === undefined
+        ? all
+        : all.where(sql<boolean>`(${key}) > (${sql.join(table.key.map((name) => last[name]))})`)
+    const rows: readonly Row[] = await rest.selectAll().orderBy(key).limit(PAGE_ROWS).execute()
+    if (rows.length > 0) yield rows
+    if (rows.length < PAGE_ROWS) return
+    after = rows.at(-1)
+  }
+}
+
+async function countRows(read: Reader, table: ExportedTable, accountId: string): Promise<number> {
+  const { rows } = await selectOwned(read, table, accountId)
+    .select(({ fn }) => fn.countAll().as('rows'))
+    .executeTakeFirstOrThrow()
+  return Number(rows)
+}
+
+function selectOwned(read: Reader, { name, owned }: ExportedTable, accountId: string) {
+  const condition = owned?.(accountId) ?? sql<boolean>`account_id = ${accountId}`
+  return readAnyTable(read).selectFrom(name).where(condition)
+}
+
+function represent({ json = [], withheld = [] }: ExportedTable, row: Row): Row {
+  const entries = Object.entries(row)
+    .filter(([column]) => !withheld.includes(column))
+    .map(([column, value]) => [column, json.includes(column) ? parseJson(value) : value])
+  return Object.fromEntries(entries)
+}
+
+/** Empty where a write under an Idempotency-Key has not ended. */
+function parseJson(value: unknown): unknown {
+  return typeof value !== 'string' || value === '' ? null : JSON.parse(value)
+}
+
+function line(members: object): string {
+  return `${JSON.stringify(members)}\n`
+}
