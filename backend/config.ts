@@ -14,10 +14,13 @@ import {
   readSettings,
   type Setting,
   SettingsError,
+  type SettingsOf,
   secret,
   text,
 } from '../shared/settings.ts'
 import type { Pepper } from './api-keys/peppers.ts'
+import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
+import { parseSmtpUrl } from './mail/smtp-url.ts'
 
 /** What the database, the keys and their protection need: the command line reads these too. */
 export const STORAGE_SETTINGS = {
@@ -70,8 +73,50 @@ function withoutEmpty(environment: Environment): Environment {
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
 }
 
+/** How mail leaves and comes in. */
+export const MAIL_SETTINGS = {
+  SMTP_URL: optional({
+    ...text(
+      '`smtp://user:password@host:587`, or smtps:// for TLS from the start. Unset: mail is written to files in DATA_DIR/mail.',
+      { secret: true },
+    ),
+    parse: parseSmtpUrl,
+  }),
+  MAIL_FROM: optional({
+    ...text(
+      'Address that mail is from, e.g. `Receivables <reminders@mail.acme.nl>`. With SMTP_URL required.',
+    ),
+    parse(value): NamedAddress {
+      const from = parseNamedAddress(value)
+      if (from === undefined) throw new Error(`must be an e-mail address, not "${value}"`)
+      return from
+    },
+  }),
+  MAIL_INBOUND_SECRET: optional(
+    secret(
+      'Whoever posts mail that came in to /mail/inbound proves itself with it. Unset: none is taken.',
+    ),
+  ),
+}
+
+/** Written to files nobody answers it. */
+const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
+
+/** Throws `SettingsError` where mail would leave from nobody. */
+export function mailOptions(
+  settings: SettingsOf<typeof MAIL_SETTINGS> & { readonly DATA_DIR: string },
+) {
+  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecret } = settings
+  if (server !== undefined && mailFrom === undefined) {
+    throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])
+  }
+  const directory = join(settings.DATA_DIR, 'mail')
+  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecret }
+}
+
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
+  ...MAIL_SETTINGS,
   DATABASE_CONNECTIONS: integer(
     'Connections to PostgreSQL, at most; a third of them for reading.',
     {

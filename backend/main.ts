@@ -2,9 +2,10 @@
 import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
 import { listenForOperations } from '../shared/operations.ts'
-import { BACKEND_SETTINGS, databaseUrl, deriveKey } from './config.ts'
+import { BACKEND_SETTINGS, databaseUrl, deriveKey, mailOptions } from './config.ts'
 import { isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
+import { createPostOffice } from './mail/post-office.ts'
 import { startRetention } from './retention/retention.ts'
 import { createBackend } from './server.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
@@ -37,6 +38,13 @@ await runProcess({
       clock,
       log,
     })
+    const postOffice = createPostOffice({
+      ...mailOptions(settings),
+      baseUrl: settings.BASE_URL,
+      linkKeys: settings.SECRET_BOX_KEY.map((key) => deriveKey(key, 'unsubscribe links')),
+      clock,
+      log,
+    })
     const backend = await createBackend({
       host: settings.BACKEND_HOST,
       port: settings.BACKEND_PORT,
@@ -47,6 +55,7 @@ await runProcess({
       peppers: settings.KEY_PEPPER,
       cursorKey: deriveKey(secretBoxKey, 'cursor'),
       webhooks: webhooks.services,
+      postOffice,
       clock,
       log,
     })
@@ -61,6 +70,7 @@ await runProcess({
       listening: { port: backend.port, operations_port: operations.port },
       async drain() {
         await Promise.all([backend.drain(), webhooks.drain(), overdue.stop(), retention.stop()])
+        await postOffice.close()
         await operations.close()
         await database.close()
       },

@@ -18,6 +18,8 @@ import type { OpenDatabase } from './database/open.ts'
 import { docsRoutes } from './docs/routes.ts'
 import { admitGatewaysOnly } from './gateway-requests.ts'
 import { internalRoutes } from './internal/routes.ts'
+import type { PostOffice } from './mail/post-office.ts'
+import { mailRoutes } from './mail/routes.ts'
 import { answerProblems } from './problem-answers.ts'
 import { renderProblemPage } from './settings/problem-page.ts'
 import { settingsRoutes } from './settings/routes.ts'
@@ -55,6 +57,8 @@ export interface BackendDeps {
   readonly cursorKey: Buffer
   /** Absent: no pages for webhooks. */
   readonly webhooks?: WebhookServices
+  /** Absent: no routes for mail. */
+  readonly postOffice?: PostOffice
   readonly clock: () => Date
   readonly log: Logger
   /** 0 where no call can be on its way any more. */
@@ -103,6 +107,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     ...usageRoutes(deps),
     ...docsRoutes(baseUrl),
     ...settingsRoutes({ ...deps, usage }),
+    ...(deps.postOffice === undefined ? [] : mailRoutes({ ...deps.postOffice, ...deps })),
   ])
   server.route(apiRoutes(deps))
   await server.start()

@@ -132,6 +132,7 @@ ${title('Receivables is running.')}
   Docs       ${url}/docs
   Settings   ${url}/settings
   Account    ${account.name} (${account.id}), with sample data
+  Mail       ${env['SMTP_URL'] ? 'is sent by SMTP_URL' : `is written to ${join(dataDir, 'mail')}`}
 ${logins.map(({ role, email }) => `  ${role.padEnd(10)} ${email}  ${env['DEMO_PASSWORD']}`).join('\n')}
 
 ${title('A fresh API key')} with every scope; it is not shown again:

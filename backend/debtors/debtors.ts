@@ -6,6 +6,7 @@ import { createId } from '../../shared/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
+import { readContactability } from '../mail/suppressed-addresses.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { refuseTaken } from './external-id.ts'
 import { renderDebtor } from './representation.ts'
@@ -55,7 +56,8 @@ export async function createDebtor(
     company_number: input.companyNumber,
     status: 'active',
     is_demo: isDemo ? 1 : 0,
-    contactability_email: input.email === null ? 'missing' : 'ok',
+    // The address may be known from another debtor.
+    contactability_email: await readContactability(tx, accountId, input.email),
     chasing_status: 'active',
     chasing_reason: null,
     chasing_until: null,

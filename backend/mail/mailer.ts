@@ -32,6 +32,7 @@ export interface MailerOptions {
 
 export function createMailer(options: MailerOptions): Mailer {
   const { server, mailFrom, directory, clock, log } = options
+  if (server === undefined) log.info({ directory }, 'SMTP_URL is not set: mail is written to files')
   const stopping = new AbortController()
   // One for each mail under way.
   setMaxListeners(0, stopping.signal)

@@ -37,6 +37,8 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
     open(token) {
       if (token.length > TOKEN_CHARS_MAX || !/^[\w-]+$/.test(token)) return undefined
       const sealed = Buffer.from(token, 'base64url')
+      // One link has one spelling.
+      if (sealed.toString('base64url') !== token) return undefined
       const text = keys.map((key) => open(key, sealed)).find((opened) => opened !== undefined)
       const [accountId, address] = text?.split('\n') ?? []
       return accountId === undefined || address === undefined ? undefined : { accountId, address }
