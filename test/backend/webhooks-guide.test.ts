@@ -1,9 +1,9 @@
 /** The guide's receiver, run as it is written. */
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createSender } from '../../backend/webhooks/sender.ts'
@@ -54,17 +54,74 @@ t.test("the guide's Node receiver accepts what we send and nothing else", async 
   t.match(await send({}, body), { statusCode: 400 })
 })
 
-t.test("the guide's Python accepts what we send and nothing else", async (t) => {
-  const body = '{"id":"evt_1"}'
-  const headers = JSON.stringify(signedNow(Buffer.from(body)))
-  const program = `${codeOf('python')}
+/** How each language takes the guide's `verify`, a file's name and the command that runs it. */
+const OTHERS = {
+  python: {
+    file: 'verify.py',
+    command: ['python3', 'verify.py'],
+    program: (code: string) => `${code}
 import json, sys
 secret, headers, body = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3].encode()
-print(verify(secret, headers, body), verify(secret, headers, body + b" "), verify(secret, {}, body))`
-  const args = ['-c', program, SECRET, headers, body]
-  const { stdout } = await promisify(execFile)('python3', args)
-  t.equal(stdout.trim(), 'True False False')
-})
+print(*[str(verify(*a)).lower() for a in [
+  (secret, headers, body), (secret, headers, body + b" "), (secret, {}, body)]])`,
+  },
+  ruby: {
+    file: 'verify.rb',
+    command: ['ruby', 'verify.rb'],
+    program: (code: string) => `${code}
+require "json"
+secret, headers, body = ARGV[0], JSON.parse(ARGV[1]), ARGV[2]
+puts [[headers, body], [headers, body + " "], [{}, body]].map { |h, b| verify(secret, h, b) }.join(" ")`,
+  },
+  php: {
+    file: 'verify.php',
+    command: ['php', 'verify.php'],
+    // Its last lines read a request, which the command line has not.
+    program: (code: string) => `${code.replace(/\n\$headers = [\s\S]*/, '')}
+[, $secret, $json, $body] = $argv;
+$headers = json_decode($json, true);
+$cases = [[$headers, $body], [$headers, "$body "], [[], $body]];
+echo implode(' ', array_map(fn($c) => var_export(verify($secret, ...$c), true), $cases));`,
+  },
+  go: {
+    file: 'verify.go',
+    command: ['go', 'run', 'verify.go'],
+    program: (code: string) => `package main
+import ("crypto/hmac"; "crypto/sha256"; "encoding/base64"; "encoding/json"; "fmt"; "net/http"; "os"; "strconv"; "strings"; "time")
+${code}
+func main() {
+	var given map[string]string
+	json.Unmarshal([]byte(os.Args[2]), &given)
+	header := http.Header{}
+	for name, value := range given { header.Set(name, value) }
+	body := []byte(os.Args[3])
+	fmt.Println(verify(os.Args[1], header, body), verify(os.Args[1], header, append(body, ' ')), verify(os.Args[1], http.Header{}, body))
+}`,
+  },
+}
+
+for (const [language, { file, command, program }] of Object.entries(OTHERS)) {
+  const [interpreter = '', ...args] = command
+  const skip = isInstalled(interpreter) ? false : `${interpreter} is not installed`
+  t.test(`the guide's ${language} accepts what we send and nothing else`, { skip }, async (t) => {
+    const cwd = t.testdir({ [file]: program(codeOf(language)) })
+    const body = '{"id":"evt_1"}'
+    const headers = JSON.stringify(signedNow(Buffer.from(body)))
+    const options = { cwd, env: { ...process.env, GOCACHE: join(cwd, 'cache') } }
+    const { stdout } = await promisify(execFile)(
+      interpreter,
+      [...args, SECRET, headers, body],
+      options,
+    )
+    t.equal(stdout.trim(), 'true false false')
+  })
+}
+
+function isInstalled(command: string): boolean {
+  return (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .some((path) => existsSync(join(path, command)))
+}
 
 /** The guide's code in a process of its own, listening. */
 async function startGuideReceiver(t: Test): Promise<number> {
