@@ -82,7 +82,11 @@ function checkScope({ key }: Caller, scope: string | undefined): void {
     'insufficient_scope',
     `This call needs the scope ${scope}, which this key does not have. Scopes cannot be added to a key; issue a new key.`,
     {
-      members: { required_scope: scope, granted_scopes: key.effectiveScopes },
+      members: {
+        required_scope: scope,
+        scopes: key.effectiveScopes,
+        granted_scopes: key.grantedScopes,
+      },
       headers: {
         'www-authenticate': `Bearer realm="api", error="insufficient_scope", scope="${scope}"`,
       },

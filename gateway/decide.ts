@@ -50,7 +50,11 @@ function scopeMissing(scope: string, key: KnownKey): Problem {
     `This call needs the scope ${scope}, which this key does not have. Scopes cannot be added to a key; issue a new key.`,
     {
       headers: { 'www-authenticate': insufficientScopeChallenge(scope) },
-      members: { required_scope: scope, granted_scopes: [...key.scopes] },
+      members: {
+        required_scope: scope,
+        scopes: [...key.scopes],
+        granted_scopes: key.grantedScopes,
+      },
     },
   )
 }

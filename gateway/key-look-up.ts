@@ -8,6 +8,8 @@ export interface KnownKey {
   readonly accountId: string
   /** What the key may do at present: granted and allowed by the account. */
   readonly scopes: ReadonlySet<string>
+  /** What it was issued with. */
+  readonly grantedScopes: readonly string[]
   /** Calls a window. */
   readonly rateLimit: number
   /** Signed by the backend; forwarded as it is. */
@@ -39,11 +41,12 @@ function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
   if (!isRecord(answer)) throw unreadable()
   if (answer['found'] === false) return 'unknown'
   if (answer['found'] === true && answer['revoked'] === true) return 'revoked'
-  const { key_id, account_id, scopes, rate_limit, principal } = answer
+  const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = answer
   if (
     typeof key_id !== 'string' ||
     typeof account_id !== 'string' ||
     !Array.isArray(scopes) ||
+    !Array.isArray(granted_scopes) ||
     typeof rate_limit !== 'number' ||
     !Number.isSafeInteger(rate_limit) ||
     typeof principal !== 'string'
@@ -54,6 +57,7 @@ function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
     keyId: key_id,
     accountId: account_id,
     scopes: new Set(scopes.map(String)),
+    grantedScopes: granted_scopes.map(String),
     rateLimit: rate_limit,
     principal,
     lookedUpAt,

@@ -15,18 +15,17 @@ export function faultsProblem(
   members: Readonly<Record<string, unknown>> = {},
 ): Problem {
   const [first] = faults
-  if (first !== undefined && faults.every(({ code }) => code === first.code)) {
-    if (isProblemCode(first.code)) {
-      return new Problem(first.code, first.detail, { members: { errors: faults, ...members } })
-    }
-  }
   const detail =
     faults.length === 1 && first !== undefined
-      ? `${first.pointer}: ${first.detail}`
+      ? `${first.pointer}: ${first.detail}.`
       : `${faults.length} fields are wrong; errors names each of them.`
-  return new Problem('validation_failed', detail, {
-    members: { errors: faults.slice(0, LISTED_MAX) },
-  })
+  const errors = faults.slice(0, LISTED_MAX)
+  if (first !== undefined && faults.every(({ code }) => code === first.code)) {
+    if (isProblemCode(first.code)) {
+      return new Problem(first.code, detail, { members: { errors, ...members } })
+    }
+  }
+  return new Problem('validation_failed', detail, { members: { errors } })
 }
 
 function isProblemCode(code: string): code is ProblemCode {

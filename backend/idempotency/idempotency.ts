@@ -164,7 +164,7 @@ function isAboutKey({ columns }: ConstraintViolation): boolean {
 export function keyReused(members: Readonly<Record<string, unknown>>): Problem {
   return new Problem(
     'idempotency_key_reused',
-    'This Idempotency-Key was used with another body. Use a new key for another object.',
+    'This Idempotency-Key was used with another body. Send that body again, or use a new key.',
     { members },
   )
 }

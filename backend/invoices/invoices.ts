@@ -117,11 +117,11 @@ async function checkInvoice(
   }
   const debtor = await lockDebtorOf(tx, accountId, input.debtor)
   if (debtor === undefined) {
-    const [pointer, what] = 'id' in input.debtor ? ['/debtor_id', 'id'] : BY_EXTERNAL_ID
+    const [field, what] = 'id' in input.debtor ? BY_ID : BY_EXTERNAL_ID
     faults.push({
-      pointer,
+      pointer: `/${field}`,
       code: 'debtor_not_found',
-      detail: `there is no debtor with this ${what}`,
+      detail: `${field} must be the ${what} of a debtor`,
     })
   }
   if (faults.length > 0 || debtor === undefined || 'faults' in totals) {
@@ -130,7 +130,8 @@ async function checkInvoice(
   return { debtor, totals }
 }
 
-const BY_EXTERNAL_ID = ['/debtor_external_id', 'external id'] as const
+const BY_ID = ['debtor_id', 'id'] as const
+const BY_EXTERNAL_ID = ['debtor_external_id', 'external id'] as const
 
 async function lockDebtorOf(
   tx: Transaction,

@@ -87,7 +87,7 @@ function refuseSurplus(payment: Incoming, targets: readonly Target[]): void {
     ({ pointer, invoice }): Fault => ({
       pointer: `${pointer}/amount`,
       code: 'payment_exceeds_balance',
-      detail: `at most ${invoice.amount_due} is due on invoice ${invoice.number}; if more was really paid, send allow_overpayment: true`,
+      detail: `amount must be at most ${invoice.amount_due}, what is due on invoice ${invoice.number}; if more was really paid, send allow_overpayment: true`,
     }),
   )
   throw faultsProblem(faults, { amount_due: first.invoice.amount_due })

@@ -125,7 +125,7 @@ async function decide(
   if (target.kind === 'debtor') {
     const debtor = await lockDebtor(tx, accountId, target.debtorId)
     if (debtor !== undefined) return { debtorId: debtor.id, shares: [] }
-    const detail = 'there is no debtor with this id'
+    const detail = 'debtor_id must be the id of a debtor'
     throw faultsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
   }
   const wanted = wantedOf(input.amount, target)
@@ -181,7 +181,7 @@ async function readTargets(
   throw faultsProblem(
     wanted
       .filter(({ invoiceId }) => !byId.has(invoiceId))
-      .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'is not the id of an invoice')),
+      .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'must be the id of an invoice')),
   )
 }
 
