@@ -32,6 +32,11 @@ const FOUND: Readonly<Record<string, readonly GeneratedRequest[]>> = {
     {
       target: '/api/v1/invoices',
       headers: {},
+      body: '{"debtor_external_id":"\\ud800","currency":"EUR","amount":1}',
+    },
+    {
+      target: '/api/v1/invoices',
+      headers: {},
       body: '{"debtor_external_id":"C-1","currency":"EUR","amount":null,"line_items":null}',
     },
     {
@@ -125,9 +130,12 @@ function judge(
   if (status < 300) return 'accepted'
   const isOfRule = rulesOf(operation).includes(json?.code)
   const errors: { pointer: string; code: string }[] = json?.errors ?? []
+  // Half a surrogate pair is no text, which a pattern cannot say.
+  const isText = !/\\ud[89a-f]/.test(request.body ?? '')
   const isOfRules = errors.every(
     ({ pointer, code }) =>
       rulesOf(operation).includes(code) ||
+      (!isText && code === 'invalid_format') ||
       RULES.some(([where, rule]) => where.test(pointer) && rule === code),
   )
   assert.ok(isOfRule || (errors.length > 0 && isOfRules), `${said}, though the document allows it`)
