@@ -13,7 +13,8 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables/reminders.ts'
 import { recordEvent } from '../webhooks/events.ts'
 
-const INSTALLATION = 'installation'
+/** The scope that is no account's. */
+export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
   readonly scope: 'account' | 'installation'
@@ -42,6 +43,14 @@ export async function readKillSwitches(
     .selectAll()
     .where('scope', 'in', [INSTALLATION, accountId])
     .execute()
+  return switchesOf(rows, accountId)
+}
+
+/** Of rows that may hold others' too. */
+export function switchesOf(
+  rows: readonly KillSwitchRow[],
+  accountId: string,
+): readonly [installation: KillSwitch, account: KillSwitch] {
   const find = (scope: string) =>
     switchOf(
       scope,

@@ -1,0 +1,122 @@
+/**
+ * What concerns all debtors of an account at once. It may be changed by any process; the planning run
+ * notices, and has the debtors looked at some at a time.
+ */
+import { isReadOnly } from '../accounts/accounts.ts'
+import type { Database, Transaction } from '../database/database.ts'
+import type { ChasingSettingsRow } from '../database/tables/reminders.ts'
+import { type ChasingAccount, readChasingAccounts } from './situations.ts'
+
+/** Accounts read, and debtors marked, at a time. */
+const ROWS_MAX = 500
+
+/**
+ * Whether a whole account is held back. Put on, what is waiting is decided now and not when it would
+ * have left; put off, everyone is looked at again.
+ */
+export async function noticeAccounts(database: Database, now: Date): Promise<void> {
+  let after = ''
+  for (;;) {
+    const rows = await database.read
+      .selectFrom('accounts')
+      .leftJoin('chasing_settings', 'chasing_settings.account_id', 'accounts.id')
+      .select(['accounts.id', 'chasing_settings.blocked_by'])
+      .where('accounts.id', '>', after)
+      .orderBy('accounts.id')
+      .limit(ROWS_MAX)
+      .execute()
+    const ids = rows.map(({ id }) => id)
+    const last = ids.at(-1)
+    if (last === undefined) return
+    const accounts = await readChasingAccounts(database.read, ids)
+    for (const { id, blocked_by: known } of rows) {
+      const account = accounts.get(id)
+      const blockedBy = account === undefined ? null : blockOf(account)
+      if (blockedBy === known) continue
+      await database.transaction((tx) => noticeBlock(tx, id, blockedBy, now))
+    }
+    after = last
+  }
+}
+
+function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
+  if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
+  if (isReadOnly(row.status)) return 'account_read_only'
+  return row.is_demo === 1 ? 'demo' : null
+}
+
+async function noticeBlock(
+  tx: Transaction,
+  accountId: string,
+  blockedBy: ChasingSettingsRow['blocked_by'],
+  now: Date,
+): Promise<void> {
+  const absent = { ladder: null, holidays: '[]', chase_from: null, replan_after: null }
+  const change = { blocked_by: blockedBy, ...(blockedBy === null ? { replan_after: '' } : {}) }
+  await tx
+    .insertInto('chasing_settings')
+    .values({ account_id: accountId, ...absent, ...change })
+    .onConflict((conflict) => conflict.column('account_id').doUpdateSet(change))
+    .execute()
+  if (blockedBy === null) return
+  await tx
+    .updateTable('reminders')
+    .set({ run_at: now.toISOString() })
+    .where('account_id', '=', accountId)
+    .where('run_at', '>', now.toISOString())
+    .where('lease', 'is', null)
+    .execute()
+}
+
+/** Has all debtors looked at of accounts whose settings or state changed. */
+export async function markAccounts(
+  database: Database,
+  now: Date,
+  signal?: AbortSignal,
+): Promise<void> {
+  const rows = await database.read
+    .selectFrom('chasing_settings')
+    .select('account_id')
+    .where('replan_after', 'is not', null)
+    .execute()
+  for (const { account_id: id } of rows) {
+    while (!signal?.aborted && (await database.transaction((tx) => markSome(tx, id, now)))) {
+      // Until all are marked.
+    }
+  }
+}
+
+/** Whether there may be more. */
+async function markSome(tx: Transaction, accountId: string, now: Date): Promise<boolean> {
+  const settings = await tx
+    .selectFrom('chasing_settings')
+    .select('replan_after')
+    .where('account_id', '=', accountId)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  const after = settings?.replan_after
+  if (after === null || after === undefined) return false
+  const rows = await tx
+    .selectFrom('debtors')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(ROWS_MAX)
+    .execute()
+  const ids = rows.map(({ id }) => id)
+  if (ids.length > 0) {
+    await tx
+      .updateTable('debtors')
+      .set({ plan_at: now.toISOString() })
+      .where('id', 'in', ids)
+      .execute()
+  }
+  const last = ids.length < ROWS_MAX ? undefined : ids.at(-1)
+  await tx
+    .updateTable('chasing_settings')
+    .set({ replan_after: last ?? null })
+    .where('account_id', '=', accountId)
+    .execute()
+  return last !== undefined
+}
