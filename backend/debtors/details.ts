@@ -7,6 +7,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { type Check, Rejection, text, timezone } from '../api/fields.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
+import { readContactability } from '../mail/suppressed-addresses.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
 import { country, email, language, phone } from './contact.ts'
 import { searchForm } from './debtors.ts'
@@ -63,14 +64,20 @@ export async function editDebtor(
     subjectId: id,
     detail: { name: change.name ?? debtor.name, changed: names },
   })
-  return changeDebtor(tx, debtor, { ...change, ...reachable(debtor, change) }, act.now)
+  const contactability = await contactabilityAfter(tx, debtor, change)
+  return changeDebtor(tx, debtor, { ...change, ...contactability }, act.now)
 }
 
-/** A debtor without an address is not reachable; one that is given its first one is. */
-function reachable(debtor: DebtorRow, change: DebtorChange): DebtorChange {
-  if (change.email === null) return { contactability_email: 'missing' }
-  if (change.email === undefined || debtor.contactability_email !== 'missing') return {}
-  return { contactability_email: 'ok' }
+/** Another address may be one that is not written to; it takes nothing back that was so before. */
+async function contactabilityAfter(
+  tx: Transaction,
+  debtor: DebtorRow,
+  { email: address }: DebtorChange,
+): Promise<DebtorChange> {
+  if (address === undefined) return {}
+  const isOpen = ['ok', 'missing'].includes(debtor.contactability_email)
+  if (!isOpen && address !== null) return {}
+  return { contactability_email: await readContactability(tx, debtor.account_id, address) }
 }
 
 function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {

@@ -1,10 +1,11 @@
-/** The stylesheet and the script, under names that change with what is in them. */
+/** The stylesheets and the script, under names that change with what is in them. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { ServerRoute } from '@hapi/hapi'
 
 const ASSETS = [
   { name: 'settings.css', type: 'text/css; charset=utf-8' },
+  { name: 'ledger.css', type: 'text/css; charset=utf-8' },
   { name: 'settings.js', type: 'text/javascript; charset=utf-8' },
 ].map(({ name, type }) => {
   const content = readFileSync(new URL(`./assets/${name}`, import.meta.url))
@@ -12,7 +13,7 @@ const ASSETS = [
   return { name, type, content, path: `/settings/assets/${version}/${name}` }
 })
 
-export function assetPath(name: 'settings.css' | 'settings.js'): string {
+export function assetPath(name: 'settings.css' | 'ledger.css' | 'settings.js'): string {
   return ASSETS.find((asset) => asset.name === name)?.path ?? ''
 }
 

@@ -26,6 +26,25 @@ const FLASHES: Readonly<Record<string, string>> = {
   webhook_secret_expired: 'The old secret has expired. Only the new one signs.',
   webhook_redelivered: 'It is sent again.',
   webhooks_redelivered: 'What failed is sent again.',
+  customer_changed: 'Customer changed.',
+  customer_paused: 'Paused. No reminder is sent meanwhile.',
+  customer_resumed: 'Resumed. Reminders go on from where they were.',
+  customer_archived: 'Archived. No reminder is sent any more.',
+  customer_restored: 'Out of the archive. Reminders go on from where they were.',
+  customer_cleared: 'The customer is written to again.',
+  customer_schedule: 'The customer’s schedule is changed.',
+  invoice_finalised: 'The invoice is open.',
+  invoice_voided: 'The invoice is void.',
+  invoice_written_off: 'Written off. It is not chased any more.',
+  invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
+  invoice_resolved: 'Resolved. The invoice is chased again.',
+  invoice_resumed: 'The invoice is chased again.',
+  payment_reversed: 'Reversed. What it paid is owed again.',
+  reminders_stopped: 'Reminders are stopped.',
+  reminders_released: 'Reminders go on. What was waiting when they were stopped is not sent.',
+  schedule_changed: 'The schedule is changed. It holds for what is planned from now on.',
+  message_approved: 'Approved. It leaves in the customer’s business hours.',
+  message_rejected: 'Rejected. It is not sent.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
   user_deactivated: 'Deactivated. They can no longer log in.',
@@ -54,6 +73,7 @@ export function renderPage(frame: Frame, { title, place, main, isAlone }: PageCo
 <title>${title} · Receivables</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="${assetPath('settings.css')}">
+<link rel="stylesheet" href="${assetPath('ledger.css')}">
 <script type="module" src="${assetPath('settings.js')}"></script>
 </head>
 <body>
@@ -66,6 +86,23 @@ ${main}
 </body>
 </html>
 `
+}
+
+interface Tab {
+  readonly path: string
+  readonly name: string
+  /** How many wait there; nothing is shown of none. */
+  readonly count?: number
+}
+
+/** The pages of one place; `path` is the one that is shown. */
+export function renderTabs(label: string, tabs: readonly Tab[], path: string): Html {
+  return html`<nav class="tabs" aria-label="${label}"><ul>${tabs.map(
+    (tab) =>
+      html`<li><a href="${tab.path}"${tab.path === path && html` aria-current="page"`}>${tab.name}${
+        tab.count !== undefined && tab.count > 0 && html` <span class="count">${tab.count}</span>`
+      }</a></li>`,
+  )}</ul></nav>`
 }
 
 /** The faults of a form, said first and in focus, each leading to its field. */

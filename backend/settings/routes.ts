@@ -6,9 +6,12 @@ import type { WebhookServices } from '../webhooks/webhooks.ts'
 import { assetRoutes } from './assets.ts'
 import { auditPages } from './audit-pages.ts'
 import { cookiesFor } from './cookies.ts'
+import { customerPages } from './customer-pages.ts'
 import { invitationPages } from './invitation-pages.ts'
+import { invoicePages } from './invoice-pages.ts'
 import { allowancePages, keyPages } from './key-pages.ts'
 import { loginPages, sessionPages } from './login-pages.ts'
+import { paymentPages } from './payment-pages.ts'
 import { peoplePages } from './people-pages.ts'
 import { openRoute, type SettingsDeps, stayRoute } from './visit.ts'
 import { webhookDeliveryPages } from './webhook-delivery-pages.ts'
@@ -28,14 +31,20 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     )
   }
   const deps = { ...given, cookies, passwords: createPasswords() }
-  const webhookPages =
-    webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]
+  const stayPages = [
+    ...sessionPages,
+    ...customerPages,
+    ...invoicePages,
+    ...paymentPages,
+    ...keyPages,
+    ...allowancePages,
+    ...(webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]),
+    ...peoplePages,
+    ...auditPages,
+  ]
   return [
     ...[...loginPages, ...invitationPages].map((page) => openRoute(page, deps)),
-    ...[...sessionPages, ...keyPages, ...allowancePages, ...peoplePages, ...auditPages].map(
-      (page) => stayRoute(page, deps),
-    ),
-    ...webhookPages.map((page) => stayRoute(page, deps)),
+    ...stayPages.map((page) => stayRoute(page, deps)),
     ...assetRoutes(),
     ...everyPath(new Problem('route_not_found', 'There is no such page.')),
   ]

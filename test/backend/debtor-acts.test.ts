@@ -145,7 +145,8 @@ t.test('chasing is paused until a day or a word, and resumed', async (t) => {
   t.equal((await desk.events()).length, 3, 'resumed once')
   await t.rejects(desk.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
   const past = { reason: 'x', until: desk.books.backend.now }
-  await t.rejects(desk.pause(id, past), { members: { errors: [{ pointer: '/until' }] } })
+  const notPast = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
+  await t.rejects(desk.pause(id, past), notPast)
 })
 
 t.test('who is archived is not chased, and can still pay', async (t) => {
