@@ -3,7 +3,7 @@ import { hkdfSync } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { LOG_LEVELS } from '../shared/log.ts'
+import { PROCESS_SETTINGS } from '../shared/lifecycle.ts'
 import {
   httpUrl,
   integer,
@@ -51,7 +51,7 @@ export function readOperatorSettings(environment: Environment): OperatorSettings
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR
-  const complete = { ...readSecrets(directory), ...withoutEmpty(environment) }
+  const complete = { ...readSecrets(directory, environment), ...withoutEmpty(environment) }
   return {
     ...read({ DATA_DIR, DATABASE_URL }, complete),
     peppers: () => read({ KEY_PEPPER }, complete).KEY_PEPPER,
@@ -60,13 +60,15 @@ export function readOperatorSettings(environment: Environment): OperatorSettings
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-function readSecrets(directory: string): Environment {
+/** Less those that the environment names a file for. */
+function readSecrets(directory: string, environment: Environment): Environment {
   const path = join(directory, 'secrets.env')
   if (!existsSync(path)) return {}
   if ((statSync(path).mode & 0o077) !== 0) {
     throw new SettingsError([`${path} can be read by others: chmod 600 ${path}`])
   }
-  return parseEnv(readFileSync(path, 'utf8'))
+  const secrets = Object.entries(parseEnv(readFileSync(path, 'utf8')))
+  return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]))
 }
 
 function withoutEmpty(environment: Environment): Environment {
@@ -93,8 +95,10 @@ export const MAIL_SETTINGS = {
     },
   }),
   MAIL_INBOUND_SECRET: optional(
-    secret(
-      'Whoever posts mail that came in to /mail/inbound proves itself with it. Unset: none is taken.',
+    list(
+      secret(
+        'Whoever posts mail that came in to /mail/inbound proves itself with it; another, after a comma, is still accepted. Unset: none is taken.',
+      ),
     ),
   ),
 }
@@ -106,15 +110,16 @@ const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.i
 export function mailOptions(
   settings: SettingsOf<typeof MAIL_SETTINGS> & { readonly DATA_DIR: string },
 ) {
-  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecret } = settings
+  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecrets } = settings
   if (server !== undefined && mailFrom === undefined) {
     throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])
   }
   const directory = join(settings.DATA_DIR, 'mail')
-  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecret }
+  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecrets }
 }
 
 export const BACKEND_SETTINGS = {
+  ...PROCESS_SETTINGS,
   ...STORAGE_SETTINGS,
   ...MAIL_SETTINGS,
   DATABASE_CONNECTIONS: integer(
@@ -143,7 +148,6 @@ export const BACKEND_SETTINGS = {
     ['refuse', 'allow'],
     { fallback: 'refuse' },
   ),
-  LOG_LEVEL: oneOf('Least level that is logged.', LOG_LEVELS, { fallback: 'info' }),
 }
 
 /** `DATABASE_URL`, or the file in `DATA_DIR` that stands for it. */

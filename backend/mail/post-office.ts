@@ -12,7 +12,7 @@ export interface PostOfficeOptions {
   readonly mailFrom: NamedAddress
   readonly directory: string
   /** What mail that comes in is posted with; undefined: none is taken. */
-  readonly inboundSecret: string | undefined
+  readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
   /** Of 32 bytes each; the first seals links. */
   readonly linkKeys: readonly Buffer[]
@@ -24,17 +24,17 @@ export interface PostOfficeOptions {
 export interface PostOffice {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
-  readonly inboundSecret: string | undefined
+  readonly inboundSecrets: readonly string[] | undefined
   close(): Promise<void>
 }
 
 export function createPostOffice(options: PostOfficeOptions): PostOffice {
-  const { baseUrl, linkKeys, inboundSecret } = options
-  const mailer = createMailer({ ...options, wantsReports: inboundSecret !== undefined })
+  const { baseUrl, linkKeys, inboundSecrets } = options
+  const mailer = createMailer({ ...options, wantsReports: inboundSecrets !== undefined })
   return {
     mailer,
     links: createUnsubscribeLinks(baseUrl, linkKeys),
-    inboundSecret,
+    inboundSecrets,
     close: mailer.close,
   }
 }

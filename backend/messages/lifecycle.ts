@@ -20,6 +20,7 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
   delivered: 'message.delivered',
   bounced: 'message.bounced',
   suppressed: 'message.suppressed',
+  received: 'message.received',
 }
 
 /** `detail` says why, for the history that people see. Returns the message as it is then. */

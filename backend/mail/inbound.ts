@@ -1,0 +1,171 @@
+/**
+ * Mail that came in, and what it changes. The same mail posted again changes nothing more: whoever
+ * posts it repeats what was not confirmed.
+ */
+import { createHash } from 'node:crypto'
+import { createId } from '../../shared/id.ts'
+import type { InboundMailRow } from '../database/tables/mail.ts'
+import type { MessageRow, Reader, Transaction } from '../database/tables.ts'
+import { changeDebtor } from '../debtors/change.ts'
+import { lockDebtor } from '../debtors/debtors.ts'
+import { announceMessage, moveMessage } from '../messages/lifecycle.ts'
+import { recordTransitions } from '../messages/transitions.ts'
+import { bounceMessage } from './bounces.ts'
+import type { InboundMail } from './inbound-mail.ts'
+import { suppressAddress } from './reachability.ts'
+
+/** Where a report still says something new of a message. */
+const MAY_BOUNCE: readonly MessageRow['status'][] = ['queued', 'sending', 'sent', 'delivered']
+
+/** Its row, made now or when it was posted before. */
+export async function receiveMail(
+  tx: Transaction,
+  raw: Buffer,
+  mail: InboundMail,
+  now: Date,
+): Promise<InboundMailRow> {
+  const digest = createHash('sha256').update(raw).digest('base64url')
+  const known = await findRow(tx, digest)
+  if (known !== undefined) return known
+  const ours = await findMessage(tx, mail.references)
+  const row: InboundMailRow = {
+    digest,
+    kind: mail.content.kind,
+    account_id: ours?.account_id ?? null,
+    message_id: ours?.id ?? null,
+    // Of strangers nothing is kept.
+    sender: ours === undefined ? null : mail.sender,
+    received_at: now.toISOString(),
+  }
+  // Two that post it at once: the second waits here for the first.
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('inbound_mail')
+    .values(row)
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  if (numInsertedOrUpdatedRows === 1n && ours !== undefined) await apply(tx, mail, ours, now)
+  return row
+}
+
+async function apply(
+  tx: Transaction,
+  { content }: InboundMail,
+  found: Pick<MessageRow, 'id' | 'account_id' | 'debtor_id'>,
+  now: Date,
+): Promise<void> {
+  const debtor = await lockDebtor(tx, found.account_id, found.debtor_id)
+  const message = await tx
+    .selectFrom('messages')
+    .selectAll()
+    .where('id', '=', found.id)
+    .executeTakeFirst()
+  if (debtor === undefined || message === undefined || debtor.erased_at !== null) return
+  const { account_id: accountId, id: messageId, recipient: address } = message
+  if (content.kind === 'bounce' && MAY_BOUNCE.includes(message.status)) {
+    // It waits for its next try already.
+    if (content.bounce.type === 'soft' && message.status === 'queued') return
+    await bounceMessage(tx, message, content.bounce, now)
+  } else if (content.kind === 'delivery' && message.status === 'sent') {
+    const change = { status: 'delivered', delivered_at: now.toISOString() } as const
+    await moveMessage(tx, message, change, null, now)
+  } else if (content.kind === 'complaint' && address !== null) {
+    const suppression = {
+      accountId,
+      address,
+      reason: 'complained',
+      detail: null,
+      messageId,
+    } as const
+    await suppressAddress(tx, suppression, now)
+  } else if (content.kind === 'reply') {
+    await logReply(tx, message, content, now)
+    if (debtor.chasing_status === 'active') {
+      const change = {
+        chasing_status: 'paused',
+        chasing_reason: 'replied',
+        chasing_until: null,
+      } as const
+      await changeDebtor(tx, debtor, change, now)
+    }
+  }
+}
+
+/** In the log, about the same invoices as what it answers. */
+async function logReply(
+  tx: Transaction,
+  answered: MessageRow,
+  { subject, text }: { readonly subject: string; readonly text: string },
+  now: Date,
+): Promise<void> {
+  const at = now.toISOString()
+  const row: MessageRow = {
+    ...NO_OUTBOUND_FACTS,
+    id: createId('msg'),
+    account_id: answered.account_id,
+    debtor_id: answered.debtor_id,
+    channel: 'email',
+    direction: 'inbound',
+    kind: 'reply',
+    status: 'received',
+    subject,
+    body: text,
+    created_at: at,
+    updated_at: at,
+  }
+  await tx.insertInto('messages').values(row).execute()
+  await tx
+    .insertInto('message_invoices')
+    .columns(['message_id', 'position', 'account_id', 'invoice_id'])
+    .expression((eb) =>
+      eb
+        .selectFrom('message_invoices')
+        .select([eb.val(row.id).as('message_id'), 'position', 'account_id', 'invoice_id'])
+        .where('message_id', '=', answered.id),
+    )
+    .execute()
+  await recordTransitions(tx, [row], null, now)
+  await announceMessage(tx, row, now)
+}
+
+/** What only messages have that we send. */
+const NO_OUTBOUND_FACTS = {
+  stage: null,
+  suppression_reason: null,
+  suppression_detail: null,
+  approval_required: 0,
+  approval_status: null,
+  approval_decided_by: null,
+  approval_decided_at: null,
+  recipient: null,
+  amount_due: null,
+  currency: null,
+  days_past_due: null,
+  provider_message_id: null,
+  delivered_at: null,
+  bounce_type: null,
+  bounce_code: null,
+  soft_bounces: 0,
+  scheduled_for: null,
+  sent_at: null,
+} as const
+
+function findRow(reader: Reader, digest: string) {
+  return reader
+    .selectFrom('inbound_mail')
+    .selectAll()
+    .where('digest', '=', digest)
+    .executeTakeFirst()
+}
+
+/** By our id, or by the one that the server gave it; the latest, where a thread names several. */
+async function findMessage(reader: Reader, references: readonly string[]) {
+  if (references.length === 0) return undefined
+  return reader
+    .selectFrom('messages')
+    .select(['id', 'account_id', 'debtor_id'])
+    .where('direction', '=', 'outbound')
+    .where((eb) => eb.or([eb('id', 'in', references), eb('provider_message_id', 'in', references)]))
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+}
