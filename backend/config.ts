@@ -95,10 +95,8 @@ export const MAIL_SETTINGS = {
     },
   }),
   MAIL_INBOUND_SECRET: optional(
-    list(
-      secret(
-        'Whoever posts mail that came in to /mail/inbound proves itself with it; another, after a comma, is still accepted. Unset: none is taken.',
-      ),
+    secret(
+      'Whoever posts mail that came in to /mail/inbound proves itself with it. Unset: none is taken.',
     ),
   ),
 }
@@ -110,12 +108,12 @@ const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.i
 export function mailOptions(
   settings: SettingsOf<typeof MAIL_SETTINGS> & { readonly DATA_DIR: string },
 ) {
-  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecrets } = settings
+  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecret } = settings
   if (server !== undefined && mailFrom === undefined) {
     throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])
   }
   const directory = join(settings.DATA_DIR, 'mail')
-  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecrets }
+  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecret }
 }
 
 export const BACKEND_SETTINGS = {

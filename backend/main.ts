@@ -1,9 +1,10 @@
 /** The backend process: composes the parts and runs them until a signal. */
 import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
+import { createMetrics } from '../shared/metrics.ts'
 import { listenForOperations } from '../shared/operations.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey, mailOptions } from './config.ts'
-import { isPostgres, openDatabase } from './database/open.ts'
+import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
 import { startRetention } from './retention/retention.ts'
@@ -17,7 +18,13 @@ await runProcess({
   prefix: 'BACKEND_',
   // The gateway's, which may be in the same environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
+  reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
+  check: (settings) => [`The database is ${describeDatabase(databaseUrl(settings))}.`],
   async start(settings, log) {
+    // Everybody holds these: a reload replaces what is in them.
+    const gatewaySecrets = [...settings.GATEWAY_SECRET]
+    const peppers = [...settings.KEY_PEPPER]
+    const metrics = createMetrics('backend')
     const database = await openDatabase({
       url: databaseUrl(settings),
       log,
@@ -51,23 +58,30 @@ await runProcess({
       database,
       contract: loadContract(),
       baseUrl: settings.BASE_URL,
-      gatewaySecrets: settings.GATEWAY_SECRET,
-      peppers: settings.KEY_PEPPER,
+      gatewaySecrets,
+      peppers,
       cursorKey: deriveKey(secretBoxKey, 'cursor'),
       webhooks: webhooks.services,
       postOffice,
       clock,
       log,
     })
-    const operations = await listenForOperations(
-      { host: settings.BACKEND_OPERATIONS_HOST, port: settings.BACKEND_OPERATIONS_PORT },
-      backend.health,
-    )
+    const operations = await listenForOperations({
+      host: settings.BACKEND_OPERATIONS_HOST,
+      port: settings.BACKEND_OPERATIONS_PORT,
+      metrics,
+      log,
+      health: backend.health,
+    })
     webhooks.start()
     const overdue = startOverdueEvents({ database, clock, log })
     const retention = startRetention({ database, clock, log })
     return {
       listening: { port: backend.port, operations_port: operations.port },
+      reload(fresh) {
+        gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
+        peppers.splice(0, peppers.length, ...fresh.KEY_PEPPER)
+      },
       async drain() {
         await Promise.all([backend.drain(), webhooks.drain(), overdue.stop(), retention.stop()])
         await postOffice.close()

@@ -12,6 +12,7 @@ import type { Logger } from '../shared/log.ts'
 import { Problem } from '../shared/problem.ts'
 import {
   type Accounting,
+  type AccountingCounts,
   type AccountingState,
   type Allowance,
   isOverLimit,
@@ -41,6 +42,8 @@ export interface RedisAccountingOptions {
   readonly url: string
   readonly onOutage: 'local' | 'deny'
   readonly log: Logger
+  /** Told how long each script call took that Redis answered. */
+  readonly durations?: { observe(seconds: number): void }
 }
 
 /** The calls of one key that wait for the end of the turn. */
@@ -57,13 +60,17 @@ export class RedisAccounting implements Accounting {
   readonly #windows: LocalWindows
   readonly #probing: NodeJS.Timeout
   #state: AccountingState = 'starting'
+  readonly #durations: RedisAccountingOptions['durations']
+  #outages = 0
+  #localAdmissions = 0
   /** What to add to our clock to have the store's. */
   #clockOffsetMs = 0
   #turn = new Map<string, Batch>()
   /** Of the script calls that Redis has not answered. Aborted all at once when the breaker opens. */
   #outage = new AbortController()
 
-  constructor({ url, onOutage, log }: RedisAccountingOptions) {
+  constructor({ url, onOutage, log, durations }: RedisAccountingOptions) {
+    this.#durations = durations
     this.#redis = connect(url)
     this.#onOutage = onOutage
     this.#log = log
@@ -90,6 +97,10 @@ export class RedisAccounting implements Accounting {
     return this.#state
   }
 
+  get counts(): AccountingCounts {
+    return { outages: this.#outages, localAdmissions: this.#localAdmissions }
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#probing)
     this.#windows.close()
@@ -113,7 +124,9 @@ export class RedisAccounting implements Accounting {
     }
     const window = this.#windows.open(keyId)
     const allowance = spendIn(window, limit, this.#storeNow(), true)
-    if (fate === 'unreported' && !isOverLimit(allowance)) window.unreported++
+    if (isOverLimit(allowance)) return allowance
+    this.#localAdmissions++
+    if (fate === 'unreported') window.unreported++
     return allowance
   }
 
@@ -129,7 +142,9 @@ export class RedisAccounting implements Accounting {
   async #spendBatches(batches: readonly Batch[]): Promise<void> {
     try {
       const spent = this.#redis.spendCalls(batches.length, ...this.#scriptArguments(batches))
+      const from = performance.now()
       this.#applyReply(batches, await unlessAborted(spent, this.#outage.signal))
+      this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
       this.#openBreaker(error)
       for (const { keyId, limit, waiting } of batches) {
@@ -172,6 +187,7 @@ export class RedisAccounting implements Accounting {
   #openBreaker(error: unknown): void {
     if (this.#state !== 'exact') return
     this.#state = 'degraded'
+    this.#outages++
     this.#log.error({ err: error, onOutage: this.#onOutage }, 'redis is away: limit not shared')
     this.#outage.abort(error)
     this.#renewConnection(error)

@@ -30,7 +30,16 @@ export interface Accounting {
    */
   spend(keyId: string, limit: number): Promise<Allowance>
   state(): AccountingState
+  readonly counts: AccountingCounts
   close(): Promise<void>
+}
+
+/** Since the start, for operators. */
+export interface AccountingCounts {
+  /** How often the shared store went away. */
+  readonly outages: number
+  /** Calls counted in this process alone meanwhile. */
+  readonly localAdmissions: number
 }
 
 export function isOverLimit(allowance: Allowance): boolean {

@@ -30,7 +30,26 @@ export interface Authenticator {
   identify(digest: string): Promise<KnownKey>
   /** The same by a look-up that began after `since` (`performance.now()`), shared by all who wait. */
   confirm(digest: string, since: number): Promise<KnownKey>
+  counts(): AuthenticatorCounts
 }
+
+/** For operators. */
+export interface AuthenticatorCounts {
+  /** Calls whose key was remembered; was looked up; was remembered as refused. */
+  readonly hits: number
+  readonly misses: number
+  readonly refusals: number
+  /** Keys remembered, and refused ones. */
+  readonly known: number
+  readonly refused: number
+  /** Look-ups that ended, by how. */
+  readonly lookUps: Readonly<Record<LookUpOutcome, number>>
+  readonly inFlight: number
+  /** Those of keys never seen that wait in line. */
+  readonly waiting: number
+}
+
+type LookUpOutcome = 'found' | 'unknown' | 'revoked' | 'failed' | 'overloaded'
 
 /** A look-up under way, and the one that begins when it ends. */
 interface LookUp {
@@ -54,6 +73,8 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   })
   const lookUps = new Map<string, LookUp>()
   const strangersLane = createLane(STRANGERS_IN_FLIGHT_MAX, STRANGERS_WAITING_MAX)
+  const outcomes = { found: 0, unknown: 0, revoked: 0, failed: 0, overloaded: 0 }
+  const tally = { hits: 0, misses: 0, refusals: 0, lookUps: outcomes }
 
   function readCredential(authorization: string | undefined): string {
     if (authorization === undefined) throw missingKey()
@@ -62,14 +83,21 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     if (key === undefined) throw malformedKey()
     const digest = digestApiKey(key.secret)
     const verdict = refused.get(digest)
-    if (verdict !== undefined) throw refusal(verdict)
+    if (verdict !== undefined) {
+      tally.refusals++
+      throw refusal(verdict)
+    }
     return digest
   }
 
   async function identify(digest: string): Promise<KnownKey> {
     const remembered = known.get(digest)
     const fresh = performance.now() - REMEMBER_MS
-    if (remembered !== undefined && remembered.lookedUpAt > fresh) return remembered
+    if (remembered !== undefined && remembered.lookedUpAt > fresh) {
+      tally.hits++
+      return remembered
+    }
+    tally.misses++
     return lookUps.get(digest)?.result ?? startLookUp(digest)
   }
 
@@ -93,12 +121,18 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     const lookUp = known.has(digest)
       ? lookUpKey(upstream, digest)
       : strangersLane.run(() => lookUpKey(strangersUpstream, digest))
-    const result = lookUp.then(remember(digest)).finally(() => lookUps.delete(digest))
+    const result = lookUp.then(remember(digest), lose).finally(() => lookUps.delete(digest))
     lookUps.set(digest, { startedAt, result, next: undefined })
     return result
   }
 
+  const lose = (error: unknown) => {
+    outcomes[error instanceof LaneFull ? 'overloaded' : 'failed']++
+    throw error
+  }
+
   const remember = (digest: string) => (found: LookUpResult) => {
+    outcomes[typeof found === 'string' ? found : 'found']++
     if (typeof found === 'string') {
       known.delete(digest)
       refused.set(digest, found)
@@ -108,7 +142,23 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return found
   }
 
-  return { readCredential, identify, confirm }
+  const { waiting } = strangersLane
+  const counts = () => ({
+    ...tally,
+    known: known.size,
+    refused: refused.size,
+    inFlight: lookUps.size - waiting.length,
+    waiting: waiting.length,
+  })
+  return { readCredential, identify, confirm, counts }
+}
+
+class LaneFull extends Problem {
+  constructor() {
+    super('service_unavailable', 'Too many new keys at once. Try again shortly.', {
+      headers: { 'retry-after': '1' },
+    })
+  }
 }
 
 /** At most `inFlightMax` at once and `waitingMax` in line; beyond that 503. */
@@ -118,11 +168,7 @@ function createLane(inFlightMax: number, waitingMax: number) {
 
   async function run<T>(work: () => Promise<T>): Promise<T> {
     if (inFlight >= inFlightMax) {
-      if (waiting.length >= waitingMax) {
-        throw new Problem('service_unavailable', 'Too many new keys at once. Try again shortly.', {
-          headers: { 'retry-after': '1' },
-        })
-      }
+      if (waiting.length >= waitingMax) throw new LaneFull()
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else {
       inFlight++
@@ -137,7 +183,7 @@ function createLane(inFlightMax: number, waitingMax: number) {
     }
   }
 
-  return { run }
+  return { run, waiting }
 }
 
 const CHALLENGE = 'Bearer realm="api"'

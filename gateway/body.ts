@@ -17,6 +17,8 @@ export type Body = Buffer | 'tooLarge'
 const EMPTY = Buffer.alloc(0)
 
 export interface Bodies {
+  /** Memory that they take at present. */
+  readonly bytesHeld: number
   /**
    * Resolves with the whole body. Rejects with 503 where the memory for bodies is used up, and with
    * the signal's reason where the connection fails first.
@@ -68,7 +70,13 @@ export function createBodies(): Bodies {
     if (body !== 'tooLarge') bytesHeld -= body.length
   }
 
-  return { read, release }
+  return {
+    get bytesHeld() {
+      return bytesHeld
+    },
+    read,
+    release,
+  }
 }
 
 function overloaded(): Problem {

@@ -1,8 +1,20 @@
 /** The gateway's settings. */
-import { LOG_LEVELS } from '../shared/log.ts'
-import { httpUrl, integer, list, oneOf, optional, port, secret, text } from '../shared/settings.ts'
+import { readFileSync } from 'node:fs'
+import { PROCESS_SETTINGS } from '../shared/lifecycle.ts'
+import {
+  httpUrl,
+  integer,
+  list,
+  oneOf,
+  optional,
+  port,
+  type Setting,
+  secret,
+  text,
+} from '../shared/settings.ts'
 
 export const GATEWAY_SETTINGS = {
+  ...PROCESS_SETTINGS,
   GATEWAY_HOST: text('Address the public listener binds to.', { fallback: '127.0.0.1' }),
   GATEWAY_PORT: port('Port of the public listener; 0 takes a free one.', 8080),
   GATEWAY_OPERATIONS_HOST: text('Address the operations listener binds to.', {
@@ -42,6 +54,7 @@ export const GATEWAY_SETTINGS = {
   REDIS_URL: optional(
     text(
       'Redis 7 or later that all gateways share; unset: the rate limit is kept in this process.',
+      { secret: true },
     ),
   ),
   RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
@@ -59,5 +72,25 @@ export const GATEWAY_SETTINGS = {
   SETTINGS_PAGES: oneOf('Whether this gateway serves /settings and /docs.', ['on', 'off'], {
     fallback: 'on',
   }),
-  LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
+  TLS_CERT: optional(
+    pemFile('File of the certificate, with its chain, in PEM form. Unset: plain HTTP.'),
+  ),
+  TLS_KEY: optional(pemFile('File of its private key.')),
+  ACCESS_LOG: oneOf('Whether each call has a line of the log, at level info.', ['on', 'off'], {
+    fallback: 'on',
+  }),
+}
+
+/** Named by its path; the value is what it holds. */
+function pemFile(description: string): Setting<string> {
+  return {
+    ...text(description),
+    parse(path) {
+      try {
+        return readFileSync(path, 'utf8')
+      } catch (error) {
+        throw new Error('names a file that cannot be read', { cause: error })
+      }
+    },
+  }
 }

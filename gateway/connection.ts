@@ -26,6 +26,8 @@ export interface Exchange {
 }
 
 export interface Connection {
+  /** The client's, or of the proxy in front; '' where it was gone at once. */
+  readonly address: string
   /** Takes the head of the request that just came; see `RawHeads`. */
   takeHead(requestLine: string): number | undefined
   /** How long the request line is that is being read; 0 within a request. */
@@ -62,6 +64,8 @@ export function createConnection(socket: Socket): Connection {
   let closing = false
   let lastWords: (() => void) | undefined
   const rawHeads = createRawHeads()
+  // Asked for later it may be gone.
+  const address = socket.remoteAddress ?? ''
 
   // The one listener comes before the parser's, the other after it.
   socket.prependListener('data', (bytes: Buffer) => {
@@ -147,5 +151,5 @@ export function createConnection(socket: Socket): Connection {
   const takeHead = rawHeads.take
   const lineLength = () => (isReadingBody() ? 0 : rawHeads.lineLength())
 
-  return { takeHead, lineLength, begin, end, closeAfter, fail, readNoMore, isLast }
+  return { address, takeHead, lineLength, begin, end, closeAfter, fail, readNoMore, isLast }
 }

@@ -5,12 +5,14 @@
  */
 import type { Logger } from '../shared/log.ts'
 import { Problem } from '../shared/problem.ts'
+import { createRepeatedLog } from '../shared/repeated-log.ts'
 import {
   AttemptFailed,
   createAttempt,
   type UpstreamAnswer,
   type UpstreamRequest,
 } from './attempt.ts'
+import type { CallStory } from './call-story.ts'
 import { type Backend, type Upstream, wasNeverConnected } from './upstream.ts'
 
 /** Repeats are at most this share of the calls, so that a sick backend is not hit twice as hard. */
@@ -20,10 +22,20 @@ const REPEATS_SAVED_MAX = 10
 export interface Forwarder {
   /**
    * Throws `Problem` 503 where nothing was sent, 504 past a deadline, 502 where the answer was lost
-   * or garbled. `signal` aborts when the client goes away.
+   * or garbled. `signal` aborts when the client goes away. `story` is told of the backend and its time.
    */
-  forward(request: UpstreamRequest, signal: AbortSignal): Promise<UpstreamAnswer>
+  forward(
+    request: UpstreamRequest,
+    signal: AbortSignal,
+    story: Pick<CallStory, 'backend' | 'upstreamMs'>,
+  ): Promise<UpstreamAnswer>
+  /** Attempts that failed, by backend and kind. */
+  readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
+  /** Attempts that repeated a lost one. */
+  readonly retries: number
 }
+
+export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 
 export interface ForwarderOptions {
   readonly upstream: Upstream
@@ -35,18 +47,35 @@ export interface ForwarderOptions {
 export function createForwarder(options: ForwarderOptions): Forwarder {
   const { upstream, timeoutMs, streamsMax, log } = options
   const attempt = createAttempt({ timeoutMs, streamsMax })
+  const repeatedLog = createRepeatedLog(log)
+  const failures = new Map<string, Map<FailureKind, number>>()
+  let retries = 0
   let repeats = REPEATS_SAVED_MAX
 
-  async function forward(request: UpstreamRequest, signal: AbortSignal): Promise<UpstreamAnswer> {
+  const forward: Forwarder['forward'] = async (request, signal, story) => {
+    const from = performance.now()
+    try {
+      return await tryBackends(request, signal, story)
+    } finally {
+      story.upstreamMs += performance.now() - from
+    }
+  }
+
+  async function tryBackends(
+    request: UpstreamRequest,
+    signal: AbortSignal,
+    story: Pick<CallStory, 'backend'>,
+  ): Promise<UpstreamAnswer> {
     repeats = Math.min(REPEATS_SAVED_MAX, repeats + REPEAT_SHARE)
     let lost: AttemptFailed | undefined
     let backend = upstream.choose()
     for (let refusals = 0; ; ) {
+      story.backend = backend.url
       try {
         return await attempt(backend, request, signal)
       } catch (error) {
         if (!(error instanceof AttemptFailed)) throw error
-        noteFailure(backend, error)
+        noteFailure(backend, error, signal)
         // What a lost attempt may have done stays unknown, however little the next one did.
         const failure = lost?.progress === 'sent' ? lost : error
         const next = upstream.choose(backend)
@@ -56,6 +85,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
         } else {
           if (lost !== undefined || !mayRepeat(request, error, signal)) throw problemOf(failure)
           repeats--
+          retries++
           lost = error
         }
         backend = next
@@ -70,12 +100,31 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     )
   }
 
-  function noteFailure(backend: Backend, failure: AttemptFailed): void {
+  function noteFailure(backend: Backend, failure: AttemptFailed, signal: AbortSignal): void {
     if (wasNeverConnected(failure.cause)) upstream.markUnreachable(backend)
-    log.warn({ backend: backend.url, progress: failure.progress, err: failure.cause }, 'upstream')
+    const { url } = backend
+    const kind = kindOf(failure, signal)
+    const ofBackend = failures.get(url) ?? new Map<FailureKind, number>()
+    failures.set(url, ofBackend.set(kind, (ofBackend.get(kind) ?? 0) + 1))
+    if (kind === 'client_gone') return
+    const fields = { backend: url, progress: failure.progress, err: failure.cause }
+    repeatedLog.warn(`${url} ${kind}`, fields, 'upstream')
   }
 
-  return { forward }
+  return {
+    forward,
+    failures,
+    get retries() {
+      return retries
+    },
+  }
+}
+
+function kindOf(failure: AttemptFailed, signal: AbortSignal): FailureKind {
+  if (signal.aborted) return 'client_gone'
+  if (wasNeverConnected(failure.cause)) return 'unreachable'
+  if (failure.isDeadline) return 'timeout'
+  return failure.progress === 'answer_begun' ? 'broken' : 'lost'
 }
 
 function problemOf({ progress, isDeadline, cause }: AttemptFailed): Problem {

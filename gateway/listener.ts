@@ -2,12 +2,13 @@
  * The public socket: from bytes to a checked head, and from a reply back to bytes. Everything that
  * is answered leaves through here, refusals of the parser too.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { pipeline, type Readable } from 'node:stream'
 import { createId } from '../shared/id.ts'
 import type { Logger } from '../shared/log.ts'
 import { Problem } from '../shared/problem.ts'
+import { createRepeatedLog, type RepeatedLog } from '../shared/repeated-log.ts'
 import type { Allowance } from './accounting.ts'
 import {
   type Answer,
@@ -17,8 +18,9 @@ import {
   renderAnswer,
   sendAnswer,
 } from './answer.ts'
+import { type CallStory, createStory } from './call-story.ts'
 import { type Connection, createConnection, type Exchange } from './connection.ts'
-import { PARSED_BYTES_MAX } from './raw-heads.ts'
+import { createHttpServer, type HttpServer, type TlsFiles } from './http-server.ts'
 import {
   checkHead,
   clientRequestId,
@@ -29,12 +31,6 @@ import {
   targetTooLong,
 } from './request-check.ts'
 
-/** From the first byte of a request to the end of its head, at most. */
-const HEAD_TIMEOUT_MS = 10_000
-/** How long an idle connection is kept. Balancers in front should keep theirs for less. */
-const KEEP_ALIVE_MS = 65_000
-/** A socket on which nothing moves although an answer is due: a reader that stalls. */
-const STALLED_MS = 30_000
 /**
  * Connections that wait to be accepted, at most (the kernel allows fewer where `somaxconn` is less).
  * Of a crowd beyond it, good clients among them, the kernel drops what it cannot note: they try again
@@ -43,7 +39,7 @@ const STALLED_MS = 30_000
 const BACKLOG = 4096
 /** What slow readers may leave with us, all together, of answers that are sent. */
 const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
-/** In the log, for a call whose client went away; nothing is sent. */
+/** For operators, of a call whose client went away; nothing is sent. */
 const CLIENT_GONE = 499
 /** While draining: how long clients get to send a last call on connections they hold. */
 const DRAIN_GRACE_MS = 3_000
@@ -60,10 +56,9 @@ export interface Call extends Exchange {
   saidContinue: boolean
   /** Set once the key is authenticated and the call spent. */
   allowance: Allowance | undefined
-  /** For the log: who called what. */
-  keyId: string | undefined
   /** The answer is the backend's. */
   forwarded: boolean
+  readonly story: CallStory
 }
 
 /** An answer whose body may still be arriving. */
@@ -76,36 +71,41 @@ export interface ListenerOptions {
   /** For a client to take an answer. */
   readonly answerTimeoutMs: number
   readonly log: Logger
+  /** Undefined: plain HTTP, for a balancer in front that speaks TLS with clients. */
+  readonly tls: TlsFiles | undefined
+  /** Whether calls note their steps, for traces. */
+  readonly notesSteps: boolean
   /** Handles a checked request. A refusal is a thrown `Problem`. */
   serve(head: Head, call: Call): Promise<Reply>
-  /** Told of every call that was answered. */
+  /** Told of every call as its answer is made. */
   onAnswered(call: Call, status: number): void
+  /** Told of every call once its answer is taken, or will not be. */
+  onSettled(call: Call, status: number): void
+  /** Told of what never became a call. */
+  onRefusedBytes(requestId: string, address: string, problem: Problem): void
 }
 
 export class Listener {
-  readonly #baseUrl: string
+  readonly #options: ListenerOptions
   readonly #log: Logger
-  readonly #serve: ListenerOptions['serve']
-  readonly #onAnswered: ListenerOptions['onAnswered']
-  readonly #answerTimeoutMs: number
+  readonly #faults: RepeatedLog
   readonly #connections = new Map<Socket, Connection>()
-  readonly #server: Server
+  readonly #server: HttpServer
   #draining = false
-
   #untakenBytes = 0
 
   constructor(options: ListenerOptions) {
-    const { baseUrl, requestTimeoutMs, answerTimeoutMs, log, serve, onAnswered } = options
-    this.#baseUrl = baseUrl
-    this.#log = log
-    this.#serve = serve
-    this.#onAnswered = onAnswered
-    this.#answerTimeoutMs = answerTimeoutMs
-    this.#server = createHttpServer(requestTimeoutMs)
-    this.#server.on('connection', (socket: Socket) => {
-      this.#connections.set(socket, createConnection(socket))
-      socket.on('close', () => this.#connections.delete(socket))
-    })
+    this.#options = options
+    this.#log = options.log
+    this.#faults = createRepeatedLog(options.log)
+    this.#server = createHttpServer(options.requestTimeoutMs, options.tls)
+    this.#server.on(
+      options.tls === undefined ? 'connection' : 'secureConnection',
+      (socket: Socket) => {
+        this.#connections.set(socket, createConnection(socket))
+        socket.on('close', () => this.#connections.delete(socket))
+      },
+    )
     const onRequest = (req: IncomingMessage, res: ServerResponse) => void this.#handle(req, res)
     for (const event of ['request', 'checkContinue', 'checkExpectation']) {
       this.#server.on(event, onRequest)
@@ -127,6 +127,16 @@ export class Listener {
         resolve((this.#server.address() as AddressInfo).port)
       })
     })
+  }
+
+  /** Connections of clients that are open. */
+  get connections(): number {
+    return this.#connections.size
+  }
+
+  /** For connections to come; those that are open keep what they have. */
+  renewTls(tls: TlsFiles): void {
+    this.#server.setSecureContext?.(tls)
   }
 
   /** Accepts no more connections; resolves when every accepted call is answered. */
@@ -155,11 +165,12 @@ export class Listener {
       arrivedAt: performance.now(),
       saidContinue: false,
       allowance: undefined,
-      keyId: undefined,
       forwarded: false,
+      story: createStory(connection.address, this.#options.notesSteps),
     }
     const turn = connection.begin(call)
     if (turn !== true && !(await turn)) return
+    call.story.sentBefore = req.socket.bytesWritten
     try {
       await this.#answer(call, connection)
     } catch (error) {
@@ -175,21 +186,23 @@ export class Listener {
     let head: Head | undefined
     try {
       head = checkHead(call.req, call.bytesBehind)
-      reply = await this.#serve(head, call)
+      call.story.head = head
+      reply = await this.#options.serve(head, call)
     } catch (error) {
       // Nobody is there to be answered, and nothing is wrong with us.
-      if (call.req.socket.destroyed) return this.#logAccess(call, CLIENT_GONE)
+      if (call.req.socket.destroyed) return this.#options.onSettled(call, CLIENT_GONE)
       const problem = asProblem(error)
-      reply = problemAnswer(problem, this.#baseUrl, call.requestId)
+      call.story.code = problem.code
+      reply = problemAnswer(problem, this.#options.baseUrl, call.requestId)
       if (problem.status === 401) call.allowance = undefined
       if (problem.status >= 500) this.#logFault(call, problem)
     }
     if (this.#draining) connection.readNoMore()
     const close = connection.isLast(call) || mustClose(call, head)
     if (close) connection.closeAfter(call)
-    this.#onAnswered(call, reply.status)
+    this.#options.onAnswered(call, reply.status)
     await this.#send(call, reply, close)
-    this.#logAccess(call, reply.status)
+    this.#options.onSettled(call, reply.status)
   }
 
   /** Resolves when the client has taken the answer: what is pipelined behind it waits for that. */
@@ -215,7 +228,7 @@ export class Listener {
     const deadline = setTimeout(() => {
       this.#log.warn({ requestId }, 'the client does not take its answer')
       req.socket.destroy()
-    }, this.#answerTimeoutMs)
+    }, this.#options.answerTimeoutMs)
     if (!res.closed && !req.socket.destroyed) await ended(res, req.socket)
     clearTimeout(deadline)
     this.#untakenBytes -= bytes
@@ -234,41 +247,15 @@ export class Listener {
       reason instanceof Problem ? reason : parserProblem(reason, connection.lineLength())
     connection.fail(problem, () => {
       const context = { requestId: createId('req'), allowance: undefined }
-      this.#log.info({ requestId: context.requestId, status: problem.status }, problem.message)
-      return renderAnswer(problemAnswer(problem, this.#baseUrl, context.requestId), context)
+      this.#options.onRefusedBytes(context.requestId, connection.address, problem)
+      return renderAnswer(problemAnswer(problem, this.#options.baseUrl, context.requestId), context)
     })
   }
 
   #logFault({ requestId }: Call, problem: Problem): void {
-    this.#log.error({ requestId, code: problem.code, err: problem.cause }, problem.message)
+    const fields = { requestId, code: problem.code, err: problem.cause }
+    this.#faults.error(problem.code, fields, problem.message)
   }
-
-  #logAccess({ req, requestId, arrivedAt, keyId }: Call, status: number): void {
-    const path = req.url?.split('?', 1)[0]
-    const ms = Math.round((performance.now() - arrivedAt) * 100) / 100
-    this.#log.info({ requestId, method: req.method, path, status, ms, keyId }, 'call')
-  }
-}
-
-function createHttpServer(requestTimeoutMs: number): Server {
-  const server = createServer({
-    // Ours to check and to answer; Node's own answer would lack our headers.
-    requireHostHeader: false,
-    insecureHTTPParser: false,
-    maxHeaderSize: PARSED_BYTES_MAX,
-    headersTimeout: Math.min(HEAD_TIMEOUT_MS, requestTimeoutMs),
-    requestTimeout: requestTimeoutMs,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    // The default looks for overdue requests every 30 s only.
-    connectionsCheckingInterval: 1_000,
-    noDelay: true,
-  })
-  // The default drops headers beyond 2,000 silently; ours are counted by `checkHead`.
-  server.maxHeadersCount = 0
-  server.timeout = STALLED_MS
-  // See `HALF_CLOSED_MS`. An old property that the types do not know.
-  Object.assign(server, { httpAllowHalfOpen: true })
-  return server
 }
 
 /**

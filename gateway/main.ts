@@ -1,13 +1,21 @@
 /** `npm run gateway`: composes the process from its settings. */
 import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
+import type { Logger } from '../shared/log.ts'
+import { createMetrics, type Metrics } from '../shared/metrics.ts'
 import { type Health, listenForOperations } from '../shared/operations.ts'
+import type { SettingsOf } from '../shared/settings.ts'
+import { startTracing } from '../shared/tracing.ts'
+import { createAccess } from './access.ts'
 import type { Accounting } from './accounting.ts'
 import { createLocalAccounting } from './accounting-local.ts'
 import { RedisAccounting } from './accounting-redis.ts'
 import { createAuthenticator } from './authenticate.ts'
+import { createBodies } from './body.ts'
+import { type Certificate, expiryWarning, readCertificate } from './certificate.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
 import { createForwarder } from './forward.ts'
+import { createCallNumbers, measureParts, measureRedis } from './metrics.ts'
 import { createGateway } from './server.ts'
 import { createPagesProxy } from './settings-proxy.ts'
 import { BackendPools, type Upstream } from './upstream.ts'
@@ -21,70 +29,122 @@ await runProcess({
   description: 'The public gateway: keys, scopes, rate limit, forwarding.',
   schema: GATEWAY_SETTINGS,
   prefix: 'GATEWAY_',
+  reloadable: ['GATEWAY_SECRET', 'TLS_CERT', 'TLS_KEY'],
+  check({ TLS_CERT, TLS_KEY }) {
+    const certificate = readCertificate(TLS_CERT, TLS_KEY)
+    if (certificate === undefined) return []
+    const end = new Date(certificate.expiresAt).toISOString()
+    return [`The certificate is for ${certificate.names}, until ${end}.`]
+  },
   async start(settings, log) {
-    const { BACKEND_URLS: urls, GATEWAY_SECRET: gatewaySecrets, BASE_URL: baseUrl } = settings
+    const { BACKEND_URLS: urls, BASE_URL: baseUrl } = settings
+    // Everybody holds this one: a reload replaces what is in it.
+    const gatewaySecrets = [...settings.GATEWAY_SECRET]
+    const metrics = createMetrics('gateway')
+    const tracing = await startTracing({
+      endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
+      share: settings.OTEL_TRACES_SAMPLER_ARG,
+      service: 'gateway',
+      log,
+    })
+    let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
     const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
     const connections = settings.BACKEND_CONNECTIONS
     const shared = { urls, gatewaySecrets, timeoutMs, log }
     const upstream = new BackendPools({ ...shared, connections })
     const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
-    const accounting =
-      settings.REDIS_URL === undefined
-        ? createLocalAccounting()
-        : new RedisAccounting({
-            url: settings.REDIS_URL,
-            onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
-            log,
-          })
+    const accounting = createAccounting(settings, metrics, log)
     const usage = createUsage(upstream, log)
+    const authenticator = createAuthenticator({ upstream, strangersUpstream })
+    const streamsMax = Math.ceil(connections / 2)
+    const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })
+    const bodies = createBodies()
+    const access = createAccess({
+      log,
+      lines: settings.ACCESS_LOG === 'on',
+      numbers: createCallNumbers(metrics),
+      tracing,
+      trustedProxies: settings.TRUST_PROXY,
+    })
+    const trustedProxies = settings.TRUST_PROXY
+    const pages = createPagesProxy({ upstream, gatewaySecrets, timeoutMs, trustedProxies })
     const gateway = createGateway({
       contract: loadContract(),
       baseUrl,
-      authenticator: createAuthenticator({ upstream, strangersUpstream }),
+      tls: certificate,
+      bodies,
+      authenticator,
       accounting,
-      forwarder: createForwarder({
-        upstream,
-        timeoutMs,
-        streamsMax: Math.ceil(connections / 2),
-        log,
-      }),
-      pages:
-        settings.SETTINGS_PAGES === 'on'
-          ? createPagesProxy({
-              upstream,
-              gatewaySecrets,
-              timeoutMs,
-              trustedProxies: settings.TRUST_PROXY,
-            })
-          : undefined,
+      forwarder,
+      pages: settings.SETTINGS_PAGES === 'on' ? pages : undefined,
       usage,
+      access,
+      tracing,
       requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
       answerTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
       log,
     })
+    const certificateExpiresAt = () => certificate?.expiresAt
+    const parts = { authenticator, upstream, forwarder, bodies, gateway, certificateExpiresAt }
+    measureParts(metrics, parts)
     let draining = false
-    const operations = await listenForOperations(
-      { host: settings.GATEWAY_OPERATIONS_HOST, port: settings.GATEWAY_OPERATIONS_PORT },
-      async () => healthOf(upstream, accounting, draining),
-    )
+    const operations = await listenForOperations({
+      host: settings.GATEWAY_OPERATIONS_HOST,
+      port: settings.GATEWAY_OPERATIONS_PORT,
+      metrics,
+      log,
+      health: async () => healthOf(upstream, accounting, certificate, draining),
+    })
     const port = await gateway.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
     return {
       listening: { port, operations_port: operations.port },
+      reload(fresh) {
+        const renewed = readCertificate(fresh.TLS_CERT, fresh.TLS_KEY)
+        if (renewed !== undefined) gateway.renewTls(renewed)
+        certificate = renewed
+        gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
+      },
       async drain() {
         draining = true
         await gateway.drain()
         await usage.close()
         await Promise.all([upstream.close(), strangersUpstream.close(), accounting.close()])
+        await tracing?.close()
         await operations.close()
       },
     }
   },
 })
 
+function createAccounting(
+  settings: SettingsOf<typeof GATEWAY_SETTINGS>,
+  metrics: Metrics,
+  log: Logger,
+): Accounting {
+  if (settings.REDIS_URL === undefined) return createLocalAccounting()
+  const accounting: Accounting = new RedisAccounting({
+    url: settings.REDIS_URL,
+    onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
+    log,
+    durations: measureRedis(metrics, () => accounting),
+  })
+  return accounting
+}
+
 /** A later outage is no reason to be left out: a balancer that removes every gateway helps nobody. */
-function healthOf(upstream: Upstream, accounting: Accounting, draining: boolean): Health {
+function healthOf(
+  upstream: Upstream,
+  accounting: Accounting,
+  certificate: Certificate | undefined,
+  draining: boolean,
+): Health {
   const outages: string[] = []
   if (upstream.state() !== 'ready') outages.push('no backend is ready')
+  for (const { url, ready, reason } of upstream.backends()) {
+    if (!ready) outages.push(`backend ${url} is not ready: ${reason}`)
+  }
+  const expiry = certificate && expiryWarning(certificate, Date.now())
+  if (expiry !== undefined) outages.push(expiry)
   if (accounting.state() !== 'exact') outages.push('redis is away: the rate limit is not shared')
   const starting = upstream.state() === 'starting' || accounting.state() === 'starting'
   if (draining) return { unready: ['draining'], degraded: outages }

@@ -5,15 +5,19 @@
 import type { Contract } from '../shared/contract.ts'
 import { REFUSAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
+import { createSpanId, readTrace } from '../shared/trace.ts'
+import type { Tracing } from '../shared/tracing.ts'
+import type { Access } from './access.ts'
 import type { Accounting } from './accounting.ts'
 import type { Authenticator } from './authenticate.ts'
-import { type Body, createBodies, isReadable } from './body.ts'
+import { type Bodies, type Body, isReadable } from './body.ts'
+import { noteStep } from './call-story.ts'
 import { decide } from './decide.ts'
 import type { Forwarder } from './forward.ts'
 import type { KnownKey } from './key-look-up.ts'
 import { type Call, Listener, type ListenerOptions, type Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
-import { createRouter } from './route.ts'
+import { createRouter, type Routing } from './route.ts'
 import { type PagesProxy, pageMethods } from './settings-proxy.ts'
 import { toClient, toUpstream } from './translate.ts'
 import type { Usage } from './usage.ts'
@@ -21,38 +25,53 @@ import type { Usage } from './usage.ts'
 /** A backend refuses a principal at most so often before we say that we cannot decide. */
 const REFUSALS_MAX = 2
 
-export interface GatewayDependencies extends Omit<ListenerOptions, 'serve' | 'onAnswered'> {
+type FromListener = 'baseUrl' | 'tls' | 'requestTimeoutMs' | 'answerTimeoutMs' | 'log'
+
+export interface GatewayDependencies extends Pick<ListenerOptions, FromListener> {
   readonly contract: Contract
+  readonly bodies: Bodies
   readonly authenticator: Authenticator
   readonly accounting: Accounting
   readonly forwarder: Forwarder
   /** Undefined: this gateway serves no pages. */
   readonly pages: PagesProxy | undefined
   readonly usage: Usage
+  readonly access: Access
+  /** Undefined: traces are passed on, and none is kept here. */
+  readonly tracing: Tracing | undefined
 }
 
 export function createGateway(dependencies: GatewayDependencies): Listener {
-  const { contract, authenticator, accounting, forwarder, pages, usage, log } = dependencies
-  const route = createRouter(contract)
-  const bodies = createBodies()
+  const { bodies, authenticator, accounting, forwarder, pages, log } = dependencies
+  const { usage, access, tracing } = dependencies
+  const route = createRouter(dependencies.contract)
+  const isSampled = tracing === undefined ? () => false : tracing.isSampled
 
   /** The head is checked already: the listener does that first. */
   async function serve(head: Head, call: Call): Promise<Reply> {
+    const { headers } = head
+    call.story.trace = readTrace(headers.get('traceparent'), headers.get('tracestate'), isSampled)
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
     const methods = pages === undefined ? undefined : pageMethods(head.path)
-    if (pages !== undefined && methods !== undefined) return servePage(pages, methods, head, call)
+    if (pages !== undefined && methods !== undefined)
+      return servePage({ bodies, pages, methods }, head, call)
     throw new Problem('route_not_found', `There is nothing at ${head.path}.`)
   }
 
   async function serveApi(head: Head, call: Call): Promise<Reply> {
+    // For the log and the numbers; it is acted on when the steps before it are done.
+    const routing = route(head)
+    if ('operationId' in routing) call.story.operation = routing
     const digest = authenticator.readCredential(head.headers.get('authorization'))
-    const body = await readBody(head, call)
+    const body = await readBody(bodies, head, call)
     try {
-      const key = await authenticator.identify(digest)
-      call.keyId = key.keyId
-      call.allowance = await accounting.spend(key.keyId, key.rateLimit)
-      return await decideAndForward(head, call, digest, body, key)
+      const key = await noteStep(call.story, 'look up key', authenticator.identify(digest))
+      call.story.keyId = key.keyId
+      call.story.accountId = key.accountId
+      const spent = accounting.spend(key.keyId, key.rateLimit)
+      call.allowance = await noteStep(call.story, 'spend', spent)
+      return await decideAndForward({ head, call, digest, body, routing }, key)
     } finally {
       bodies.release(body)
     }
@@ -62,20 +81,20 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
    * A remembered key may be used to forward, for the backend decides again on every call. Before the
    * gateway itself refuses, a look-up that began after the call arrived confirms the key.
    */
-  async function decideAndForward(
-    head: Head,
-    call: Call,
-    digest: string,
-    body: Body,
-    remembered: KnownKey,
-  ): Promise<Reply> {
-    const routing = route(head)
+  async function decideAndForward(asked: AskedCall, remembered: KnownKey): Promise<Reply> {
+    const { head, call, digest, body, routing } = asked
     let key = remembered
     for (let refusals = 0; refusals < REFUSALS_MAX; ) {
       const decision = decide(routing, body, key, call.allowance)
       if (decision.kind === 'forward') {
-        const request = toUpstream(head, decision.operation, decision.body, key, call.requestId)
-        const answer = await forwarder.forward(request, call.abort.signal)
+        const spanId = createSpanId()
+        const request = toUpstream(head, decision.operation, decision.body, key, {
+          requestId: call.requestId,
+          trace: call.story.trace,
+          spanId,
+        })
+        const answered = forwarder.forward(request, call.abort.signal, call.story)
+        const answer = await noteStep(call.story, 'forward', answered, spanId)
         const refusal = answer.headers[REFUSAL_HEADER]
         if (refusal === undefined) {
           call.forwarded = true
@@ -102,35 +121,59 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     })
   }
 
-  async function servePage(
-    { forward }: PagesProxy,
-    methods: readonly string[],
-    head: Head,
-    call: Call,
-  ): Promise<Reply> {
-    if (!methods.includes(head.method)) {
-      const allow = methods.join(', ')
-      const detail = `${head.path} takes ${allow}, not ${head.method}.`
-      throw new Problem('method_not_allowed', detail, { headers: { allow } })
-    }
-    const body = await readBody(head, call)
-    try {
-      if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
-      return await forward({ ...call, head, body })
-    } finally {
-      bodies.release(body)
-    }
-  }
+  return new Listener({
+    ...dependencies,
+    notesSteps: tracing !== undefined,
+    serve,
+    onAnswered({ story, allowance, forwarded }, status) {
+      // Whoever turned out to be nobody has no usage.
+      if (story.keyId !== undefined)
+        usage.note({ keyId: story.keyId, allowance, forwarded }, status)
+    },
+    onSettled: access.tell,
+    onRefusedBytes: access.tellRefused,
+  })
+}
 
-  function readBody(head: Head, call: Call): Promise<Body> {
-    if (head.expectsContinue && isReadable(head.framing)) {
-      call.res.writeContinue()
-      call.saidContinue = true
-    }
-    return bodies.read(call.req, head.framing, call.abort.signal)
-  }
+/** A call whose body is here and whose key was remembered or looked up. */
+interface AskedCall {
+  readonly head: Head
+  readonly call: Call
+  readonly digest: string
+  readonly body: Body
+  readonly routing: Routing
+}
 
-  return new Listener({ ...dependencies, serve, onAnswered: usage.note })
+interface PageParts {
+  readonly bodies: Bodies
+  readonly pages: PagesProxy
+  /** Those that pages at this path take. */
+  readonly methods: readonly string[]
+}
+
+async function servePage(parts: PageParts, head: Head, call: Call): Promise<Reply> {
+  const { bodies, pages, methods } = parts
+  if (!methods.includes(head.method)) {
+    const allow = methods.join(', ')
+    const detail = `${head.path} takes ${allow}, not ${head.method}.`
+    throw new Problem('method_not_allowed', detail, { headers: { allow } })
+  }
+  call.story.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
+  const body = await readBody(bodies, head, call)
+  try {
+    if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
+    return await pages.forward({ ...call, head, body })
+  } finally {
+    bodies.release(body)
+  }
+}
+
+function readBody(bodies: Bodies, head: Head, call: Call): Promise<Body> {
+  if (head.expectsContinue && isReadable(head.framing)) {
+    call.res.writeContinue()
+    call.saidContinue = true
+  }
+  return bodies.read(call.req, head.framing, call.abort.signal)
 }
 
 function redirectToDocs({ method }: Head): Reply {

@@ -5,11 +5,13 @@
  * a bad status would crash it, an answer that breaks off would look whole.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { isIP } from 'node:net'
 import { Readable } from 'node:stream'
 import httpProxy from 'http-proxy-3'
 import { CLIENT_ADDRESS_HEADER, SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
+import { createSpanId, traceHeaders } from '../shared/trace.ts'
+import type { CallStory } from './call-story.ts'
+import { clientAddress } from './client-address.ts'
 import type { Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { passedHeaders } from './translate.ts'
@@ -54,6 +56,7 @@ export interface PageExchange {
   readonly head: Head
   readonly body: Buffer
   readonly requestId: string
+  readonly story: CallStory
   /** Aborts when the client goes away. */
   readonly abort: AbortController
 }
@@ -78,7 +81,10 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   proxy.on('proxyRes', (answer, req) => waiting.get(req)?.(answer))
 
   async function forward(exchange: PageExchange): Promise<Reply> {
-    const answer = await send(exchange)
+    const from = performance.now()
+    const answer = await send(exchange).finally(() => {
+      exchange.story.upstreamMs += performance.now() - from
+    })
     const { statusCode: status = 0, headers } = answer
     if (status < 200 || status > 599) {
       answer.destroy()
@@ -96,14 +102,18 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     body,
     requestId,
     abort,
+    story,
   }: PageExchange): Promise<IncomingMessage> {
     const target = upstream.choose().url
+    story.backend = target
+    const { address, trace } = story
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
     req.headers = requestHeaders(head, body, {
       host: new URL(target).host,
+      ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
-      [CLIENT_ADDRESS_HEADER]: clientAddress(req, head, trustedProxies),
+      [CLIENT_ADDRESS_HEADER]: clientAddress(address, head.headers, trustedProxies),
       [SIGNATURE_HEADER]: signRequest(
         { method: head.method, path, body },
         Date.now(),
@@ -121,14 +131,6 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   }
 
   return { forward }
-}
-
-/** The address that the outermost trusted proxy saw: what stands before it a client may have made up. */
-function clientAddress({ socket }: IncomingMessage, head: Head, trustedProxies: number): string {
-  const own = socket.remoteAddress ?? ''
-  const forwarded = head.headers.get('x-forwarded-for')?.split(',') ?? []
-  const seen = [...forwarded.map((address) => address.trim()), own].at(-1 - trustedProxies)
-  return seen !== undefined && isIP(seen) ? seen : own
 }
 
 function requestHeaders(head: Head, body: Buffer, own: Record<string, string>) {

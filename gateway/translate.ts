@@ -2,6 +2,7 @@
 import type { Operation } from '../shared/contract.ts'
 import { PRINCIPAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
+import { type Trace, traceHeaders } from '../shared/trace.ts'
 import type { UpstreamAnswer, UpstreamRequest } from './attempt.ts'
 import type { KnownKey } from './key-look-up.ts'
 import type { Reply } from './listener.ts'
@@ -15,9 +16,6 @@ const FORWARDED_HEADERS = [
   'accept-language',
   'user-agent',
 ]
-/** W3C Trace Context, version 00; a header of another form is dropped. */
-const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
-const TRACESTATE_LENGTH_MAX = 512
 
 /** RFC 9110, section 7.6.1, and what concerns the connection to the backend alone. */
 const HOP_BY_HOP = [
@@ -39,14 +37,23 @@ const NEVER = new Set([...HOP_BY_HOP, ...OURS])
 const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const NEVER_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
 
+/** What the gateway's records and the backend's are told apart and put together by. */
+export interface Marks {
+  readonly requestId: string
+  readonly trace: Trace | undefined
+  /** Of the forwarding, which the backend's part of the trace hangs on. */
+  readonly spanId: string
+}
+
 export function toUpstream(
   head: Head,
   operation: Operation,
   body: Buffer,
   key: KnownKey,
-  requestId: string,
+  { requestId, trace, spanId }: Marks,
 ): UpstreamRequest {
   const headers: Record<string, string> = {
+    ...(trace === undefined ? {} : traceHeaders(trace, spanId)),
     [PRINCIPAL_HEADER]: key.principal,
     'x-request-id': requestId,
     via: '1.1 receivables-gateway',
@@ -54,14 +61,6 @@ export function toUpstream(
   for (const name of FORWARDED_HEADERS) {
     const value = head.headers.get(name)
     if (value !== undefined) headers[name] = value
-  }
-  const traceparent = head.headers.get('traceparent')
-  if (traceparent !== undefined && TRACEPARENT.test(traceparent)) {
-    headers['traceparent'] = traceparent
-    const tracestate = head.headers.get('tracestate') ?? ''
-    if (tracestate !== '' && tracestate.length <= TRACESTATE_LENGTH_MAX) {
-      headers['tracestate'] = tracestate
-    }
   }
   const isRead = head.method === 'GET' || head.method === 'HEAD'
   return {

@@ -56,13 +56,22 @@ export interface Upstream {
   ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer>
   /** `starting`: no backend has been seen ready yet. */
   state(): 'ready' | 'starting' | 'unreachable'
+  /** For operators. */
+  backends(): readonly BackendStatus[]
   close(): Promise<void>
+}
+
+export interface BackendStatus extends Backend {
+  readonly ready: boolean
+  /** Why it is not ready, for people. */
+  readonly reason: string | undefined
 }
 
 interface Tracked extends Backend {
   /** `performance.now()` until when it is passed over. */
   passOverUntil: number
   ready: boolean
+  reason: string | undefined
 }
 
 export class BackendPools implements Upstream {
@@ -77,7 +86,7 @@ export class BackendPools implements Upstream {
   constructor({ urls, gatewaySecrets, connections, timeoutMs, log }: UpstreamOptions) {
     this.#backends = urls.map((url) => {
       const pool = connect(url, connections, timeoutMs)
-      return { url, pool, inFlight: 0, passOverUntil: 0, ready: false }
+      return { url, pool, inFlight: 0, passOverUntil: 0, ready: false, reason: 'not asked yet' }
     })
     this.size = urls.length
     this.#timeoutMs = timeoutMs
@@ -119,6 +128,10 @@ export class BackendPools implements Upstream {
     return this.#seenReady ? 'unreachable' : 'starting'
   }
 
+  backends(): readonly BackendStatus[] {
+    return this.#backends
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#probing)
     await Promise.all(this.#backends.map(({ pool }) => pool.destroy()))
@@ -158,14 +171,21 @@ export class BackendPools implements Upstream {
       const path = '/internal/ready'
       const { status } = await this.#askOne(backend, 'GET', path, undefined, PROBE_TIMEOUT_MS)
       backend.ready = status === 200
+      backend.reason = reasonOf(status)
       if (status === 404) this.#log.error({ backend: url }, 'backend does not know GATEWAY_SECRET')
-    } catch {
+    } catch (error) {
       backend.ready = false
+      backend.reason = error instanceof Error ? error.message || error.name : String(error)
     }
     this.#seenReady ||= backend.ready
     if (backend.ready) backend.passOverUntil = 0
     if (before !== backend.ready) this.#log.info({ backend: url, ready: backend.ready }, 'backend')
   }
+}
+
+function reasonOf(status: number): string | undefined {
+  if (status === 200) return undefined
+  return status === 404 ? 'it does not know GATEWAY_SECRET' : `it answers ${status}`
 }
 
 function connect(url: string, connections: number, timeoutMs: number): Pool {

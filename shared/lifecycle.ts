@@ -3,25 +3,48 @@
  * The one place that ends the process.
  */
 import { parseArgs } from 'node:util'
-import { createLogger, type Logger, type LogLevel } from './log.ts'
+import { createLogger, LOG_LEVELS, type Logger } from './log.ts'
 import {
   describeSettings,
+  httpUrl,
+  integer,
+  oneOf,
+  optional,
   readSettings,
   type Setting,
   SettingsError,
   type SettingsOf,
+  share,
 } from './settings.ts'
 
-/** A process that takes longer than this to drain is ended: what still runs is lost. */
-const DRAIN_MS_MAX = 10_000
+/** What every process is told. */
+export const PROCESS_SETTINGS = {
+  LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
+  DRAIN_TIMEOUT_MS: integer(
+    'How long a process that was told to stop may take; then it is ended, and what still runs is lost.',
+    { min: 1_000, max: 600_000, fallback: '10000' },
+  ),
+  OTEL_EXPORTER_OTLP_ENDPOINT: optional(
+    httpUrl('A collector that takes OTLP over HTTP, e.g. http://collector:4318. Unset: no traces.'),
+  ),
+  OTEL_TRACES_SAMPLER_ARG: share(
+    'Which share of the traces that begin here is kept, from 0 to 1. Those of callers are kept where the caller keeps them.',
+    { fallback: '1' },
+  ),
+}
 
-export interface Running {
+type Schema = Record<string, Setting<unknown>> & typeof PROCESS_SETTINGS
+
+export interface Running<S> {
   readonly listening: { readonly port: number; readonly operations_port: number }
+  /**
+   * Puts to use what `reloadable` settings say now; the others it does not look at. Where it throws,
+   * everything is as it was.
+   */
+  reload(settings: S): void
   /** Finishes what was accepted, accepts nothing more, closes everything. */
   drain(): Promise<void>
 }
-
-type Schema = Record<string, Setting<unknown>> & { readonly LOG_LEVEL: Setting<LogLevel> }
 
 export interface ProcessOptions<S extends Schema> {
   readonly name: string
@@ -31,26 +54,33 @@ export interface ProcessOptions<S extends Schema> {
   /** Variables that begin so must be settings of this process, but for the `foreign` ones. */
   readonly prefix: string
   readonly foreign?: readonly string[]
-  start(settings: SettingsOf<S>, log: Logger): Promise<Running>
+  /** Settings that may change while it runs, on SIGHUP. */
+  readonly reloadable: readonly (keyof S)[]
+  /**
+   * Throws `SettingsError` where settings do not go together; gives what is worth a look, for
+   * `--check-config`.
+   */
+  check(settings: SettingsOf<S>): readonly string[]
+  start(settings: SettingsOf<S>, log: Logger): Promise<Running<SettingsOf<S>>>
 }
 
 /**
- * Runs until SIGTERM or SIGINT, then drains. A second signal ends it at once. Exit codes: 0 drained,
- * 1 failed, 2 wrong arguments or settings.
+ * Runs until SIGTERM or SIGINT, then drains; a second signal ends it at once. SIGHUP reads the files
+ * of settings again. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
-  const { name, schema, prefix, foreign = [] } = options
-  const settings = readCommandLine(options, () =>
-    readSettings(schema, process.env, { prefix, foreign }),
-  )
-  // `Schema` has it; the mapped type of the generic parameter cannot show that.
-  const log = createLogger(name, settings['LOG_LEVEL'] as LogLevel)
+  const settings = readCommandLine(options)
+  // `Schema` has them; the mapped type of the generic parameter cannot show that.
+  const own = settings as SettingsOf<typeof PROCESS_SETTINGS>
+  const log = createLogger(options.name, own.LOG_LEVEL)
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'uncaught exception')
     log.flush(() => process.exit(1))
   })
 
-  let running: Running
+  // A reload that comes too early is none: everything is being read anyway.
+  process.on('SIGHUP', () => {})
+  let running: Running<SettingsOf<S>>
   try {
     running = await options.start(settings, log)
   } catch (error) {
@@ -59,10 +89,44 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   }
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
   log.info(running.listening, 'listening')
-  drainOnSignal(running, log)
+  reloadOnSignal(options, settings, running, log)
+  drainOnSignal(() => running.drain(), own.DRAIN_TIMEOUT_MS, log)
 }
 
-function drainOnSignal(running: Running, log: Logger): void {
+function readAll<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOptions<S>) {
+  return readSettings(schema, process.env, { prefix, foreign })
+}
+
+/** A wrong file changes nothing: the process goes on with what it has, and says so. */
+function reloadOnSignal<S extends Schema>(
+  options: ProcessOptions<S>,
+  first: SettingsOf<S>,
+  running: Running<SettingsOf<S>>,
+  log: Logger,
+): void {
+  const { schema, reloadable, check } = options
+  let current = first
+  const isChanged = (name: keyof S, fresh: SettingsOf<S>) =>
+    JSON.stringify(fresh[name]) !== JSON.stringify(current[name])
+  process.on('SIGHUP', () => {
+    try {
+      const fresh = readAll(options)
+      check(fresh)
+      running.reload(fresh)
+      const changed = Object.keys(schema).filter((name) => isChanged(name, fresh))
+      const ignored = changed.filter((name) => !reloadable.includes(name))
+      if (ignored.length > 0)
+        log.warn({ settings: ignored }, 'changed, but in use from a restart on')
+      log.info({ changed: changed.filter((name) => reloadable.includes(name)) }, 'reloaded')
+      // What needs a restart stays to be told of.
+      current = { ...fresh, ...Object.fromEntries(ignored.map((name) => [name, current[name]])) }
+    } catch (error) {
+      log.error({ err: error }, 'not reloaded: what was read before stays in use')
+    }
+  })
+}
+
+function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logger): void {
   const exit = (code: number) => log.flush(() => process.exit(code))
   let draining = false
   const onSignal = (signal: NodeJS.Signals) => {
@@ -70,10 +134,10 @@ function drainOnSignal(running: Running, log: Logger): void {
     draining = true
     log.info({ signal }, 'draining')
     const bound = setTimeout(() => {
-      log.error({ drainMsMax: DRAIN_MS_MAX }, 'drain took too long')
+      log.error({ timeoutMs }, 'drain took too long')
       exit(1)
-    }, DRAIN_MS_MAX)
-    running.drain().then(
+    }, timeoutMs)
+    drain().then(
       () => {
         clearTimeout(bound)
         log.info('drained')
@@ -89,10 +153,8 @@ function drainOnSignal(running: Running, log: Logger): void {
   process.on('SIGINT', onSignal)
 }
 
-function readCommandLine<S extends Schema>(
-  { name, description, schema }: ProcessOptions<S>,
-  read: () => SettingsOf<S>,
-): SettingsOf<S> {
+function readCommandLine<S extends Schema>(options: ProcessOptions<S>): SettingsOf<S> {
+  const { name, description, schema, check } = options
   try {
     const { values } = parseArgs({
       options: { help: { type: 'boolean', short: 'h' }, 'check-config': { type: 'boolean' } },
@@ -101,9 +163,11 @@ function readCommandLine<S extends Schema>(
       process.stdout.write(renderHelp(name, description, schema))
       process.exit(0)
     }
-    const settings = read()
+    const settings = readAll(options)
+    const notes = check(settings)
     if (values['check-config']) {
-      process.stdout.write(`${describeSettings(schema, process.env)}\n`)
+      const lines = [describeSettings(schema, process.env), ...notes.map((note) => `# ${note}`)]
+      process.stdout.write(`${lines.join('\n')}\n`)
       process.exit(0)
     }
     return settings
@@ -124,14 +188,15 @@ function isArgumentError(error: unknown): error is Error {
 }
 
 function renderHelp(name: string, description: string, schema: Schema): string {
-  const settings = Object.entries(schema).map(([key, { description, fallback }]) => {
+  const settings = Object.entries(schema).map(([key, { description, fallback, secret }]) => {
     const rest = fallback === undefined ? ' Required.' : fallback && ` Default: ${fallback}.`
-    return `  ${key}\n      ${description}${rest}`
+    const names = secret ? `${key}, or ${key}_FILE for a file that holds it` : key
+    return `  ${names}\n      ${description}${rest}`
   })
   return [
     `${description}\n`,
     `Usage: npm run ${name} -- [--check-config] [--help]\n`,
-    'Settings, from the environment:\n',
+    'Settings, from the environment (SIGHUP reads the files again):\n',
     ...settings,
     '',
   ].join('\n')

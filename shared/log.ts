@@ -9,6 +9,10 @@ export type { Logger }
 export const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
+export function isLogLevel(text: string): text is LogLevel {
+  return LOG_LEVELS.some((level) => level === text)
+}
+
 /** Names under which a secret could reach a log line by mistake, at the top or one level down. */
 const SECRET_FIELDS = [
   'authorization',
@@ -34,6 +38,14 @@ export function createLogger(process: string, level: LogLevel): Logger {
     },
     openStandardError(),
   )
+}
+
+/**
+ * The same log for lines whose fields are fixed and hold no secret: to look for secrets costs several
+ * times what the line itself does (34 µs against 6 µs, of some 80 that a call takes).
+ */
+export function withoutRedaction(log: Logger): Logger {
+  return log.child({}, { redact: [] })
 }
 
 function openStandardError() {

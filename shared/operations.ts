@@ -1,10 +1,15 @@
 /**
- * The listener for those who run the service: liveness, readiness, metrics. Apart from the calls,
- * so that it is reachable where they are not, and not reachable where they are.
+ * The listener for those who run the service: liveness, readiness, metrics, the level of the log.
+ * Apart from the calls, so that it is reachable where they are not, and not reachable where they are.
  */
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { collectDefaultMetrics, Registry } from 'prom-client'
+import { isLogLevel, LOG_LEVELS, type Logger } from './log.ts'
+import { cachedFor, type Metrics } from './metrics.ts'
+
+/** One scrape reads several numbers of one look at the health. */
+const HEALTH_CACHED_MS = 1_000
+const BODY_BYTES_MAX = 64
 
 export interface Health {
   /** Why no calls are taken; empty where they are. */
@@ -18,30 +23,22 @@ export interface Operations {
   close(): Promise<void>
 }
 
-export async function listenForOperations(
-  { host, port }: { readonly host: string; readonly port: number },
-  checkHealth: () => Promise<Health>,
-): Promise<Operations> {
-  const registry = new Registry()
-  collectDefaultMetrics({ register: registry })
+export interface OperationsDeps {
+  readonly host: string
+  /** 0 takes a free one. */
+  readonly port: number
+  readonly metrics: Metrics
+  readonly log: Logger
+  health(): Promise<Health>
+}
+
+/** Listens when the promise resolves. */
+export async function listenForOperations(deps: OperationsDeps): Promise<Operations> {
+  const { host, port, metrics } = deps
+  measureHealth(metrics, cachedFor(HEALTH_CACHED_MS, deps.health))
   const server = createServer((request, response) => {
-    serve(request.url ?? '', response).catch(() => answer(response, 500, 'text/plain', ''))
+    serve(request, response, deps).catch(() => answer(response, 500, ''))
   })
-
-  async function serve(path: string, response: ServerResponse): Promise<void> {
-    if (path === '/healthz') return answer(response, 200, 'application/json', '{"alive":true}')
-    if (path === '/metrics') {
-      return answer(response, 200, registry.contentType, await registry.metrics())
-    }
-    if (path === '/readyz') {
-      const { unready, degraded } = await checkHealth()
-      const ready = unready.length === 0
-      const body = JSON.stringify({ ready, reasons: unready, degraded })
-      return answer(response, ready ? 200 : 503, 'application/json', body)
-    }
-    answer(response, 404, 'text/plain', '')
-  }
-
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject).listen(port, host, resolve)
   })
@@ -57,6 +54,82 @@ export async function listenForOperations(
   }
 }
 
-function answer(response: ServerResponse, status: number, type: string, body: string): void {
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { health, metrics: { registry }, log }: OperationsDeps,
+): Promise<void> {
+  const { method = '', url } = request
+  if (url === '/log-level') return serveLogLevel(request, response, log)
+  const isKnown = url === '/healthz' || url === '/readyz' || url === '/metrics'
+  if (!isKnown) return answer(response, 404, '')
+  if (method !== 'GET' && method !== 'HEAD') return refuseMethod(response, 'GET, HEAD')
+  if (url === '/healthz') return answerJson(response, 200, { alive: true })
+  if (url === '/metrics') {
+    return answer(response, 200, await registry.metrics(), registry.contentType)
+  }
+  const { unready, degraded } = await health()
+  const ready = unready.length === 0
+  answerJson(response, ready ? 200 : 503, { ready, reasons: unready, degraded })
+}
+
+/** `curl -X PUT -d debug …/log-level`: until the next start, or the next change. */
+async function serveLogLevel(request: IncomingMessage, response: ServerResponse, log: Logger) {
+  if (request.method === 'PUT') {
+    const level = await readText(request)
+    if (!isLogLevel(level)) {
+      return answer(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
+    }
+    const before = log.level
+    // Said at a level that is on before or after, unless both are silent.
+    if (level === 'silent') log.warn({ before, after: level }, 'log level changed')
+    log.level = level
+    if (level !== 'silent') log[level]({ before, after: level }, 'log level changed')
+  } else if (request.method !== 'GET' && request.method !== 'HEAD') {
+    return refuseMethod(response, 'GET, HEAD, PUT')
+  }
+  answer(response, 200, `${log.level}\n`)
+}
+
+async function readText(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request.setEncoding('latin1')) {
+    text += chunk
+    if (text.length > BODY_BYTES_MAX) break
+  }
+  return text.trim()
+}
+
+function measureHealth(metrics: Metrics, health: () => Promise<Health>): void {
+  metrics.gauge(
+    'receivables_ready',
+    'Whether calls are taken, as /readyz says.',
+    async () => ((await health()).unready.length === 0 ? 1 : 0),
+    { gathering: 'min' },
+  )
+  metrics.gauge(
+    'receivables_degraded',
+    'How many things are impaired, as /readyz lists them.',
+    async () => (await health()).degraded.length,
+    { gathering: 'max' },
+  )
+  metrics.gauge(
+    'receivables_draining',
+    'Whether the process finishes what it has and takes nothing more.',
+    async () => ((await health()).unready.includes('draining') ? 1 : 0),
+    { gathering: 'max' },
+  )
+}
+
+function refuseMethod(response: ServerResponse, allow: string): void {
+  response.setHeader('allow', allow)
+  answer(response, 405, '')
+}
+
+function answerJson(response: ServerResponse, status: number, body: unknown): void {
+  answer(response, status, JSON.stringify(body), 'application/json')
+}
+
+function answer(response: ServerResponse, status: number, body: string, type = 'text/plain'): void {
   response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body)
 }

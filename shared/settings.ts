@@ -1,15 +1,17 @@
 /**
- * Settings from the environment, read once at the start and passed down as values. Every fault is
- * found in one go and named; a name that is nobody's setting but carries our prefix is a fault too,
- * since a mistyped limit must not become a silent default.
+ * Settings from the environment, read at the start and passed down as values. A secret may also stand
+ * in a file that `NAME_FILE` names, as containers are given them; it is read again when the process is
+ * told to reload. Every fault is found in one go and named; a name that is nobody's setting but
+ * carries our prefix is a fault too, since a mistyped limit must not become a silent default.
  */
+import { readFileSync } from 'node:fs'
 
 export interface Setting<T> {
   /** One sentence for `--help` and the documentation. */
   readonly description: string
   /** The value in text form where the variable is unset; undefined: the setting is required. */
   readonly fallback: string | undefined
-  /** Shown as `[set]`, never in clear. */
+  /** Shown as `[set]`, never in clear; may stand in a file. */
   readonly secret: boolean
   /** Throws an `Error` whose message completes "NAME …". */
   parse(text: string): T
@@ -31,28 +33,27 @@ export interface ReadOptions {
   readonly foreign?: readonly string[]
 }
 
+type Environment = Readonly<Record<string, string | undefined>>
+
 /** Throws `SettingsError` that lists every fault, one a line. An empty variable counts as unset. */
 export function readSettings<S extends Record<string, Setting<unknown>>>(
   schema: S,
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
   { prefix, foreign = [] }: ReadOptions,
 ): SettingsOf<S> {
   const faults: string[] = []
   const values: Record<string, unknown> = {}
   for (const [name, setting] of Object.entries(schema)) {
-    const text = environment[name] || setting.fallback
-    if (text === undefined) {
-      faults.push(`${name} is not set: ${setting.description}`)
-      continue
-    }
     try {
-      values[name] = setting.parse(text)
+      const text = readText(name, setting, environment) ?? setting.fallback
+      if (text === undefined) faults.push(`${name} is not set: ${setting.description}`)
+      else values[name] = setting.parse(text)
     } catch (error) {
-      faults.push(`${name} ${error instanceof Error ? error.message : String(error)}`)
+      faults.push(`${name}${error instanceof FileFault ? '_FILE' : ''} ${messageOf(error)}`)
     }
   }
   for (const name of Object.keys(environment)) {
-    if (name.startsWith(prefix) && !(name in schema) && !foreign.includes(name)) {
+    if (name.startsWith(prefix) && !isNameIn(schema, name) && !foreign.includes(name)) {
       faults.push(`${name} is not a setting of this process`)
     }
   }
@@ -61,13 +62,46 @@ export function readSettings<S extends Record<string, Setting<unknown>>>(
   return Object.freeze(values) as SettingsOf<S>
 }
 
+/** A fault of the file that stands for a setting. */
+class FileFault extends Error {}
+
+/** Undefined where neither the variable nor a file is given. */
+function readText(name: string, { secret }: Setting<unknown>, environment: Environment) {
+  const path = secret ? environment[fileName(name)] : undefined
+  if (!path) return environment[name] || undefined
+  if (environment[name]) throw new FileFault(`is set, and so is ${name}: only one of them may be`)
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8').trim()
+  } catch (error) {
+    throw new FileFault(`cannot be read: ${messageOf(error)}`)
+  }
+  if (text === '') throw new FileFault(`names an empty file: ${path}`)
+  return text
+}
+
+function isNameIn(schema: Record<string, Setting<unknown>>, name: string): boolean {
+  const [, base = name] = /^(.+)_FILE$/.exec(name) ?? []
+  return name in schema || schema[base]?.secret === true
+}
+
+function fileName(name: string): string {
+  return `${name}_FILE`
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
 /** One `NAME=value` line a setting, secrets masked, for `--check-config`. */
 export function describeSettings(
   schema: Record<string, Setting<unknown>>,
-  environment: Readonly<Record<string, string | undefined>>,
+  environment: Environment,
 ): string {
   return Object.entries(schema)
     .map(([name, { fallback, secret }]) => {
+      const path = secret && environment[fileName(name)]
+      if (path) return `${name}=[read from ${path}]`
       const text = environment[name] || fallback || ''
       return `${name}=${secret && text !== '' ? '[set]' : text}`
     })
@@ -107,6 +141,16 @@ export function integer(
       throw new Error(`must be a whole number from ${min} to ${max}, not "${value}"`)
     }
     return number
+  })
+}
+
+/** A part of a whole, from 0 to 1. */
+export function share(description: string, options: Options = {}): Setting<number> {
+  return setting(description, options, (value) => {
+    if (!/^(?:0(?:\.\d+)?|\.\d+|1(?:\.0+)?)$/.test(value)) {
+      throw new Error(`must be a number from 0 to 1, not "${value}"`)
+    }
+    return Number(value)
   })
 }
 

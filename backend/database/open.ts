@@ -1,5 +1,6 @@
 /** Opens the database that `DATABASE_URL` names. */
 import { resolve } from 'node:path'
+import { SettingsError } from '../../shared/settings.ts'
 import type { DatabaseOptions, OpenDatabase } from './database.ts'
 import { openPostgres } from './postgres.ts'
 import { openSqlite } from './sqlite.ts'
@@ -19,11 +20,21 @@ export function isPostgres(url: string): boolean {
   return /^postgres(?:ql)?:\/\//.test(url)
 }
 
+/** For operators, without the password. Throws `SettingsError` where it is none that we know. */
+export function describeDatabase(url: string): string {
+  if (!isPostgres(url)) return `SQLite, in ${sqlitePath(url)}`
+  const address = URL.parse(url)
+  if (address === null) throw new SettingsError(['DATABASE_URL is not an address of PostgreSQL'])
+  const { hostname, port, pathname, username } = address
+  return `PostgreSQL, ${pathname.slice(1)} at ${hostname || 'a socket'}:${port || 5432} as ${username}`
+}
+
 /** Throws where the address names neither a file nor a server. */
 export function sqlitePath(url: string): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)
-  throw new Error(
-    `DATABASE_URL must be sqlite:/path/to/file.db or postgres://…, not ${url.replace(/\/\/.*@/, '//…@')}`,
-  )
+  const shown = url.replace(/\/\/.*@/, '//…@')
+  throw new SettingsError([
+    `DATABASE_URL must be sqlite:/path/to/file.db or postgres://…, not ${shown}`,
+  ])
 }

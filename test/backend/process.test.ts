@@ -61,7 +61,7 @@ t.test('a missing or wrong setting stops the start and is named', async (t) => {
     stderr: /KEY_PEPPER must.*BASE_URL must.*SECRET_BOX_KEY must.*BACKEND_PROT is not/s,
   })
   t.match(await start(environment(t, { DATABASE_URL: 'mysql://u:pw@h/d' })), {
-    code: 1,
+    code: 2,
     stderr: /DATABASE_URL must be/,
   })
 })

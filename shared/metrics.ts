@@ -1,0 +1,116 @@
+/**
+ * What a process counts, in Prometheus' form. Most numbers are kept by the parts themselves, as plain
+ * numbers, and read when they are scraped: a call pays for none of them.
+ */
+import { readFileSync } from 'node:fs'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+export type { Counter, Histogram }
+
+/** One sample of each set of labels, in the order of the label names; a bare number has no labels. */
+export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
+
+/** How the numbers of several processes become one, where a supervisor gathers them. */
+type Gathering = 'sum' | 'min' | 'max' | 'first'
+
+/** Seconds; from a call that is answered from memory to the longest deadline. */
+const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+interface ReadOptions {
+  readonly labels?: readonly string[]
+  readonly gathering?: Gathering
+}
+
+export interface Metrics {
+  readonly registry: Registry
+  counter(name: string, help: string, labels?: readonly string[]): Counter
+  /** Of seconds. */
+  histogram(name: string, help: string, labels?: readonly string[]): Histogram
+  /** `read` is called at each scrape; where it throws or gives undefined there is no sample. */
+  gauge(name: string, help: string, read: Read, options?: ReadOptions): void
+  /** The same for a number that only grows. */
+  total(name: string, help: string, read: Read, options?: ReadOptions): void
+}
+
+type Read = () => Reading | undefined | Promise<Reading | undefined>
+
+/** With what Node tells of itself, and `receivables_info`. */
+export function createMetrics(process: string): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  collectDefaultMetrics({ register: registry })
+
+  function register(
+    Kind: typeof Gauge | typeof Counter,
+    name: string,
+    help: string,
+    read: Read,
+    { labels = [], gathering = 'sum' }: ReadOptions = {},
+  ): void {
+    const metric = new Kind({
+      name,
+      help,
+      labelNames: labels,
+      registers,
+      aggregator: gathering,
+      async collect() {
+        const reading = await Promise.try(read).catch(() => undefined)
+        metric.reset()
+        // `reset` leaves a metric without labels at 0, which would be a number that nobody read.
+        if (reading === undefined) metric.remove()
+        else if (typeof reading === 'number') metric.inc(reading)
+        else for (const sample of reading) metric.inc(labelled(labels, sample), numberOf(sample))
+      },
+    })
+  }
+
+  const metrics: Metrics = {
+    registry,
+    counter: (name, help, labels = []) =>
+      new Counter({ name, help, labelNames: labels, registers }),
+    histogram: (name, help, labels = []) =>
+      new Histogram({ name, help, labelNames: labels, buckets: DURATION_BUCKETS, registers }),
+    gauge: (name, help, read, options) => register(Gauge, name, help, read, options),
+    total: (name, help, read, options) => register(Counter, name, help, read, options),
+  }
+  metrics.gauge(
+    'receivables_info',
+    'What runs; always 1.',
+    () => [[process, readVersion(), globalThis.process.version, 1]],
+    { labels: ['process', 'version', 'node'], gathering: 'first' },
+  )
+  return metrics
+}
+
+function labelled(names: readonly string[], sample: readonly (string | number)[]) {
+  return Object.fromEntries(names.map((name, place) => [name, String(sample[place])]))
+}
+
+function numberOf(sample: readonly (string | number)[]): number {
+  return Number(sample.at(-1))
+}
+
+/** The version of the package, which logs and traces name too. */
+export function readVersion(): string {
+  const { version } = JSON.parse(
+    readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+  ) as { readonly version: string }
+  return version
+}
+
+/**
+ * `read`, but for `ms` its last result serves for all who ask, and those who ask at once share one: so
+ * that however many scrape, what is read is not loaded.
+ */
+export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
+  let latest: Promise<T> | undefined
+  let readAt = 0
+  return () => {
+    const now = performance.now()
+    if (latest === undefined || now - readAt > ms) {
+      readAt = now
+      latest = read()
+    }
+    return latest
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * For what happens to every call while something is away: the first is logged as it is, with its
+ * stack; those like it within the next second become one line with their number. So an outage is a
+ * line a second, not a flood that hides its cause and costs more than the calls.
+ */
+import type { Logger } from './log.ts'
+
+const GATHERED_MS = 1_000
+
+export interface RepeatedLog {
+  /** `kind`: what counts as alike, of a bounded number of kinds. */
+  warn(kind: string, fields: LogFields, message: string): void
+  error(kind: string, fields: LogFields, message: string): void
+}
+
+export type LogFields = Readonly<Record<string, unknown>>
+
+export function createRepeatedLog(log: Logger): RepeatedLog {
+  /** How many came of each kind since its line; kinds without any are forgotten. */
+  const gathered = new Map<string, number>()
+
+  function note(level: 'warn' | 'error', kind: string, fields: LogFields, message: string): void {
+    const count = gathered.get(kind)
+    if (count !== undefined) {
+      gathered.set(kind, count + 1)
+      return
+    }
+    log[level](fields, message)
+    gathered.set(kind, 0)
+    const timer = setInterval(() => {
+      const more = gathered.get(kind) ?? 0
+      gathered.set(kind, 0)
+      if (more > 0) return log[level]({ kind, more, seconds: GATHERED_MS / 1000 }, message)
+      clearInterval(timer)
+      gathered.delete(kind)
+    }, GATHERED_MS)
+    timer.unref()
+  }
+
+  return {
+    warn: (kind, fields, message) => note('warn', kind, fields, message),
+    error: (kind, fields, message) => note('error', kind, fields, message),
+  }
+}

@@ -1,0 +1,159 @@
+/**
+ * Spans for a collector that speaks OTLP over HTTP. A span is made when all of it is over, from times
+ * noted on the way: a call that is not traced pays next to nothing, and none waits for the collector.
+ * The packages are loaded where an endpoint is configured, and only there.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { SpanContext } from '@opentelemetry/api'
+import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
+import type { Logger } from './log.ts'
+import { readVersion } from './metrics.ts'
+import { createRepeatedLog } from './repeated-log.ts'
+import { createSpanId, isSampled, type Trace } from './trace.ts'
+
+/** Spans that wait, at most; beyond it they are dropped. A batch leaves when it is full, or this old. */
+const WAITING_MAX = 8_192
+const BATCH_MAX = 512
+const BATCH_AGE_MS = 2_000
+const EXPORT_TIMEOUT_MS = 5_000
+/** What a drain waits for the last batches. */
+const FLUSH_MS_MAX = 2_000
+
+/** Times by `performance.now()`. */
+export interface Span {
+  readonly name: string
+  /** `server`: what a caller asked of us. `client`: what we asked of another process. */
+  readonly kind: 'server' | 'client' | 'internal'
+  /** Where another process was told of it. */
+  readonly id?: string | undefined
+  readonly from: number
+  readonly to: number
+  readonly failed: boolean
+  readonly attributes: Readonly<Record<string, string | number | undefined>>
+}
+
+export interface Tracing {
+  /** Whether a trace that begins here is kept. One that a caller began is, where the caller keeps it. */
+  isSampled(traceId: string): boolean
+  /** `parts` become children of `whole`. Never throws, never waits. */
+  record(trace: Trace, whole: Span, parts: readonly Span[]): void
+  /** Sends what waits, as far as it is taken soon. */
+  close(): Promise<void>
+}
+
+export interface TracingOptions {
+  /** e.g. `http://collector:4318`; undefined: there is no collector. */
+  readonly endpoint: string | undefined
+  /** Of the traces that begin here, from 0 to 1. */
+  readonly share: number
+  readonly service: string
+  readonly log: Logger
+}
+
+export async function startTracing(options: TracingOptions): Promise<Tracing | undefined> {
+  const { endpoint, share, service, log } = options
+  if (endpoint === undefined) return undefined
+  const [{ BatchSpanProcessor }, { OTLPTraceExporter }, { resourceFromAttributes }, { SpanKind }] =
+    await Promise.all([
+      import('@opentelemetry/sdk-trace'),
+      import('@opentelemetry/exporter-trace-otlp-http'),
+      import('@opentelemetry/resources'),
+      import('@opentelemetry/api'),
+    ])
+  const url = `${endpoint}/v1/traces`
+  const exporter = new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS })
+  const processor = new BatchSpanProcessor({
+    exporter: saying(exporter, log),
+    maxQueueSize: WAITING_MAX,
+    maxExportBatchSize: BATCH_MAX,
+    scheduledDelayMillis: BATCH_AGE_MS,
+    exportTimeoutMillis: 2 * EXPORT_TIMEOUT_MS,
+  })
+  const resource = resourceFromAttributes({
+    'service.namespace': 'receivables',
+    'service.name': `receivables-${service}`,
+    'service.version': readVersion(),
+    'service.instance.id': `${process.pid}`,
+  })
+  const kinds = {
+    server: SpanKind.SERVER,
+    client: SpanKind.CLIENT,
+    internal: SpanKind.INTERNAL,
+  }
+  const shared = {
+    resource,
+    instrumentationScope: { name: 'receivables' },
+    links: [],
+    events: [],
+    ended: true,
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
+  }
+
+  function readable(span: Span, own: SpanContext, parent: SpanContext | undefined): ReadableSpan {
+    const { name, kind, from, to, failed, attributes } = span
+    return {
+      ...shared,
+      name,
+      kind: kinds[kind],
+      spanContext: () => own,
+      ...(parent === undefined ? {} : { parentSpanContext: parent }),
+      startTime: wallTime(from),
+      endTime: wallTime(to),
+      duration: split(to - from),
+      // 2 is ERROR, 0 is unset: the conventions leave it unset where all went well.
+      status: { code: failed ? 2 : 0 },
+      attributes,
+    }
+  }
+
+  return {
+    isSampled: (traceId) => Number.parseInt(traceId.slice(-8), 16) < share * 2 ** 32,
+    record(trace, whole, parts) {
+      if (!isSampled(trace)) return
+      const context = (spanId: string) => ({ traceId: trace.id, spanId, traceFlags: trace.flags })
+      const { parentSpanId } = trace
+      const own = context(whole.id ?? createSpanId())
+      const parent =
+        parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
+      processor.onEnd(readable(whole, own, parent))
+      for (const part of parts) {
+        processor.onEnd(readable(part, context(part.id ?? createSpanId()), own))
+      }
+    },
+    async close() {
+      const flushed = processor.shutdown().catch(() => {})
+      await Promise.race([flushed, delay(FLUSH_MS_MAX, undefined, { ref: false })])
+    },
+  }
+}
+
+/** The package keeps failures to itself. */
+function saying(exporter: SpanExporter, log: Logger): SpanExporter {
+  const repeated = createRepeatedLog(log)
+  return {
+    export(spans, done) {
+      exporter.export(spans, (result) => {
+        if (result.error !== undefined) {
+          const fields = { spans: spans.length, reason: result.error.message }
+          repeated.warn('export', fields, 'spans not exported: they are lost')
+        }
+        done(result)
+      })
+    },
+    shutdown: () => exporter.shutdown(),
+  }
+}
+
+type HrTime = [seconds: number, nanoseconds: number]
+
+/** By the clock of now: the one that the process began with may have been set since. */
+function wallTime(at: number): HrTime {
+  return split(Date.now() - performance.now() + at)
+}
+
+function split(ms: number): HrTime {
+  const seconds = Math.floor(ms / 1000)
+  return [seconds, Math.round((ms - seconds * 1000) * 1e6)]
+}
