@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
-import { Readable } from 'node:stream'
+import { Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR, recordAudit } from '../accounts/audit.ts'
@@ -24,7 +24,7 @@ export const exportCommands: readonly Command[] = [
     },
     async run({ ID, to }, context) {
       if (to === '-') {
-        await writeExport(context, ID, (lines) => pipeline(lines, process.stdout, { end: false }))
+        await writeExport(context, ID, (lines) => pipeline(lines, standardOutput()))
         return { json: undefined, text: '', printed: true }
       }
       return writeFile(context, ID, to)
@@ -54,6 +54,12 @@ async function writeFile(context: Context, id: string, to: string): Promise<Outp
     json: { account_id: id, path: to, bytes },
     text: `Wrote account ${id} to ${to}, ${bytes.toLocaleString('en-US')} bytes.`,
   }
+}
+
+/** Ends with an error where nobody reads any more, and leaves the real one open. */
+function standardOutput(): Writable {
+  process.stdout.once('error', () => {})
+  return new Writable({ write: (lines, _, done) => void process.stdout.write(lines, done) })
 }
 
 /** That the data left is in the audit log, also of an export that broke off. */

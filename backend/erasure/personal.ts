@@ -46,6 +46,11 @@ export function detailWithoutPersonalData(text: string): string {
   return rewrite(text, (detail) => replace(detail, { name: ERASED_NAME, reason: ERASED_NAME }))
 }
 
+/** What a message was planned from. */
+export function factsWithoutPersonalData(text: string): string {
+  return rewrite(text, (facts) => replace(facts, { recipient: null }))
+}
+
 type Members = Readonly<Record<string, unknown>>
 
 function rewrite(text: string, change: (members: Members) => Members): string {

@@ -8,6 +8,7 @@ import type { Database, Transaction } from '../database/database.ts'
 import {
   detailWithoutPersonalData,
   eventWithoutPersonalData,
+  factsWithoutPersonalData,
   withoutPersonalData,
 } from './personal.ts'
 
@@ -84,6 +85,13 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
     key: ['id'],
     owned: byDebtor,
     columns: { recipient: null, subject: null, body: null, suppression_detail: null },
+  },
+  {
+    table: 'reminders',
+    key: ['message_id'],
+    owned: byMessage,
+    document: 'facts',
+    erase: factsWithoutPersonalData,
   },
   { table: 'message_html', key: ['message_id'], owned: byMessage, removed: true },
   {

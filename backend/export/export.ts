@@ -31,17 +31,22 @@ export async function* exportAccount(
   const rows: Record<string, number> = {}
   for (const table of EXPORTED) {
     let count = 0
-    progress.begin(table.name, await countRows(read, table, account.id))
+    const total = await countRows(read, table, account.id)
+    // What is one page is there before anyone reads a line about it.
+    const shown = total > PAGE_ROWS ? progress : NOBODY
+    shown.begin(table.name, total)
     for await (const page of readPages(read, table, account.id)) {
       yield page.map((row) => line({ table: table.name, row: represent(table, row) })).join('')
       count += page.length
-      progress.advance(page.length)
+      shown.advance(page.length)
     }
-    progress.end()
+    shown.end()
     rows[table.name] = count
   }
   yield line({ end: { rows } })
 }
+
+const NOBODY: ExportProgress = { begin() {}, advance() {}, end() {} }
 
 type Row = Readonly<Record<string, unknown>>
 

@@ -75,6 +75,12 @@ async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
       .insertInto('suppressed_addresses')
       .values({ ...of, address, reason: 'bounced', detail: CANARY, created_at })
       .execute()
+    const facts = JSON.stringify({ recipient: CANARY })
+    const planned = { facts, run_at: null, lease: null, attempts: 0, unknown_outcomes: 0 }
+    await tx
+      .insertInto('reminders')
+      .values({ ...of, debtor_id: debtor.id, approved_hash: null, ...planned })
+      .execute()
     const pause = { reason: `${CANARY} is ill`, until: null }
     await pauseChasing(tx, accountId, debtor.id, pause, { actor: OPERATOR, now: backend.now })
   })

@@ -1,0 +1,82 @@
+// What operators do with records while the service runs: export, erase, back up.
+import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { ON_POSTGRES } from '../fixtures/database-url.ts'
+import { startProcess } from '../fixtures/process.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const system = await startSystem(t)
+const { cli, createAccount, issueKey } = system.operator
+const accountId = await createAccount()
+const { secret: key } = await issueKey(accountId)
+const directory = join(t.testdirName, 'files')
+mkdirSync(directory)
+
+const create = async (path: string, body: object) => {
+  const answer = await call(`${system.url}/api/v1${path}`, { key, body })
+  t.equal(answer.status, 201)
+  return answer.json
+}
+
+const debtor = await create('/debtors', { name: 'Jansen', email: 'ap@jansen.example' })
+await create('/invoices', { debtor_id: debtor['id'], currency: 'EUR', amount: 100 })
+
+t.test('an account is exported to a new, private file', async (t) => {
+  const to = join(directory, 'account.ndjson')
+  t.match(await cli('accounts', 'export', accountId, '--to', to), /Wrote account acct_/)
+  t.equal(statSync(to).mode & 0o777, 0o600)
+  const lines = readFileSync(to, 'utf8').trimEnd().split('\n')
+  t.match(JSON.parse(lines.at(-1) ?? ''), { end: { rows: { debtors: 1, invoices: 1 } } })
+  t.equal(
+    await cli('accounts', 'export', accountId, '--to', '-').then(countLines),
+    lines.length + 1,
+  )
+  await t.rejects(cli('accounts', 'export', accountId, '--to', to), { stderr: /exists already/ })
+  const nowhere = join(directory, 'other.ndjson')
+  await t.rejects(cli('accounts', 'export', 'acct_none', '--to', nowhere), { code: 1 })
+  t.notOk(existsSync(nowhere) || existsSync(`${nowhere}.partial`))
+})
+
+t.test('a debtor is erased, and the next call shows it', async (t) => {
+  const id = String(debtor['id'])
+  const erased = JSON.parse(await cli('debtors', 'erase', id, '--reason', 'asked', '--json'))
+  t.match(erased, { id, was_erased: false, left_in_database_log: ON_POSTGRES })
+  const shown = await call(`${system.url}/api/v1/debtors/${id}`, { key })
+  t.match(shown.json, { name: '[erased]', email: null, erased_at: erased.erased_at })
+  t.match(await cli('debtors', 'erase', id, '--reason', 'again'), /Nothing was left to erase/)
+  await t.rejects(cli('debtors', 'restore', id), { code: 1, stderr: /erased/ })
+})
+
+t.test(
+  'SQLite is backed up under writes, and a backend starts on the copy',
+  {
+    skip: ON_POSTGRES,
+  },
+  async (t) => {
+    const to = join(directory, 'backup.db')
+    const [backup] = await Promise.all([
+      cli('database', 'backup', '--to', to, '--json'),
+      ...Array.from({ length: 20 }, (_, n) => create('/debtors', { name: `Debtor ${n}` })),
+    ])
+    t.match(JSON.parse(backup), { path: to, bytes: statSync(to).size })
+    t.equal(statSync(to).mode & 0o777, 0o600)
+    t.notOk(existsSync(`${to}-wal`), 'one file')
+    const restored = join(directory, 'receivables.db')
+    copyFileSync(to, restored)
+    const ports = { BACKEND_PORT: '0', BACKEND_OPERATIONS_PORT: '0' }
+    const env = { ...system.env, ...ports, DATABASE_URL: `sqlite:${restored}` }
+    const backend = await startProcess(t, 'backend/main.ts', env)
+    const ready = await fetch(`http://127.0.0.1:${backend.operationsPort}/readyz`)
+    t.equal(ready.status, 200)
+  },
+)
+
+t.test('PostgreSQL is backed up by its own means', { skip: !ON_POSTGRES }, async (t) => {
+  await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), { stderr: /pg_dump/ })
+})
+
+function countLines(text: string): number {
+  return text.trimEnd().split('\n').length
+}
