@@ -2,17 +2,13 @@
 import type { DocumentedOperation, Example, Parameter } from './document.ts'
 
 export function renderCurl(
-  { method, path, parameters, body, responses }: DocumentedOperation,
+  operation: DocumentedOperation,
   baseUrl: string,
-  example: Example | undefined = body?.examples[0],
+  example: Example | undefined = operation.body?.examples[0],
 ): string {
-  const ids = parameters.filter(({ place }) => place === 'path')
-  const target = ids.reduce(
-    (text, { name }) => text.replace(`{${name}}`, exampleId(responses)),
-    path,
-  )
+  const { method, parameters } = operation
   const lines = [
-    `curl -i ${quote(baseUrl + target + exampleQuery(parameters))}`,
+    `curl -i ${quote(baseUrl + exampleTarget(operation))}`,
     '-H "Authorization: Bearer $KEY"',
     ...parameters
       .filter(({ place, required }) => place === 'header' && required)
@@ -23,6 +19,16 @@ export function renderCurl(
   ]
   if (method !== 'GET' && method !== 'POST') lines.push(`-X ${method}`)
   return lines.join(' \\\n  ')
+}
+
+/** Path and query, with the examples of the document in them. */
+export function exampleTarget({ path, parameters, responses }: DocumentedOperation): string {
+  const ids = parameters.filter(({ place }) => place === 'path')
+  const filled = ids.reduce(
+    (text, { name }) => text.replace(`{${name}}`, exampleId(responses)),
+    path,
+  )
+  return filled + exampleQuery(parameters)
 }
 
 /** The id of the object that the answer's example shows. */

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { PROBLEM_TYPES, problemType, SETTINGS_PROBLEM_TYPES } from '../../shared/problem.ts'
 import { type Html, html } from '../settings/html.ts'
-import { readDocument } from './document.ts'
+import type { ContractDocument } from './document.ts'
 import { type Heading, renderHeading, renderMarkdown } from './markdown.ts'
 import { referencePage } from './reference.ts'
 
@@ -36,13 +36,13 @@ const ORDER = [
 ]
 
 /** The first is the start page. Throws an `Error` that names the guide that cannot be shown. */
-export function docsPages(documentJson: string, baseUrl: string): readonly Page[] {
+export function docsPages(document: ContractDocument, baseUrl: string): readonly Page[] {
   const names = readdirSync(GUIDES)
     .filter((file) => file.endsWith('.md') && !FOR_OPERATORS.has(file))
     .map((file) => file.slice(0, -'.md'.length))
     .toSorted((a, b) => placeOf(a) - placeOf(b) || a.localeCompare(b))
   const guides = names.map((name) => guidePage(name, baseUrl))
-  const reference = referencePage(readDocument(documentJson), baseUrl)
+  const reference = referencePage(document, baseUrl)
   return [startPage([...guides, reference]), ...guides, reference]
 }
 

@@ -7,9 +7,12 @@ import { createHash } from 'node:crypto'
 import type { ResponseObject, ServerRoute } from '@hapi/hapi'
 import { readContractDocument } from '../../shared/contract.ts'
 import { createAsset, readAsset } from './assets.ts'
+import { renderCollection } from './collection.ts'
+import { readDocument } from './document.ts'
 import { renderLayout, renderMissing, type Site } from './layout.ts'
 import { docsPages } from './pages.ts'
 import { searchSections } from './search.ts'
+import { renderTypeScript } from './typescript.ts'
 
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -40,7 +43,8 @@ export function docsRoutes(baseUrl: string): ServerRoute[] {
   const written = readContractDocument()
   const yaml = written.yaml.replaceAll(WRITTEN_BASE_URL, baseUrl)
   const json = written.json.replaceAll(WRITTEN_BASE_URL, baseUrl)
-  const pages = docsPages(json, baseUrl)
+  const document = readDocument(json)
+  const pages = docsPages(document, baseUrl)
   const sections = Buffer.from(JSON.stringify(searchSections(pages)))
   const site: Site = {
     pages,
@@ -52,6 +56,13 @@ export function docsRoutes(baseUrl: string): ServerRoute[] {
   return [
     serve('/docs/openapi.json', 'application/json; charset=utf-8', json),
     serve('/docs/openapi.yaml', 'application/yaml; charset=utf-8', yaml),
+    serve(
+      '/docs/receivables.postman_collection.json',
+      'application/json; charset=utf-8',
+      renderCollection(document, baseUrl),
+    ),
+    // Shown, not run, where a browser is asked for it.
+    serve('/docs/receivables-api.ts', 'text/plain; charset=utf-8', renderTypeScript(document)),
     ...pages.map((page) => serve(page.path, 'text/html; charset=utf-8', renderLayout(page, site))),
     ...[site.stylesheet, site.script, site.search].map(({ path, type, content }) =>
       route(path, (h) =>

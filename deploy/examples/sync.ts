@@ -1,0 +1,65 @@
+/**
+ * Keeps a copy of customers, invoices and payments in a SQLite file:
+ *
+ *   node sync.ts books.db
+ *
+ * Run it every night. It reads what changed since its last complete run, and can be killed at any moment:
+ * what was written stays, and the next run reads the rest.
+ */
+import { DatabaseSync } from 'node:sqlite'
+import { type Client, clientOfEnvironment } from './client.ts'
+import type { Debtor, Invoice, Payment } from './receivables-api.ts'
+
+interface Page {
+  readonly data: readonly (Debtor | Invoice | Payment)[]
+  readonly next_cursor: string | null
+}
+
+const TYPES = ['debtors', 'invoices', 'payments'] as const
+/** Covers calls that were under way when the last run began, and clocks that differ. */
+const OVERLAP_MS = 5 * 60_000
+
+const SCHEMA = `
+  create table if not exists runs (type text primary key, begun_at text not null) strict;
+  ${TYPES.map(
+    (type) => `create table if not exists ${type} (
+      id text primary key, updated_at text not null, object text not null) strict;`,
+  ).join('\n')}`
+
+async function sync(
+  client: Client,
+  database: DatabaseSync,
+  type: (typeof TYPES)[number],
+): Promise<number> {
+  const begunAt = new Date().toISOString()
+  const last = database.prepare('select begun_at from runs where type = ?').get(type)
+  const since = new Date(Math.max(0, Date.parse(String(last?.['begun_at'] ?? 0)) - OVERLAP_MS))
+  const upsert = database.prepare(`
+    insert into ${type} (id, updated_at, object) values (?, ?, ?)
+    on conflict (id) do update set updated_at = excluded.updated_at, object = excluded.object
+    where excluded.updated_at >= updated_at`)
+  const query = new URLSearchParams({
+    sort: 'updated_at',
+    updated_since: since.toISOString(),
+    limit: '200',
+  })
+  let count = 0
+  for (;;) {
+    const { data, next_cursor } = await client.get<Page>(`/${type}?${query}`)
+    database.exec('begin')
+    for (const object of data) upsert.run(object.id, object.updated_at, JSON.stringify(object))
+    database.exec('commit')
+    count += data.length
+    if (next_cursor === null) break
+    query.set('cursor', next_cursor)
+  }
+  // Only now: a run that did not get here reads the same again.
+  database.prepare('insert or replace into runs (type, begun_at) values (?, ?)').run(type, begunAt)
+  return count
+}
+
+const [file = 'books.db'] = process.argv.slice(2)
+const database = new DatabaseSync(file)
+database.exec(SCHEMA)
+const client = clientOfEnvironment()
+for (const type of TYPES) console.log(`${type}: ${await sync(client, database, type)}`)

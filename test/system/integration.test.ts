@@ -1,0 +1,181 @@
+/**
+ * The example integration of deploy/examples, killed at any moment, in front of it a network that loses
+ * calls and answers, behind it a backend that is killed: at the end the books agree.
+ */
+import { execFile } from 'node:child_process'
+import { createServer } from 'node:http'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import t, { type Test } from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
+
+const LINES = 8
+const DUE = 10_000
+
+const system = await startSystem(t)
+const { operator, url } = system
+
+/** What a call meets on its way, in turn; then they begin again. */
+const WAYS = [
+  'pass',
+  'lose',
+  'pass',
+  'refuse',
+  'pass',
+  'drop',
+  'pass',
+  'garble',
+  'pass',
+  'pass',
+] as const
+
+async function startNetwork(t: Test) {
+  let calls = 0
+  const met = new Map<string, number>()
+  const server = createServer(async (req, res) => {
+    const way = WAYS[calls % WAYS.length] ?? 'pass'
+    calls += 1
+    met.set(way, (met.get(way) ?? 0) + 1)
+    const chunks: Buffer[] = []
+    for await (const chunk of req) chunks.push(chunk)
+    if (way === 'drop') return res.destroy()
+    if (way === 'garble') return res.writeHead(502, { 'content-type': 'text/html' }).end('<p>')
+    if (way === 'refuse') {
+      res.writeHead(429, { 'retry-after': '1', 'content-type': 'application/problem+json' })
+      return res.end('{"status":429,"code":"rate_limit_exceeded","retryable":true}')
+    }
+    try {
+      const { authorization = '', 'idempotency-key': key, 'content-type': type } = req.headers
+      const answer = await fetch(url + req.url, {
+        method: req.method ?? 'GET',
+        headers: {
+          authorization,
+          ...(typeof key === 'string' ? { 'idempotency-key': key } : {}),
+          ...(type === undefined ? {} : { 'content-type': type }),
+        },
+        ...(req.method === 'POST' ? { body: Buffer.concat(chunks) } : {}),
+      })
+      const text = await answer.text()
+      if (way === 'lose') return res.destroy()
+      const retryAfter = answer.headers.get('retry-after')
+      return res
+        .writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter })
+        .end(text)
+    } catch {
+      return res.destroy()
+    }
+  })
+  t.teardown(() => server.close())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
+    met,
+    calls: () => calls,
+  }
+}
+
+interface Run {
+  /** Undefined: it was killed. */
+  readonly code: number | undefined
+  readonly output: string
+}
+
+function run(words: readonly string[], env: Record<string, string>, killAfterMs?: number) {
+  return new Promise<Run>((resolve) => {
+    const options = { env: { PATH: process.env['PATH'] ?? '', ...env } }
+    const child = execFile(process.execPath, words, options, (error, stdout, stderr) => {
+      const code = error === null ? 0 : Number(error.code ?? 1)
+      resolve({ code: error?.killed ? undefined : code, output: stdout + stderr })
+    })
+    if (killAfterMs !== undefined) {
+      const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
+      child.on('exit', () => clearTimeout(timer))
+    }
+  })
+}
+
+/** Killed a few times, each time a little later, and then left to end. */
+async function runThroughKills(program: string, words: string[], env: Record<string, string>) {
+  const command = [join('deploy/examples', program), ...words]
+  for (const killAfterMs of [200, 400, 800]) await run(command, env, killAfterMs)
+  return run(command, env)
+}
+
+t.test(
+  'through kills, lost answers and a killed backend each bank line is recorded once',
+  async (t) => {
+    const { secret: key } = await operator.issueKey(await operator.createAccount())
+    const api = (path: string, body?: unknown) => call(`${url}/api/v1/${path}`, { key, body })
+    await api('debtors', { name: 'Globex', external_id: 'C-1' })
+    const bill = { debtor_external_id: 'C-1', currency: 'EUR', amount: DUE }
+    for (let at = 0; at < LINES; at += 1) await api('invoices', { ...bill, number: `2026-${at}` })
+    const amounts = Array.from({ length: LINES }, (_, at) => 1_000 + at)
+    const lines = amounts.map(
+      (amount, at) => `B-${at};2026-11-20;${(amount / 100).toFixed(2)};EUR;2026-${at}`,
+    )
+    const directory = t.testdir({
+      'statement.csv': [
+        'bank_id;booked_on;amount;currency;invoice_number',
+        ...lines,
+        'B-unknown;2026-11-20;1.00;EUR;none',
+        'B-too-much;2026-11-20;999.00;EUR;2026-0',
+        '',
+      ].join('\n'),
+    })
+    const [statement, books] = [join(directory, 'statement.csv'), join(directory, 'books.db')]
+    const network = await startNetwork(t)
+    const env = { RECEIVABLES_URL: network.url, RECEIVABLES_API_KEY: key }
+
+    const posting = runThroughKills('post-payments.ts', [statement, books], env)
+    await until(() => network.calls() > 6, 'some calls were made')
+    await system.backend.stop('SIGKILL')
+    await system.startBackend()
+    const posted = await posting
+    t.equal(posted.code, 0, posted.output)
+    t.match(posted.output, /refused: B-unknown: there is no invoice none/)
+    t.match(posted.output, /refused: B-too-much: payment_exceeds_balance/)
+    const synced = await runThroughKills('sync.ts', [books], env)
+    t.equal(synced.code, 0, synced.output)
+    t.same([...network.met.keys()].toSorted(), [...new Set(WAYS)].toSorted(), 'all faults occurred')
+
+    const { json } = await api('payments?limit=200')
+    const recorded: { external_id: string; amount: number }[] = json.data
+    t.same(
+      recorded.map(({ external_id, amount }) => `${external_id} ${amount}`).toSorted(),
+      amounts.map((amount, at) => `B-${at} ${amount}`).toSorted(),
+    )
+    const database = new DatabaseSync(books)
+    t.teardown(() => database.close())
+    const copyOf = (type: string) =>
+      database
+        .prepare(`select object from ${type} order by id`)
+        .all()
+        .map((row) => JSON.parse(String(row['object'])))
+    for (const type of ['debtors', 'invoices', 'payments']) {
+      const { json } = await api(`${type}?limit=200`)
+      const theirs: { id: string }[] = json.data
+      t.same(
+        copyOf(type),
+        theirs.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+        type,
+      )
+    }
+    const due = copyOf('invoices').reduce((sum, invoice) => sum + invoice.amount_due, 0)
+    t.equal(due, LINES * DUE - amounts.reduce((sum, amount) => sum + amount, 0))
+  },
+)
+
+t.test('what concerns every line ends the run, and refuses none', async (t) => {
+  const account = await operator.createAccount()
+  const { id, secret } = await operator.issueKey(account)
+  await operator.revokeKey(id)
+  const directory = t.testdir({ 'statement.csv': 'names\nB-1;2026-11-20;1.00;EUR;2026-1\n' })
+  const words = ['deploy/examples/post-payments.ts', join(directory, 'statement.csv')]
+  const env = { RECEIVABLES_URL: url, RECEIVABLES_API_KEY: secret }
+  const { code, output } = await run([...words, join(directory, 'books.db')], env)
+  t.equal(code, 1)
+  t.match(output, /revoked_api_key/)
+})
