@@ -108,6 +108,7 @@ async function withContext<T>(work: (context: Context) => Promise<T>): Promise<T
     },
     url: () => databaseUrl(settings()),
     peppers: () => settings().peppers(),
+    settings,
     now: new Date(),
   }
   try {

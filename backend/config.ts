@@ -43,6 +43,8 @@ export interface OperatorSettings {
   readonly DATABASE_URL: string | undefined
   /** Throws `SettingsError` where there is none: not every command needs it. */
   peppers(): readonly Pepper[]
+  /** What single commands need besides. Throws `SettingsError`. */
+  read<S extends Record<string, Setting<unknown>>>(schema: S): SettingsOf<S>
 }
 
 /** The command line's settings; what is unset is taken from `$DATA_DIR/secrets.env`. */
@@ -55,6 +57,7 @@ export function readOperatorSettings(environment: Environment): OperatorSettings
   return {
     ...read({ DATA_DIR, DATABASE_URL }, complete),
     peppers: () => read({ KEY_PEPPER }, complete).KEY_PEPPER,
+    read: (schema) => read(schema, complete),
   }
 }
 
@@ -95,8 +98,10 @@ export const MAIL_SETTINGS = {
     },
   }),
   MAIL_INBOUND_SECRET: optional(
-    secret(
-      'Whoever posts mail that came in to /mail/inbound proves itself with it. Unset: none is taken.',
+    list(
+      secret(
+        'Whoever posts mail that came in to /mail/inbound proves itself with it; another, after a comma, is still accepted. Unset: none is taken.',
+      ),
     ),
   ),
 }
@@ -108,18 +113,33 @@ const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.i
 export function mailOptions(
   settings: SettingsOf<typeof MAIL_SETTINGS> & { readonly DATA_DIR: string },
 ) {
-  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecret } = settings
+  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecrets } = settings
   if (server !== undefined && mailFrom === undefined) {
     throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])
   }
   const directory = join(settings.DATA_DIR, 'mail')
-  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecret }
+  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecrets }
+}
+
+/** What sending reminders needs; `reminders run` of the command line reads these too. */
+export const REHEARSAL_SETTINGS = {
+  ...MAIL_SETTINGS,
+  BASE_URL: httpUrl('Public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
+  SECRET_BOX_KEY: list(
+    secret(
+      'Encrypts stored secrets; cursors and tokens use keys derived from it. Another, after a comma, still opens what it encrypted.',
+    ),
+  ),
+  REHEARSAL: oneOf(
+    '`on`: nothing is planned or sent by itself; `reminders run --now T` does as if it were T.',
+    ['off', 'on'],
+    { fallback: 'off' },
+  ),
 }
 
 export const BACKEND_SETTINGS = {
   ...PROCESS_SETTINGS,
   ...STORAGE_SETTINGS,
-  ...MAIL_SETTINGS,
   DATABASE_CONNECTIONS: integer(
     'Connections to PostgreSQL, at most; a third of them for reading.',
     {
@@ -132,14 +152,9 @@ export const BACKEND_SETTINGS = {
   BACKEND_PORT: port('Port for gateways; 0 takes a free one.', 8081),
   BACKEND_OPERATIONS_HOST: text('Address of the operations listener.', { fallback: '127.0.0.1' }),
   BACKEND_OPERATIONS_PORT: port('Port of /healthz, /readyz, /metrics; 0 takes a free one.', 8083),
-  BASE_URL: httpUrl('Public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
+  ...REHEARSAL_SETTINGS,
   GATEWAY_SECRET: list(
     secret('Shared with the gateways; a second, after a comma, is still accepted.'),
-  ),
-  SECRET_BOX_KEY: list(
-    secret(
-      'Encrypts stored secrets; cursors and tokens use keys derived from it. Another, after a comma, still opens what it encrypted.',
-    ),
   ),
   WEBHOOK_PRIVATE_TARGETS: oneOf(
     '`allow`: webhooks may go to this machine and its network. For development.',

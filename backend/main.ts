@@ -7,6 +7,7 @@ import { BACKEND_SETTINGS, databaseUrl, deriveKey, mailOptions } from './config.
 import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
+import { startReminders } from './reminders/reminders.ts'
 import { startRetention } from './retention/retention.ts'
 import { createBackend } from './server.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
@@ -35,13 +36,14 @@ await runProcess({
     const clock = () => new Date()
     // A list has at least one.
     const [secretBoxKey = ''] = settings.SECRET_BOX_KEY
+    // A lock keeps a second backend from a SQLite file.
+    const isOnly = !isPostgres(databaseUrl(settings))
     const webhooks = createWebhooks({
       database,
       baseUrl: settings.BASE_URL,
       boxKeys: settings.SECRET_BOX_KEY.map((key) => deriveKey(key, 'webhook secrets')),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
-      // A lock keeps a second backend from a SQLite file.
-      isOnly: !isPostgres(databaseUrl(settings)),
+      isOnly,
       clock,
       log,
     })
@@ -76,6 +78,10 @@ await runProcess({
     webhooks.start()
     const overdue = startOverdueEvents({ database, clock, log })
     const retention = startRetention({ database, clock, log })
+    const reminders =
+      settings.REHEARSAL === 'on'
+        ? undefined
+        : startReminders({ database, ...postOffice, isOnly, clock, log })
     return {
       listening: { port: backend.port, operations_port: operations.port },
       reload(fresh) {
@@ -83,8 +89,14 @@ await runProcess({
         peppers.splice(0, peppers.length, ...fresh.KEY_PEPPER)
       },
       async drain() {
-        await Promise.all([backend.drain(), webhooks.drain(), overdue.stop(), retention.stop()])
-        await postOffice.close()
+        await Promise.all([
+          backend.drain(),
+          webhooks.drain(),
+          overdue.stop(),
+          retention.stop(),
+          reminders?.drain(),
+          postOffice.close(),
+        ])
         await operations.close()
         await database.close()
       },

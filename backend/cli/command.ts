@@ -4,6 +4,7 @@
  */
 
 import type { Pepper } from '../api-keys/peppers.ts'
+import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
 
 export interface Context {
@@ -13,6 +14,8 @@ export interface Context {
   url(): string
   /** Throws `SettingsError` where KEY_PEPPER is not known. */
   peppers(): readonly Pepper[]
+  /** Throws `SettingsError` where they cannot be read. */
+  settings(): OperatorSettings
   readonly now: Date
 }
 

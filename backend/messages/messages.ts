@@ -87,6 +87,7 @@ export interface MessageFilters {
   readonly channel?: string
   readonly stage?: string
   readonly statuses?: readonly string[]
+  readonly suppression_reason?: string
   readonly sent_since?: string
   readonly sent_before?: string
 }
@@ -112,6 +113,7 @@ export async function listMessages(
         ...equals('channel', filters.channel),
         ...equals('stage', filters.stage),
         ...isAnyOf('status', filters.statuses),
+        ...equals('suppression_reason', filters.suppression_reason),
         ...within('sent_at', filters.sent_since, filters.sent_before),
         ...afterPosition(own),
       ]),

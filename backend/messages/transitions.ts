@@ -1,10 +1,13 @@
 /**
  * The append-only log of what states messages have been in, and what follows from a state whoever
- * wrote it: what is cancelled or suppressed gives back the stages it had taken.
+ * wrote it: what nobody received gives back the stages it had taken.
  */
 import { createId } from '../../shared/id.ts'
 import type { Transaction } from '../database/database.ts'
-import type { MessageRow } from '../database/tables.ts'
+import type { MessageRow, MessageStatus } from '../database/tables.ts'
+
+/** Nobody was reminded: neither of what did not leave nor of what came back. */
+const FREEING: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
 /** For messages whose state was written already. */
 export async function recordTransitions(
@@ -28,9 +31,7 @@ export async function recordTransitions(
       })),
     )
     .execute()
-  const freed = messages
-    .filter(({ status }) => status === 'cancelled' || status === 'suppressed')
-    .map(({ id }) => id)
+  const freed = messages.filter(({ status }) => FREEING.includes(status)).map(({ id }) => id)
   if (freed.length > 0) await freeStages(tx, freed)
 }
 

@@ -34,7 +34,8 @@ export interface ChasedDebtor {
 
 /** On its way without anybody's doing. */
 const LEAVING: readonly MessageStatus[] = ['scheduled', 'approved', 'queued', 'sending']
-const WAITING: readonly MessageStatus[] = [...LEAVING, 'awaiting_approval']
+/** On its way, or waiting for a person. */
+export const WAITING: readonly MessageStatus[] = [...LEAVING, 'awaiting_approval']
 
 export async function readChasingAccounts(
   reader: Reader,

@@ -1,0 +1,35 @@
+/** Messages that needed somebody's approval: how many wait for one, and what became of the others. */
+import { type SqlBool, sql } from 'kysely'
+import type { Reader } from '../database/database.ts'
+import type { MessageRow } from '../database/tables.ts'
+
+// As literals: the partial indexes are used only where the statement's text implies them.
+const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
+const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
+
+export async function countWaiting(reader: Reader, accountId: string): Promise<number> {
+  const { count } = await reader
+    .selectFrom('messages')
+    .select((eb) => eb.fn.countAll<number | string>().as('count'))
+    .where('account_id', '=', accountId)
+    .where(IS_WAITING)
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Approved, rejected, expired or lapsed; the latest first. */
+export async function listDecided(
+  reader: Reader,
+  accountId: string,
+  limit: number,
+): Promise<MessageRow[]> {
+  return await reader
+    .selectFrom('messages')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where(IS_DECIDED)
+    .orderBy('updated_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
+}

@@ -1,0 +1,238 @@
+/**
+ * What is going to leave over the next days, as the planner would have it if nobody paid and nothing
+ * changed; and what would be held back, and why. Approvals are taken as given at once.
+ */
+import type { Reader } from '../database/database.ts'
+import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
+import { readFacts, shownStage } from './facts.ts'
+import { needsApproval } from './ladder.ts'
+import type { PlannedMessage } from './planner.ts'
+import { decide } from './planning.ts'
+import type { Refusal } from './rails.ts'
+import {
+  type ChasedDebtor,
+  type ChasedInvoice,
+  type ChasingAccount,
+  readChasedDebtors,
+  readChasingAccounts,
+  WAITING,
+} from './situations.ts'
+
+export interface PreviewedMessage {
+  /** When it would leave, at the earliest. */
+  readonly at: string
+  readonly debtorId: string
+  readonly debtorName: string
+  /** In clear. */
+  readonly recipient: string | null
+  /** Null: a courtesy before the due date. */
+  readonly stage: ReminderStage | null
+  readonly invoices: readonly {
+    readonly id: string
+    readonly number: string
+    readonly dueDate: string
+    readonly amountDue: number
+    readonly currency: string
+  }[]
+  readonly requiresApproval: boolean
+  /** Why it would be held back. */
+  readonly refusal: Refusal | null
+  /** Of one that is on its way already. */
+  readonly message: { readonly id: string; readonly status: MessageStatus } | null
+}
+
+/** Read at a time: bounds memory. */
+const DEBTORS_MAX = 200
+
+/** A debtor's messages, at most; far more than a ladder has in a year. */
+const STEPS_MAX = 400
+
+/** In the order in which they would leave. */
+export async function previewReminders(
+  reader: Reader,
+  accountId: string,
+  now: Date,
+  days: number,
+): Promise<PreviewedMessage[]> {
+  const account = (await readChasingAccounts(reader, [accountId])).get(accountId)
+  if (account === undefined) return []
+  const until = new Date(now.getTime() + days * 86_400_000)
+  const messages: PreviewedMessage[] = []
+  let after = ''
+  for (;;) {
+    const debtors = await selectOwing(reader, accountId, after)
+    const last = debtors.at(-1)
+    if (last === undefined) break
+    after = last.id
+    const chased = await readChasedDebtors(reader, debtors)
+    const waiting = Map.groupBy(await readWaiting(reader, debtors), (row) => row.debtor_id)
+    for (const debtor of debtors) {
+      const situation = chased.get(debtor.id)
+      if (situation === undefined) continue
+      const { refusal } = decide(debtor, account, situation, now)
+      const own = waiting.get(debtor.id) ?? []
+      messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, now)))
+      messages.push(...foresee(debtor, account, asIfLeft(situation, now), now, until))
+    }
+  }
+  return messages.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
+}
+
+function foresee(
+  debtor: DebtorRow,
+  account: ChasingAccount,
+  situation: ChasedDebtor,
+  now: Date,
+  until: Date,
+): PreviewedMessage[] {
+  const found: PreviewedMessage[] = []
+  let chased = situation
+  let at = now
+  for (let step = 0; step < STEPS_MAX; step++) {
+    const { plan, refusal } = decide(debtor, account, chased, at)
+    const next = plan.messages[0]
+    if (next !== undefined) {
+      found.push(describe(debtor, chased, next, refusal ?? null))
+      chased = applied(chased, next, refusal ?? null)
+    } else if (plan.lookAgainAt === null || plan.lookAgainAt > until) {
+      break
+    } else {
+      at = plan.lookAgainAt
+    }
+  }
+  return found
+}
+
+/** What waits leaves as soon as it can. */
+function asIfLeft(chased: ChasedDebtor, now: Date): ChasedDebtor {
+  const at = now.toISOString()
+  return {
+    ...chased,
+    isLeaving: false,
+    lastSentAt: chased.isLeaving ? at : chased.lastSentAt,
+    invoices: chased.invoices.map((invoice) =>
+      invoice.isWaiting ? { ...invoice, isWaiting: false, chasing_last_message_at: at } : invoice,
+    ),
+  }
+}
+
+/** As if it had left, or had been held back, when it was to. */
+function applied(
+  chased: ChasedDebtor,
+  { scheduledFor, invoices }: PlannedMessage,
+  refusal: Refusal | null,
+): ChasedDebtor {
+  const at = scheduledFor.toISOString()
+  const stages = new Map(invoices.map((covered) => [covered.id, covered.stage]))
+  const move = (invoice: ChasedInvoice): ChasedInvoice => {
+    const own = stages.get(invoice.id)
+    if (own === undefined) return invoice
+    if (refusal !== null) return { ...invoice, chasing_blocked_reason: refusal.reason }
+    return {
+      ...invoice,
+      chasing_status: 'active',
+      chasing_blocked_reason: null,
+      chasing_stage: shownStage(own) ?? invoice.chasing_stage,
+      chasing_last_message_at: at,
+      taken: [...invoice.taken, own],
+    }
+  }
+  return {
+    ...chased,
+    invoices: chased.invoices.map(move),
+    lastSentAt: refusal === null ? at : chased.lastSentAt,
+  }
+}
+
+function describe(
+  { id, name, email }: DebtorRow,
+  { invoices }: ChasedDebtor,
+  { stage, scheduledFor, invoices: covered }: PlannedMessage,
+  refusal: Refusal | null,
+): PreviewedMessage {
+  const byId = new Map(invoices.map((invoice) => [invoice.id, invoice]))
+  return {
+    at: scheduledFor.toISOString(),
+    debtorId: id,
+    debtorName: name,
+    recipient: email,
+    stage: shownStage(stage),
+    invoices: covered.flatMap((one) => {
+      const invoice = byId.get(one.id)
+      if (invoice === undefined) return []
+      const { number, due_date: dueDate, amount_due: amountDue, currency } = invoice
+      return [{ id: one.id, number, dueDate, amountDue, currency }]
+    }),
+    requiresApproval: needsApproval(stage),
+    refusal,
+    message: null,
+  }
+}
+
+interface WaitingRow {
+  readonly id: string
+  readonly debtor_id: string
+  readonly status: MessageStatus
+  readonly scheduled_for: string | null
+  readonly facts: string
+}
+
+function describeWaiting(
+  { id, name }: DebtorRow,
+  { id: messageId, status, scheduled_for: scheduledFor, facts: text }: WaitingRow,
+  refusal: Refusal | null,
+  now: Date,
+): PreviewedMessage {
+  const { stage, recipient, invoices } = readFacts(text)
+  const at = now.toISOString()
+  return {
+    at: scheduledFor !== null && scheduledFor > at ? scheduledFor : at,
+    debtorId: id,
+    debtorName: name,
+    recipient,
+    stage: shownStage(stage),
+    invoices,
+    requiresApproval: needsApproval(stage),
+    refusal,
+    message: { id: messageId, status },
+  }
+}
+
+function readWaiting(reader: Reader, debtors: readonly DebtorRow[]): Promise<WaitingRow[]> {
+  return reader
+    .selectFrom('messages')
+    .innerJoin('reminders', 'reminders.message_id', 'messages.id')
+    .select([
+      'messages.id',
+      'messages.debtor_id',
+      'messages.status',
+      'messages.scheduled_for',
+      'reminders.facts',
+    ])
+    .where(
+      'messages.debtor_id',
+      'in',
+      debtors.map(({ id }) => id),
+    )
+    .where('messages.status', 'in', WAITING)
+    .orderBy('messages.id')
+    .execute()
+}
+
+function selectOwing(reader: Reader, accountId: string, after: string): Promise<DebtorRow[]> {
+  return reader
+    .selectFrom('debtors')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '>', after)
+    .where('id', 'in', (eb) =>
+      eb
+        .selectFrom('invoices')
+        .select('debtor_id')
+        .where('account_id', '=', accountId)
+        .where('status', 'in', ['open', 'partially_paid']),
+    )
+    .orderBy('id')
+    .limit(DEBTORS_MAX)
+    .execute()
+}

@@ -1,0 +1,36 @@
+/**
+ * A rehearsal: plans and sends as at an instant, and ends when what was to leave then is decided. The
+ * backend's own planner and worker stand still meanwhile (`REHEARSAL=on`), so leases are of the dead.
+ */
+import { createId } from '../../shared/id.ts'
+import type { MessageRow } from '../database/tables.ts'
+import { runPlanning } from './planning-run.ts'
+import { releaseAll, type SendDeps, sendRound } from './send-worker.ts'
+
+/** Each goes on where the one before has changed something: an approval that expired is asked for anew. */
+const ROUNDS_MAX = 20
+
+/** `deps.clock` tells the instant. Returns the messages that it touched, as they are at its end. */
+export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
+  const { database, clock, log } = deps
+  const begin = createId('mtr')
+  await releaseAll(database, clock())
+  for (let round = 0; round < ROUNDS_MAX; round++) {
+    const { messages } = await runPlanning({ database, log }, clock(), {
+      everyone: round === 0,
+      accountId,
+    })
+    let sent = await sendRound(deps, 1, { accountId })
+    while (sent.isFull && !sent.isAway) sent = await sendRound(deps, 1, { accountId })
+    if (messages === 0 && round > 0) break
+  }
+  const query = database.read
+    .selectFrom('messages')
+    .selectAll()
+    .where('id', 'in', (eb) =>
+      eb.selectFrom('message_transitions').select('message_id').where('id', '>', begin),
+    )
+    .orderBy('id')
+  const ofAccount = accountId === undefined ? query : query.where('account_id', '=', accountId)
+  return ofAccount.execute()
+}

@@ -1,0 +1,73 @@
+/** The reminder engine as a part of the backend: it plans and sends beside the calls. */
+import type { Logger } from '../../shared/log.ts'
+import type { Database, Reader } from '../database/database.ts'
+import type { MessageStatus } from '../database/tables.ts'
+import type { Mailer } from '../mail/mail.ts'
+import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
+import { startPeriodic } from '../periodic.ts'
+import { runPlanning } from './planning-run.ts'
+import { startSendWorker } from './send-worker.ts'
+
+/** How soon the planner sees what has changed or become due; looking costs a millisecond. */
+const PLAN_EVERY_MS = 15_000
+
+export interface RemindersOptions {
+  readonly database: Database
+  readonly mailer: Mailer
+  readonly links: UnsubscribeLinks
+  /** No other backend sends from this database. */
+  readonly isOnly: boolean
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export interface Reminders {
+  /** Takes no more, and finishes what is under way. */
+  drain(): Promise<void>
+}
+
+export function startReminders(options: RemindersOptions): Reminders {
+  const { database, clock, log } = options
+  const planner = startPeriodic({
+    name: 'planning reminders',
+    everyMs: PLAN_EVERY_MS,
+    log,
+    async work(signal) {
+      const planned = await runPlanning({ database, log }, clock(), { everyone: false }, signal)
+      if (planned.messages > 0) log.info(planned, 'reminders planned')
+    },
+  })
+  const worker = startSendWorker(options)
+  return {
+    async drain() {
+      await Promise.all([planner.stop(), worker.drain()])
+    },
+  }
+}
+
+/** For metrics: how many messages wait in a state, and since when the oldest is due. */
+export interface WaitingReminders {
+  readonly status: MessageStatus
+  readonly count: number
+  readonly dueSince: string | null
+}
+
+/** Costs as many rows as wait. */
+export async function countWaiting(reader: Reader): Promise<WaitingReminders[]> {
+  const rows = await reader
+    .selectFrom('reminders')
+    .innerJoin('messages', 'messages.id', 'reminders.message_id')
+    .select(({ fn }) => [
+      'messages.status',
+      fn.countAll<number | string>().as('count'),
+      fn.min('reminders.run_at').as('due_since'),
+    ])
+    .where('reminders.run_at', 'is not', null)
+    .groupBy('messages.status')
+    .execute()
+  return rows.map(({ status, count, due_since: dueSince }) => ({
+    status,
+    count: Number(count),
+    dueSince,
+  }))
+}
