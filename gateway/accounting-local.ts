@@ -7,6 +7,7 @@ export function createLocalAccounting(): Accounting {
   return {
     spend: async (keyId, limit) => spendIn(windows.open(keyId), limit, Date.now(), false),
     state: () => 'exact',
+    outage: () => undefined,
     counts: { outages: 0, localAdmissions: 0 },
     close: async () => windows.close(),
   }

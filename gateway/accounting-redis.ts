@@ -6,8 +6,6 @@
  * opens the breaker, so that calls do not wait one by one; a probe closes it. In between calls are
  * counted here, on top of the last numbers known (`local`), or refused (`deny`).
  */
-import { readFileSync } from 'node:fs'
-import { Redis, type Result } from 'ioredis'
 import type { Logger } from '../shared/log.ts'
 import { Problem } from '../shared/problem.ts'
 import {
@@ -20,26 +18,13 @@ import {
 } from './accounting.ts'
 import { spendIn } from './accounting-local.ts'
 import { createLocalWindows, type LocalWindows } from './local-windows.ts'
-
-/** Every call settles within this of a fault's onset, and the time of one turn. */
-const COMMAND_TIMEOUT_MS = 250
-const PROBE_INTERVAL_MS = 250
-/** What ioredis says of a command without an answer; it gives no code. */
-const TIMED_OUT = 'Command timed out'
-/** Keys in one script call, so that none holds Redis for long (a few µs each). */
-const KEYS_PER_SCRIPT_MAX = 256
-
-declare module 'ioredis' {
-  interface RedisCommander<Context> {
-    spendCalls(
-      numberOfKeys: number,
-      ...keysAndArguments: (string | number)[]
-    ): Result<unknown, Context>
-  }
-}
+import type { RedisAddress } from './redis-address.ts'
+import { RedisOutages } from './redis-outages.ts'
+import { connectRedis, isRefusal, type RedisStore, type RedisTls } from './redis-store.ts'
 
 export interface RedisAccountingOptions {
-  readonly url: string
+  readonly address: RedisAddress
+  readonly tls: RedisTls
   readonly onOutage: 'local' | 'deny'
   readonly log: Logger
   /** Told how long each script call took that Redis answered. */
@@ -54,35 +39,28 @@ interface Batch {
 }
 
 export class RedisAccounting implements Accounting {
-  readonly #redis: Redis
+  readonly #store: RedisStore
+  readonly #outages: RedisOutages
   readonly #onOutage: 'local' | 'deny'
-  readonly #log: Logger
   readonly #windows: LocalWindows
-  readonly #probing: NodeJS.Timeout
-  #state: AccountingState = 'starting'
   readonly #durations: RedisAccountingOptions['durations']
-  #outages = 0
   #localAdmissions = 0
   /** What to add to our clock to have the store's. */
   #clockOffsetMs = 0
   #turn = new Map<string, Batch>()
-  /** Of the script calls that Redis has not answered. Aborted all at once when the breaker opens. */
-  #outage = new AbortController()
 
-  constructor({ url, onOutage, log, durations }: RedisAccountingOptions) {
+  constructor({ address, tls, onOutage, log, durations }: RedisAccountingOptions) {
     this.#durations = durations
-    this.#redis = connect(url)
+    this.#store = connectRedis({ address, tls })
+    this.#outages = new RedisOutages(this.#store, onOutage, log)
     this.#onOutage = onOutage
-    this.#log = log
     this.#windows = createLocalWindows(() => this.#storeNow())
-    this.#probing = setInterval(() => void this.#probe(), PROBE_INTERVAL_MS)
-    this.#redis.on('error', (error) => this.#openBreaker(error))
-    this.#redis.once('ready', () => this.#closeBreaker())
-    this.#redis.on('ready', () => void this.#probe())
   }
 
   spend(keyId: string, limit: number): Promise<Allowance> {
-    if (this.#state !== 'exact') return this.#spendWithoutStore(keyId, limit, 'unreported')
+    if (this.#outages.isAway(this.#store.partOf(nameOf(keyId)))) {
+      return this.#spendWithoutStore(keyId, limit, 'unreported')
+    }
     return new Promise((resolve) => {
       const batch = this.#turn.get(keyId)
       if (batch?.limit === limit) return batch.waiting.push(resolve)
@@ -94,17 +72,21 @@ export class RedisAccounting implements Accounting {
   }
 
   state(): AccountingState {
-    return this.#state
+    return this.#outages.state()
+  }
+
+  outage(): string | undefined {
+    return this.#outages.reason()
   }
 
   get counts(): AccountingCounts {
-    return { outages: this.#outages, localAdmissions: this.#localAdmissions }
+    return { outages: this.#outages.count, localAdmissions: this.#localAdmissions }
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#probing)
+    this.#outages.close()
     this.#windows.close()
-    this.#redis.disconnect()
+    this.#store.close()
   }
 
   #storeNow(): number {
@@ -131,40 +113,49 @@ export class RedisAccounting implements Accounting {
   }
 
   #flush(): void {
-    const batches = [...this.#turn.values()]
+    const byPart = Map.groupBy(this.#turn.values(), ({ keyId }) => {
+      return this.#store.partOf(nameOf(keyId))
+    })
     this.#turn = new Map()
-    for (let at = 0; at < batches.length; at += KEYS_PER_SCRIPT_MAX) {
-      void this.#spendBatches(batches.slice(at, at + KEYS_PER_SCRIPT_MAX))
-    }
-  }
-
-  /** Settles every call of the batches, whatever happens. */
-  async #spendBatches(batches: readonly Batch[]): Promise<void> {
-    try {
-      const spent = this.#redis.spendCalls(batches.length, ...this.#scriptArguments(batches))
-      const from = performance.now()
-      this.#applyReply(batches, await unlessAborted(spent, this.#outage.signal))
-      this.#durations?.observe((performance.now() - from) / 1000)
-    } catch (error) {
-      this.#openBreaker(error)
-      for (const { keyId, limit, waiting } of batches) {
-        for (const resolve of waiting) resolve(this.#spendWithoutStore(keyId, limit, 'lost'))
+    const { countsPerCallMax: size } = this.#store
+    for (const [part, batches] of byPart) {
+      for (let at = 0; at < batches.length; at += size) {
+        void this.#spendBatches(part, batches.slice(at, at + size))
       }
     }
   }
 
-  #scriptArguments(batches: readonly Batch[]): (string | number)[] {
-    const keys: string[] = []
-    const values: (string | number)[] = [WINDOW_MS]
+  /** Settles every call of the batches, whatever happens. */
+  async #spendBatches(part: string, batches: readonly Batch[]): Promise<void> {
+    const report = batches.map(({ keyId }) => this.#windows.find(keyId)?.unreported ?? 0)
+    try {
+      const names = batches.map(({ keyId }) => nameOf(keyId))
+      const spent = this.#store.spend(names, this.#scriptValues(batches))
+      const from = performance.now()
+      this.#applyReply(batches, await unlessAborted(spent, this.#outages.signalOf(part)))
+      this.#durations?.observe((performance.now() - from) / 1000)
+    } catch (error) {
+      this.#outages.begin(part, batches[0]?.keyId ?? '', error)
+      // What Redis refused it has not done, so it is still to be told of it.
+      const fate = isRefusal(error) ? 'unreported' : 'lost'
+      batches.forEach(({ keyId, limit, waiting }, index) => {
+        const window = this.#windows.find(keyId)
+        if (fate === 'unreported' && window !== undefined) window.unreported += report[index] ?? 0
+        for (const resolve of waiting) resolve(this.#spendWithoutStore(keyId, limit, fate))
+      })
+    }
+  }
+
+  #scriptValues(batches: readonly Batch[]): number[] {
+    const values = [WINDOW_MS]
     for (const { keyId, limit, waiting } of batches) {
-      keys.push(`rate-limit:{${keyId}}`)
       const window = this.#windows.find(keyId)
       values.push(limit, waiting.length)
       values.push(window?.used ?? 0, window?.endsAt ?? 0, window?.unreported ?? 0)
       // Reported once, whether or not the answer arrives: `used` carries it for good.
       if (window !== undefined) window.unreported = 0
     }
-    return [...keys, ...values]
+    return values
   }
 
   #applyReply(batches: readonly Batch[], reply: unknown): void {
@@ -183,64 +174,10 @@ export class RedisAccounting implements Accounting {
       })
     })
   }
-
-  #openBreaker(error: unknown): void {
-    if (this.#state !== 'exact') return
-    this.#state = 'degraded'
-    this.#outages++
-    this.#log.error({ err: error, onOutage: this.#onOutage }, 'redis is away: limit not shared')
-    this.#outage.abort(error)
-    this.#renewConnection(error)
-  }
-
-  /**
-   * An answer that was missed may come late or never. On a connection that lost one every later answer
-   * would be taken for that of the command before it.
-   */
-  #renewConnection(error: unknown): void {
-    if (error instanceof Error && error.message === TIMED_OUT) this.#redis.disconnect(true)
-  }
-
-  #closeBreaker(): void {
-    if (this.#state === 'exact') return
-    this.#state = 'exact'
-    this.#outage = new AbortController()
-    this.#log.info('redis is there: the rate limit is shared by all gateways')
-  }
-
-  /** A write, so that a replica or a full store does not pass for a healthy one. */
-  async #probe(): Promise<void> {
-    if (this.#state === 'exact') return
-    try {
-      await this.#redis.set('rate-limit-probe', '1', 'PX', 1000)
-      this.#closeBreaker()
-    } catch (error) {
-      this.#log.debug({ err: error }, 'redis is still away')
-      this.#renewConnection(error)
-    }
-  }
 }
 
-/**
- * Nothing is queued while the connection is away and nothing sent twice: a resent spend would count
- * a call double.
- */
-function connect(url: string): Redis {
-  return new Redis(url, {
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    maxRetriesPerRequest: 0,
-    commandTimeout: COMMAND_TIMEOUT_MS,
-    socketTimeout: 2 * COMMAND_TIMEOUT_MS,
-    connectTimeout: COMMAND_TIMEOUT_MS,
-    keepAlive: 1000,
-    retryStrategy: (attempt) => Math.min(50 * attempt, 500) + Math.random() * 50,
-    reconnectOnError: (error) => (/^READONLY/.test(error.message) ? 1 : false),
-    enableAutoPipelining: false,
-    scripts: {
-      spendCalls: { lua: readFileSync(new URL('spend.lua', import.meta.url), 'utf8') },
-    },
-  })
+function nameOf(keyId: string): string {
+  return `rate-limit:{${keyId}}`
 }
 
 function unlessAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -30,6 +30,8 @@ export interface Accounting {
    */
   spend(keyId: string, limit: number): Promise<Allowance>
   state(): AccountingState
+  /** Why it is not exact, for operators; undefined where it is. */
+  outage(): string | undefined
   readonly counts: AccountingCounts
   close(): Promise<void>
 }

@@ -12,6 +12,7 @@ import {
   secret,
   text,
 } from '../shared/settings.ts'
+import { parseRedisAddress, type RedisAddress } from './redis-address.ts'
 
 export const GATEWAY_SETTINGS = {
   ...PROCESS_SETTINGS,
@@ -52,11 +53,15 @@ export const GATEWAY_SETTINGS = {
     secret('Shared with the backends; the first signs, a second is accepted while it is rotated.'),
   ),
   REDIS_URL: optional(
-    text(
-      'Redis 7 or later that all gateways share; unset: the rate limit is kept in this process.',
-      { secret: true },
+    redisUrl(
+      'Redis 7 or later that all gateways share: redis://, unix://, redis-sentinel:// or redis-cluster://, rediss… with TLS. Unset: the rate limit is kept in this process.',
     ),
   ),
+  REDIS_TLS_CA: optional(
+    pemFile('File of the authority that signed the certificate of Redis. Unset: those of Node.'),
+  ),
+  REDIS_TLS_CERT: optional(pemFile('File of the certificate that Redis asks of its clients.')),
+  REDIS_TLS_KEY: optional(pemFile('File of its private key.')),
   RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
     'While Redis is away: count in this gateway alone (local), or answer 503 (deny).',
     ['local', 'deny'],
@@ -79,6 +84,10 @@ export const GATEWAY_SETTINGS = {
   ACCESS_LOG: oneOf('Whether each call has a line of the log, at level info.', ['on', 'off'], {
     fallback: 'on',
   }),
+}
+
+function redisUrl(description: string): Setting<RedisAddress> {
+  return { ...text(description, { secret: true }), parse: parseRedisAddress }
 }
 
 /** Named by its path; the value is what it holds. */

@@ -123,7 +123,12 @@ function createAccounting(
 ): Accounting {
   if (settings.REDIS_URL === undefined) return createLocalAccounting()
   const accounting: Accounting = new RedisAccounting({
-    url: settings.REDIS_URL,
+    address: settings.REDIS_URL,
+    tls: {
+      ca: settings.REDIS_TLS_CA,
+      cert: settings.REDIS_TLS_CERT,
+      key: settings.REDIS_TLS_KEY,
+    },
     onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
     log,
     durations: measureRedis(metrics, () => accounting),
@@ -145,7 +150,8 @@ function healthOf(
   }
   const expiry = certificate && expiryWarning(certificate, Date.now())
   if (expiry !== undefined) outages.push(expiry)
-  if (accounting.state() !== 'exact') outages.push('redis is away: the rate limit is not shared')
+  const outage = accounting.outage()
+  if (outage !== undefined) outages.push(`redis is away: the rate limit is not shared (${outage})`)
   const starting = upstream.state() === 'starting' || accounting.state() === 'starting'
   if (draining) return { unready: ['draining'], degraded: outages }
   return starting ? { unready: outages, degraded: [] } : { unready: [], degraded: outages }

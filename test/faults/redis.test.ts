@@ -5,9 +5,7 @@
  */
 import t, { type Test } from 'tap'
 import { isOverLimit } from '../../gateway/accounting.ts'
-import { RedisAccounting } from '../../gateway/accounting-redis.ts'
-import { createLogger } from '../../shared/log.ts'
-import { startRedis } from '../fixtures/redis.ts'
+import { shareAccount, startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
 import { type ProxyMode, startTcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
 
@@ -18,9 +16,7 @@ const LIMIT = 600
 async function startThroughProxy(t: Test, onOutage: 'local' | 'deny' = 'local') {
   const redis = await startRedis(t)
   const proxy = await startTcpProxy(t, redis.port)
-  const url = `redis://127.0.0.1:${proxy.port}`
-  const accounting = new RedisAccounting({ url, onOutage, log: createLogger('test', 'silent') })
-  t.teardown(() => accounting.close())
+  const accounting = shareAccount(t, `redis://127.0.0.1:${proxy.port}`, { onOutage })
   await until(() => accounting.state() === 'exact', 'the account is shared')
   return { redis, proxy, accounting }
 }

@@ -1,19 +1,15 @@
 import t, { type Test } from 'tap'
 import { type Accounting, type Allowance, isOverLimit } from '../../gateway/accounting.ts'
 import { createLocalAccounting } from '../../gateway/accounting-local.ts'
-import { RedisAccounting } from '../../gateway/accounting-redis.ts'
-import { createLogger } from '../../shared/log.ts'
-import { startRedis } from '../fixtures/redis.ts'
+import { shareAccount, startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
 
-const log = createLogger('test', 'silent')
 const LIMIT = 600
 let keys = 0
 const newKey = () => `key_${++keys}`
 
 async function connect(t: Test, url: string, onOutage: 'local' | 'deny' = 'local') {
-  const accounting = new RedisAccounting({ url, onOutage, log })
-  t.teardown(() => accounting.close())
+  const accounting = shareAccount(t, url, { onOutage })
   await isExact(accounting)
   return accounting
 }

@@ -1,0 +1,147 @@
+/**
+ * `REDIS_URL`, in the forms in which Redis is run:
+ *
+ *     redis://user:password@host:6379/0                           one server; `rediss` with TLS
+ *     unix:///run/redis/redis.sock?db=0                           the same, on this machine
+ *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   found, and followed, by Sentinel
+ *     redis-cluster://user:password@h1:7000,h2:7001               counts spread over a cluster
+ *
+ * Faults are named without the text: it holds a password.
+ */
+
+export interface RedisHost {
+  readonly host: string
+  readonly port: number
+}
+
+export interface RedisLogin {
+  readonly username?: string
+  readonly password?: string
+}
+
+export type RedisAddress = RedisLogin & {
+  readonly isTls: boolean
+  readonly db: number
+} & (
+    | (RedisHost & { readonly form: 'server' })
+    | { readonly form: 'socket'; readonly path: string }
+    | {
+        readonly form: 'sentinel'
+        readonly sentinels: readonly RedisHost[]
+        /** What the sentinels call the servers that they watch. */
+        readonly master: string
+        readonly sentinelLogin: RedisLogin
+      }
+    | { readonly form: 'cluster'; readonly nodes: readonly RedisHost[] }
+  )
+
+const SERVER_PORT = 6379
+const SENTINEL_PORT = 26379
+const URL_FORM =
+  /^(?<scheme>[a-z+-]+):\/\/(?:(?<username>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^/?@]*)(?<path>\/[^?]*)?(?:\?(?<query>.*))?$/
+
+/** Throws an `Error` whose message completes "REDIS_URL …". */
+export function parseRedisAddress(text: string): RedisAddress {
+  const { scheme = '', username, password, hosts = '', path = '', query } = parts(text)
+  const options = new URLSearchParams(query)
+  const login = loginOf(username, password)
+  switch (scheme) {
+    case 'redis':
+    case 'rediss': {
+      expectOptions(options, ['db'])
+      const [server, ...others] = parseHosts(hosts, SERVER_PORT)
+      if (server === undefined || others.length > 0) {
+        throw new Error(
+          'must name one host; several are for redis-sentinel:// and redis-cluster://',
+        )
+      }
+      const db = parseDb(options.get('db') ?? path.slice(1))
+      return { form: 'server', isTls: scheme === 'rediss', db, ...login, ...server }
+    }
+    case 'unix':
+    case 'redis+unix': {
+      expectOptions(options, ['db', 'username', 'password'])
+      if (hosts !== '' || path === '') throw new Error('must name a path: unix:///run/redis.sock')
+      const own = loginOf(options.get('username'), options.get('password'))
+      const db = parseDb(options.get('db'))
+      return { form: 'socket', isTls: false, db, ...own, path: decode(path) }
+    }
+    case 'redis-sentinel':
+    case 'rediss-sentinel': {
+      expectOptions(options, ['db', 'sentinel_username', 'sentinel_password'])
+      const master = decode(path.slice(1))
+      if (master === '') throw new Error('must name the master: redis-sentinel://h1,h2/mymaster')
+      const sentinelLogin = loginOf(
+        options.get('sentinel_username'),
+        options.get('sentinel_password'),
+      )
+      const sentinels = parseHosts(hosts, SENTINEL_PORT)
+      const db = parseDb(options.get('db'))
+      const isTls = scheme === 'rediss-sentinel'
+      return { form: 'sentinel', isTls, db, ...login, sentinels, master, sentinelLogin }
+    }
+    case 'redis-cluster':
+    case 'rediss-cluster': {
+      expectOptions(options, [])
+      if (path.length > 1) throw new Error('must name no database: a cluster has only one')
+      const nodes = parseHosts(hosts, SERVER_PORT)
+      return { form: 'cluster', isTls: scheme === 'rediss-cluster', db: 0, ...login, nodes }
+    }
+    default:
+      throw new Error(
+        'must begin with redis://, rediss://, unix://, redis-sentinel:// or redis-cluster://',
+      )
+  }
+}
+
+function parts(text: string): Partial<Record<string, string>> {
+  const groups = URL_FORM.exec(text)?.groups
+  if (groups === undefined) {
+    throw new Error('must be an address such as redis://host:6379, special characters as %XX')
+  }
+  return groups
+}
+
+/** Sentinel and cluster may name several. */
+function parseHosts(text: string, defaultPort: number): RedisHost[] {
+  return text.split(',').map((part) => {
+    const [, name, six, port] =
+      /^(?:([^:[\]]+)|\[([0-9a-f:.]+)\])(?::(\d{1,5}))?$/i.exec(part) ?? []
+    const host = name ?? six
+    if (host === undefined || Number(port ?? defaultPort) > 65_535) {
+      throw new Error('must name each host as host, host:port or [address]:port')
+    }
+    return { host, port: Number(port ?? defaultPort) }
+  })
+}
+
+function parseDb(text: string | null): number {
+  if (text === null || text === '') return 0
+  if (!/^\d{1,5}$/.test(text)) throw new Error('must name its database by a number')
+  return Number(text)
+}
+
+/** A password alone is that of the user `default`. */
+function loginOf(
+  username: string | null | undefined,
+  password: string | null | undefined,
+): RedisLogin {
+  return {
+    ...(username ? { username: decode(username) } : {}),
+    ...(password ? { password: decode(password) } : {}),
+  }
+}
+
+function expectOptions(options: URLSearchParams, names: readonly string[]): void {
+  for (const name of options.keys()) {
+    if (!names.includes(name)) throw new Error(`has an option that is unknown here: ${name}`)
+  }
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw new Error('must have % as %25')
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * The breakers before Redis, one for each part of it. The first missed answer of a part opens its own,
+ * so that calls do not wait one by one; a rehearsal of a spend, which needs all that a spend needs,
+ * closes it.
+ */
+import type { Logger } from '../shared/log.ts'
+import type { AccountingState } from './accounting.ts'
+import { isRefusal, type RedisStore, reasonOf } from './redis-store.ts'
+
+const PROBE_INTERVAL_MS = 250
+const PROBE_EXPIRES_MS = 1_000
+const NOT_YET = 'no connection yet'
+
+interface Outage {
+  /** The count that is tried: one of the part. */
+  readonly name: string
+  reason: string
+}
+
+export class RedisOutages {
+  readonly #store: RedisStore
+  readonly #log: Logger
+  readonly #onOutage: 'local' | 'deny'
+  readonly #open = new Map<string, Outage>()
+  /** Of the script calls without an answer: aborted all at once when the breaker of a part opens. */
+  readonly #waiting = new Map<string, AbortController>()
+  readonly #probing: NodeJS.Timeout
+  /** How many there were, for operators. */
+  count = 0
+  /** Until Redis was seen for the first time. */
+  #start: Outage | undefined = { name: probeName(''), reason: NOT_YET }
+
+  constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
+    this.#store = store
+    this.#onOutage = onOutage
+    this.#log = log
+    this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
+    store.onFault((error, part) => {
+      this.#note(part, error)
+      if (part !== undefined) this.begin(part, '', error)
+    })
+    store.onReady(() => this.#probeAll())
+  }
+
+  /** Whether the part cannot be asked at present. */
+  isAway(part: string): boolean {
+    return this.#start !== undefined || this.#open.has(part)
+  }
+
+  /** Aborts when the breaker of the part opens, with the error that opened it. */
+  signalOf(part: string): AbortSignal {
+    const known = this.#waiting.get(part)
+    if (known !== undefined) return known.signal
+    const controller = new AbortController()
+    this.#waiting.set(part, controller)
+    return controller.signal
+  }
+
+  /** `tag`: of a count of the part. */
+  begin(part: string, tag: string, error: unknown): void {
+    if (this.isAway(part)) return
+    const reason = reasonOf(error)
+    this.count++
+    this.#open.set(part, { name: probeName(tag), reason })
+    this.#log.error({ part, reason, onOutage: this.#onOutage }, 'redis is away: limit not shared')
+    this.#waiting.get(part)?.abort(error)
+    this.#waiting.delete(part)
+    this.#store.renew(part, error)
+  }
+
+  state(): AccountingState {
+    if (this.#start !== undefined) return 'starting'
+    return this.#open.size > 0 ? 'degraded' : 'exact'
+  }
+
+  /** Why it is not exact, for operators. */
+  reason(): string | undefined {
+    if (this.#start !== undefined) return this.#start.reason
+    const reasons = new Set(this.#open.values().map(({ reason }) => reason))
+    return reasons.size > 0 ? [...reasons].join('; ') : undefined
+  }
+
+  close(): void {
+    clearInterval(this.#probing)
+  }
+
+  /** What Redis itself says tells more than that it was not reached; it is logged once. */
+  #note(part: string | undefined, error: unknown): void {
+    const outage = this.#start ?? this.#open.get(part ?? '')
+    if (outage === undefined || !(isRefusal(error) || outage.reason === NOT_YET)) return
+    const reason = reasonOf(error)
+    if (reason === outage.reason) return
+    outage.reason = reason
+    this.#log.error({ part, reason }, 'redis cannot be used')
+  }
+
+  #probeAll(): void {
+    if (this.#start !== undefined) void this.#probe(this.#start, undefined)
+    for (const [part, outage] of this.#open) void this.#probe(outage, part)
+  }
+
+  async #probe({ name }: Outage, part: string | undefined): Promise<void> {
+    try {
+      // A spend of one call where none is allowed: it uses every command and counts nothing.
+      await this.#store.spend([name], [PROBE_EXPIRES_MS, 0, 1, 0, 0, 0])
+      this.#end(part)
+    } catch (error) {
+      this.#note(part, error)
+      this.#log.debug({ part, reason: reasonOf(error) }, 'redis is still away')
+      if (part !== undefined) this.#store.renew(part, error)
+    }
+  }
+
+  #end(part: string | undefined): void {
+    const isNews = part === undefined ? this.#start !== undefined : this.#open.delete(part)
+    if (!isNews) return
+    this.#start = undefined
+    this.#log.info({ part }, 'redis is there: the rate limit is shared by all gateways')
+  }
+}
+
+function probeName(tag: string): string {
+  return `rate-limit-probe:{${tag}}`
+}

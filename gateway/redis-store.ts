@@ -1,0 +1,234 @@
+/**
+ * The connection to Redis in whichever form it is run, and the one script that is asked of it. Nothing
+ * is queued while a connection is away and nothing is sent twice: a resent spend would count a call
+ * double.
+ */
+import { readFileSync } from 'node:fs'
+import { Cluster, Command, Redis, ReplyError, type Result } from 'ioredis'
+import type { RedisAddress, RedisLogin } from './redis-address.ts'
+
+/** With the time of one turn, what a call waits at most when a fault begins. */
+export const COMMAND_TIMEOUT_MS = 250
+/** Until a connection that is given up is dropped, if the other side says nothing to it. */
+const DISCONNECT_TIMEOUT_MS = 50
+/** Between two tries to connect. */
+const RECONNECT_MS_MIN = 50
+const RECONNECT_MS_MAX = 250
+/** Counts in one script call, so that none holds Redis for long (a few µs each). */
+const COUNTS_PER_CALL_MAX = 256
+/** Of a cluster: where a slot is being moved a call takes two hops, after a failover some more. */
+const REDIRECTIONS_MAX = 6
+/** What ioredis says of a command without an answer; it gives no code. */
+const TIMED_OUT = 'Command timed out'
+const NO_CONNECTION = 'no connection'
+
+declare module 'ioredis' {
+  interface RedisCommander<Context> {
+    spendCalls(
+      numberOfKeys: number,
+      ...keysAndArguments: (string | number)[]
+    ): Result<unknown, Context>
+  }
+}
+
+/** PEM texts; without a CA those that come with Node are trusted. */
+export interface RedisTls {
+  readonly ca: string | undefined
+  readonly cert: string | undefined
+  readonly key: string | undefined
+}
+
+export interface RedisStoreOptions {
+  readonly address: RedisAddress
+  readonly tls: RedisTls
+}
+
+/**
+ * A *part* is what fails as one: the server, or in a cluster one of its masters.
+ */
+export interface RedisStore {
+  /** Counts of one part that one script call may touch. */
+  readonly countsPerCallMax: number
+  /** The part that keeps the count of this name, as far as is known. */
+  partOf(name: string): string
+  /** Runs `spend.lua`, once at most. */
+  spend(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
+  /**
+   * Makes good for a missed answer. It may come late or never: on a connection that lost one every
+   * later answer would be taken for that of the command before it.
+   */
+  renew(part: string, error: unknown): void
+  /** Told of a connection that failed, with its part where that cannot be asked now. */
+  onFault(listener: (error: Error, part?: string) => void): void
+  /** Told when a connection stands. */
+  onReady(listener: () => void): void
+  close(): void
+}
+
+export function connectRedis({ address, tls }: RedisStoreOptions): RedisStore {
+  return address.form === 'cluster' ? connectCluster(address, tls) : connectServer(address, tls)
+}
+
+/** Redis answered with an error: the script did nothing. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof ReplyError
+}
+
+function connectServer(
+  address: Exclude<RedisAddress, { form: 'cluster' }>,
+  tls: RedisTls,
+): RedisStore {
+  const redis = new Redis({ ...commonOptions(address, tls), ...whereabouts(address, tls) })
+  const part = 'redis'
+  let isClosed = false
+  // ioredis 6 ends for good where a failover is told of while it asks the sentinels.
+  redis.on('end', () => {
+    if (!isClosed) setTimeout(() => redis.connect().catch(() => {}), RECONNECT_MS_MIN)
+  })
+  return {
+    countsPerCallMax: COUNTS_PER_CALL_MAX,
+    partOf: () => part,
+    spend: (names, values) => redis.spendCalls(names.length, ...names, ...values),
+    renew(_, error) {
+      if (isTimeout(error)) redis.disconnect(true)
+    },
+    onFault: (listener) => void redis.on('error', (error) => listener(error, part)),
+    onReady: (listener) => void redis.on('ready', listener),
+    close() {
+      isClosed = true
+      redis.disconnect()
+    },
+  }
+}
+
+function whereabouts(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: RedisTls) {
+  switch (address.form) {
+    case 'server':
+      return { host: address.host, port: address.port }
+    case 'socket':
+      return { path: address.path }
+    case 'sentinel': {
+      const { username, password } = address.sentinelLogin
+      return {
+        sentinels: [...address.sentinels],
+        name: address.master,
+        ...(username === undefined ? {} : { sentinelUsername: username }),
+        ...(password === undefined ? {} : { sentinelPassword: password }),
+        ...(address.isTls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
+        sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
+        sentinelRetryStrategy: () => RECONNECT_MS_MAX,
+        // Told of a failover, so that a master that was cut off from the others is not asked on.
+        failoverDetector: true,
+        sentinelReconnectStrategy: () => 1_000,
+      }
+    }
+  }
+}
+
+function connectCluster(
+  address: Extract<RedisAddress, { form: 'cluster' }>,
+  tls: RedisTls,
+): RedisStore {
+  const cluster = new Cluster([...address.nodes], {
+    redisOptions: commonOptions(address, tls),
+    // For a node whose connection is being made; a command in it is as bounded as any other.
+    enableOfflineQueue: true,
+    maxRedirections: REDIRECTIONS_MAX,
+    // What was sent over a connection that closed may have been counted. The rest is for the breaker.
+    retryDelayOnFailover: 0,
+    retryDelayOnClusterDown: 0,
+    clusterRetryStrategy: () => RECONNECT_MS_MAX,
+    slotsRefreshTimeout: COMMAND_TIMEOUT_MS,
+    // Names are left to the connection, which needs them for TLS.
+    dnsLookup: (name, done) => done(null, name),
+    scripts: { spendCalls: SPEND_SCRIPT },
+  })
+  // Until it connects, which it tries without end: the reasons are those of `node error`.
+  cluster.on('error', () => {})
+  // Also to replicas: one that takes over is there at once.
+  cluster.on('+node', (node: Redis) => node.connect().catch(() => {}))
+  const partOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
+  return {
+    countsPerCallMax: 1,
+    partOf,
+    async spend(names, values) {
+      // There the queue is without bounds.
+      if (cluster.status !== 'ready') throw new Error(NO_CONNECTION)
+      return cluster.spendCalls(names.length, ...names, ...values)
+    },
+    renew(part, error) {
+      if (isTimeout(error)) {
+        for (const node of cluster.nodes()) {
+          if (`${node.options.host}:${node.options.port}` === part) node.disconnect()
+        }
+      }
+      cluster.refreshSlotsCache()
+    },
+    // The node may be a replica, or have lost its slots to one: a call that misses tells better.
+    onFault: (listener) => void cluster.on('node error', (error) => listener(error)),
+    onReady: (listener) => void cluster.on('ready', listener),
+    close: () => cluster.disconnect(),
+  }
+}
+
+function slotOf(name: string): number {
+  return new Command('get', [name]).getSlot() ?? 0
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof Error && error.message === TIMED_OUT
+}
+
+const SPEND_SCRIPT = { lua: readFileSync(new URL('spend.lua', import.meta.url), 'utf8') }
+
+function commonOptions(
+  { username, password, db, isTls }: RedisAddress & RedisLogin,
+  tls: RedisTls,
+) {
+  return {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+    ...(isTls ? { tls } : {}),
+    db,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    commandTimeout: COMMAND_TIMEOUT_MS,
+    socketTimeout: 2 * COMMAND_TIMEOUT_MS,
+    connectTimeout: COMMAND_TIMEOUT_MS,
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+    keepAlive: 1000,
+    retryStrategy: (attempt: number) =>
+      Math.min(RECONNECT_MS_MIN * attempt, RECONNECT_MS_MAX) + Math.random() * RECONNECT_MS_MIN,
+    reconnectOnError: (error: Error) => (/^READONLY/.test(error.message) ? (1 as const) : false),
+    enableAutoPipelining: false,
+    scripts: { spendCalls: SPEND_SCRIPT },
+  }
+}
+
+/** For the log and for `/readyz`: what an operator can act on. Never with what was sent. */
+export function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  // Where a name has several addresses and none answers, there is no message.
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const known = REASONS.find(([form]) => form.test(message))
+  return known?.[1] ?? (message.split('\n', 1)[0] || code || NO_CONNECTION)
+}
+
+const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
+  [/WRONGPASS/, 'it refuses the user or the password of REDIS_URL'],
+  [/NOAUTH/, 'it wants a password, and REDIS_URL has none'],
+  [/NOPERM.*keys/, 'its user may not touch rate-limit:* (see the ACL line of the documentation)'],
+  [
+    /NOPERM|user executing the script can't/,
+    'its user may not run a command that we need (see the ACL line of the documentation)',
+  ],
+  [/^DENIED/, 'it is in protected mode: give it a password or bind it to an address'],
+  [/Unknown Redis command/, 'it is older than Redis 7.0'],
+  [/^READONLY/, 'this one is a replica'],
+  [/^OOM/, 'its memory is full (maxmemory)'],
+  [/^CLUSTERDOWN/, 'the cluster is down: not all of its slots are served'],
+  [/^LOADING/, 'it is reading its data'],
+  [/^Command timed out|^Socket timeout/, 'it does not answer'],
+  [/^Stream isn't writeable|^Connection is closed/, NO_CONNECTION],
+]

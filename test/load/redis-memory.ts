@@ -1,0 +1,25 @@
+/** `node test/load/redis-memory.ts [KEYS]`: what an active key takes of Redis's memory. */
+import { shareAccount, startRedis } from '../fixtures/redis.ts'
+import { until } from '../fixtures/until.ts'
+
+const keys = Number(process.argv[2] ?? 100_000)
+const ends: (() => unknown)[] = []
+const host = { teardown: (work: () => unknown) => void ends.unshift(work) }
+const { url, client } = await startRedis(host)
+const accounting = shareAccount(host, url)
+await until(() => accounting.state() === 'exact', 'the account is shared')
+
+const usedMemory = async () =>
+  Number(/^used_memory:(\d+)/m.exec(await client.info('memory'))?.[1] ?? Number.NaN)
+const before = await usedMemory()
+for (let from = 0; from < keys; from += 500) {
+  const names = Array.from({ length: 500 }, (_, n) => `key_${String(from + n).padStart(26, '0')}`)
+  // A busy machine may keep Redis from its work for so long that we count alone for a moment.
+  await until(async () => {
+    const spent = await Promise.all(names.map((name) => accounting.spend(name, 600)))
+    return spent.every(({ degraded }) => !degraded)
+  }, 'the keys are counted')
+}
+const perKey = ((await usedMemory()) - before) / keys
+process.stdout.write(`${keys} active keys: ${perKey.toFixed(0)} bytes each\n`)
+for (const end of ends) await end()
