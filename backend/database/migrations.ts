@@ -11,6 +11,7 @@ import * as usageReports from './migrations/0004-usage-reports.ts'
 import * as reminders from './migrations/0005-reminders.ts'
 import * as mail from './migrations/0006-mail.ts'
 import * as retention from './migrations/0007-retention.ts'
+import * as pages from './migrations/0008-pages.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -20,6 +21,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0005-reminders': reminders,
   '0006-mail': mail,
   '0007-retention': retention,
+  '0008-pages': pages,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

@@ -327,6 +327,15 @@ export interface KeyUsageRow {
   calls: number
 }
 
+/** Calls of a key on one day that were refused, or failed, with one code. */
+export interface KeyErrorRow {
+  key_id: string
+  /** UTC, `2026-11-21`. */
+  day: string
+  code: string
+  calls: number
+}
+
 /** Where an account wants to be told. Never deleted. */
 export interface WebhookEndpointRow {
   id: string
@@ -459,6 +468,7 @@ export interface Tables {
   invitations: InvitationRow
   key_submissions: KeySubmissionRow
   key_usage: KeyUsageRow
+  key_errors: KeyErrorRow
   key_windows: KeyWindowRow
   usage_reports: UsageReportRow
   webhook_endpoints: WebhookEndpointRow

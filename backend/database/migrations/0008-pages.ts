@@ -1,0 +1,22 @@
+/** What pages of Settings look for, and by which code calls of keys were refused. */
+import { type Kysely, sql } from 'kysely'
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
+}
+
+const STATEMENTS = [
+  `create index messages_waiting on messages (account_id, created_at, id)
+    where status = 'awaiting_approval'`,
+  `create index messages_approvals on messages (account_id, updated_at, id)
+    where approval_required = 1`,
+  // One row a key, day and code: an hour is finer than anyone asks which code it was.
+  `create table key_errors (
+    key_id text not null references api_keys (id),
+    day text not null,
+    code text not null,
+    calls bigint not null,
+    primary key (key_id, day, code)
+  )`,
+  'create index key_errors_by_age on key_errors (day)',
+]
