@@ -1,0 +1,42 @@
+/** Fastify's own parts: @fastify/rate-limit on Redis before @fastify/http-proxy. */
+
+import httpProxy from '@fastify/http-proxy'
+import rateLimit from '@fastify/rate-limit'
+import createFastify from 'fastify'
+import { Redis } from 'ioredis'
+import { findKey, scopeOf } from './keys.js'
+
+const app = createFastify({ logger: false })
+app.decorateRequest('key', null)
+app.addHook('onRequest', async (request, reply) => {
+  request.key = await findKey(request.headers.authorization)
+  if (request.key === undefined) return reply.code(401).send({ code: 'invalid_api_key' })
+})
+await app.register(rateLimit, {
+  redis: new Redis(process.env.REDIS_URL, {
+    enableAutoPipelining: true,
+    maxRetriesPerRequest: 1,
+    connectTimeout: 500,
+  }),
+  nameSpace: 'fastify:',
+  hook: 'preParsing',
+  timeWindow: 3_600_000,
+  max: (request) => request.key.rate_limit,
+  keyGenerator: (request) => request.key.key_id,
+})
+await app.register(httpProxy, {
+  upstream: process.env.UPSTREAM_URL,
+  undici: { connections: 128, pipelining: 1, keepAliveTimeout: 60_000 },
+  preHandler: async (request, reply) => {
+    const scope = scopeOf(request.method, request.url)
+    if (scope === undefined) return reply.code(404).send({ code: 'route_not_found' })
+    if (!request.key.scopes.has(scope)) return reply.code(403).send({ code: 'insufficient_scope' })
+  },
+  replyOptions: {
+    rewriteRequestHeaders: ({ key }, { authorization: _, ...headers }) => ({
+      ...headers,
+      'x-principal': key.principal,
+    }),
+  },
+})
+await app.listen({ host: '127.0.0.1', port: Number(process.env.PORT) })

@@ -1,0 +1,41 @@
+/** node:http before http-proxy-3, with a counter of our own in Redis. */
+import { readFileSync } from 'node:fs'
+import { Agent, createServer } from 'node:http'
+import { createProxyServer } from 'http-proxy-3'
+import { Redis } from 'ioredis'
+import { findKey, scopeOf } from './keys.js'
+
+const redis = new Redis(process.env.REDIS_URL, { enableAutoPipelining: true })
+redis.defineCommand('countCall', {
+  numberOfKeys: 1,
+  lua: readFileSync(new URL('count.lua', import.meta.url), 'utf8'),
+})
+const proxy = createProxyServer({
+  target: process.env.UPSTREAM_URL,
+  agent: new Agent({ keepAlive: true, maxSockets: 128 }),
+})
+proxy.on('error', (_error, _request, response) => response.writeHead(502).end())
+
+function refuse(response, status, code) {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ code }))
+}
+
+async function serve(request, response) {
+  const key = await findKey(request.headers.authorization)
+  if (key === undefined) return refuse(response, 401, 'invalid_api_key')
+  const [count, restMs] = await redis.countCall(`http-proxy-3:${key.key_id}`, 3_600_000)
+  response.setHeader('x-ratelimit-limit', key.rate_limit)
+  response.setHeader('x-ratelimit-remaining', Math.max(0, key.rate_limit - count))
+  response.setHeader('x-ratelimit-reset', Math.ceil((Date.now() + restMs) / 1000))
+  if (count > key.rate_limit) return refuse(response, 429, 'rate_limit_exceeded')
+  const scope = scopeOf(request.method, request.url)
+  if (scope === undefined) return refuse(response, 404, 'route_not_found')
+  if (!key.scopes.has(scope)) return refuse(response, 403, 'insufficient_scope')
+  delete request.headers.authorization
+  request.headers['x-principal'] = key.principal
+  proxy.web(request, response)
+}
+
+createServer((request, response) => {
+  serve(request, response).catch(() => refuse(response, 503, 'service_unavailable'))
+}).listen(Number(process.env.PORT), '127.0.0.1')

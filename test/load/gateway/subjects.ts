@@ -1,0 +1,129 @@
+/** What is compared: each does the whole job, but for the floors, which only pass calls on. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { freePort, type Stage, SUBJECT_CORE, startOn } from '../machine.ts'
+import { LUA_MODULES, luaConfig, proxyConfig, startNginx } from './nginx.ts'
+
+export interface World {
+  readonly directory: string
+  readonly upstreamPort: number
+  readonly lookUpUrl: string
+  readonly redisPort: number
+}
+
+export interface RunningSubject {
+  readonly url: string
+  /** 0: no process of its own. */
+  readonly pid: number
+}
+
+export interface Subject {
+  readonly name: string
+  readonly job: 'whole' | 'floor'
+  start(stage: Stage, world: World): Promise<RunningSubject>
+}
+
+export const OURS = 'this gateway'
+export const NGINX_LUA = 'nginx + Lua + Redis'
+export const FASTIFY = 'Fastify'
+export const DIRECT = 'no gateway'
+
+export const SUBJECTS: readonly Subject[] = [
+  { name: OURS, job: 'whole', start: (stage, world) => startOurs(stage, world) },
+  {
+    name: NGINX_LUA,
+    job: 'whole',
+    async start(stage, world) {
+      const { directory } = world
+      const http = (port: number) => luaConfig(port, world)
+      const options = { name: 'lua', core: SUBJECT_CORE, directory, modules: LUA_MODULES, http }
+      return at(await startNginx(stage, options))
+    },
+  },
+  { name: FASTIFY, job: 'whole', start: (...to) => startPeer('fastify.js', ...to) },
+  { name: 'http-proxy-3', job: 'whole', start: (...to) => startPeer('http-proxy-3.js', ...to) },
+  {
+    name: 'nginx, bare',
+    job: 'floor',
+    async start(stage, { directory, upstreamPort }) {
+      const http = (port: number) => proxyConfig(port, upstreamPort)
+      return at(await startNginx(stage, { name: 'bare', core: SUBJECT_CORE, directory, http }))
+    },
+  },
+  { name: 'HAProxy, bare', job: 'floor', start: startHaproxy },
+  {
+    name: DIRECT,
+    job: 'floor',
+    start: async (_, { upstreamPort }) => at({ port: upstreamPort, pid: 0 }),
+  },
+]
+
+/** As an operator starts it; with more in its environment where wished. */
+export async function startOurs(
+  stage: Stage,
+  { upstreamPort, redisPort }: World,
+  env: NodeJS.ProcessEnv = {},
+): Promise<RunningSubject> {
+  const port = await freePort()
+  const main = fileURLToPath(new URL('../../../gateway/main.ts', import.meta.url))
+  const { pid } = startOn(stage, SUBJECT_CORE, [process.execPath, main], {
+    GATEWAY_PORT: String(port),
+    GATEWAY_OPERATIONS_PORT: '0',
+    BACKEND_URLS: `http://127.0.0.1:${upstreamPort}`,
+    REDIS_URL: `redis://127.0.0.1:${redisPort}`,
+    GATEWAY_SECRET: 'gateways+of+the+benchmark+0123456789abcd',
+    LOG_LEVEL: 'warn',
+    // The peers write none either.
+    ACCESS_LOG: 'off',
+    ...env,
+  })
+  return at({ port, pid })
+}
+
+async function startPeer(
+  file: string,
+  stage: Stage,
+  { upstreamPort, lookUpUrl, redisPort }: World,
+): Promise<RunningSubject> {
+  const port = await freePort()
+  const path = fileURLToPath(new URL(`peers/${file}`, import.meta.url))
+  const { pid } = startOn(stage, SUBJECT_CORE, [process.execPath, path], {
+    NODE_ENV: 'production',
+    PORT: String(port),
+    UPSTREAM_URL: `http://127.0.0.1:${upstreamPort}`,
+    LOOK_UP_URL: lookUpUrl,
+    REDIS_URL: `redis://127.0.0.1:${redisPort}`,
+  })
+  return at({ port, pid })
+}
+
+async function startHaproxy(stage: Stage, { directory, upstreamPort }: World) {
+  const port = await freePort()
+  const file = join(directory, 'haproxy.cfg')
+  writeFileSync(
+    file,
+    `global
+  nbthread 1
+  maxconn 4096
+defaults
+  mode http
+  timeout connect 1s
+  timeout client 75s
+  timeout server 10s
+  option http-keep-alive
+  http-reuse always
+frontend gateway
+  bind 127.0.0.1:${port}
+  default_backend upstream
+backend upstream
+  server one 127.0.0.1:${upstreamPort} pool-max-conn 256
+`,
+  )
+  const { pid } = startOn(stage, SUBJECT_CORE, ['haproxy', '-db', '-q', '-f', file])
+  return at({ port, pid })
+}
+
+function at({ port, pid }: { readonly port: number; readonly pid: number }): RunningSubject {
+  return { url: `http://127.0.0.1:${port}`, pid }
+}

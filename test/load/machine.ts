@@ -1,0 +1,117 @@
+/** The machine under a benchmark: which core does what, and how busy cores and processes were. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { cpus } from 'node:os'
+
+/** What is measured has a core of its own; load, upstream and Redis share the other. */
+export const SUBJECT_CORE = 0
+export const LOAD_CORE = 1
+
+/** Clock ticks a second in /proc: fixed for user space, see proc(5). */
+const TICKS_PER_SECOND = 100
+
+/** Ends what was started, the last first. */
+export class Stage {
+  readonly #ends: (() => unknown)[] = []
+
+  teardown(end: () => unknown): void {
+    this.#ends.unshift(end)
+  }
+
+  async end(): Promise<void> {
+    for (const end of this.#ends.splice(0)) await end()
+  }
+}
+
+/** This process, and what it starts without a core of its own, stay on the core of the load. */
+export function stayOnLoadCore(): void {
+  if (cpus().length < 2) throw new Error('the benchmark needs two cores')
+  execFileSync('taskset', ['-a', '-p', '-c', String(LOAD_CORE), String(process.pid)])
+}
+
+export interface Started {
+  readonly process: ChildProcess
+  readonly pid: number
+}
+
+/** A command on a core. It has ended when the stage has. Its complaints are shown. */
+export function startOn(
+  stage: Stage,
+  core: number,
+  [command = '', ...args]: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Started {
+  const child = spawn('taskset', ['-c', String(core), command, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const ended = once(child, 'exit')
+  stage.teardown(() => {
+    child.kill('SIGTERM')
+    const late = setTimeout(() => child.kill('SIGKILL'), 5_000)
+    return ended.finally(() => clearTimeout(late))
+  })
+  if (child.pid === undefined) throw new Error(`${command} cannot be started`)
+  return { process: child, pid: child.pid }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('no port is free')
+  return address.port
+}
+
+/** CPU time of a process and its children, in seconds. */
+export function cpuSeconds(pid: number): number {
+  return familyOf(pid).reduce((sum, one) => sum + ownCpuSeconds(one), 0)
+}
+
+/** Memory of a process and its children, in MB. */
+export function residentMegabytes(pid: number): number {
+  return familyOf(pid).reduce((sum, one) => {
+    const [, kilobytes = '0'] = /VmRSS:\s+(\d+)/.exec(proc(one, 'status')) ?? []
+    return sum + Number(kilobytes) / 1024
+  }, 0)
+}
+
+/** Busy and total seconds of a core since the machine started. */
+export function coreSeconds(core: number): { readonly busy: number; readonly total: number } {
+  const stat = readFileSync('/proc/stat', 'utf8')
+  const line = stat.split('\n').find((one) => one.startsWith(`cpu${core} `)) ?? ''
+  const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0] = line
+    .split(' ')
+    .slice(1)
+    .map((ticks) => Number(ticks) / TICKS_PER_SECOND)
+  const busy = user + nice + system + irq + softirq
+  return { busy, total: busy + idle + iowait }
+}
+
+function ownCpuSeconds(pid: number): number {
+  // The name, in parentheses, may hold spaces.
+  const fields = proc(pid, 'stat')
+    .replace(/^.*\) /s, '')
+    .split(' ')
+  return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) / TICKS_PER_SECOND
+}
+
+function familyOf(pid: number): number[] {
+  const children = readdirSync(`/proc/${pid}/task`).flatMap((task) =>
+    proc(pid, `task/${task}/children`).split(' ').filter(Boolean).map(Number),
+  )
+  return [pid, ...children.flatMap(familyOf)]
+}
+
+function proc(pid: number, file: string): string {
+  return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+}
+
+export function describeMachine(): string {
+  const [cpu] = cpus()
+  return `${cpus().length} × ${cpu?.model.trim()}, Node ${process.version}`
+}
