@@ -15,7 +15,13 @@ import type { InboundMail } from './inbound-mail.ts'
 import { suppressAddress } from './reachability.ts'
 
 /** Where a report still says something new of a message. */
-const MAY_BOUNCE: readonly MessageRow['status'][] = ['queued', 'sending', 'sent', 'delivered']
+const MAY_BOUNCE: readonly MessageRow['status'][] = [
+  'queued',
+  'sending',
+  'sent',
+  'delivered',
+  'failed',
+]
 
 /** Its row, made now or when it was posted before. */
 export async function receiveMail(
@@ -62,8 +68,9 @@ async function apply(
   if (debtor === undefined || message === undefined || debtor.erased_at !== null) return
   const { account_id: accountId, id: messageId, recipient: address } = message
   if (content.kind === 'bounce' && MAY_BOUNCE.includes(message.status)) {
-    // It waits for its next try already.
-    if (content.bounce.type === 'soft' && message.status === 'queued') return
+    // It waits for its next try already, or had the last.
+    const isDecided = message.status === 'queued' || message.status === 'failed'
+    if (content.bounce.type === 'soft' && isDecided) return
     await bounceMessage(tx, message, content.bounce, now)
   } else if (content.kind === 'delivery' && message.status === 'sent') {
     const change = { status: 'delivered', delivered_at: now.toISOString() } as const

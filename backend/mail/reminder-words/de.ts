@@ -1,0 +1,67 @@
+import type { ReminderWords } from './words.ts'
+
+const PAID =
+  'Haben Sie in den letzten Tagen gezahlt, danken wir Ihnen; bitte betrachten Sie diese E-Mail dann als gegenstandslos.'
+const TALK =
+  'Sind Sie mit der Forderung nicht einverstanden oder können Sie nicht alles auf einmal zahlen, antworten Sie uns bitte. Wir finden lieber gemeinsam eine Lösung.'
+
+export const DE: ReminderWords = {
+  title: {
+    courtesy: (what) => `Bald fällig: ${what}`,
+    friendly: (what) => `Freundliche Erinnerung: ${what}`,
+    reminder: (what) => `Zahlungserinnerung: ${what}`,
+    firm: (what) => `Bitte zahlen Sie jetzt: ${what}`,
+    final: (what) => `Letzte Zahlungserinnerung: ${what}`,
+  },
+  invoice: (number) => `Rechnung ${number}`,
+  invoices: (count) => `${count} Rechnungen`,
+  greeting: (name) => `Guten Tag ${name},`,
+  opening: {
+    courtesy: [
+      'ein Hinweis vorab: Die folgende Rechnung wird bald fällig.',
+      'ein Hinweis vorab: Die folgenden Rechnungen werden bald fällig.',
+    ],
+    friendly: [
+      'vielleicht ist es Ihnen entgangen: Die folgende Rechnung ist nach unseren Unterlagen noch nicht bezahlt.',
+      'vielleicht ist es Ihnen entgangen: Die folgenden Rechnungen sind nach unseren Unterlagen noch nicht bezahlt.',
+    ],
+    reminder: [
+      'wir hatten Ihnen bereits wegen der folgenden Rechnung geschrieben, die noch offen ist. Bitte veranlassen Sie die Zahlung.',
+      'wir hatten Ihnen bereits wegen der folgenden Rechnungen geschrieben, die noch offen sind. Bitte veranlassen Sie die Zahlung.',
+    ],
+    firm: [
+      'trotz unserer Erinnerungen ist die folgende Rechnung nicht bezahlt. Bitte zahlen Sie den vollen Betrag innerhalb von 7 Tagen.',
+      'trotz unserer Erinnerungen sind die folgenden Rechnungen nicht bezahlt. Bitte zahlen Sie den vollen Betrag innerhalb von 7 Tagen.',
+    ],
+    final: [
+      'dies ist unsere letzte Erinnerung. Die folgende Rechnung ist noch immer nicht bezahlt, obwohl wir Sie mehrfach daran erinnert haben. Bitte zahlen Sie den vollen Betrag innerhalb von 7 Tagen. Haben wir bis dahin weder Ihre Zahlung noch eine Nachricht von Ihnen, können wir weitere Schritte einleiten, um ihn einzuziehen.',
+      'dies ist unsere letzte Erinnerung. Die folgenden Rechnungen sind noch immer nicht bezahlt, obwohl wir Sie mehrfach daran erinnert haben. Bitte zahlen Sie den vollen Betrag innerhalb von 7 Tagen. Haben wir bis dahin weder Ihre Zahlung noch eine Nachricht von Ihnen, können wir weitere Schritte einleiten, um ihn einzuziehen.',
+    ],
+  },
+  closing: {
+    courtesy:
+      'Ist die Zahlung schon veranlasst, danken wir Ihnen; es ist dann nichts weiter zu tun.',
+    friendly: PAID,
+    reminder: PAID,
+    firm: `${PAID} ${TALK}`,
+    final: `${PAID} ${TALK}`,
+  },
+  heads: ['Rechnung', 'Offener Betrag'],
+  caption: 'Was offen ist',
+  dueOn: (date) => `Fällig am ${date}`,
+  late(days) {
+    if (days === 0) return 'heute fällig'
+    if (days > 0) return days === 1 ? '1 Tag überfällig' : `${days} Tage überfällig`
+    return days === -1 ? 'in 1 Tag' : `in ${-days} Tagen`
+  },
+  total: 'Offen insgesamt',
+  payOnline: 'Online bezahlen',
+  questions: (replyTo) =>
+    replyTo === null
+      ? 'Fragen? Antworten Sie einfach auf diese E-Mail.'
+      : `Fragen? Antworten Sie einfach auf diese E-Mail oder schreiben Sie an ${replyTo}.`,
+  regards: 'Mit freundlichen Grüßen',
+  onBehalf: (creditor) =>
+    `Diese E-Mail wurde von Receivables im Auftrag von ${creditor} gesendet. Gläubiger bleibt ${creditor}: Bitte zahlen Sie dorthin, nicht an uns.`,
+  unsubscribe: 'Erinnerungen per E-Mail abbestellen',
+}

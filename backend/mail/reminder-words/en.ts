@@ -1,0 +1,65 @@
+import type { ReminderWords } from './words.ts'
+
+const PAID = 'If you have paid in the last few days: thank you, and please disregard this e-mail.'
+const TALK =
+  'If you dispute what we ask for, or cannot pay all of it at once, please tell us by replying. We would rather hear from you.'
+
+export const EN: ReminderWords = {
+  title: {
+    courtesy: (what) => `Due soon: ${what}`,
+    friendly: (what) => `A friendly reminder: ${what}`,
+    reminder: (what) => `Reminder: ${what}`,
+    firm: (what) => `Please pay now: ${what}`,
+    final: (what) => `Final reminder: ${what}`,
+  },
+  invoice: (number) => `invoice ${number}`,
+  invoices: (count) => `${count} invoices`,
+  greeting: (name) => `Dear ${name},`,
+  opening: {
+    courtesy: [
+      'A note in advance: the invoice below is due soon.',
+      'A note in advance: the invoices below are due soon.',
+    ],
+    friendly: [
+      'It may have slipped your attention: the invoice below has not been paid yet, as far as we can see.',
+      'It may have slipped your attention: the invoices below have not been paid yet, as far as we can see.',
+    ],
+    reminder: [
+      'We wrote to you before about the invoice below, which is still open. Please arrange for its payment.',
+      'We wrote to you before about the invoices below, which are still open. Please arrange for their payment.',
+    ],
+    firm: [
+      'Despite our reminders the invoice below has not been paid. Please pay the full amount within 7 days.',
+      'Despite our reminders the invoices below have not been paid. Please pay the full amount within 7 days.',
+    ],
+    final: [
+      'This is our final reminder. The invoice below is still unpaid, although we have reminded you several times. Please pay the full amount within 7 days. If by then we have neither your payment nor word from you, we may take further steps to collect it.',
+      'This is our final reminder. The invoices below are still unpaid, although we have reminded you several times. Please pay the full amount within 7 days. If by then we have neither your payment nor word from you, we may take further steps to collect it.',
+    ],
+  },
+  closing: {
+    courtesy: 'If payment is arranged already: thank you, there is nothing more to do.',
+    friendly: PAID,
+    reminder: PAID,
+    firm: `${PAID} ${TALK}`,
+    final: `${PAID} ${TALK}`,
+  },
+  heads: ['Invoice', 'Amount due'],
+  caption: 'What is owed',
+  dueOn: (date) => `Due on ${date}`,
+  late(days) {
+    if (days === 0) return 'due today'
+    const count = Math.abs(days) === 1 ? '1 day' : `${Math.abs(days)} days`
+    return days > 0 ? `${count} overdue` : `in ${count}`
+  },
+  total: 'Total due',
+  payOnline: 'Pay online',
+  questions: (replyTo) =>
+    replyTo === null
+      ? 'Questions? Just reply to this e-mail.'
+      : `Questions? Just reply to this e-mail, or write to ${replyTo}.`,
+  regards: 'Kind regards,',
+  onBehalf: (creditor) =>
+    `This e-mail was sent by Receivables on behalf of ${creditor}. ${creditor} remains the creditor: please pay them, not us.`,
+  unsubscribe: 'Stop reminders by e-mail',
+}

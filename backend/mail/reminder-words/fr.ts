@@ -1,0 +1,67 @@
+import type { ReminderWords } from './words.ts'
+
+const PAID =
+  'Si vous avez payé ces derniers jours, nous vous en remercions ; veuillez alors ne pas tenir compte de cet e-mail.'
+const TALK =
+  'Si vous contestez cette demande, ou si vous ne pouvez pas tout payer en une fois, répondez-nous : nous préférons trouver une solution avec vous.'
+
+export const FR: ReminderWords = {
+  title: {
+    courtesy: (what) => `Bientôt à échéance : ${what}`,
+    friendly: (what) => `Petit rappel : ${what}`,
+    reminder: (what) => `Rappel : ${what}`,
+    firm: (what) => `Merci de payer maintenant : ${what}`,
+    final: (what) => `Dernier rappel : ${what}`,
+  },
+  invoice: (number) => `facture ${number}`,
+  invoices: (count) => `${count} factures`,
+  greeting: (name) => `Bonjour ${name},`,
+  opening: {
+    courtesy: [
+      'Un mot à l’avance : la facture ci-dessous arrive bientôt à échéance.',
+      'Un mot à l’avance : les factures ci-dessous arrivent bientôt à échéance.',
+    ],
+    friendly: [
+      'Cela vous a peut-être échappé : sauf erreur de notre part, la facture ci-dessous n’est pas encore payée.',
+      'Cela vous a peut-être échappé : sauf erreur de notre part, les factures ci-dessous ne sont pas encore payées.',
+    ],
+    reminder: [
+      'Nous vous avons déjà écrit au sujet de la facture ci-dessous, qui reste due. Merci de procéder à son paiement.',
+      'Nous vous avons déjà écrit au sujet des factures ci-dessous, qui restent dues. Merci de procéder à leur paiement.',
+    ],
+    firm: [
+      'Malgré nos rappels, la facture ci-dessous n’est pas payée. Merci de régler la totalité du montant sous 7 jours.',
+      'Malgré nos rappels, les factures ci-dessous ne sont pas payées. Merci de régler la totalité du montant sous 7 jours.',
+    ],
+    final: [
+      'Ceci est notre dernier rappel. La facture ci-dessous reste impayée, bien que nous vous l’ayons rappelée plusieurs fois. Merci de régler la totalité du montant sous 7 jours. Sans paiement ni nouvelles de votre part d’ici là, nous pourrons entreprendre d’autres démarches pour la recouvrer.',
+      'Ceci est notre dernier rappel. Les factures ci-dessous restent impayées, bien que nous vous les ayons rappelées plusieurs fois. Merci de régler la totalité du montant sous 7 jours. Sans paiement ni nouvelles de votre part d’ici là, nous pourrons entreprendre d’autres démarches pour les recouvrer.',
+    ],
+  },
+  closing: {
+    courtesy:
+      'Si le paiement est déjà prévu, nous vous en remercions : vous n’avez rien d’autre à faire.',
+    friendly: PAID,
+    reminder: PAID,
+    firm: `${PAID} ${TALK}`,
+    final: `${PAID} ${TALK}`,
+  },
+  heads: ['Facture', 'Montant dû'],
+  caption: 'Ce qui est dû',
+  dueOn: (date) => `À payer au plus tard le ${date}`,
+  late(days) {
+    if (days === 0) return 'échéance aujourd’hui'
+    const count = Math.abs(days) === 1 ? '1 jour' : `${Math.abs(days)} jours`
+    return days > 0 ? `${count} de retard` : `dans ${count}`
+  },
+  total: 'Total dû',
+  payOnline: 'Payer en ligne',
+  questions: (replyTo) =>
+    replyTo === null
+      ? 'Une question ? Répondez simplement à cet e-mail.'
+      : `Une question ? Répondez simplement à cet e-mail, ou écrivez à ${replyTo}.`,
+  regards: 'Cordialement,',
+  onBehalf: (creditor) =>
+    `Cet e-mail a été envoyé par Receivables pour le compte de ${creditor}. Le créancier reste ${creditor} : c’est à lui qu’il faut payer, et non à nous.`,
+  unsubscribe: 'Ne plus recevoir de rappels par e-mail',
+}

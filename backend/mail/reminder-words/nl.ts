@@ -1,0 +1,66 @@
+import type { ReminderWords } from './words.ts'
+
+const PAID =
+  'Heeft u de afgelopen dagen betaald? Dan danken wij u en kunt u deze e-mail als niet verzonden beschouwen.'
+const TALK =
+  'Bent u het er niet mee eens, of kunt u niet alles in één keer betalen? Laat het ons dan weten door te antwoorden. Wij horen liever van u.'
+
+export const NL: ReminderWords = {
+  title: {
+    courtesy: (what) => `Binnenkort te betalen: ${what}`,
+    friendly: (what) => `Een vriendelijke herinnering: ${what}`,
+    reminder: (what) => `Herinnering: ${what}`,
+    firm: (what) => `Verzoek om nu te betalen: ${what}`,
+    final: (what) => `Laatste herinnering: ${what}`,
+  },
+  invoice: (number) => `factuur ${number}`,
+  invoices: (count) => `${count} facturen`,
+  greeting: (name) => `Geachte ${name},`,
+  opening: {
+    courtesy: [
+      'Een bericht vooraf: de onderstaande factuur moet binnenkort zijn betaald.',
+      'Een bericht vooraf: de onderstaande facturen moeten binnenkort zijn betaald.',
+    ],
+    friendly: [
+      'Het is u misschien ontgaan: de onderstaande factuur is volgens onze gegevens nog niet betaald.',
+      'Het is u misschien ontgaan: de onderstaande facturen zijn volgens onze gegevens nog niet betaald.',
+    ],
+    reminder: [
+      'Wij schreven u al eerder over de onderstaande factuur, die nog openstaat. Wij verzoeken u deze te betalen.',
+      'Wij schreven u al eerder over de onderstaande facturen, die nog openstaan. Wij verzoeken u deze te betalen.',
+    ],
+    firm: [
+      'Ondanks onze herinneringen is de onderstaande factuur niet betaald. Wij verzoeken u het volledige bedrag binnen 7 dagen te betalen.',
+      'Ondanks onze herinneringen zijn de onderstaande facturen niet betaald. Wij verzoeken u het volledige bedrag binnen 7 dagen te betalen.',
+    ],
+    final: [
+      'Dit is onze laatste herinnering. De onderstaande factuur is nog steeds niet betaald, hoewel wij u er meermaals aan herinnerden. Wij verzoeken u het volledige bedrag binnen 7 dagen te betalen. Hebben wij dan geen betaling en geen bericht van u ontvangen, dan kunnen wij verdere stappen nemen om het te innen.',
+      'Dit is onze laatste herinnering. De onderstaande facturen zijn nog steeds niet betaald, hoewel wij u er meermaals aan herinnerden. Wij verzoeken u het volledige bedrag binnen 7 dagen te betalen. Hebben wij dan geen betaling en geen bericht van u ontvangen, dan kunnen wij verdere stappen nemen om het te innen.',
+    ],
+  },
+  closing: {
+    courtesy: 'Is de betaling al geregeld? Dan danken wij u en hoeft u niets meer te doen.',
+    friendly: PAID,
+    reminder: PAID,
+    firm: `${PAID} ${TALK}`,
+    final: `${PAID} ${TALK}`,
+  },
+  heads: ['Factuur', 'Te betalen'],
+  caption: 'Wat openstaat',
+  dueOn: (date) => `Te betalen uiterlijk ${date}`,
+  late(days) {
+    if (days === 0) return 'vandaag te betalen'
+    const count = Math.abs(days) === 1 ? '1 dag' : `${Math.abs(days)} dagen`
+    return days > 0 ? `${count} te laat` : `over ${count}`
+  },
+  total: 'Totaal te betalen',
+  payOnline: 'Online betalen',
+  questions: (replyTo) =>
+    replyTo === null
+      ? 'Vragen? Beantwoord dan gewoon deze e-mail.'
+      : `Vragen? Beantwoord dan gewoon deze e-mail, of schrijf naar ${replyTo}.`,
+  regards: 'Met vriendelijke groet,',
+  onBehalf: (creditor) =>
+    `Deze e-mail is door Receivables verstuurd namens ${creditor}. ${creditor} blijft de schuldeiser: betaal aan hen, niet aan ons.`,
+  unsubscribe: 'Herinneringen per e-mail stoppen',
+}
