@@ -7,12 +7,13 @@ import { createId } from '../../shared/id.ts'
 import { type Fault, faultsProblem } from '../api/faults.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
-import type { AllocationRow, InvoiceStatus, PaymentRow } from '../database/tables.ts'
+import type { AllocationRow, DebtorRow, InvoiceStatus, PaymentRow } from '../database/tables.ts'
 import { lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { refuseTaken } from '../debtors/external-id.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
 import { stopMessages } from '../messages/messages.ts'
+import { planRest } from '../reminders/planning.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { allocate, type Share, type Target } from './allocation.ts'
 import { renderPayment } from './representation.ts'
@@ -74,7 +75,7 @@ export async function recordPayment(
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
   const { debtorId, shares } = await decide(tx, accountId, input)
-  const effects = await apply(tx, accountId, shares, now)
+  const effects = await apply(tx, { id: debtorId, account_id: accountId }, shares, now)
   const allocated = shares.filter(({ amount }) => amount > 0)
   const payment: PaymentRow = {
     id: createId('pay'),
@@ -189,10 +190,10 @@ function fault(pointer: string, code: string, detail: string): Fault {
   return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
 }
 
-/** Settles the invoices and stops what was waiting to chase them. */
+/** Settles the invoices, stops what was waiting to chase them, and has the rest of it said anew. */
 async function apply(
   tx: Transaction,
-  accountId: string,
+  debtor: Pick<DebtorRow, 'id' | 'account_id'>,
   shares: readonly Share[],
   now: Date,
 ): Promise<Effects> {
@@ -204,7 +205,10 @@ async function apply(
     invoices.push({ id: settled.id, status: settled.status, amount_due: settled.amount_due })
   }
   const ids = invoices.map(({ id }) => id)
-  const { cancelledIds, inFlightIds } = await stopMessages(tx, accountId, ids, now)
+  const detail = 'a payment was recorded'
+  const stopped = await stopMessages(tx, debtor.account_id, ids, now, detail)
+  const { cancelledIds, inFlightIds } = stopped
+  await planRest(tx, debtor, cancelledIds, ids, now)
   return {
     invoices,
     messages_cancelled: cancelledIds.length,

@@ -5,6 +5,7 @@
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { changeDebtor } from '../debtors/change.ts'
+import { lockDebtor } from '../debtors/debtors.ts'
 import { readLadder } from './ladder.ts'
 import { writePlans } from './plan-writing.ts'
 import type { Writing } from './planned-message.ts'
@@ -40,6 +41,31 @@ export async function planDebtors(
     return [{ debtor, account, chased, ...decide(debtor, account, chased, now, replaced) }]
   })
   return writePlans(tx, writings, now)
+}
+
+/**
+ * What stopped messages said of other invoices than those that `settledIds` name is planned again.
+ * The caller holds the debtor.
+ */
+export async function planRest(
+  tx: Transaction,
+  { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
+  stoppedIds: readonly string[],
+  settledIds: readonly string[],
+  now: Date,
+): Promise<void> {
+  if (stoppedIds.length === 0) return
+  const rest = await tx
+    .selectFrom('message_invoices')
+    .select('invoice_id')
+    .where('account_id', '=', accountId)
+    .where('message_id', 'in', stoppedIds)
+    .where('invoice_id', 'not in', settledIds)
+    .execute()
+  if (rest.length === 0) return
+  const debtor = await lockDebtor(tx, accountId, id)
+  const replaced = new Set(rest.map((row) => row.invoice_id))
+  if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
 }
 
 /** The plan for one debtor, and what would hold back its messages. */
