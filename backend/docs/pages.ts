@@ -31,6 +31,7 @@ const ORDER = [
   'syncing',
   'webhooks',
   'money',
+  'clients',
   'errors',
   'versioning',
 ]
@@ -99,7 +100,9 @@ ${pages.map(
 )}
 </ul>
 <p>For machines: <a href="/docs/openapi.json">openapi.json</a>,
-<a href="/docs/openapi.yaml">openapi.yaml</a>.</p>`
+<a href="/docs/openapi.yaml">openapi.yaml</a>, <a href="/docs/receivables-api.ts">TypeScript types</a>,
+<a href="/docs/receivables.postman_collection.json">a Postman collection</a>;
+see <a href="/docs/clients">Clients and tools</a>.</p>`
   return { path: '/docs', title, summary, main, headings: [] }
 }
 

@@ -45,7 +45,7 @@ ${renderRefusals(refusals)}
   const main = html`${heading(1, 'reference', 'Reference')}
 <p>Version ${document.version}. The same as a document to generate clients from:
 <a href="/docs/openapi.json">openapi.json</a>, <a href="/docs/openapi.yaml">openapi.yaml</a>
-(OpenAPI 3.1). All paths are under <code>${baseUrl}</code>.</p>
+(OpenAPI 3.1); <a href="/docs/clients">types and collections</a> are made from it. All paths are under <code>${baseUrl}</code>.</p>
 ${renderOverview(document)}
 ${document.tags.map(
   ({ name, description }) => html`${heading(2, `tag-${name.toLowerCase()}`, name)}

@@ -21,6 +21,7 @@ t.test('the documentation has its pages', async (t) => {
     'syncing',
     'webhooks',
     'money',
+    'clients',
   ]
   for (const name of [...guides, 'errors', 'versioning', 'reference']) {
     t.ok(pages.has(`/docs/${name}`), name)
@@ -124,6 +125,29 @@ t.test('a page is sent again only where it has changed', async (t) => {
   const again = await backend.ask('GET', '/docs', { headers: { 'if-none-match': tag } })
   t.match(again, { status: 304, text: '' })
 })
+
+t.test('the collection has every example call, as the reference shows it', async (t) => {
+  const { text } = await backend.ask('GET', '/docs/receivables.postman_collection.json')
+  const { info, variable, item: folders } = JSON.parse(text)
+  t.match(info.schema, /v2\.1\.0/)
+  t.equal(variable[0].value, BASE_URL)
+  const reference = unescaped(pages.get('/docs/reference') ?? '')
+  const calls = new Set<string>()
+  for (const { request } of folders.flatMap(({ item }: { item: object[] }) => item)) {
+    const { method, url, header, body } = request
+    calls.add(`${method} /${url.path.join('/')}`)
+    t.match(reference, url.raw.replace('{{base_url}}', BASE_URL))
+    const sent = header.filter(({ disabled }: { disabled?: true }) => !disabled)
+    for (const { key, value } of sent) t.match(reference, `${key}: ${value}`)
+    t.equal(method === 'POST', body !== undefined)
+    if (body !== undefined) t.type(JSON.parse(body.raw), 'object')
+  }
+  t.equal(calls.size, 10)
+})
+
+function unescaped(markup: string): string {
+  return markup.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&')
+}
 
 t.test('what is not there is said as a page', async (t) => {
   const answer = await backend.ask('GET', '/docs/nowhere')

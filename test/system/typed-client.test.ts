@@ -1,0 +1,89 @@
+// The generated types against the running service: what they allow is accepted, and what they promise comes.
+import { execFile } from 'node:child_process'
+import { copyFileSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import createClient from 'openapi-fetch'
+import t from 'tap'
+import type { Invoice, paths, WebhookEvent } from '../../deploy/examples/receivables-api.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const run = promisify(execFile)
+const { url, operator } = await startSystem(t)
+const { secret: key } = await operator.issueKey(await operator.createAccount())
+const client = createClient<paths>({
+  baseUrl: url,
+  headers: { authorization: `Bearer ${key}` },
+  querySerializer: { array: { style: 'form', explode: false } },
+})
+
+t.test('a typed client creates, pays and reads', async (t) => {
+  const me = await client.GET('/api/v1/me')
+  t.equal(me.data?.key.rate_limit, 600)
+  const debtor = await client.POST('/api/v1/debtors', { body: { name: 'Globex' } })
+  const debtor_id = debtor.data?.id ?? ''
+  const invoice = await client.POST('/api/v1/invoices', {
+    body: { debtor_id, currency: 'EUR', line_items: [{ description: 'Work', unit_amount: 500 }] },
+  })
+  const bill: Invoice | undefined = invoice.data
+  t.equal(bill?.line_items[0]?.amount, 500)
+  const payment = await client.POST('/api/v1/payments', {
+    params: { header: { 'Idempotency-Key': 'bank-1' } },
+    body: { invoice_id: bill?.id ?? '', currency: 'EUR', amount: 200 },
+  })
+  t.equal(payment.data?.effects.invoices[0]?.amount_due, 300)
+  const list = await client.GET('/api/v1/invoices', {
+    params: { query: { status: ['open', 'partially_paid'], currency: 'EUR' } },
+  })
+  t.same(
+    list.data?.data.map(({ status, amount_due }) => [status, amount_due]),
+    [['partially_paid', 300]],
+  )
+  const one = await client.GET('/api/v1/debtors/{id}', { params: { path: { id: debtor_id } } })
+  t.equal(one.data?.balances[0]?.outstanding, 300)
+})
+
+t.test('a refusal has its type too', async (t) => {
+  const { error, response } = await client.POST('/api/v1/payments', {
+    params: { header: { 'Idempotency-Key': 'bank-2' } },
+    body: { invoice_id: 'inv_none', currency: 'EUR', amount: 1 },
+  })
+  t.equal(response.status, 422)
+  t.equal(error?.code, 'invoice_not_found')
+  if (error !== undefined && 'errors' in error) t.equal(error.errors?.[0]?.pointer, '/invoice_id')
+})
+
+t.test('what the types forbid does not compile', async () => {
+  // @ts-expect-error: payments need a key.
+  const unkeyed = () => client.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })
+  // @ts-expect-error: a typing error.
+  const misspelt = () => client.GET('/api/v1/invoices', { params: { query: { stauts: ['open'] } } })
+  const amountOf = (event: WebhookEvent) =>
+    event.type === 'payment.recorded' ? event.data.object.amount : undefined
+  return [unkeyed, misspelt, amountOf]
+})
+
+t.test('the program of the guide compiles and runs', async (t) => {
+  const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
+  const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(guide) ?? []
+  const directory = t.testdir({ 'program.ts': program })
+  const served = await (await fetch(`${url}/docs/receivables-api.ts`)).text()
+  const committed = new URL('../../deploy/examples/receivables-api.ts', import.meta.url)
+  t.equal(
+    served.replaceAll('https://api.test', 'http://localhost:8080'),
+    readFileSync(committed, 'utf8'),
+  )
+  copyFileSync(committed, join(directory, 'receivables-api.ts'))
+  const options =
+    '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target esnext --types node'
+  const words = [
+    ...options.split(' '),
+    '--allowImportingTsExtensions',
+    join(directory, 'program.ts'),
+  ]
+  const env = { PATH: process.env['PATH'] ?? '', SERVICE: url, KEY: key }
+  // Without what the test's runner gives to every process, which this one cannot load.
+  await run('env', ['-u', 'NODE_OPTIONS', 'node_modules/.bin/tsc', ...words], { env })
+  const { stdout } = await run(process.execPath, [join(directory, 'program.ts')], { env })
+  t.match(stdout, /^INV-000001 300 EUR\n$/)
+})
