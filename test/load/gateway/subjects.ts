@@ -44,14 +44,14 @@ export const SUBJECTS: readonly Subject[] = [
   { name: FASTIFY, job: 'whole', start: (...to) => startPeer('fastify.js', ...to) },
   { name: 'http-proxy-3', job: 'whole', start: (...to) => startPeer('http-proxy-3.js', ...to) },
   {
-    name: 'nginx, bare',
+    name: 'bare nginx',
     job: 'floor',
     async start(stage, { directory, upstreamPort }) {
       const http = (port: number) => proxyConfig(port, upstreamPort)
       return at(await startNginx(stage, { name: 'bare', core: SUBJECT_CORE, directory, http }))
     },
   },
-  { name: 'HAProxy, bare', job: 'floor', start: startHaproxy },
+  { name: 'bare HAProxy', job: 'floor', start: startHaproxy },
   {
     name: DIRECT,
     job: 'floor',
