@@ -25,6 +25,10 @@ export const GATEWAY_SETTINGS = {
     'Port of /healthz, /readyz and /metrics; 0 takes a free one.',
     8082,
   ),
+  GATEWAY_WORKERS: integer(
+    'Processes that share the public port, one for each core at most; more than one needs REDIS_URL.',
+    { min: 1, max: 64, fallback: '1' },
+  ),
   GATEWAY_REQUEST_TIMEOUT_MS: integer('Time for a request to arrive; after it 408.', {
     min: 100,
     max: 600_000,
@@ -74,9 +78,13 @@ export const GATEWAY_SETTINGS = {
     'How many proxies in front add to X-Forwarded-For; 0: the address of the connection counts.',
     { min: 0, max: 10, fallback: '0' },
   ),
-  SETTINGS_PAGES: oneOf('Whether this gateway serves /settings and /docs.', ['on', 'off'], {
-    fallback: 'on',
-  }),
+  SETTINGS_PAGES: oneOf(
+    'Whether this gateway serves /settings and /docs; the links of mails it serves in any case.',
+    ['on', 'off'],
+    {
+      fallback: 'on',
+    },
+  ),
   TLS_CERT: optional(
     pemFile('File of the certificate, with its chain, in PEM form. Unset: plain HTTP.'),
   ),

@@ -67,7 +67,8 @@ await runProcess({
       trustedProxies: settings.TRUST_PROXY,
     })
     const trustedProxies = settings.TRUST_PROXY
-    const pages = createPagesProxy({ upstream, gatewaySecrets, timeoutMs, trustedProxies })
+    const servesPages = settings.SETTINGS_PAGES === 'on'
+    const pages = createPagesProxy({ ...shared, upstream, trustedProxies, servesPages })
     const gateway = createGateway({
       contract: loadContract(),
       baseUrl,
@@ -76,7 +77,7 @@ await runProcess({
       authenticator,
       accounting,
       forwarder,
-      pages: settings.SETTINGS_PAGES === 'on' ? pages : undefined,
+      pages,
       usage,
       access,
       tracing,

@@ -18,7 +18,7 @@ import type { KnownKey } from './key-look-up.ts'
 import { type Call, Listener, type ListenerOptions, type Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { createRouter, type Routing } from './route.ts'
-import { type PagesProxy, pageMethods } from './settings-proxy.ts'
+import type { PagesProxy } from './settings-proxy.ts'
 import { toClient, toUpstream } from './translate.ts'
 import type { Usage } from './usage.ts'
 
@@ -33,8 +33,7 @@ export interface GatewayDependencies extends Pick<ListenerOptions, FromListener>
   readonly authenticator: Authenticator
   readonly accounting: Accounting
   readonly forwarder: Forwarder
-  /** Undefined: this gateway serves no pages. */
-  readonly pages: PagesProxy | undefined
+  readonly pages: PagesProxy
   readonly usage: Usage
   readonly access: Access
   /** Undefined: traces are passed on, and none is kept here. */
@@ -53,9 +52,8 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     call.story.trace = readTrace(headers.get('traceparent'), headers.get('tracestate'), isSampled)
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
-    const methods = pages === undefined ? undefined : pageMethods(head.path)
-    if (pages !== undefined && methods !== undefined)
-      return servePage({ bodies, pages, methods }, head, call)
+    const methods = pages.methodsAt(head.path)
+    if (methods !== undefined) return servePage({ bodies, pages, methods }, head, call)
     throw new Problem('route_not_found', `There is nothing at ${head.path}.`)
   }
 

@@ -34,18 +34,27 @@ const REQUEST_HEADERS = [
   'x-csrf-token',
 ]
 
-const PAGE_METHODS: readonly (readonly [prefix: string, methods: readonly string[]])[] = [
-  ['/settings', ['GET', 'HEAD', 'POST', 'PUT']],
-  ['/docs', ['GET', 'HEAD']],
-]
-
-/** The methods a page's path takes; undefined where there is no page. */
-export function pageMethods(path: string): readonly string[] | undefined {
-  const page = PAGE_METHODS.find(([prefix]) => path === prefix || path.startsWith(`${prefix}/`))
-  return page?.[1]
+interface Place {
+  readonly prefix: string
+  readonly methods: readonly string[]
+  /** What goes to the backend from here alone. */
+  readonly headers?: readonly string[]
 }
 
+const PAGES: readonly Place[] = [
+  { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'] },
+  { prefix: '/docs', methods: ['GET', 'HEAD'] },
+]
+
+/** Links in mails lead here, whatever else a gateway serves. */
+const MAIL: readonly Place[] = [
+  { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
+  { prefix: '/mail/inbound', methods: ['POST'], headers: ['authorization'] },
+]
+
 export interface PagesProxy {
+  /** The methods that a path takes; undefined where there is nothing. */
+  methodsAt(path: string): readonly string[] | undefined
   /** Throws `Problem` 502 or 503 where the page does not arrive. */
   forward(exchange: PageExchange): Promise<Reply>
 }
@@ -65,12 +74,15 @@ export interface PagesProxyOptions {
   readonly upstream: Upstream
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
+  /** Else only what mails need. */
+  readonly servesPages: boolean
   /** How many proxies in front of us add to `X-Forwarded-For`. */
   readonly trustedProxies: number
 }
 
 export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
-  const { upstream, gatewaySecrets, timeoutMs, trustedProxies } = options
+  const { upstream, gatewaySecrets, timeoutMs, trustedProxies, servesPages } = options
+  const places = servesPages ? [...PAGES, ...MAIL] : MAIL
   const proxy = httpProxy.createProxyServer({
     selfHandleResponse: true,
     toProxy: true,
@@ -109,7 +121,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const { address, trace } = story
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
-    req.headers = requestHeaders(head, body, {
+    const passed = [...REQUEST_HEADERS, ...(placeAt(head.path)?.headers ?? [])]
+    req.headers = requestHeaders(head, body, passed, {
       host: new URL(target).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
@@ -130,12 +143,21 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     })
   }
 
-  return { forward }
+  function placeAt(path: string): Place | undefined {
+    return places.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
+  }
+
+  return { methodsAt: (path) => placeAt(path)?.methods, forward }
 }
 
-function requestHeaders(head: Head, body: Buffer, own: Record<string, string>) {
+function requestHeaders(
+  head: Head,
+  body: Buffer,
+  passed: readonly string[],
+  own: Readonly<Record<string, string>>,
+) {
   const headers: Record<string, string> = { ...own }
-  for (const name of REQUEST_HEADERS) {
+  for (const name of passed) {
     const value = head.headers.get(name)
     if (value !== undefined) headers[name] = value
   }

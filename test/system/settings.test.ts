@@ -110,4 +110,10 @@ t.test('a gateway without pages has none, and serves the API', async (t) => {
     t.match(await call(url + path), { status: 404, json: { code: 'route_not_found' } }, path)
   }
   t.match(await call(`${url}/api/v1/me`), { status: 401, json: { code: 'missing_api_key' } })
+  const link = await call(`${url}/mail/unsubscribe/x`)
+  t.match(
+    link,
+    { status: 404, text: /This link does not work/ },
+    'links of mails work all the same',
+  )
 })
