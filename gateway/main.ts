@@ -1,10 +1,11 @@
 /** `npm run gateway`: composes the process from its settings. */
+import cluster from 'node:cluster'
 import { loadContract } from '../shared/contract.ts'
-import { runProcess } from '../shared/lifecycle.ts'
+import { type Running, runProcess } from '../shared/lifecycle.ts'
 import type { Logger } from '../shared/log.ts'
-import { createMetrics, type Metrics } from '../shared/metrics.ts'
+import { createMetrics, type Metrics, shareWithSupervisor } from '../shared/metrics.ts'
 import { type Health, listenForOperations } from '../shared/operations.ts'
-import type { SettingsOf } from '../shared/settings.ts'
+import { SettingsError, type SettingsOf } from '../shared/settings.ts'
 import { startTracing } from '../shared/tracing.ts'
 import { createAccess } from './access.ts'
 import type { Accounting } from './accounting.ts'
@@ -20,6 +21,9 @@ import { createGateway } from './server.ts'
 import { createPagesProxy } from './settings-proxy.ts'
 import { BackendPools, type Upstream } from './upstream.ts'
 import { createUsage } from './usage.ts'
+import { superviseWorkers } from './workers.ts'
+
+type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
 
 /** A flood of unknown keys shares these; calls of known ones have their own. */
 const STRANGERS_CONNECTIONS = 8
@@ -30,98 +34,110 @@ await runProcess({
   schema: GATEWAY_SETTINGS,
   prefix: 'GATEWAY_',
   reloadable: ['GATEWAY_SECRET', 'TLS_CERT', 'TLS_KEY'],
-  check({ TLS_CERT, TLS_KEY }) {
+  check({ TLS_CERT, TLS_KEY, GATEWAY_WORKERS, REDIS_URL }) {
+    if (GATEWAY_WORKERS > 1 && REDIS_URL === undefined) {
+      throw new SettingsError([
+        `GATEWAY_WORKERS is ${GATEWAY_WORKERS}: more than one worker counts in Redis, set REDIS_URL`,
+      ])
+    }
     const certificate = readCertificate(TLS_CERT, TLS_KEY)
     if (certificate === undefined) return []
     const end = new Date(certificate.expiresAt).toISOString()
     return [`The certificate is for ${certificate.names}, until ${end}.`]
   },
-  async start(settings, log) {
-    const { BACKEND_URLS: urls, BASE_URL: baseUrl } = settings
-    // Everybody holds this one: a reload replaces what is in it.
-    const gatewaySecrets = [...settings.GATEWAY_SECRET]
-    const metrics = createMetrics('gateway')
-    const tracing = await startTracing({
-      endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
-      share: settings.OTEL_TRACES_SAMPLER_ARG,
-      service: 'gateway',
+  start(settings, log) {
+    if (settings.GATEWAY_WORKERS === 1 || cluster.isWorker) return startGateway(settings, log)
+    return superviseWorkers({
+      count: settings.GATEWAY_WORKERS,
+      operationsHost: settings.GATEWAY_OPERATIONS_HOST,
+      operationsPort: settings.GATEWAY_OPERATIONS_PORT,
       log,
     })
-    let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
-    const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
-    const connections = settings.BACKEND_CONNECTIONS
-    const shared = { urls, gatewaySecrets, timeoutMs, log }
-    const upstream = new BackendPools({ ...shared, connections })
-    const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
-    const accounting = createAccounting(settings, metrics, log)
-    const usage = createUsage(upstream, log)
-    const authenticator = createAuthenticator({ upstream, strangersUpstream })
-    const streamsMax = Math.ceil(connections / 2)
-    const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })
-    const bodies = createBodies()
-    const access = createAccess({
-      log,
-      lines: settings.ACCESS_LOG === 'on',
-      numbers: createCallNumbers(metrics),
-      tracing,
-      trustedProxies: settings.TRUST_PROXY,
-    })
-    const trustedProxies = settings.TRUST_PROXY
-    const servesPages = settings.SETTINGS_PAGES === 'on'
-    const pages = createPagesProxy({ ...shared, upstream, trustedProxies, servesPages })
-    const gateway = createGateway({
-      contract: loadContract(),
-      baseUrl,
-      tls: certificate,
-      bodies,
-      authenticator,
-      accounting,
-      forwarder,
-      pages,
-      usage,
-      access,
-      tracing,
-      requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
-      answerTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
-      log,
-    })
-    const certificateExpiresAt = () => certificate?.expiresAt
-    const parts = { authenticator, upstream, forwarder, bodies, gateway, certificateExpiresAt }
-    measureParts(metrics, parts)
-    let draining = false
-    const operations = await listenForOperations({
-      host: settings.GATEWAY_OPERATIONS_HOST,
-      port: settings.GATEWAY_OPERATIONS_PORT,
-      metrics,
-      log,
-      health: async () => healthOf(upstream, accounting, certificate, draining),
-    })
-    const port = await gateway.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
-    return {
-      listening: { port, operations_port: operations.port },
-      reload(fresh) {
-        const renewed = readCertificate(fresh.TLS_CERT, fresh.TLS_KEY)
-        if (renewed !== undefined) gateway.renewTls(renewed)
-        certificate = renewed
-        gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
-      },
-      async drain() {
-        draining = true
-        await gateway.drain()
-        await usage.close()
-        await Promise.all([upstream.close(), strangersUpstream.close(), accounting.close()])
-        await tracing?.close()
-        await operations.close()
-      },
-    }
   },
 })
 
-function createAccounting(
-  settings: SettingsOf<typeof GATEWAY_SETTINGS>,
-  metrics: Metrics,
-  log: Logger,
-): Accounting {
+async function startGateway(settings: Settings, log: Logger): Promise<Running<Settings>> {
+  const { BACKEND_URLS: urls, BASE_URL: baseUrl } = settings
+  // Everybody holds this one: a reload replaces what is in it.
+  const gatewaySecrets = [...settings.GATEWAY_SECRET]
+  const metrics = createMetrics('gateway')
+  if (cluster.isWorker) shareWithSupervisor(metrics)
+  const tracing = await startTracing({
+    endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
+    share: settings.OTEL_TRACES_SAMPLER_ARG,
+    service: 'gateway',
+    log,
+  })
+  let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
+  const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
+  const connections = settings.BACKEND_CONNECTIONS
+  const shared = { urls, gatewaySecrets, timeoutMs, log }
+  const upstream = new BackendPools({ ...shared, connections })
+  const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
+  const accounting = createAccounting(settings, metrics, log)
+  const usage = createUsage(upstream, log)
+  const authenticator = createAuthenticator({ upstream, strangersUpstream })
+  const streamsMax = Math.ceil(connections / 2)
+  const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })
+  const bodies = createBodies()
+  const access = createAccess({
+    log,
+    lines: settings.ACCESS_LOG === 'on',
+    numbers: createCallNumbers(metrics),
+    tracing,
+    trustedProxies: settings.TRUST_PROXY,
+  })
+  const trustedProxies = settings.TRUST_PROXY
+  const servesPages = settings.SETTINGS_PAGES === 'on'
+  const pages = createPagesProxy({ ...shared, upstream, trustedProxies, servesPages })
+  const gateway = createGateway({
+    contract: loadContract(),
+    baseUrl,
+    tls: certificate,
+    bodies,
+    authenticator,
+    accounting,
+    forwarder,
+    pages,
+    usage,
+    access,
+    tracing,
+    requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
+    answerTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
+    log,
+  })
+  const certificateExpiresAt = () => certificate?.expiresAt
+  const parts = { authenticator, upstream, forwarder, bodies, gateway, certificateExpiresAt }
+  measureParts(metrics, parts)
+  let draining = false
+  const operations = await listenForOperations({
+    host: settings.GATEWAY_OPERATIONS_HOST,
+    port: settings.GATEWAY_OPERATIONS_PORT,
+    metrics,
+    log,
+    health: async () => healthOf(upstream, accounting, certificate, draining),
+  })
+  const port = await gateway.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
+  return {
+    listening: { port, operations_port: operations.port },
+    reload(fresh) {
+      const renewed = readCertificate(fresh.TLS_CERT, fresh.TLS_KEY)
+      if (renewed !== undefined) gateway.renewTls(renewed)
+      certificate = renewed
+      gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
+    },
+    async drain() {
+      draining = true
+      await gateway.drain()
+      await usage.close()
+      await Promise.all([upstream.close(), strangersUpstream.close(), accounting.close()])
+      await tracing?.close()
+      await operations.close()
+    },
+  }
+}
+
+function createAccounting(settings: Settings, metrics: Metrics, log: Logger): Accounting {
   if (settings.REDIS_URL === undefined) return createLocalAccounting()
   const accounting: Accounting = new RedisAccounting({
     address: settings.REDIS_URL,

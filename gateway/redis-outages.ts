@@ -105,7 +105,7 @@ export class RedisOutages {
       await this.#store.spend([name], [PROBE_EXPIRES_MS, 0, 1, 0, 0, 0])
       this.#end(part)
     } catch (error) {
-      this.#note(part, error)
+      if (isRefusal(error)) this.#note(part, error)
       this.#log.debug({ part, reason: reasonOf(error) }, 'redis is still away')
       if (part !== undefined) this.#store.renew(part, error)
     }

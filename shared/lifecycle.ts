@@ -2,6 +2,7 @@
  * A process from start to drain, the same for both: settings, logger, the ready line, signals.
  * The one place that ends the process.
  */
+import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
 import { createLogger, LOG_LEVELS, type Logger } from './log.ts'
 import {
@@ -150,7 +151,8 @@ function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logge
     )
   }
   process.on('SIGTERM', onSignal)
-  process.on('SIGINT', onSignal)
+  // From the keyboard it reaches a worker too, whose supervisor tells it when to stop.
+  process.on('SIGINT', cluster.isWorker ? () => {} : onSignal)
 }
 
 function readCommandLine<S extends Schema>(options: ProcessOptions<S>): SettingsOf<S> {

@@ -2,6 +2,7 @@
  * One JSON line an event on standard error. Standard output is kept for what other programs read:
  * the line that says where a process listens, the CLI's answers.
  */
+import cluster from 'node:cluster'
 import { type Logger, pino } from 'pino'
 
 export type { Logger }
@@ -28,7 +29,7 @@ export function createLogger(process: string, level: LogLevel): Logger {
   return pino(
     {
       level,
-      base: { process },
+      base: { process, ...(cluster.worker === undefined ? {} : { worker: cluster.worker.id }) },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
       redact: {

@@ -3,7 +3,14 @@
  * numbers, and read when they are scraped: a call pays for none of them.
  */
 import { readFileSync } from 'node:fs'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import {
+  AggregatorRegistry,
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  Registry,
+} from 'prom-client'
 
 export type { Counter, Histogram }
 
@@ -113,4 +120,18 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
     }
     return latest
   }
+}
+
+/** The numbers of all workers of this process, each with that of the others as it is declared. */
+export function gatherFromWorkers(): Registry {
+  const workers = new AggregatorRegistry<typeof Registry.PROMETHEUS_CONTENT_TYPE>()
+  workers.metrics = () => workers.clusterMetrics()
+  return workers
+}
+
+/** In a worker: answers the supervisor that gathers. */
+export function shareWithSupervisor({ registry }: Metrics): void {
+  AggregatorRegistry.setRegistries(registry)
+  // Made for the listener that it installs.
+  new AggregatorRegistry()
 }

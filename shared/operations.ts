@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { isLogLevel, LOG_LEVELS, type Logger } from './log.ts'
+import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
 
 /** One scrape reads several numbers of one look at the health. */
@@ -30,6 +30,8 @@ export interface OperationsDeps {
   readonly metrics: Metrics
   readonly log: Logger
   health(): Promise<Health>
+  /** Told of a level that was changed. */
+  onLogLevel?(level: LogLevel): Promise<void>
 }
 
 /** Listens when the promise resolves. */
@@ -40,7 +42,8 @@ export async function listenForOperations(deps: OperationsDeps): Promise<Operati
     serve(request, response, deps).catch(() => answer(response, 500, ''))
   })
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, host, resolve)
+    // Of each process its own, also where workers share the public one.
+    server.once('error', reject).listen({ port, host, exclusive: true }, resolve)
   })
   // `listen` on a host and a port gives an address with a port.
   const { port: listening } = server.address() as AddressInfo
@@ -57,15 +60,17 @@ export async function listenForOperations(deps: OperationsDeps): Promise<Operati
 async function serve(
   request: IncomingMessage,
   response: ServerResponse,
-  { health, metrics: { registry }, log }: OperationsDeps,
+  deps: OperationsDeps,
 ): Promise<void> {
+  const { health, metrics } = deps
   const { method = '', url } = request
-  if (url === '/log-level') return serveLogLevel(request, response, log)
+  if (url === '/log-level') return serveLogLevel(request, response, deps)
   const isKnown = url === '/healthz' || url === '/readyz' || url === '/metrics'
   if (!isKnown) return answer(response, 404, '')
   if (method !== 'GET' && method !== 'HEAD') return refuseMethod(response, 'GET, HEAD')
   if (url === '/healthz') return answerJson(response, 200, { alive: true })
   if (url === '/metrics') {
+    const { registry } = metrics
     return answer(response, 200, await registry.metrics(), registry.contentType)
   }
   const { unready, degraded } = await health()
@@ -74,7 +79,11 @@ async function serve(
 }
 
 /** `curl -X PUT -d debug …/log-level`: until the next start, or the next change. */
-async function serveLogLevel(request: IncomingMessage, response: ServerResponse, log: Logger) {
+async function serveLogLevel(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { log, onLogLevel }: OperationsDeps,
+): Promise<void> {
   if (request.method === 'PUT') {
     const level = await readText(request)
     if (!isLogLevel(level)) {
@@ -85,6 +94,7 @@ async function serveLogLevel(request: IncomingMessage, response: ServerResponse,
     if (level === 'silent') log.warn({ before, after: level }, 'log level changed')
     log.level = level
     if (level !== 'silent') log[level]({ before, after: level }, 'log level changed')
+    await onLogLevel?.(level)
   } else if (request.method !== 'GET' && request.method !== 'HEAD') {
     return refuseMethod(response, 'GET, HEAD, PUT')
   }
