@@ -18,7 +18,9 @@ import { renderCommandHelp, renderHelp } from './cli/help.ts'
 import { importCommands } from './cli/import.ts'
 import { invoiceCommands } from './cli/invoices.ts'
 import { keyCommands } from './cli/keys.ts'
+import { killSwitchCommands } from './cli/kill-switch.ts'
 import { paymentCommands } from './cli/payments.ts'
+import { reminderCommands } from './cli/reminders.ts'
 import { userCommands } from './cli/users.ts'
 import { databaseUrl, readOperatorSettings } from './config.ts'
 import { type OpenDatabase, openDatabase } from './database/open.ts'
@@ -32,6 +34,8 @@ const COMMANDS: readonly Command[] = [
   ...erasureCommands,
   ...invoiceCommands,
   ...paymentCommands,
+  ...reminderCommands,
+  ...killSwitchCommands,
   ...demoCommands,
   ...importCommands,
   ...databaseCommands,

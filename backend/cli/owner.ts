@@ -4,7 +4,7 @@ import type { Database } from '../database/database.ts'
 /** Whose it is: operators name records of every account by id. Throws `not_found`. */
 export async function accountOf(
   { read }: Database,
-  table: 'debtors' | 'invoices' | 'payments',
+  table: 'debtors' | 'invoices' | 'payments' | 'messages',
   id: string,
 ): Promise<string> {
   const row = await read

@@ -18,6 +18,8 @@ export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
   readonly scope: 'account' | 'installation'
+  /** Null: the installation's. */
+  readonly accountId: string | null
   readonly isOn: boolean
   /** Why it was put on; null while it is off. */
   readonly reason: string | null
@@ -57,6 +59,13 @@ export function switchesOf(
       rows.find((row) => row.scope === scope),
     )
   return [find(INSTALLATION), find(accountId)]
+}
+
+/** Those that were ever used, the installation's first. */
+export async function listKillSwitches(reader: Reader): Promise<KillSwitch[]> {
+  const rows = await reader.selectFrom('kill_switches').selectAll().orderBy('scope').execute()
+  const switches = rows.map((row) => switchOf(row.scope, row))
+  return switches.sort((a, b) => (a.accountId ?? '').localeCompare(b.accountId ?? ''))
 }
 
 /** Setting the state it has changes nothing. Throws `not_found`, `validation_failed` at `/reason`. */
@@ -149,6 +158,7 @@ function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
   const by: { label?: string } | null = row === undefined ? null : JSON.parse(row.changed_by)
   return {
     scope: scope === INSTALLATION ? INSTALLATION : 'account',
+    accountId: scope === INSTALLATION ? null : scope,
     isOn: row?.is_on === 1,
     reason: row?.reason ?? null,
     changedAt: row?.changed_at ?? null,

@@ -79,20 +79,30 @@ export interface Plan {
   readonly lookAgainAt: Date | null
 }
 
+interface Next {
+  readonly stage: LadderStage
+  /** The day, working or not, from which it is due. */
+  readonly dueOn: string
+  /** The first instant at which it can leave. */
+  readonly slot: Date
+}
+
 /** What an invoice waits for. */
 interface Prospect {
   readonly invoice: PlannedInvoice
   readonly fields: ChasingFields
   /** The next message about it, unless something else has to happen first. */
-  readonly next?: { readonly stage: LadderStage; readonly slot: Date }
+  readonly next?: Next
   /** Nobody need look before. */
   readonly wakeAt?: Date
 }
 
 export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
   const prospects = debtor.invoices.map((invoice) => prospectOf(invoice, debtor, now))
+  const today = debtor.time.dayOf(now)
   const due = prospects.filter(
-    ({ invoice, next }) => next && (next.slot <= now || invoice.isReplaced),
+    ({ invoice, next }) =>
+      next && (next.slot <= now || (invoice.isReplaced && next.dueOn <= today)),
   )
   const messages = groupDue(due, debtor)
   const planned = new Set(messages.flatMap(({ invoices }) => invoices.map(({ id }) => id)))
@@ -170,24 +180,26 @@ function heldBy(
   }
 }
 
-/** The next stage and the first instant at which it can leave; undefined after the last. */
+/** Undefined after the last stage. */
 function nextOf(
   invoice: PlannedInvoice,
   { ladder, time, lastSentOn }: PlannedDebtor,
   now: Date,
-): { stage: LadderStage; slot: Date } | undefined {
+): Next | undefined {
   const { due_date: dueOn, chasing_last_message_at: lastAt } = invoice
   const spacedFrom = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
   const cappedFrom = lastSentOn === null ? '' : addDays(lastSentOn, 1)
-  const slotOf = (days: number) =>
-    time.firstSlot(latest(addDays(dueOn, days), spacedFrom, cappedFrom), now)
+  const at = (stage: LadderStage, days: number): Next | undefined => {
+    const day = latest(addDays(dueOn, days), spacedFrom)
+    const slot = time.firstSlot(latest(day, cappedFrom), now)
+    return slot && { stage, dueOn: day, slot }
+  }
   if (ladder.courtesy !== null && invoice.taken.length === 0 && invoice.chasing_stage === null) {
-    const slot = slotOf(ladder.courtesy)
-    if (slot !== undefined && time.dayOf(slot) <= dueOn) return { stage: 'courtesy', slot }
+    const courtesy = at('courtesy', ladder.courtesy)
+    if (courtesy !== undefined && time.dayOf(courtesy.slot) <= dueOn) return courtesy
   }
   const stage = nextStageOf(invoice)
-  const slot = stage && slotOf(ladder[stage])
-  return slot && { stage, slot }
+  return stage && at(stage, ladder[stage])
 }
 
 /** The one after what this cycle has seen; in a cycle that has seen none, where the last one stopped. */

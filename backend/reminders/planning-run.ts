@@ -7,6 +7,7 @@ import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { markAccounts, noticeAccounts } from './account-blocks.ts'
 import { planDebtors } from './planning.ts'
+import { selectOwing } from './situations.ts'
 
 /** Held together; with ten open invoices each some 20 ms on SQLite. */
 const DEBTORS_MAX = 50
@@ -103,18 +104,12 @@ async function selectIds(
   { everyone, accountId }: PlanningScope,
   after: string,
 ): Promise<string[]> {
+  if (everyone) {
+    const owing = selectOwing(reader, accountId, after).select('id').limit(DEBTORS_MAX)
+    return (await owing.execute()).map(({ id }) => id)
+  }
   const all = reader.selectFrom('debtors').select('id').limit(DEBTORS_MAX)
   const ofAccount = accountId === undefined ? all : all.where('account_id', '=', accountId)
-  const query = everyone
-    ? ofAccount
-        .where('id', '>', after)
-        .where('id', 'in', (eb) =>
-          eb
-            .selectFrom('invoices')
-            .select('debtor_id')
-            .where('status', 'in', ['open', 'partially_paid']),
-        )
-        .orderBy('id')
-    : ofAccount.where('plan_at', '<=', now.toISOString()).orderBy('plan_at')
+  const query = ofAccount.where('plan_at', '<=', now.toISOString()).orderBy('plan_at')
   return (await query.execute()).map(({ id }) => id)
 }

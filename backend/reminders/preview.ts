@@ -15,6 +15,7 @@ import {
   type ChasingAccount,
   readChasedDebtors,
   readChasingAccounts,
+  selectOwing,
   WAITING,
 } from './situations.ts'
 
@@ -61,6 +62,9 @@ export async function previewReminders(
   let after = ''
   for (;;) {
     const debtors = await selectOwing(reader, accountId, after)
+      .selectAll()
+      .limit(DEBTORS_MAX)
+      .execute()
     const last = debtors.at(-1)
     if (last === undefined) break
     after = last.id
@@ -216,23 +220,5 @@ function readWaiting(reader: Reader, debtors: readonly DebtorRow[]): Promise<Wai
     )
     .where('messages.status', 'in', WAITING)
     .orderBy('messages.id')
-    .execute()
-}
-
-function selectOwing(reader: Reader, accountId: string, after: string): Promise<DebtorRow[]> {
-  return reader
-    .selectFrom('debtors')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where('id', '>', after)
-    .where('id', 'in', (eb) =>
-      eb
-        .selectFrom('invoices')
-        .select('debtor_id')
-        .where('account_id', '=', accountId)
-        .where('status', 'in', ['open', 'partially_paid']),
-    )
-    .orderBy('id')
-    .limit(DEBTORS_MAX)
     .execute()
 }

@@ -1,4 +1,5 @@
 /** What planner and gate decide by, read for some debtors at once. Whoever decides holds them. */
+import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables/reminders.ts'
 import type { AccountRow, DebtorRow, InvoiceRow, MessageStatus } from '../database/tables.ts'
@@ -31,6 +32,9 @@ export interface ChasedDebtor {
   readonly lastSentAt: string | null
   readonly isLeaving: boolean
 }
+
+/** As a literal: the partial index is used only where the statement's text implies it. */
+const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
 /** On its way without anybody's doing. */
 const LEAVING: readonly MessageStatus[] = ['scheduled', 'approved', 'queued', 'sending']
@@ -134,7 +138,7 @@ function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
       'chasing_cycle',
     ])
     .where('debtor_id', 'in', debtorIds)
-    .where('status', 'in', ['open', 'partially_paid'])
+    .where(IS_OPEN)
     .orderBy('id')
     .execute()
 }
@@ -163,7 +167,7 @@ function readTakenStages(reader: Reader, debtorIds: readonly string[]): Promise<
       'messages.status',
     ])
     .where('invoices.debtor_id', 'in', debtorIds)
-    .where('invoices.status', 'in', ['open', 'partially_paid'])
+    .where(IS_OPEN)
     .execute()
 }
 
@@ -198,4 +202,21 @@ async function readSuppressed(reader: Reader, debtors: readonly DebtorRow[]) {
   const reasons = new Map(rows.map((row) => [`${row.account_id} ${row.address}`, row.reason]))
   return ({ account_id, email }: DebtorRow) =>
     email === null ? undefined : reasons.get(`${account_id} ${email.toLowerCase()}`)
+}
+
+/** Debtors that owe something, some at a time by id: for whoever looks at all of them. */
+export function selectOwing(reader: Reader, accountId: string | undefined, after: string) {
+  const query = reader
+    .selectFrom('debtors')
+    .where('debtors.id', '>', after)
+    .where(({ exists, selectFrom }) =>
+      exists(
+        selectFrom('invoices')
+          .select('invoices.id')
+          .whereRef('invoices.debtor_id', '=', 'debtors.id')
+          .where(IS_OPEN),
+      ),
+    )
+    .orderBy('debtors.id')
+  return accountId === undefined ? query : query.where('debtors.account_id', '=', accountId)
 }

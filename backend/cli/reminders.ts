@@ -1,0 +1,274 @@
+import { createLogger } from '../../shared/log.ts'
+import { getAccount } from '../accounts/accounts.ts'
+import { OPERATOR, recordAudit } from '../accounts/audit.ts'
+import { parseInstant } from '../calendar/calendar.ts'
+import { deriveKey, mailOptions, REHEARSAL_SETTINGS } from '../config.ts'
+import type { Database } from '../database/database.ts'
+import type { MessageRow } from '../database/tables.ts'
+import { createPostOffice } from '../mail/post-office.ts'
+import { readCoveredInvoices } from '../messages/messages.ts'
+import { renderMessage } from '../messages/representation.ts'
+import { maskRecipient } from '../messages/shown-text.ts'
+import { moneyText } from '../money/money-text.ts'
+import {
+  type Approval,
+  type Decision,
+  decideApproval,
+  listApprovals,
+} from '../reminders/approvals.ts'
+import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
+import { rehearse } from '../reminders/rehearsal.ts'
+import {
+  type Command,
+  type Context,
+  defineCommand,
+  type Output,
+  renderTable,
+  UsageError,
+} from './command.ts'
+import { accountOf } from './owner.ts'
+
+const account = {
+  type: 'string',
+  required: true,
+  value: 'ID',
+  description: 'The account.',
+} as const
+
+const DAYS = 14
+const DAYS_MAX = 366
+
+export const reminderCommands: readonly Command[] = [
+  defineCommand({
+    name: 'reminders preview',
+    summary:
+      'Show what would leave over the next days if nobody paid and everything were approved; and what would be held back, and why.',
+    arguments: [],
+    options: {
+      account,
+      days: { type: 'string', value: 'N', description: `How many days; ${DAYS} unless given.` },
+    },
+    async run({ account: id, days }, context) {
+      const { read } = await context.database()
+      const { timezone } = await getAccount(read, id)
+      const ahead = parseDays(days)
+      const messages = await previewReminders(read, id, context.now, ahead)
+      return {
+        json: { account_id: id, now: context.now.toISOString(), messages: messages.map(represent) },
+        text: renderPreview(messages, timezone, ahead),
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'reminders run',
+    summary:
+      'Plan and send as if it were T, until what was to leave then is decided. Only with REHEARSAL=on, which keeps the backend from doing so by itself.',
+    arguments: [],
+    options: {
+      now: {
+        type: 'string',
+        required: true,
+        value: 'T',
+        description: 'An instant with an offset, e.g. 2026-11-23T10:00:00+01:00.',
+      },
+      account: { type: 'string', value: 'ID', description: 'This account alone.' },
+    },
+    run: ({ now, account: id }, context) => run(now, id, context),
+  }),
+
+  defineCommand({
+    name: 'reminders approvals',
+    summary: 'List the firm and final reminders that wait for approval, with their text.',
+    arguments: [],
+    options: { account },
+    async run({ account: id }, context) {
+      const { read } = await context.database()
+      await getAccount(read, id)
+      const approvals = await listApprovals(read, id)
+      return {
+        json: approvals.map(({ message, debtorName, invoices, expiresAt, seen }) => ({
+          ...renderMessage(
+            message,
+            invoices.map((invoice) => invoice.id),
+          ),
+          debtor_name: debtorName,
+          body: message.body,
+          expires_at: expiresAt,
+          seen,
+        })),
+        text:
+          approvals.length === 0
+            ? 'Nothing waits for approval.'
+            : approvals.map(renderApproval).join('\n\n'),
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'reminders approve',
+    summary: 'Approve a firm or final reminder: it leaves as soon as it may.',
+    arguments: ['MESSAGE_ID'],
+    options: {},
+    run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),
+  }),
+
+  defineCommand({
+    name: 'reminders reject',
+    summary:
+      'Reject a firm or final reminder. Its invoices are not chased until somebody resumes them.',
+    arguments: ['MESSAGE_ID'],
+    options: { reason: { type: 'string', required: true, value: 'R', description: 'Why.' } },
+    run: ({ MESSAGE_ID, reason }, context) =>
+      decide(context, MESSAGE_ID, { approve: false, reason }),
+  }),
+]
+
+async function run(text: string, accountId: string | undefined, context: Context): Promise<Output> {
+  const now = parseInstant(text)
+  if (now === undefined) throw new UsageError(`--now is an instant with an offset, not ${text}`)
+  const settings = context.settings()
+  const { REHEARSAL, BASE_URL, SECRET_BOX_KEY, ...mail } = settings.read(REHEARSAL_SETTINGS)
+  if (REHEARSAL !== 'on') {
+    throw new Error('Set REHEARSAL=on, for the backend too: it must not plan and send meanwhile.')
+  }
+  const database = await context.database()
+  if (accountId !== undefined) await getAccount(database.read, accountId)
+  const clock = () => now
+  const log = createLogger('cli', 'error')
+  const postOffice = createPostOffice({
+    ...mailOptions({ ...mail, DATA_DIR: settings.DATA_DIR }),
+    baseUrl: BASE_URL,
+    linkKeys: SECRET_BOX_KEY.map((key) => deriveKey(key, 'unsubscribe links')),
+    clock,
+    log,
+  })
+  try {
+    const messages = await rehearse({ database, ...postOffice, clock, log }, accountId)
+    await database.transaction((tx) =>
+      recordAudit(
+        tx,
+        { actor: OPERATOR, now: context.now },
+        {
+          accountId: accountId ?? null,
+          action: 'reminders.rehearsed',
+          subjectId: null,
+          detail: { now: now.toISOString(), messages: messages.length },
+        },
+      ),
+    )
+    return { json: await shown(database, now, messages), text: renderRun(messages) }
+  } finally {
+    await postOffice.close()
+  }
+}
+
+async function shown({ read }: Database, now: Date, messages: readonly MessageRow[]) {
+  const shownMessages = []
+  for (const message of messages) {
+    const covered = await readCoveredInvoices(read, message.account_id, [message.id])
+    shownMessages.push(renderMessage(message, covered.get(message.id) ?? []))
+  }
+  return { now: now.toISOString(), messages: shownMessages }
+}
+
+async function decide(context: Context, id: string, decision: Decision): Promise<Output> {
+  const database = await context.database()
+  const accountId = await accountOf(database, 'messages', id)
+  const act = { actor: OPERATOR, now: context.now }
+  await database.transaction((tx) => decideApproval(tx, accountId, id, decision, act))
+  const status = decision.approve ? 'approved' : 'rejected'
+  return { json: { id, approval: status }, text: `Message ${id} is ${status}.` }
+}
+
+function parseDays(text: string | undefined): number {
+  const days = text === undefined ? DAYS : Number(text)
+  if (Number.isInteger(days) && days >= 0 && days <= DAYS_MAX) return days
+  throw new UsageError(`--days is a number up to ${DAYS_MAX}, not ${text}`)
+}
+
+function represent({ at, debtorId, debtorName, recipient, ...message }: PreviewedMessage) {
+  return {
+    at,
+    debtor_id: debtorId,
+    debtor_name: debtorName,
+    to: recipient === null ? null : maskRecipient(recipient),
+    stage: message.stage,
+    invoices: message.invoices.map(({ id, number, dueDate, amountDue, currency }) => ({
+      id,
+      number,
+      due_date: dueDate,
+      amount_due: amountDue,
+      currency,
+    })),
+    requires_approval: message.requiresApproval,
+    refusal: message.refusal,
+    message: message.message,
+  }
+}
+
+function renderPreview(
+  messages: readonly PreviewedMessage[],
+  timezone: string,
+  days: number,
+): string {
+  if (messages.length === 0) return `Nothing leaves within ${days} days.`
+  const format = new Intl.DateTimeFormat('en-GB', {
+    timeZone: timezone,
+    weekday: 'short',
+    day: '2-digit',
+    month: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+  })
+  const rows = messages.map(({ at, debtorName, stage, invoices, requiresApproval, refusal }) => ({
+    when: format.format(new Date(at)),
+    customer: debtorName,
+    stage: stage ?? 'courtesy',
+    invoices: listed(invoices.map(({ number }) => number)),
+    amount: listed(invoices.map(({ amountDue, currency }) => moneyText(amountDue, currency))),
+    outcome:
+      refusal === null
+        ? requiresApproval
+          ? 'leaves once approved'
+          : 'leaves'
+        : `held back: ${refusal.reason} (${refusal.detail})`,
+  }))
+  return renderTable(rows)
+}
+
+/** A table's cell. */
+function listed(words: readonly string[]): string {
+  const [first, second, ...others] = words
+  if (first === undefined) return ''
+  if (second === undefined) return first
+  return others.length === 0
+    ? `${first}, ${second}`
+    : `${first}, ${second} and ${others.length} more`
+}
+
+function renderRun(messages: readonly MessageRow[]): string {
+  if (messages.length === 0) return 'Nothing was due.'
+  return renderTable(
+    messages.map(({ id, debtor_id, stage, status, suppression_reason, suppression_detail }) => ({
+      message: id,
+      customer: debtor_id,
+      stage: stage ?? 'courtesy',
+      status,
+      why: suppression_reason === null ? '' : `${suppression_reason}: ${suppression_detail ?? ''}`,
+    })),
+  )
+}
+
+function renderApproval({ message, debtorName, invoices, expiresAt }: Approval): string {
+  return [
+    `${message.id}: ${message.stage}, to ${debtorName} <${message.recipient}>, until ${expiresAt}`,
+    ...invoices.map(
+      ({ number, dueDate, amountDue, currency }) =>
+        `  ${number}, due ${dueDate}: ${moneyText(amountDue, currency)}`,
+    ),
+    '',
+    `  ${message.subject}`,
+    ...(message.body ?? '').split('\n').map((line) => `  ${line}`.trimEnd()),
+  ].join('\n')
+}
