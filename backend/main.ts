@@ -3,14 +3,19 @@ import { loadContract } from '../shared/contract.ts'
 import { runProcess } from '../shared/lifecycle.ts'
 import { createMetrics } from '../shared/metrics.ts'
 import { listenForOperations } from '../shared/operations.ts'
+import { startTracing } from '../shared/tracing.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey, mailOptions } from './config.ts'
 import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
-import { startReminders } from './reminders/reminders.ts'
+import { createAttemptNumbers, createWaits, measureDatabase, measureQueues } from './metrics.ts'
+import { type RemindersOptions, startReminders } from './reminders/reminders.ts'
 import { startRetention } from './retention/retention.ts'
 import { createBackend } from './server.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
+
+/** Of the time that a drain may take, what is left when calls have had theirs. */
+const DRAIN_RESERVE_MS = 2_000
 
 await runProcess({
   name: 'backend',
@@ -31,9 +36,18 @@ await runProcess({
       log,
       user: 'backend',
       connectionsMax: settings.DATABASE_CONNECTIONS,
+      waits: createWaits(metrics),
     })
     if (database.migrated.length > 0) log.info({ migrations: database.migrated }, 'migrated')
     const clock = () => new Date()
+    measureDatabase(metrics, database)
+    measureQueues(metrics, database, clock)
+    const tracing = await startTracing({
+      endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
+      share: settings.OTEL_TRACES_SAMPLER_ARG,
+      service: 'backend',
+      log,
+    })
     // A list has at least one.
     const [secretBoxKey = ''] = settings.SECRET_BOX_KEY
     // A lock keeps a second backend from a SQLite file.
@@ -46,6 +60,7 @@ await runProcess({
       isOnly,
       clock,
       log,
+      onAttempt: createAttemptNumbers(metrics),
     })
     const postOffice = createPostOffice({
       ...mailOptions(settings),
@@ -67,6 +82,9 @@ await runProcess({
       postOffice,
       clock,
       log,
+      metrics,
+      tracing,
+      drainMsMax: settings.DRAIN_TIMEOUT_MS - DRAIN_RESERVE_MS,
     })
     const operations = await listenForOperations({
       host: settings.BACKEND_OPERATIONS_HOST,
@@ -76,12 +94,7 @@ await runProcess({
       health: backend.health,
     })
     webhooks.start()
-    const overdue = startOverdueEvents({ database, clock, log })
-    const retention = startRetention({ database, clock, log })
-    const reminders =
-      settings.REHEARSAL === 'on'
-        ? undefined
-        : startReminders({ database, ...postOffice, isOnly, clock, log })
+    const work = startWork({ ...postOffice, database, isOnly, clock, log }, settings.REHEARSAL)
     return {
       listening: { port: backend.port, operations_port: operations.port },
       reload(fresh) {
@@ -89,17 +102,21 @@ await runProcess({
         peppers.splice(0, peppers.length, ...fresh.KEY_PEPPER)
       },
       async drain() {
-        await Promise.all([
-          backend.drain(),
-          webhooks.drain(),
-          overdue.stop(),
-          retention.stop(),
-          reminders?.drain(),
-          postOffice.close(),
-        ])
+        await Promise.all([backend.drain(), webhooks.drain(), work.drain(), postOffice.close()])
+        await tracing?.close()
         await operations.close()
         await database.close()
       },
     }
   },
 })
+
+/** What is done beside the calls. In a rehearsal reminders leave by command alone. */
+function startWork(deps: RemindersOptions, rehearsal: 'on' | 'off') {
+  const overdue = startOverdueEvents(deps)
+  const retention = startRetention(deps)
+  const reminders = rehearsal === 'on' ? undefined : startReminders(deps)
+  return {
+    drain: () => Promise.all([overdue.stop(), retention.stop(), reminders?.drain()]),
+  }
+}

@@ -4,6 +4,7 @@ import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { createId } from '../shared/id.ts'
 import type { Logger } from '../shared/log.ts'
 import { PROBLEM_MEDIA_TYPE, Problem, type ProblemCode, renderProblem } from '../shared/problem.ts'
+import { createRepeatedLog } from '../shared/repeated-log.ts'
 import { answerBare404 } from './gateway-requests.ts'
 
 /** hapi's own refusals, as far as a call that a gateway admitted can meet them. */
@@ -22,12 +23,17 @@ export type RenderProblemPage = (
   requestId: string,
 ) => string | undefined
 
-export function answerProblems(
-  server: Server,
-  baseUrl: string,
-  log: Logger,
-  renderPage: RenderProblemPage,
-): void {
+export interface ProblemAnswersOptions {
+  readonly baseUrl: string
+  readonly log: Logger
+  readonly renderPage: RenderProblemPage
+  /** Told of each, for operators. */
+  noteProblem(problem: Problem): void
+}
+
+export function answerProblems(server: Server, options: ProblemAnswersOptions): void {
+  const { baseUrl, log, renderPage, noteProblem } = options
+  const faults = createRepeatedLog(log)
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
@@ -35,11 +41,15 @@ export function answerProblems(
     if (isRouteMissing(response)) return answerBare404(h)
     const problem = problemOf(response)
     const requestId = requestIdOf(request)
-    const { method, path } = request
+    noteProblem(problem)
+    const { method, route } = request
+    // The route and not the path, which is the client's and may hold what is secret.
+    const fields = { requestId, method, route: route.path }
     if (problem.status >= 500) {
-      log.error({ err: problem.cause ?? response, requestId, method, path }, problem.code)
+      const kind = `${problem.code} ${route.path}`
+      faults.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
     } else {
-      log.info({ requestId, method, path }, problem.code)
+      log.info(fields, problem.code)
     }
     const page = renderPage(request, problem, requestId)
     return page === undefined

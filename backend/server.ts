@@ -9,7 +9,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { server as createHapi, type Server } from '@hapi/hapi'
 import type { Contract } from '../shared/contract.ts'
 import type { Logger } from '../shared/log.ts'
+import type { Metrics } from '../shared/metrics.ts'
 import type { Health } from '../shared/operations.ts'
+import type { Tracing } from '../shared/tracing.ts'
 import { apiRoutes } from './api/routes.ts'
 import { createLastUsed } from './api-keys/last-used.ts'
 import type { Pepper } from './api-keys/peppers.ts'
@@ -20,13 +22,16 @@ import { admitGatewaysOnly } from './gateway-requests.ts'
 import { internalRoutes } from './internal/routes.ts'
 import type { PostOffice } from './mail/post-office.ts'
 import { mailRoutes } from './mail/routes.ts'
+import { createRequestNumbers, measureParts } from './metrics.ts'
 import { answerProblems } from './problem-answers.ts'
+import { observeRequests } from './requests.ts'
 import { renderProblemPage } from './settings/problem-page.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { addSecurityHeaders } from './settings/security-headers.ts'
 import { countCalls } from './usage/counted-calls.ts'
 import { usageRoutes } from './usage/routes.ts'
 import { createUsage } from './usage/usage.ts'
+import { createPasswords } from './users/passwords.ts'
 import type { WebhookServices } from './webhooks/webhooks.ts'
 
 /** Longer than gateways keep connections idle, so that it is never this side that closes first. */
@@ -35,7 +40,7 @@ const KEEP_ALIVE_MS = 75_000
 /** The gateway has the whole request before it sends it: a slow one is none of ours. */
 const REQUEST_MS_MAX = 30_000
 
-/** What `drain` waits for calls under way; with the grace under the 10 s that a process has to end. */
+/** What `drain` waits for calls under way; with the grace under the 10 s that a process usually has. */
 const DRAIN_MS_MAX = 8000
 
 /** How long idle connections stay open in a drain: calls on their way arrive well within. */
@@ -61,6 +66,11 @@ export interface BackendDeps {
   readonly postOffice?: PostOffice
   readonly clock: () => Date
   readonly log: Logger
+  readonly metrics: Metrics
+  /** Undefined: requests leave no traces. */
+  readonly tracing: Tracing | undefined
+  /** For calls under way when the process is to end. */
+  readonly drainMsMax?: number
   /** 0 where no call can be on its way any more. */
   readonly drainGraceMs?: number
 }
@@ -79,6 +89,9 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const { database, baseUrl, log } = deps
   const lastUsed = createLastUsed(database, log)
   const usage = createUsage(database, log)
+  const passwords = createPasswords()
+  const numbers = createRequestNumbers(deps.metrics)
+  measureParts(deps.metrics, { lastUsed, usage, passwords })
   let draining = false
 
   async function health(): Promise<Health> {
@@ -97,8 +110,9 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   }
 
   const server = createServerFor(deps)
+  observeRequests(server, { numbers, tracing: deps.tracing })
   admitGatewaysOnly(server, deps)
-  answerProblems(server, baseUrl, log, renderProblemPage)
+  answerProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...numbers })
   addSecurityHeaders(server, baseUrl)
   countCalls(server, usage, deps.clock)
   registerPrincipalStrategy(server, { ...deps, lastUsed })
@@ -106,7 +120,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
     ...usageRoutes(deps),
     ...docsRoutes(baseUrl),
-    ...settingsRoutes({ ...deps, usage }),
+    ...settingsRoutes({ ...deps, usage, passwords }),
     ...(deps.postOffice === undefined ? [] : mailRoutes({ ...deps.postOffice, ...deps })),
   ])
   server.route(apiRoutes(deps))
@@ -118,7 +132,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     async drain() {
       draining = true
       await closeToNewConnections(server, deps.drainGraceMs ?? DRAIN_GRACE_MS)
-      await server.stop({ timeout: DRAIN_MS_MAX })
+      await server.stop({ timeout: deps.drainMsMax ?? DRAIN_MS_MAX })
       await lastUsed.close().catch((error: unknown) => {
         log.warn({ err: error }, 'last use of keys not written')
       })

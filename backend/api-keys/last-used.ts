@@ -10,6 +10,8 @@ const FLUSH_MS = 4000
 
 export interface LastUsed {
   stamp(keyId: string, at: Date): void
+  /** How often that was done, and failed: for operators. */
+  readonly writes: { readonly written: number; readonly failed: number }
   /** Writes what was gathered; throws what the database throws, keeping the stamps. */
   flush(): Promise<void>
   /** Flushes a last time. */
@@ -20,6 +22,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   let stamps = new Map<string, string>()
   let timer: NodeJS.Timeout | undefined
   let flushing = Promise.resolve()
+  const writes = { written: 0, failed: 0 }
 
   function stamp(keyId: string, at: Date): void {
     const text = at.toISOString()
@@ -61,7 +64,9 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
             .execute()
         }
       })
+      writes.written++
     } catch (error) {
+      writes.failed++
       // What was stamped meanwhile is newer.
       stamps = new Map([...taken, ...stamps])
       throw error
@@ -70,6 +75,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
 
   return {
     stamp,
+    writes,
     flush,
     async close() {
       clearTimeout(timer)

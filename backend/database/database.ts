@@ -37,6 +37,8 @@ export interface DatabaseOptions {
   readonly waitMsMax?: number
   /** To PostgreSQL, at most. */
   readonly connectionsMax?: number
+  /** Told how long each transaction waited for the writer, or for a connection. */
+  readonly waits?: { observe(seconds: number): void }
 }
 
 export interface OpenDatabase extends Database {
@@ -55,4 +57,18 @@ export interface OpenDatabase extends Database {
   emptyLog(): Promise<boolean>
   /** Why the last transactions were lost, e.g. a full disk; undefined once one was committed. */
   readonly fault: Error | undefined
+  activity(): DatabaseActivity
+}
+
+/** For operators; transactions since the database was opened, by how they ended. */
+export interface DatabaseActivity {
+  readonly committed: number
+  /** What they did was refused, or failed by itself. */
+  readonly rolledBack: number
+  /** The database failed them. */
+  readonly lost: number
+  /** Those that wait for the writer, or for a connection. */
+  readonly waiting: number
+  /** Connections to a server; none to a file. */
+  readonly pools: readonly { readonly name: string; readonly busy: number; readonly idle: number }[]
 }

@@ -9,7 +9,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import type pg from 'pg'
 import type { Logger } from '../../shared/log.ts'
-import type { DatabaseOptions, OpenDatabase, Reader, Transaction } from './database.ts'
+import type {
+  DatabaseActivity,
+  DatabaseOptions,
+  OpenDatabase,
+  Reader,
+  Transaction,
+} from './database.ts'
 import { kyselyOnConnection } from './kysely-postgres.ts'
 import { connectAlone, createPool, query, TransactionConnection } from './postgres-connection.ts'
 import { isCommitRefused, type Trouble, troubleOf } from './postgres-errors.ts'
@@ -50,6 +56,7 @@ interface PostgresOptions {
   readonly connectionsMax: number
   readonly isPatient: boolean
   readonly migrated: readonly string[]
+  readonly waits?: DatabaseOptions['waits']
 }
 
 class PostgresDatabase implements OpenDatabase {
@@ -59,6 +66,8 @@ class PostgresDatabase implements OpenDatabase {
   readonly #name: string
   readonly #log: Logger
   readonly #waitMsMax: number
+  readonly #waits: DatabaseOptions['waits']
+  readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: pg.Pool
   readonly #readers: pg.Pool
   readonly #running = new AsyncLocalStorage<Running>()
@@ -72,6 +81,7 @@ class PostgresDatabase implements OpenDatabase {
     this.#name = options.name
     this.#log = options.log
     this.#waitMsMax = options.waitMsMax
+    this.#waits = options.waits
     // Waiting for a connection and then for a row stays inside the gateway's deadline.
     const pool = { ...options, lockMsMax: Math.ceil(options.waitMsMax * 0.6) }
     const readers = Math.floor(options.connectionsMax * READERS_SHARE)
@@ -89,6 +99,16 @@ class PostgresDatabase implements OpenDatabase {
 
   get fault(): Error | undefined {
     return this.#fault
+  }
+
+  activity(): DatabaseActivity {
+    const pools = [
+      { name: 'read', pool: this.#readers },
+      { name: 'write', pool: this.#writers },
+    ].map(({ name, pool: { totalCount, idleCount: idle } }) => {
+      return { name, busy: totalCount - idle, idle }
+    })
+    return { ...this.#ended, waiting: this.#writers.waitingCount, pools }
   }
 
   async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
@@ -136,6 +156,7 @@ class PostgresDatabase implements OpenDatabase {
       const outcome = await this.#attempt(work)
       if ('value' in outcome) {
         this.#fault = undefined
+        this.#ended.committed++
         return outcome.value
       }
       this.#log.info({ err: outcome.again, attempt }, 'transaction repeated')
@@ -148,9 +169,11 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   async #attempt<T>(work: (tx: Transaction) => Promise<T>): Promise<Attempt<T>> {
+    const from = performance.now()
     const client = await this.#writers.connect().catch((error: unknown) => {
       throw this.#lose(unavailable(error), error)
     })
+    this.#waits?.observe((performance.now() - from) / 1000)
     const connection = new TransactionConnection(client)
     try {
       return await this.#run(connection, work)
@@ -180,7 +203,10 @@ class PostgresDatabase implements OpenDatabase {
     }
     await connection.rollback()
     if (trouble?.kind === 'conflict' || trouble?.kind === 'lost') return { again: trouble.error }
-    if (outcome.status === 'rejected' && trouble?.kind !== 'away') throw outcome.reason
+    if (outcome.status === 'rejected' && trouble?.kind !== 'away') {
+      this.#ended.rolledBack++
+      throw outcome.reason
+    }
     const cause = trouble?.error ?? new Error('The transaction was lost')
     throw this.#lose(
       trouble?.kind === 'locked' ? new LockTimeout(cause) : unavailable(cause),
@@ -224,6 +250,7 @@ class PostgresDatabase implements OpenDatabase {
   /** Remembers why a transaction was lost. */
   #lose(told: Error, cause: unknown): Error {
     this.#fault = asError(cause)
+    this.#ended.lost++
     this.#log.error({ err: cause }, 'transaction lost')
     return told
   }

@@ -15,7 +15,7 @@ const READERS = 4
 
 export async function openSqlite(
   path: string,
-  { log, user, waitMsMax }: DatabaseOptions & { waitMsMax: number },
+  { log, user, waitMsMax, waits }: DatabaseOptions & { waitMsMax: number },
 ): Promise<OpenDatabase> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   createPrivately(path)
@@ -26,6 +26,7 @@ export async function openSqlite(
       open: () => SqliteConnection.open(path, 'write'),
       log,
       waitMsMax,
+      waits,
     })
     const writer = kyselyOnConnection<Tables>(queue.connection)
     const connections = await Promise.all(
@@ -49,6 +50,7 @@ export async function openSqlite(
       get fault() {
         return queue.fault
       },
+      activity: () => queue.activity(),
       close() {
         closing ??= closeAll()
         return closing

@@ -9,6 +9,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
 import type { Logger } from '../../shared/log.ts'
 import { Problem } from '../../shared/problem.ts'
+import type { DatabaseActivity, DatabaseOptions } from './database.ts'
 import type { SqliteConnection } from './sqlite-connection.ts'
 import { unavailable } from './unavailable.ts'
 
@@ -33,12 +34,15 @@ export interface WriteQueueOptions {
   readonly log: Logger
   /** How long a job may wait for its turn. */
   readonly waitMsMax: number
+  readonly waits?: DatabaseOptions['waits']
 }
 
 export class WriteQueue {
   readonly #open: () => Promise<SqliteConnection>
   readonly #log: Logger
   readonly #waitMsMax: number
+  readonly #waits: DatabaseOptions['waits']
+  readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #running = new AsyncLocalStorage<JobState>()
   #waiting: Job[] = []
   #draining: Promise<void> | undefined
@@ -46,7 +50,8 @@ export class WriteQueue {
   #writer: SqliteConnection | undefined
   #fault: Error | undefined
 
-  constructor({ open, log, waitMsMax }: WriteQueueOptions) {
+  constructor({ open, log, waitMsMax, waits }: WriteQueueOptions) {
+    this.#waits = waits
     this.#open = open
     this.#log = log
     this.#waitMsMax = waitMsMax
@@ -55,6 +60,11 @@ export class WriteQueue {
   /** Why the last group was lost; undefined once one was committed again. */
   get fault(): Error | undefined {
     return this.#fault
+  }
+
+  activity(): DatabaseActivity {
+    const waiting = this.#waiting.filter((job) => job.waiting).length
+    return { ...this.#ended, waiting, pools: [] }
   }
 
   /** For statements of the job that runs; those of anything else fail an assertion. */
@@ -79,10 +89,12 @@ export class WriteQueue {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     // Jobs of a group run on one chain of calls; each keeps the context of its own caller.
     const asCaller = AsyncLocalStorage.snapshot()
+    const addedAt = performance.now()
     const job: Job = {
       waiting: true,
       run: async (state) => {
         job.waiting = false
+        this.#waits?.observe((performance.now() - addedAt) / 1000)
         clearTimeout(timer)
         const value = await asCaller(() => this.#running.run(state, work))
         return () => resolve(value)
@@ -94,6 +106,7 @@ export class WriteQueue {
       },
     }
     const timer = setTimeout(() => {
+      this.#ended.lost++
       job.refuse(unavailable(new Error(`The writer was not free for ${this.#waitMsMax} ms`)))
     }, this.#waitMsMax)
     this.#waiting.push(job)
@@ -119,6 +132,7 @@ export class WriteQueue {
 
   async #runGroup(group: readonly Job[]): Promise<void> {
     const answers: (() => void)[] = []
+    let undone = 0
     try {
       this.#writer ??= await this.#open()
       // What ends one step and begins the next goes to the database in one call.
@@ -127,6 +141,7 @@ export class WriteQueue {
         await this.#writer.exec(`${ending}; savepoint job`)
         const { answer, undo } = await this.#runJob(this.#writer, job)
         answers.push(answer)
+        if (undo) undone++
         // The rollback fails where SQLite has ended the outer transaction by itself.
         ending = undo ? 'rollback to job; release job' : 'release job'
       }
@@ -135,10 +150,13 @@ export class WriteQueue {
     } catch (error) {
       this.#fault = rootOf(error)
       this.#log.error({ err: error, jobs: group.length }, 'transactions lost')
+      this.#ended.lost += group.length
       for (const job of group) job.refuse(unavailable(error))
       await this.#dropWriter()
       return
     }
+    this.#ended.committed += answers.length - undone
+    this.#ended.rolledBack += undone
     for (const answer of answers) answer()
   }
 

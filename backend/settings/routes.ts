@@ -1,7 +1,6 @@
 /** Settings: the pages for the people who hold the account, and the same as JSON for scripts. */
 import type { ServerRoute } from '@hapi/hapi'
 import { Problem } from '../../shared/problem.ts'
-import { createPasswords } from '../users/passwords.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
 import { assetRoutes } from './assets.ts'
 import { auditPages } from './audit-pages.ts'
@@ -17,7 +16,7 @@ import { openRoute, type SettingsDeps, stayRoute } from './visit.ts'
 import { webhookDeliveryPages } from './webhook-delivery-pages.ts'
 import { webhookEndpointPages } from './webhook-endpoint-pages.ts'
 
-export interface SettingsOptions extends Omit<SettingsDeps, 'cookies' | 'passwords'> {
+export interface SettingsOptions extends Omit<SettingsDeps, 'cookies'> {
   /** Absent: no pages for webhooks. */
   readonly webhooks?: WebhookServices
 }
@@ -30,7 +29,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
       new Problem('service_unavailable', 'Settings are served over https: set BASE_URL.'),
     )
   }
-  const deps = { ...given, cookies, passwords: createPasswords() }
+  const deps = { ...given, cookies }
   const stayPages = [
     ...sessionPages,
     ...customerPages,

@@ -16,6 +16,8 @@ export const USAGE_DAYS = 30
 
 export interface Usage {
   count(keyId: string, status: number, at: Date): void
+  /** How often that was done, and failed: for operators. */
+  readonly writes: { readonly written: number; readonly failed: number }
   /** Writes what was gathered; throws what the database throws, keeping the counts. */
   flush(): Promise<void>
   /** Flushes a last time. */
@@ -26,6 +28,7 @@ export function createUsage(database: Database, log: Logger): Usage {
   let counts = new Map<string, KeyUsageRow>()
   let timer: NodeJS.Timeout | undefined
   let flushing = Promise.resolve()
+  const writes = { written: 0, failed: 0 }
 
   function add(row: KeyUsageRow): void {
     const key = `${row.key_id} ${row.hour} ${row.status_class}`
@@ -62,7 +65,9 @@ export function createUsage(database: Database, log: Logger): Usage {
     counts = new Map()
     try {
       await database.transaction((tx) => addUsage(tx, [...taken.values()]))
+      writes.written++
     } catch (error) {
+      writes.failed++
       for (const row of taken.values()) add(row)
       throw error
     }
@@ -70,6 +75,7 @@ export function createUsage(database: Database, log: Logger): Usage {
 
   return {
     count,
+    writes,
     flush,
     async close() {
       clearTimeout(timer)

@@ -22,6 +22,10 @@ const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Z
 const derive = promisify(argon2)
 
 export interface Passwords {
+  /** Those that wait for their turn, or have it. */
+  readonly waiting: number
+  /** How many were answered 503, because too many waited. */
+  readonly refused: number
   /** Throws `Problem` 503 where too many wait. */
   hash(password: string): Promise<string>
   /** Takes as long where there is no such user: `stored` is undefined then, the answer false. */
@@ -34,9 +38,11 @@ export interface Passwords {
 export function createPasswords(): Passwords {
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
+  let refused = 0
 
   async function inTurn<T>(work: () => Promise<T>): Promise<T> {
     if (waiting > WAITING_MAX) {
+      refused += 1
       throw new Problem(
         'service_unavailable',
         'Too many logins at the moment. Try again shortly.',
@@ -78,7 +84,17 @@ export function createPasswords(): Passwords {
     return memory !== MEMORY_KIB || passes !== PASSES || parallelism !== PARALLELISM
   }
 
-  return { hash, verify, isOutdated }
+  return {
+    get waiting() {
+      return waiting
+    },
+    get refused() {
+      return refused
+    },
+    hash,
+    verify,
+    isOutdated,
+  }
 }
 
 type Parameters = Omit<Argon2Parameters, 'message'>

@@ -39,6 +39,8 @@ export interface DeliveryWorkerDeps extends AttemptDeps {
   /** No other worker runs on this database, so leases found at the start are of the dead. */
   readonly isOnly: boolean
   readonly random?: () => number
+  /** Told of each attempt, for operators. */
+  readonly onAttempt?: (attempt: Outcome) => void
   readonly pollMs?: number
   readonly drainMsMax?: number
 }
@@ -170,6 +172,7 @@ class Worker {
     const { database, clock, log } = this.#deps
     try {
       const outcome = await this.#send(delivery)
+      this.#deps.onAttempt?.(outcome)
       if (outcome.result.error === 'cut_off') {
         await database.transaction((tx) => releaseDeliveries(tx, [delivery], clock()))
         return

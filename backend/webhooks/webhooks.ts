@@ -4,6 +4,7 @@ import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
 import { startDeliveryWorker } from './delivery-worker.ts'
 import type { EndpointDeps } from './endpoints.ts'
+import type { Outcome } from './outcomes.ts'
 import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
 
@@ -27,10 +28,13 @@ export interface WebhooksOptions extends SenderOptions {
   readonly isOnly: boolean
   readonly clock: () => Date
   readonly log: Logger
+  /** Told of each attempt to deliver, for operators. */
+  readonly onAttempt: (attempt: Outcome) => void
 }
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { database, baseUrl, boxKeys, isOnly, privateTargets, clock, log } = options
+  const { onAttempt } = options
   if (privateTargets === 'allow') {
     log.warn(
       'WEBHOOK_PRIVATE_TARGETS=allow: whoever can set up a webhook can make this process call this ' +
@@ -43,7 +47,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   return {
     services,
     start() {
-      const worker = startDeliveryWorker({ ...services, database, log, isOnly })
+      const worker = startDeliveryWorker({ ...services, database, log, isOnly, onAttempt })
       running = worker.drain
     },
     async drain() {

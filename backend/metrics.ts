@@ -1,0 +1,231 @@
+/** The backend's numbers (docs/metrics.md): of each request, of its parts, of what waits in the database. */
+import { type Counter, cachedFor, type Histogram, type Metrics } from '../shared/metrics.ts'
+import type { Problem } from '../shared/problem.ts'
+import type { LastUsed } from './api-keys/last-used.ts'
+import type { OpenDatabase } from './database/open.ts'
+import type { Usage } from './usage/usage.ts'
+import type { Passwords } from './users/passwords.ts'
+import type { Outcome } from './webhooks/outcomes.ts'
+
+/** For how long one look at what waits in the database serves, however many scrape. */
+const QUEUES_CACHED_MS = 15_000
+
+export interface RequestNumbers {
+  note(operation: string, status: number, seconds: number): void
+  noteProblem(problem: Problem): void
+}
+
+export function createRequestNumbers(metrics: Metrics): RequestNumbers {
+  const calls = metrics.counter(
+    'receivables_backend_calls_total',
+    'Requests answered, by operation and status.',
+    ['operation', 'status'],
+  )
+  const durations = metrics.histogram(
+    'receivables_backend_call_duration_seconds',
+    'From the head of a request to its answer.',
+    ['operation'],
+  )
+  const problems = metrics.counter(
+    'receivables_backend_problems_total',
+    'Problems answered, by their code.',
+    ['status', 'code'],
+  )
+  return {
+    note(operation, status, seconds) {
+      calls.inc({ operation, status })
+      durations.observe({ operation }, seconds)
+    },
+    noteProblem({ status, code }) {
+      problems.inc({ status, code })
+    },
+  }
+}
+
+/** Where the times that transactions wait go. */
+export function createWaits(metrics: Metrics): Histogram {
+  return metrics.histogram(
+    'receivables_backend_transaction_wait_seconds',
+    'Wait for the writer (SQLite) or for a connection (PostgreSQL).',
+  )
+}
+
+/** To be told of each attempt to deliver a webhook. */
+export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => void {
+  const attempts: Counter = metrics.counter(
+    'receivables_backend_webhook_attempts_total',
+    'Attempts to deliver webhooks, by outcome.',
+    ['outcome'],
+  )
+  const durations = metrics.histogram(
+    'receivables_backend_webhook_attempt_duration_seconds',
+    'One attempt to deliver a webhook.',
+  )
+  return ({ result }) => {
+    const failure = result.error === 'cut_off' ? 'cut_off' : 'failed'
+    attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
+    durations.observe(result.durationMs / 1000)
+  }
+}
+
+export function measureDatabase(metrics: Metrics, database: OpenDatabase): void {
+  metrics.total(
+    'receivables_backend_transactions_total',
+    'Transactions, by how they ended.',
+    () => {
+      const { committed, rolledBack, lost } = database.activity()
+      return [
+        ['committed', committed],
+        ['rolled_back', rolledBack],
+        ['lost', lost],
+      ]
+    },
+    { labels: ['outcome'] },
+  )
+  metrics.gauge(
+    'receivables_backend_transactions_waiting',
+    'Transactions that wait for the writer or a connection.',
+    () => database.activity().waiting,
+  )
+  metrics.gauge(
+    'receivables_backend_database_fault',
+    'Whether the last transactions were lost.',
+    () => (database.fault === undefined ? 0 : 1),
+    { gathering: 'max' },
+  )
+  metrics.gauge(
+    'receivables_backend_database_connections',
+    'Connections to PostgreSQL.',
+    () =>
+      database.activity().pools.flatMap(({ name, busy, idle }) => [
+        [name, 'busy', busy],
+        [name, 'idle', idle],
+      ]),
+    { labels: ['pool', 'state'] },
+  )
+}
+
+export interface BackendParts {
+  readonly lastUsed: LastUsed
+  readonly usage: Usage
+  readonly passwords: Passwords
+}
+
+export function measureParts(metrics: Metrics, { lastUsed, usage, passwords }: BackendParts): void {
+  metrics.total(
+    'receivables_backend_deferred_writes_total',
+    'What is gathered and written together every few seconds.',
+    () => [
+      ['last_used', 'written', lastUsed.writes.written],
+      ['last_used', 'failed', lastUsed.writes.failed],
+      ['usage', 'written', usage.writes.written],
+      ['usage', 'failed', usage.writes.failed],
+    ],
+    { labels: ['kind', 'outcome'] },
+  )
+  metrics.gauge(
+    'receivables_backend_password_hashes_waiting',
+    'Logins that wait for their turn at hashing.',
+    () => passwords.waiting,
+  )
+  metrics.total(
+    'receivables_backend_password_hashes_refused_total',
+    'Logins answered 503 because too many waited.',
+    () => passwords.refused,
+  )
+}
+
+/** What waits for the whole database: the same from every backend. */
+export function measureQueues(metrics: Metrics, database: OpenDatabase, clock: () => Date): void {
+  const deliveries = cachedFor(QUEUES_CACHED_MS, () => readDeliveries(database, clock()))
+  const messages = cachedFor(QUEUES_CACHED_MS, () => readMessages(database, clock()))
+  metrics.gauge(
+    'receivables_backend_webhook_deliveries',
+    'Webhook deliveries that wait or are under way.',
+    async () => (await deliveries()).counts,
+    { labels: ['status'], gathering: 'max' },
+  )
+  metrics.gauge(
+    'receivables_backend_webhook_oldest_due_seconds',
+    'For how long the oldest webhook delivery has been due.',
+    async () => (await deliveries()).oldestDueSeconds,
+    { gathering: 'max' },
+  )
+  metrics.gauge(
+    'receivables_backend_messages',
+    'Messages that wait or are under way.',
+    async () => (await messages()).counts,
+    { labels: ['status'], gathering: 'max' },
+  )
+  metrics.gauge(
+    'receivables_backend_message_oldest_due_seconds',
+    'For how long the oldest message that may leave has been due.',
+    async () => (await messages()).oldestDueSeconds,
+    { gathering: 'max' },
+  )
+}
+
+interface Queue {
+  readonly counts: [status: string, count: number][]
+  readonly oldestDueSeconds: number
+}
+
+async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queue> {
+  const at = now.toISOString()
+  const counts = await read
+    .selectFrom('webhook_deliveries')
+    .select(({ fn }) => ['status', fn.countAll().as('count')])
+    .where('run_at', 'is not', null)
+    .groupBy('status')
+    .execute()
+  // Of a paused endpoint they wait as they should.
+  const oldest = await read
+    .selectFrom('webhook_deliveries')
+    .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')
+    .select(({ fn }) => fn.min('webhook_deliveries.run_at').as('run_at'))
+    .where('webhook_endpoints.status', '=', 'enabled')
+    .where((eb) => eb.or([eb('hold_until', 'is', null), eb('hold_until', '<=', at)]))
+    .where('webhook_deliveries.run_at', '<=', at)
+    .executeTakeFirst()
+  return queueOf(['pending', 'sending'], counts, oldest?.run_at, now)
+}
+
+const WAITING_MESSAGES = [
+  'scheduled',
+  'awaiting_approval',
+  'approved',
+  'queued',
+  'sending',
+] as const
+
+async function readMessages({ read }: DatabaseReader, now: Date): Promise<Queue> {
+  const counts = await read
+    .selectFrom('messages')
+    .select(({ fn }) => ['status', fn.countAll().as('count')])
+    .where('status', 'in', WAITING_MESSAGES)
+    .groupBy('status')
+    .execute()
+  const oldest = await read
+    .selectFrom('messages')
+    .select(({ fn }) => fn.min('scheduled_for').as('run_at'))
+    .where('status', 'in', ['scheduled', 'approved', 'queued'])
+    .where('scheduled_for', '<=', now.toISOString())
+    .executeTakeFirst()
+  return queueOf(WAITING_MESSAGES, counts, oldest?.run_at, now)
+}
+
+type DatabaseReader = Pick<OpenDatabase, 'read'>
+
+function queueOf(
+  statuses: readonly string[],
+  rows: readonly { readonly status: string; readonly count: number | string | bigint }[],
+  oldestRunAt: string | null | undefined,
+  now: Date,
+): Queue {
+  const byStatus = new Map(rows.map(({ status, count }) => [status, Number(count)]))
+  const dueMs = oldestRunAt ? now.getTime() - Date.parse(oldestRunAt) : 0
+  return {
+    counts: statuses.map((status) => [status, byStatus.get(status) ?? 0]),
+    oldestDueSeconds: Math.max(0, dueMs / 1000),
+  }
+}
