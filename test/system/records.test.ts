@@ -33,7 +33,7 @@ t.test('an account is exported to a new, private file', async (t) => {
     await cli('accounts', 'export', accountId, '--to', '-').then(countLines),
     lines.length + 1,
   )
-  await t.rejects(cli('accounts', 'export', accountId, '--to', to), { stderr: /exists already/ })
+  await t.rejects(cli('accounts', 'export', accountId, '--to', to), { code: 1, stderr: /exists already/ })
   const nowhere = join(directory, 'other.ndjson')
   await t.rejects(cli('accounts', 'export', 'acct_none', '--to', nowhere), { code: 1 })
   t.notOk(existsSync(nowhere) || existsSync(`${nowhere}.partial`))
@@ -74,7 +74,7 @@ t.test(
 )
 
 t.test('PostgreSQL is backed up by its own means', { skip: !ON_POSTGRES }, async (t) => {
-  await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), { stderr: /pg_dump/ })
+  await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), { code: 1, stderr: /pg_dump/ })
 })
 
 function countLines(text: string): number {

@@ -1,0 +1,164 @@
+// What deploy/ names exists: settings, files, commands, metrics, sections of the runbook.
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { loadAll } from 'js-yaml'
+import t from 'tap'
+import { BACKEND_SETTINGS } from '../../backend/config.ts'
+import { GATEWAY_SETTINGS } from '../../gateway/config.ts'
+import type { Setting } from '../../shared/settings.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+
+const SETTINGS: Readonly<Record<string, Setting<unknown>>> = {
+  ...GATEWAY_SETTINGS,
+  ...BACKEND_SETTINGS,
+}
+
+/** Node's and the servers' own. */
+const FOREIGN = /^(?:NODE_ENV|NODE_COMPILE_CACHE|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
+
+function isSetting(name: string): boolean {
+  const [, base = ''] = /^(.+)_FILE$/.exec(name) ?? []
+  return name in SETTINGS || SETTINGS[base]?.secret === true || FOREIGN.test(name)
+}
+
+/** Names of variables that a file gives a value. */
+const ASSIGNED: Readonly<Record<string, RegExp>> = {
+  'deploy/Dockerfile': /^(?:ENV| {2,}) ?([A-Z][A-Z_]+)=/gm,
+  'deploy/compose.yaml': /^ +([A-Z][A-Z_]+): /gm,
+  'deploy/kubernetes/kustomization.yaml': /- ([A-Z][A-Z_]+)=/g,
+  'deploy/kubernetes/backend.yaml': /\{ name: ([A-Z][A-Z_]+),/g,
+  'deploy/kubernetes/gateway.yaml': /\{ name: ([A-Z][A-Z_]+),/g,
+  'deploy/systemd/receivables.env.example': /^#?([A-Z][A-Z_]+)=/gm,
+  'deploy/systemd/receivables-backend@.service': /^Environment=([A-Z][A-Z_]+)=/gm,
+  'deploy/systemd/receivables-gateway@.service': /^Environment=([A-Z][A-Z_]+)=/gm,
+}
+
+function namesIn(path: string, pattern: RegExp): string[] {
+  return [...read(path).matchAll(pattern)].map(([, name = '']) => name)
+}
+
+t.test('every variable is a setting', async (t) => {
+  for (const [path, pattern] of Object.entries(ASSIGNED)) {
+    const names = namesIn(path, pattern)
+    t.ok(names.length > 0, path)
+    t.same(
+      names.filter((name) => !isSetting(name)),
+      [],
+      path,
+    )
+  }
+})
+
+t.test('the example of an environment has every setting, and its defaults', async (t) => {
+  const text = read('deploy/systemd/receivables.env.example')
+  const given = new Map(
+    [...text.matchAll(/^#?([A-Z][A-Z_]+)=(.*)$/gm)].map(([, name = '', value = '']) => [
+      name,
+      value,
+    ]),
+  )
+  const named = [...given.keys()].map((name) => name.replace(/_FILE$/, ''))
+  t.same(new Set(named), new Set(Object.keys(SETTINGS)))
+  for (const [, name = '', value] of text.matchAll(/^#([A-Z][A-Z_]+)=(.*)$/gm)) {
+    // These are for each machine to say.
+    if (/_FILE$|^(?:DATA_DIR|MAIL_FROM)$/.test(name)) continue
+    t.equal(value, SETTINGS[name]?.fallback, name)
+  }
+})
+
+t.test('every file and command that is named is there', async (t) => {
+  const dockerfile = read('deploy/Dockerfile')
+  const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, paths = '']) =>
+    paths.split(' '),
+  )
+  t.ok(copied.length > 5)
+  const ignored = read('deploy/Dockerfile.dockerignore')
+  for (const path of copied) {
+    t.ok(existsSync(join(root, path)), path)
+    t.match(ignored, `!${path}`, `${path} is in the build's context`)
+  }
+  const files = globSync('deploy/{Dockerfile,compose.yaml,kubernetes/*,systemd/*}', { cwd: root })
+  const scripts = files.flatMap((file) => [
+    ...new Set([...read(file).matchAll(/\b(?:gateway|backend|deploy)\/\w+\.ts\b/g)].flat()),
+  ])
+  t.ok(scripts.length > 8)
+  for (const script of scripts) t.ok(existsSync(join(root, script)), script)
+})
+
+t.test('the image has the Node that the project is tested with', async (t) => {
+  const { devDependencies } = JSON.parse(read('package.json'))
+  const images = [...read('deploy/Dockerfile').matchAll(/^FROM node:([\d.]+)-/gm)]
+  t.same(
+    images.map(([, version]) => version),
+    [devDependencies.node, devDependencies.node],
+  )
+})
+
+t.test('every YAML file is one, and the base for Kubernetes names its files', async (t) => {
+  for (const path of globSync('deploy/**/*.yaml', { cwd: root })) {
+    t.ok(loadAll(read(path)).length > 0, path)
+  }
+  const [base] = loadAll(read('deploy/kubernetes/kustomization.yaml')) as { resources: string[] }[]
+  const manifests = globSync('deploy/kubernetes/*.yaml', { cwd: root }).map((path) =>
+    basename(path),
+  )
+  t.same(
+    manifests.filter((name) => name !== 'kustomization.yaml').toSorted(),
+    base?.resources.toSorted(),
+  )
+})
+
+const METRIC = /\b(?:receivables|nodejs|process)_[a-z0-9_]+\b/g
+
+/** Of the expressions alone: summaries are text. */
+function metricsIn(path: string, expressions: RegExp): string[] {
+  const found = [...read(path).matchAll(expressions)].map(([text]) => text).join('\n')
+  return [...new Set(found.match(METRIC))]
+}
+
+t.test('every metric of alerts and the dashboard is one of a running process', async (t) => {
+  const redis = await startRedis(t)
+  const system = await startSystem(t, { redisUrl: redis.url })
+  const ports = [system.backend, ...system.gateways].map((process) => process.operationsPort)
+  const answers = ports.map(async (port) =>
+    (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
+  )
+  const exposed = (await Promise.all(answers)).join('\n')
+  const types = new Map(
+    [...exposed.matchAll(/^# TYPE (\S+) (\w+)$/gm)].map(([, name = '', type]) => [name, type]),
+  )
+  const used = [
+    ...metricsIn('deploy/prometheus/alerts.yaml', /expr:(?:.*|[\s\S]*?)(?=\n +(?:for|labels):)/g),
+    ...metricsIn('deploy/grafana/dashboard.json', /"expr": .*/g),
+  ]
+  t.ok(used.length > 30)
+  const documented = read('docs/metrics.md')
+  for (const name of new Set(used)) {
+    const base = name.replace(/_bucket$/, '')
+    // Those of TLS are there with TLS.
+    if (base.includes('_tls_')) t.match(documented, `\`${base}\``, `${base} is documented`)
+    else t.ok(types.has(base), base)
+    if (name !== base) t.equal(types.get(base), 'histogram', name)
+  }
+})
+
+t.test('every alert has its section in the runbook, and no section has no alert', async (t) => {
+  const alerts = [...read('deploy/prometheus/alerts.yaml').matchAll(/- alert: (\w+)/g)].map(
+    ([, name = '']) => name,
+  )
+  t.ok(alerts.length > 10)
+  const sections = [...read('docs/operations.md').matchAll(/^### (Receivables\w+)$/gm)]
+  t.same(
+    sections.map(([, name]) => name),
+    alerts,
+  )
+  const links = [...read('deploy/prometheus/alerts.yaml').matchAll(/runbook: (\S+)$/gm)]
+  t.same(
+    links.map(([, link]) => link),
+    alerts.map((name) => `docs/operations.md#${name.toLowerCase()}`),
+  )
+})

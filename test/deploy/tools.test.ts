@@ -1,0 +1,55 @@
+// What tools of other projects say of deploy/, where they are installed.
+import { execFile, spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { loadAll } from 'js-yaml'
+import t from 'tap'
+
+const root = join(import.meta.dirname, '..', '..')
+
+const lacks = (command: string) =>
+  spawnSync(command, ['--version'], { stdio: 'ignore' }).error === undefined
+    ? false
+    : `${command} is not installed`
+
+const run = async (command: string, ...words: string[]) =>
+  (await promisify(execFile)(command, words, { cwd: join(root, 'deploy') })).stdout
+
+t.test(
+  'Prometheus takes the rules, and they fire when they should',
+  {
+    skip: lacks('promtool'),
+  },
+  async (t) => {
+    t.match(await run('promtool', 'check', 'rules', 'prometheus/alerts.yaml'), /SUCCESS/)
+    t.match(await run('promtool', 'check', 'config', 'prometheus/prometheus.yaml'), /SUCCESS/)
+    t.match(await run('promtool', 'test', 'rules', 'prometheus/alerts.test.yaml'), /SUCCESS/)
+  },
+)
+
+t.test(
+  'systemd finds the units well confined',
+  {
+    skip: lacks('systemd-analyze'),
+  },
+  async (t) => {
+    for (const name of ['gateway', 'backend']) {
+      const unit = `systemd/receivables-${name}@.service`
+      // Exit code 1 where more is exposed than that.
+      t.match(
+        await run('systemd-analyze', 'security', '--offline=true', '--threshold=20', unit),
+        /OK/,
+      )
+    }
+  },
+)
+
+t.test('kustomize builds the base, each object once', { skip: lacks('kubectl') }, async (t) => {
+  const objects = loadAll(await run('kubectl', 'kustomize', 'kubernetes')) as {
+    kind: string
+    metadata: { name: string }
+  }[]
+  const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+  t.equal(new Set(names).size, names.length)
+  t.match(names.join(), /Deployment receivables-backend.*Deployment receivables-gateway/)
+})
