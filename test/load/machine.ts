@@ -28,7 +28,13 @@ export class Stage {
 /** This process, and what it starts without a core of its own, stay on the core of the load. */
 export function stayOnLoadCore(): void {
   if (cpus().length < 2) throw new Error('the benchmark needs two cores')
-  execFileSync('taskset', ['-a', '-p', '-c', String(LOAD_CORE), String(process.pid)])
+  pin(process.pid, LOAD_CORE)
+}
+
+/** Moves a process, with its children and threads, to a core. */
+export function pin(pid: number, core: number | 'all'): void {
+  const cores = core === 'all' ? `0-${cpus().length - 1}` : String(core)
+  for (const one of familyOf(pid)) execFileSync('taskset', ['-a', '-p', '-c', cores, String(one)])
 }
 
 export interface Started {

@@ -1,0 +1,275 @@
+/**
+ * `node test/load/product.ts [--rounds N] [--seconds N] [--json FILE]`: gateway, backend and database
+ * as an integration meets them. The whole product has one core, load and Redis the other (PostgreSQL
+ * too: it stands for another machine); beside it the floor, bare hapi over the raw driver, and how
+ * often this disk syncs. Every payment is on disk before it is answered. How to read it:
+ * docs/performance.md.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import pg from 'pg'
+import sqlite3 from 'sqlite3'
+import { call } from '../fixtures/call.ts'
+import { startPostgres } from '../fixtures/postgres.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { type System, type SystemOptions, startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
+import {
+  cpuSeconds,
+  describeMachine,
+  freePort,
+  pin,
+  Stage,
+  SUBJECT_CORE,
+  startOn,
+  stayOnLoadCore,
+} from './machine.ts'
+import { median, rounded, tableOf } from './report.ts'
+import { runWrk } from './wrk.ts'
+
+const DEBTORS = 2_000
+const INVOICES = 2_000
+const SEEDERS = 32
+const SCRIPT = fileURLToPath(new URL('product/calls.lua', import.meta.url))
+
+const { values: options } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '5' },
+    json: { type: 'string' },
+  },
+})
+const rounds = Number(options.rounds)
+const seconds = Number(options.seconds)
+
+/** What is asked, and by how many at once. */
+const LOADS = [
+  { name: 'read by id', kind: 'read', connections: 64 },
+  { name: 'list of 50', kind: 'list', connections: 64 },
+  { name: 'payment, 1 caller', kind: 'pay', connections: 1 },
+  { name: 'payments, 64 callers', kind: 'pay', connections: 64 },
+  { name: 'mixed', kind: 'mixed', connections: 64 },
+] as const
+
+type Kind = (typeof LOADS)[number]['kind']
+type Load = (typeof LOADS)[number]
+
+interface Subject {
+  readonly name: string
+  readonly url: string
+  readonly key: string
+  readonly idFile: string
+  /** Of its own processes. */
+  readonly pids: readonly number[]
+  readonly kinds: readonly Kind[]
+}
+
+interface Figure {
+  readonly callsPerSecond: number
+  readonly callsPerCpuSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly failed: number
+}
+
+stayOnLoadCore()
+const stage = new Stage()
+try {
+  print(`${describeMachine()}\n${rounds} rounds of ${seconds} s\n`)
+  const directory = mkdtempSync(join(tmpdir(), 'product-load-'))
+  stage.teardown(() => rmSync(directory, { recursive: true }))
+  const subjects = await startSubjects(directory)
+  const figures = new Map<string, Figure[]>()
+  const commits: number[] = []
+  for (let round = 0; round < rounds; round++) {
+    commits.push(await measureCommits(join(directory, `commits-${round}.db`)))
+    print(`${round + 1}  durable commits of one row: ${rounded(commits.at(-1) ?? 0)}/s`)
+    for (const load of LOADS) await measureRound(figures, subjects, load, round)
+  }
+  print(`\n${tableOfFigures(figures)}\n`)
+  print(`durable commits of one row, raw sqlite3: ${rounded(median(commits))}/s`)
+  const json = { machine: describeMachine(), figures: Object.fromEntries(figures), commits }
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
+} finally {
+  await stage.end()
+}
+process.exit(0)
+
+/** Both cores: load and Redis share them with the product. */
+type Cores = 'one core' | 'both cores'
+
+async function startSubjects(directory: string): Promise<Subject[]> {
+  const postgres = await startPostgres({ durable: true })
+  stage.teardown(() => postgres.remove())
+  await createDatabase(postgres.url('postgres'), 'product')
+  const at = (name: string) => join(directory, name)
+  const onSqlite = await startProduct('SQLite', at('sqlite'), 'one core')
+  const databaseUrl = postgres.url('product')
+  return [
+    onSqlite,
+    await startFloor(onSqlite, join(at('sqlite'), 'data', 'receivables.db')),
+    await startProduct('PostgreSQL', at('postgres'), 'one core', { databaseUrl, backends: 1 }),
+    await startProduct('SQLite, both cores', at('both'), 'both cores'),
+    await startProduct('the same, 2 gateway workers', at('workers'), 'both cores', {
+      gatewayEnv: { GATEWAY_WORKERS: '2' },
+    }),
+  ]
+}
+
+async function createDatabase(url: string, name: string): Promise<void> {
+  const client = new pg.Client(url)
+  await client.connect()
+  await client.query(`create database ${name}`)
+  await client.end()
+}
+
+async function startProduct(
+  name: string,
+  directory: string,
+  cores: Cores,
+  systemOptions: SystemOptions = {},
+): Promise<Subject> {
+  const redis = await startRedis(stage)
+  const host = { testdir: () => directory, teardown: stage.teardown.bind(stage) }
+  const quiet = { LOG_LEVEL: 'error', ACCESS_LOG: 'off' }
+  const system = await startSystem(host, {
+    redisUrl: redis.url,
+    ...systemOptions,
+    gatewayEnv: { ...quiet, ...systemOptions.gatewayEnv },
+    backendEnv: { LOG_LEVEL: 'error' },
+  })
+  const { key, ids } = await seed(system)
+  const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
+  for (const pid of pids) pin(pid, cores === 'one core' ? SUBJECT_CORE : 'all')
+  const idFile = `${directory}-ids`
+  writeFileSync(idFile, `${ids.join('\n')}\n`)
+  return { name, url: system.url, key, idFile, pids, kinds: LOADS.map(({ kind }) => kind) }
+}
+
+/** Through the API, as an integration would. */
+async function seed({ operator, url }: System): Promise<{ key: string; ids: string[] }> {
+  const accountId = await operator.createAccount()
+  const { secret: key } = await operator.issueKey(accountId, { rateLimit: 1_000_000_000 })
+  const create = async (path: string, body: object): Promise<string> => {
+    const answer = await call(`${url}/api/v1/${path}`, { key, body })
+    if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`)
+    return answer.json.id
+  }
+  const ids: string[] = []
+  await inParallel(DEBTORS, async (n) => {
+    const body = { name: `Customer ${n}`, email: `ap-${n}@customer.example`, currency: 'EUR' }
+    ids.push(await create('debtors', body))
+  })
+  await inParallel(INVOICES, async (n) => {
+    await create('invoices', { debtor_id: ids[n % ids.length], currency: 'EUR', amount: 12_500 })
+  })
+  return { key, ids }
+}
+
+async function inParallel(count: number, work: (n: number) => Promise<void>): Promise<void> {
+  const numbers = Array.from({ length: count }, (_, n) => n).values()
+  const workers = Array.from({ length: SEEDERS }, async () => {
+    for (const n of numbers) await work(n)
+  })
+  await Promise.all(workers)
+}
+
+/** Over the same database as the product. */
+async function startFloor({ key, idFile }: Subject, databasePath: string): Promise<Subject> {
+  const port = await freePort()
+  const script = fileURLToPath(new URL('product/bare-hapi.ts', import.meta.url))
+  const command = [process.execPath, script, databasePath, String(port)]
+  const { pid } = startOn(stage, SUBJECT_CORE, command, { UV_THREADPOOL_SIZE: '16' })
+  const url = `http://127.0.0.1:${port}`
+  await until(
+    () =>
+      fetch(url).then(
+        () => true,
+        () => false,
+      ),
+    'bare hapi answers',
+  )
+  return { name: 'bare hapi, raw sqlite3', url, key, idFile, pids: [pid], kinds: ['read'] }
+}
+
+async function measureRound(
+  figures: Map<string, Figure[]>,
+  subjects: readonly Subject[],
+  load: Load,
+  round: number,
+): Promise<void> {
+  const asked = subjects.filter(({ kinds }) => kinds.includes(load.kind))
+  const from = round % asked.length
+  for (const subject of [...asked.slice(from), ...asked.slice(0, from)]) {
+    const figure = await measure(subject, load)
+    const title = `${load.name} | ${subject.name}`
+    figures.set(title, [...(figures.get(title) ?? []), figure])
+    print(
+      `${round + 1}  ${title.padEnd(50)} ${rounded(figure.callsPerSecond).padStart(8)}/s  p99 ${rounded(figure.p99Ms, 1)} ms${figure.failed > 0 ? `  ${figure.failed} FAILED` : ''}`,
+    )
+  }
+}
+
+async function measure(subject: Subject, { kind, connections }: Load): Promise<Figure> {
+  const ask = (forSeconds: number) =>
+    runWrk(subject.url, {
+      script: SCRIPT,
+      args: [subject.key, subject.idFile, kind, String(Date.now() % 1_000_000_000)],
+      connections,
+      seconds: forSeconds,
+    })
+  await ask(1)
+  const cpu = () => subject.pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
+  const before = cpu()
+  const { calls, seconds: took, failed, p50_ms, p99_ms } = await ask(seconds)
+  return {
+    callsPerSecond: calls / took,
+    callsPerCpuSecond: calls / (cpu() - before),
+    p50Ms: p50_ms,
+    p99Ms: p99_ms,
+    failed,
+  }
+}
+
+/** One row in each, one after the other: what a payment cannot be faster than, alone. */
+async function measureCommits(path: string): Promise<number> {
+  const database = new sqlite3.Database(path)
+  const run = (sql: string) =>
+    new Promise<void>((resolve, reject) => {
+      database.exec(sql, (error) => (error === null ? resolve() : reject(error)))
+    })
+  await run('pragma journal_mode = wal; pragma synchronous = full; create table t (x text)')
+  const until = performance.now() + 2_000
+  let commits = 0
+  for (; performance.now() < until; commits++) {
+    await run(`begin immediate; insert into t values ('${'x'.repeat(200)}'); commit`)
+  }
+  await new Promise((resolve) => database.close(resolve))
+  return commits / 2
+}
+
+function tableOfFigures(figures: ReadonlyMap<string, readonly Figure[]>): string {
+  const mid = (all: readonly Figure[], figure: (one: Figure) => number) => median(all.map(figure))
+  const rows = [...figures].map(([title, all]) => [
+    title,
+    rounded(mid(all, ({ callsPerSecond }) => callsPerSecond)),
+    rounded(mid(all, ({ callsPerCpuSecond }) => callsPerCpuSecond)),
+    rounded(
+      mid(all, ({ p50Ms }) => p50Ms),
+      1,
+    ),
+    rounded(
+      mid(all, ({ p99Ms }) => p99Ms),
+      1,
+    ),
+    rounded(mid(all, ({ failed }) => failed)),
+  ])
+  return tableOf(['calls | subject', 'calls/s', 'calls/CPU s', 'p50 ms', 'p99 ms', 'failed'], rows)
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}

@@ -1,0 +1,39 @@
+-- Calls of an integration: `read`, `list`, `pay`, or `mixed` of 14 reads, 4 lists and 2 payments.
+local headers, ids, kind, run, counter = {}, {}, nil, nil, 0
+
+function init(args)
+  for id in io.lines(args[2]) do ids[#ids + 1] = id end
+  headers['Authorization'] = 'Bearer ' .. args[1]
+  headers['Content-Type'] = 'application/json'
+  kind, run = args[3], args[4]
+  math.randomseed(tonumber(run))
+end
+
+local make = {
+  read = function(id) return wrk.format('GET', '/api/v1/debtors/' .. id, headers) end,
+  list = function() return wrk.format('GET', '/api/v1/invoices?limit=50', headers) end,
+  pay = function(id)
+    counter = counter + 1
+    headers['Idempotency-Key'] = run .. '-' .. counter
+    local body = '{"debtor_id":"' .. id .. '","currency":"EUR","amount":100}'
+    return wrk.format('POST', '/api/v1/payments', headers, body)
+  end,
+}
+
+function make.mixed(id)
+  local at = math.random(20)
+  return make[at <= 14 and 'read' or at <= 18 and 'list' or 'pay'](id)
+end
+
+function request()
+  return make[kind](ids[math.random(#ids)])
+end
+
+function done(summary, latency)
+  local errors = summary.errors
+  io.write(string.format(
+    '\n{"calls":%d,"seconds":%.6f,"failed":%d,"p50_ms":%.3f,"p99_ms":%.3f}\n',
+    summary.requests, summary.duration / 1e6,
+    errors.status + errors.connect + errors.read + errors.write + errors.timeout,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
+end

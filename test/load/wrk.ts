@@ -1,0 +1,43 @@
+/** wrk with a script of ours, which prints a summary as its last line. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+export interface WrkOptions {
+  readonly script: string
+  /** What the script's `init` gets. */
+  readonly args: readonly string[]
+  readonly connections: number
+  readonly seconds: number
+}
+
+export interface WrkSummary {
+  readonly calls: number
+  readonly seconds: number
+  /** Not answered, or with a status from 400 on. */
+  readonly failed: number
+  readonly p50_ms: number
+  readonly p99_ms: number
+}
+
+const MEMBERS = ['calls', 'seconds', 'failed', 'p50_ms', 'p99_ms']
+
+export async function runWrk(
+  url: string,
+  { script, args, connections, seconds }: WrkOptions,
+): Promise<WrkSummary> {
+  const { stdout } = await promisify(execFile)('wrk', [
+    ...['--threads', '1', '--connections', String(connections), '--duration', `${seconds}s`],
+    ...['--timeout', '10s', '--script', script, url, '--', ...args],
+  ])
+  const summary: unknown = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
+  if (!isSummary(summary)) throw new Error(`wrk said: ${stdout}`)
+  return summary
+}
+
+function isSummary(value: unknown): value is WrkSummary {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    MEMBERS.every((name) => typeof Reflect.get(value, name) === 'number')
+  )
+}
