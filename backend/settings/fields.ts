@@ -1,4 +1,7 @@
-/** What a form or a JSON body says, read alike: texts and lists of texts, nothing else. */
+/**
+ * What a form or a JSON body says, read alike: texts, lists of texts, whole numbers, nothing else. A
+ * member of an object in JSON is named by its path, e.g. `ladder/firm`, as the fault of it points there.
+ */
 import { type FieldError, Problem } from '../../shared/problem.ts'
 import { type JsonObject, parseJsonObject } from '../api/json.ts'
 
@@ -14,6 +17,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
 export interface Expected {
   readonly texts?: readonly string[]
   readonly lists?: readonly string[]
+  readonly numbers?: readonly string[]
 }
 
 export class Fields {
@@ -32,6 +36,12 @@ export class Fields {
   /** '' where it was not sent. */
   text(name: string): string {
     return this.#values.get(name)?.[0] ?? ''
+  }
+
+  /** Null where it is empty or was not sent, NaN where a form says what is no number. */
+  number(name: string): number | null {
+    const text = this.text(name).trim()
+    return text === '' ? null : /^-?\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   }
 
   list(name: string): readonly string[] {
@@ -57,23 +67,13 @@ export function unsupportedType(): Problem {
   return new Problem('unsupported_media_type', detail, { headers: { accept: 'application/json' } })
 }
 
-function readJson(body: JsonObject, { texts = [], lists = [] }: Expected) {
+function readJson(body: JsonObject, expected: Expected) {
   const values = new Map<string, readonly string[]>()
   const errors: FieldError[] = []
-  for (const [name, value] of Object.entries(body)) {
-    const pointer = `/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
-    if (!texts.includes(name) && !lists.includes(name)) {
-      errors.push({ pointer, code: 'unknown_field', detail: `${name} is not a field of this.` })
-    } else if (value === null) {
-      // As if it had been left out.
-    } else if (texts.includes(name) && typeof value === 'string') {
-      values.set(name, [value])
-    } else if (lists.includes(name) && isTexts(value)) {
-      values.set(name, value)
-    } else {
-      const must = texts.includes(name) ? 'a string' : 'an array of strings'
-      errors.push({ pointer, code: 'invalid_type', detail: `${name} must be ${must}.` })
-    }
+  for (const [path, value] of membersOf(body, expected)) {
+    const result = readMember(path, value, expected)
+    if ('values' in result) values.set(path, result.values)
+    else if ('code' in result) errors.push({ pointer: pointerTo(path), ...result })
   }
   if (errors.length > 0) {
     const detail = errors.map((error) => error.detail).join(' ')
@@ -82,7 +82,43 @@ function readJson(body: JsonObject, { texts = [], lists = [] }: Expected) {
   return values
 }
 
-function readForm(body: Uint8Array, { texts = [], lists = [] }: Expected) {
+/** Of objects in which members are expected, those members in their place. */
+function membersOf(body: JsonObject, { numbers = [] }: Expected): [string, unknown][] {
+  return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
+    const isNested = numbers.some((path) => path.startsWith(`${name}/`))
+    if (!isNested || !isObject(value)) return [[name, value]]
+    return Object.entries(value).map(([inner, member]) => [`${name}/${inner}`, member])
+  })
+}
+
+type Member =
+  | { values: readonly string[] }
+  | { code: string; detail: string }
+  | Record<never, never>
+
+function readMember(path: string, value: unknown, expected: Expected): Member {
+  const { texts = [], lists = [], numbers = [] } = expected
+  if (![...texts, ...lists, ...numbers].includes(path)) {
+    return { code: 'unknown_field', detail: `${path} is not a field of this.` }
+  }
+  // As if it had been left out; of a number that it is none.
+  if (value === null) return numbers.includes(path) ? { values: [''] } : {}
+  if (texts.includes(path) && typeof value === 'string') return { values: [value] }
+  if (lists.includes(path) && isTexts(value)) return { values: value }
+  if (numbers.includes(path) && Number.isSafeInteger(value)) return { values: [String(value)] }
+  const must = texts.includes(path)
+    ? 'a string'
+    : lists.includes(path)
+      ? 'an array of strings'
+      : 'a whole number'
+  return { code: 'invalid_type', detail: `${path} must be ${must}.` }
+}
+
+function pointerTo(path: string): string {
+  return `/${path.replaceAll('~', '~0')}`
+}
+
+function readForm(body: Uint8Array, { texts = [], lists = [], numbers = [] }: Expected) {
   const text = decode(body)
   const values = new Map<string, string[]>()
   const pairs = [...new URLSearchParams(text)]
@@ -91,7 +127,8 @@ function readForm(body: Uint8Array, { texts = [], lists = [] }: Expected) {
     if (value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
     const known = values.get(name)
     if (lists.includes(name)) values.set(name, [...(known ?? []), value])
-    else if (name !== 'csrf_token' && !texts.includes(name)) throw badForm('Unknown form field.')
+    else if (name !== 'csrf_token' && ![...texts, ...numbers].includes(name))
+      throw badForm('Unknown form field.')
     else if (known !== undefined) throw badForm(`${name} was sent twice.`)
     else values.set(name, [value])
   }
@@ -110,6 +147,10 @@ function decode(body: Uint8Array): string {
 
 function badForm(detail: string): Problem {
   return new Problem('bad_request', detail)
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isTexts(value: unknown): value is readonly string[] {

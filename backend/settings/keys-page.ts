@@ -85,7 +85,7 @@ function renderRow(row: ApiKeyRow, hasActions: boolean, { session, now }: KeysVi
 ${
   hasActions &&
   html`<td data-label="Actions"><a class="button danger" href="/settings/api-keys/${row.id}/revoke"
-data-revoke data-name="${row.name}" data-prefix="${row.prefix}"
+data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
 data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a></td>`
 }
 </tr>`

@@ -2,6 +2,7 @@
 import type { ServerRoute } from '@hapi/hapi'
 import { Problem } from '../../shared/problem.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
+import { approvalPages } from './approval-pages.ts'
 import { assetRoutes } from './assets.ts'
 import { auditPages } from './audit-pages.ts'
 import { cookiesFor } from './cookies.ts'
@@ -9,9 +10,13 @@ import { customerPages } from './customer-pages.ts'
 import { invitationPages } from './invitation-pages.ts'
 import { invoicePages } from './invoice-pages.ts'
 import { allowancePages, keyPages } from './key-pages.ts'
+import { killSwitchPages } from './kill-switch-pages.ts'
 import { loginPages, sessionPages } from './login-pages.ts'
+import { messagePages } from './message-pages.ts'
 import { paymentPages } from './payment-pages.ts'
 import { peoplePages } from './people-pages.ts'
+import { reminderPages } from './reminder-pages.ts'
+import { schedulePages } from './schedule-pages.ts'
 import { openRoute, type SettingsDeps, stayRoute } from './visit.ts'
 import { webhookDeliveryPages } from './webhook-delivery-pages.ts'
 import { webhookEndpointPages } from './webhook-endpoint-pages.ts'
@@ -35,6 +40,11 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...customerPages,
     ...invoicePages,
     ...paymentPages,
+    ...reminderPages,
+    ...approvalPages,
+    ...messagePages,
+    ...schedulePages,
+    ...killSwitchPages,
     ...keyPages,
     ...allowancePages,
     ...(webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]),

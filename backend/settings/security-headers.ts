@@ -23,6 +23,24 @@ const HEADERS: Readonly<Record<string, string>> = {
   vary: 'Accept, Cookie',
 }
 
+export const MESSAGE_TEXT_PATH = '/settings/messages/{id}/html'
+
+/** A mail's own HTML, in a frame of our pages: styled by itself, and otherwise as dead as paper. */
+const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'self'",
+  'x-frame-options': 'SAMEORIGIN',
+}
+
+/** Pages that show such a text. */
+const FRAMING_PAGES = /^\/settings\/(?:messages|approvals)\/\{id\}/
+
+function headersOf(path: string): Readonly<Record<string, string>> {
+  if (path === MESSAGE_TEXT_PATH) return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
+  if (!FRAMING_PAGES.test(path)) return HEADERS
+  return { ...HEADERS, 'content-security-policy': `${CONTENT_SECURITY_POLICY}; frame-src 'self'` }
+}
+
 /**
  * After what answers problems: what it makes gets the headers too. By the route, which whoever is no
  * gateway never reaches: their 404 is bare.
@@ -31,7 +49,7 @@ export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')
   server.ext('onPreResponse', ({ route, response }, h) => {
     if (!/^\/settings(?:\/|$)/.test(route.path) || response instanceof Error) return h.continue
-    for (const [name, value] of Object.entries(HEADERS)) response.header(name, value)
+    for (const [name, value] of Object.entries(headersOf(route.path))) response.header(name, value)
     if (isHttps) response.header('strict-transport-security', 'max-age=31536000')
     return h.continue
   })

@@ -96,26 +96,26 @@ if (reveal) {
   })
 }
 
-const dialog = document.getElementById('revoke-dialog')
-if (dialog) {
-  for (const link of document.querySelectorAll('[data-revoke]')) {
-    link.setAttribute('role', 'button')
-    link.setAttribute('aria-haspopup', 'dialog')
-    const open = (event) => {
-      event.preventDefault()
-      for (const part of dialog.querySelectorAll('[data-fill]')) {
-        part.textContent = link.dataset[part.dataset.fill]
-      }
-      dialog.querySelector('form').action = link.href
-      dialog.returnValue = ''
-      dialog.showModal()
-    }
-    link.addEventListener('click', open)
-    link.addEventListener('keydown', (event) => {
-      if (event.key === ' ') open(event)
-    })
+/** A link that opens a dialog of the page; without script it leads to a page that asks the same. */
+for (const link of document.querySelectorAll('[data-dialog]')) {
+  const dialog = document.getElementById(link.dataset.dialog)
+  const parts = dialog.querySelectorAll('[data-fill]')
+  link.setAttribute('role', 'button')
+  link.setAttribute('aria-haspopup', 'dialog')
+  const open = (event) => {
+    event.preventDefault()
+    for (const part of parts) part.textContent = link.dataset[part.dataset.fill]
+    if (parts.length > 0) dialog.querySelector('form').action = link.href
+    dialog.returnValue = ''
+    dialog.showModal()
   }
-  dialog.querySelector('[data-close]').addEventListener('click', () => dialog.close())
+  link.addEventListener('click', open)
+  link.addEventListener('keydown', (event) => {
+    if (event.key === ' ') open(event)
+  })
+}
+for (const button of document.querySelectorAll('dialog [data-close]')) {
+  button.addEventListener('click', () => button.closest('dialog').close())
 }
 
 const code = document.querySelector('[data-from-fragment]')

@@ -1,0 +1,71 @@
+/** What is going to be sent over the next days, and what will be held back. */
+import { Problem } from '../../shared/problem.ts'
+import { isCalendarDate } from '../calendar/calendar.ts'
+import { countWaiting } from '../messages/approval-log.ts'
+import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
+import { readChasingSettings } from '../reminders/settings.ts'
+import { listOf } from './list-query.ts'
+import { renderReminders } from './reminders-page.ts'
+import type { StayPage } from './visit.ts'
+
+const PATH = '/settings/reminders'
+const DAYS_DEFAULT = 14
+const DAYS_MAX = 31
+
+export const reminderPages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session, query, now }, { database: { read } }) {
+      const { id: accountId } = session.account
+      const { days, day } = parseQuery(query)
+      const messages = await previewReminders(read, accountId, now, days)
+      const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
+      const waiting = await countWaiting(read, accountId)
+      const view = { session, now, days, day, messages, holidays, chaseFrom, waiting }
+      return {
+        json: listOf(messages.map(represent), null),
+        page: (frame) => renderReminders(frame, view),
+      }
+    },
+  },
+]
+
+/** `day` shows one day whole. Throws `Problem` 400. */
+function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
+  for (const name of query.keys()) {
+    if (name !== 'days' && name !== 'day') {
+      throw new Problem('unknown_query_parameter', `${name} is not a parameter of this.`)
+    }
+  }
+  const text = query.get('days') || String(DAYS_DEFAULT)
+  const days = /^\d{1,2}$/.test(text) ? Number(text) : 0
+  if (days < 1 || days > DAYS_MAX) {
+    throw new Problem('invalid_query_parameter', `days is a whole number from 1 to ${DAYS_MAX}.`)
+  }
+  const day = query.get('day') || undefined
+  if (day !== undefined && !isCalendarDate(day)) {
+    throw new Problem('invalid_query_parameter', 'day is a date, YYYY-MM-DD.')
+  }
+  return { days, day }
+}
+
+function represent(message: PreviewedMessage) {
+  return {
+    at: message.at,
+    debtor_id: message.debtorId,
+    debtor_name: message.debtorName,
+    to: message.recipient,
+    stage: message.stage,
+    invoices: message.invoices.map(({ id, number, dueDate, amountDue, currency }) => ({
+      id,
+      number,
+      due_date: dueDate,
+      amount_due: amountDue,
+      currency,
+    })),
+    requires_approval: message.requiresApproval,
+    held_back: message.refusal,
+    message: message.message,
+  }
+}
