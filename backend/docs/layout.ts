@@ -39,6 +39,8 @@ export function renderLayout(page: Page, site: Site): string {
 <p id="found" role="status"></p>
 <ul id="results"></ul>
 </search>
+<a class="elsewhere" href="/settings">Settings</a>
+<p class="unseen" role="status" id="said"></p>
 </header>
 <div class="columns">
 <details class="menu" open>

@@ -28,7 +28,7 @@ export function referencePage(document: ContractDocument, baseUrl: string): Page
     const refusals = operation.responses.filter((response) => !answers.includes(response))
     return html`<section class="operation">
 ${heading(3, operationId, summary)}
-<p class="route"><span class="method">${method}</span> <code>${path}</code></p>
+<p class="route">${renderMethod(method)} <code>${path}</code></p>
 ${renderMarkdown(description, { lower: 3 }).body}
 <p>Scope: ${scope === undefined ? 'none, any valid key' : html`<code>${scope}</code>`}.</p>
 ${renderParameters(document, parameters)}
@@ -97,11 +97,15 @@ ${renderMarkdown(document.description, { lower: 1 }).body}`
   }
 }
 
+function renderMethod(method: string): Html {
+  return html`<span class="method"${method !== 'GET' && html` data-writes`}>${method}</span>`
+}
+
 function renderOverview({ operations }: ContractDocument): Html {
   return html`<ul class="overview">
 ${operations.map(
   ({ operationId, method, path, summary }) =>
-    html`<li><a href="#${operationId}">${summary}</a> <span class="route"><span class="method">${method}</span> <code>${path}</code></span></li>`,
+    html`<li><a href="#${operationId}">${summary}</a> <span class="route">${renderMethod(method)} <code>${path}</code></span></li>`,
 )}
 </ul>`
 }

@@ -830,6 +830,7 @@ export type LineItem = {
  * and `line_items`. An optional field that is null counts as omitted.
  */
 export type InvoiceCreate = {
+  /** The debtor, by the id that it has here. */
   debtor_id?: NullableReferenceId
   /** Your own id of the debtor, instead of `debtor_id`. */
   debtor_external_id?: string | null

@@ -45,7 +45,7 @@ t.test('the search finds by keyboard what a reader looks for', async (t) => {
   await search.pressSequentially('payment exceeds balance')
   const results = page.locator('#results a')
   await results.first().waitFor()
-  t.match(await page.getByRole('status').textContent(), /^\d+ results?/)
+  t.match(await page.locator('#found').textContent(), /^\d+ results?/)
   t.same(await violationsOf(page), [])
   await search.fill('payment_exceeds_balance')
   await page.locator('#results a', { hasText: /^payment_exceeds_balance$/ }).waitFor()
@@ -54,7 +54,7 @@ t.test('the search finds by keyboard what a reader looks for', async (t) => {
   await page.waitForURL('**/docs/errors#payment_exceeds_balance')
 
   await search.fill('nothing is called so')
-  await page.getByRole('status').getByText('0 results').waitFor()
+  await page.locator('#found').getByText('0 results').waitFor()
   await search.press('Escape')
   t.equal(await search.inputValue(), '')
 })
@@ -70,6 +70,25 @@ t.test('the list of contents opens where there is little room', async (t) => {
   await page.setViewportSize({ width: 1280, height: 800 })
   await page.getByText('Contents', { exact: true }).waitFor({ state: 'hidden' })
   t.equal(await contents.isVisible(), true)
+})
+
+t.test('a sample is copied, or selected where that is not allowed', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  await page.goto('/docs/first-call')
+  const sample = page.locator('.sample', { hasText: 'curl -i $API/me' })
+  const button = sample.getByRole('button')
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  await button.click()
+  await page.getByText('Copied.').waitFor()
+  t.equal(
+    await page.evaluate('navigator.clipboard.readText()'),
+    'curl -i $API/me -H "Authorization: Bearer $KEY"',
+  )
+  await page.evaluate('navigator.clipboard.writeText = () => Promise.reject(new Error("no"))')
+  await button.click()
+  await page.getByText('Selected, for you to copy.').waitFor()
+  t.match(String(await page.evaluate('String(getSelection())')), /^curl -i \$API\/me/)
 })
 
 t.test('without scripts everything can be read and reached', async (t) => {

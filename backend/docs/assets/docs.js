@@ -91,3 +91,34 @@ function renderResult({ href, page, title }) {
   item.append(link, ' ', place)
   return item
 }
+
+/** What a reader sends can be copied; where the browser does not allow that, it is selected instead. */
+const said = document.querySelector('#said')
+
+for (const pre of document.querySelectorAll('pre:not(:has([data-language="http"]))')) {
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.className = 'copy'
+  button.textContent = 'Copy'
+  button.addEventListener('click', () => copy(pre, button))
+  const sample = document.createElement('div')
+  sample.className = 'sample'
+  pre.replaceWith(sample)
+  sample.append(pre, button)
+}
+
+async function copy(pre, button) {
+  try {
+    await navigator.clipboard.writeText(pre.textContent.trimEnd())
+    button.textContent = 'Copied'
+    said.textContent = 'Copied.'
+  } catch {
+    getSelection().selectAllChildren(pre)
+    button.textContent = 'Selected'
+    said.textContent = 'Selected, for you to copy.'
+  }
+  setTimeout(() => {
+    button.textContent = 'Copy'
+    said.textContent = ''
+  }, 2000)
+}
