@@ -12,6 +12,7 @@ import {
   secret,
   text,
 } from '../shared/settings.ts'
+import { parseBackendUrl } from './backend-addresses.ts'
 import { parseRedisAddress, type RedisAddress } from './redis-address.ts'
 
 export const GATEWAY_SETTINGS = {
@@ -44,9 +45,10 @@ export const GATEWAY_SETTINGS = {
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   BACKEND_URLS: list(
-    httpUrl('Addresses of the backends, separated by commas.', {
-      fallback: 'http://127.0.0.1:8081',
-    }),
+    backendUrl(
+      'The backends, separated by commas: http://host:port, or unix:/path on this machine. A name stands for all of its addresses.',
+      { fallback: 'http://127.0.0.1:8081' },
+    ),
   ),
   BACKEND_CONNECTIONS: integer('Connections to each backend.', {
     min: 1,
@@ -92,6 +94,10 @@ export const GATEWAY_SETTINGS = {
   ACCESS_LOG: oneOf('Whether each call has a line of the log, at level info.', ['on', 'off'], {
     fallback: 'on',
   }),
+}
+
+function backendUrl(description: string, options: { readonly fallback: string }): Setting<string> {
+  return { ...text(description, options), parse: parseBackendUrl }
 }
 
 function redisUrl(description: string): Setting<RedisAddress> {

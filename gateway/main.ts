@@ -12,6 +12,7 @@ import type { Accounting } from './accounting.ts'
 import { createLocalAccounting } from './accounting-local.ts'
 import { RedisAccounting } from './accounting-redis.ts'
 import { createAuthenticator } from './authenticate.ts'
+import { watchBackendAddresses } from './backend-addresses.ts'
 import { createBodies } from './body.ts'
 import { type Certificate, expiryWarning, readCertificate } from './certificate.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
@@ -57,7 +58,7 @@ await runProcess({
 })
 
 async function startGateway(settings: Settings, log: Logger): Promise<Running<Settings>> {
-  const { BACKEND_URLS: urls, BASE_URL: baseUrl } = settings
+  const { BASE_URL: baseUrl } = settings
   // Everybody holds this one: a reload replaces what is in it.
   const gatewaySecrets = [...settings.GATEWAY_SECRET]
   const metrics = createMetrics('gateway')
@@ -71,25 +72,21 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
   const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
   const connections = settings.BACKEND_CONNECTIONS
-  const shared = { urls, gatewaySecrets, timeoutMs, log }
-  const upstream = new BackendPools({ ...shared, connections })
-  const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
+  const backends = connectBackends(settings, gatewaySecrets, log)
+  const { upstream, strangersUpstream } = backends
   const accounting = createAccounting(settings, metrics, log)
   const usage = createUsage(upstream, log)
   const authenticator = createAuthenticator({ upstream, strangersUpstream })
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })
   const bodies = createBodies()
-  const access = createAccess({
-    log,
-    lines: settings.ACCESS_LOG === 'on',
-    numbers: createCallNumbers(metrics),
-    tracing,
-    trustedProxies: settings.TRUST_PROXY,
-  })
   const trustedProxies = settings.TRUST_PROXY
+  const numbers = createCallNumbers(metrics)
+  const lines = settings.ACCESS_LOG === 'on'
+  const access = createAccess({ log, lines, numbers, tracing, trustedProxies })
   const servesPages = settings.SETTINGS_PAGES === 'on'
-  const pages = createPagesProxy({ ...shared, upstream, trustedProxies, servesPages })
+  const forwarding = { upstream, gatewaySecrets, timeoutMs }
+  const pages = createPagesProxy({ ...forwarding, trustedProxies, servesPages })
   const gateway = createGateway({
     contract: loadContract(),
     baseUrl,
@@ -130,9 +127,25 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
       draining = true
       await gateway.drain()
       await usage.close()
-      await Promise.all([upstream.close(), strangersUpstream.close(), accounting.close()])
+      await Promise.all([backends.close(), accounting.close()])
       await tracing?.close()
       await operations.close()
+    },
+  }
+}
+
+function connectBackends(settings: Settings, gatewaySecrets: readonly string[], log: Logger) {
+  const addresses = watchBackendAddresses({ urls: settings.BACKEND_URLS, log })
+  const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
+  const shared = { addresses, gatewaySecrets, timeoutMs, log }
+  const upstream = new BackendPools({ ...shared, connections: settings.BACKEND_CONNECTIONS })
+  const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
+  return {
+    upstream,
+    strangersUpstream,
+    async close(): Promise<void> {
+      addresses.close()
+      await Promise.all([upstream.close(), strangersUpstream.close()])
     },
   }
 }

@@ -10,6 +10,7 @@ import httpProxy from 'http-proxy-3'
 import { CLIENT_ADDRESS_HEADER, SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import { createSpanId, traceHeaders } from '../shared/trace.ts'
+import type { BackendAddress } from './backend-addresses.ts'
 import type { CallStory } from './call-story.ts'
 import { clientAddress } from './client-address.ts'
 import type { Reply } from './listener.ts'
@@ -116,14 +117,14 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     abort,
     story,
   }: PageExchange): Promise<IncomingMessage> {
-    const target = upstream.choose().url
-    story.backend = target
+    const { url, address: backend } = upstream.choose()
+    story.backend = url
     const { address, trace } = story
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
     const passed = [...REQUEST_HEADERS, ...(placeAt(head.path)?.headers ?? [])]
     req.headers = requestHeaders(head, body, passed, {
-      host: new URL(target).host,
+      host: new URL(backend.origin).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
       [CLIENT_ADDRESS_HEADER]: clientAddress(address, head.headers, trustedProxies),
@@ -137,6 +138,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       waiting.set(req, resolve)
       // http-proxy-3 gives the request up then, but does not say so.
       abort.signal.addEventListener('abort', () => reject(pageLost(new Error('client went away'))))
+      const target = targetOf(backend)
       proxy.web(req, res, { target, buffer: Readable.from([body]) }, (cause) => {
         reject(pageLost(cause))
       })
@@ -148,6 +150,13 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   }
 
   return { methodsAt: (path) => placeAt(path)?.methods, forward }
+}
+
+/** The address itself, so that names are asked in one place; certificates go by the `Host` sent. */
+function targetOf({ url, origin, socketPath }: BackendAddress) {
+  if (socketPath === undefined) return url
+  const { protocol, hostname } = new URL(origin)
+  return { protocol, host: hostname, port: 80, socketPath }
 }
 
 function requestHeaders(

@@ -3,9 +3,11 @@
  * the next request; one that is not ready, or refused a connection a moment ago, is passed over while
  * others answer.
  */
+import { isIP, type LookupFunction } from 'node:net'
 import { type Dispatcher, Pool } from 'undici'
 import type { Logger } from '../shared/log.ts'
 import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
+import { type BackendAddress, type BackendAddresses, noBackendKnown } from './backend-addresses.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
 /** Shorter than the backend keeps an idle connection, so that it is we who close. */
@@ -16,8 +18,7 @@ const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 900
 
 export interface UpstreamOptions {
-  /** Origins, e.g. `http://127.0.0.1:8081`. */
-  readonly urls: readonly string[]
+  readonly addresses: BackendAddresses
   readonly gatewaySecrets: readonly string[]
   /** Connections to each backend. */
   readonly connections: number
@@ -30,7 +31,9 @@ export type DispatchHandler = Dispatcher.DispatchHandler
 export type DispatchController = Dispatcher.DispatchController
 
 export interface Backend {
+  /** As its address has it. */
   readonly url: string
+  readonly address: BackendAddress
   readonly pool: Pool
   /** Requests that wait for a connection, for an answer, or for its end. */
   inFlight: number
@@ -43,11 +46,11 @@ export interface OwnAnswer {
 }
 
 export interface Upstream {
-  /** How many backends there are. */
+  /** How many backends there are at present. */
   readonly size: number
   /**
    * The backend to send the next request to. `not`: one that just failed; it is chosen again only
-   * where it is the only one.
+   * where it is the only one. Throws `Problem` 503 where none is known.
    */
   choose(not?: Backend): Backend
   /** Tells that a backend refused or lost a connection. */
@@ -75,25 +78,28 @@ interface Tracked extends Backend {
 }
 
 export class BackendPools implements Upstream {
-  readonly size: number
-  readonly #backends: readonly Tracked[]
+  readonly #addresses: BackendAddresses
+  #backends: readonly Tracked[] = []
   readonly #secrets: readonly string[]
+  readonly #connections: number
   readonly #timeoutMs: number
   readonly #log: Logger
   readonly #probing: NodeJS.Timeout
   #seenReady = false
 
-  constructor({ urls, gatewaySecrets, connections, timeoutMs, log }: UpstreamOptions) {
-    this.#backends = urls.map((url) => {
-      const pool = connect(url, connections, timeoutMs)
-      return { url, pool, inFlight: 0, passOverUntil: 0, ready: false, reason: 'not asked yet' }
-    })
-    this.size = urls.length
+  constructor({ addresses, gatewaySecrets, connections, timeoutMs, log }: UpstreamOptions) {
+    this.#addresses = addresses
+    this.#connections = connections
     this.#timeoutMs = timeoutMs
     this.#secrets = gatewaySecrets
     this.#log = log
     this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
-    this.#probeAll()
+    addresses.onChange(() => this.#followAddresses())
+    this.#followAddresses()
+  }
+
+  get size(): number {
+    return this.#backends.length
   }
 
   choose(not?: Backend): Tracked {
@@ -102,12 +108,15 @@ export class BackendPools implements Upstream {
       const isLast = (passOverUntil > now ? 1e7 : 0) + (url === not?.url ? 1e9 : 0)
       return inFlight + (ready ? 0 : 1e5) + isLast
     }
-    return this.#backends.reduce((best, backend) => (cost(backend) < cost(best) ? backend : best))
+    const [first, ...others] = this.#backends
+    if (first === undefined) throw noBackendKnown()
+    return others.reduce((best, backend) => (cost(backend) < cost(best) ? backend : best), first)
   }
 
   markUnreachable(unreachable: Backend): void {
     const backend = this.#backends.find(({ url }) => url === unreachable.url)
     if (backend !== undefined) backend.passOverUntil = performance.now() + PASS_OVER_MS
+    this.#addresses.suspect()
   }
 
   async ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer> {
@@ -161,6 +170,22 @@ export class BackendPools implements Upstream {
     }
   }
 
+  /** A new one takes calls once it is seen ready; of one that is gone, calls under way are finished. */
+  #followAddresses(): void {
+    const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
+    this.#backends = this.#addresses.current().map((address) => {
+      const known = before.get(address.url)
+      if (known !== undefined && before.delete(address.url)) return known
+      const pool = connect(address, this.#connections, this.#timeoutMs)
+      const { url } = address
+      const state = { passOverUntil: 0, ready: false, reason: 'not asked yet' }
+      const backend: Tracked = { url, address, pool, inFlight: 0, ...state }
+      void this.#probe(backend)
+      return backend
+    })
+    for (const { pool } of before.values()) void pool.close()
+  }
+
   #probeAll(): void {
     for (const backend of this.#backends) void this.#probe(backend)
   }
@@ -188,11 +213,28 @@ function reasonOf(status: number): string | undefined {
   return status === 404 ? 'it does not know GATEWAY_SECRET' : `it answers ${status}`
 }
 
-function connect(url: string, connections: number, timeoutMs: number): Pool {
-  return new Pool(url, {
+function connect(
+  { origin, ip, socketPath }: BackendAddress,
+  connections: number,
+  timeoutMs: number,
+): Pool {
+  // The name stays for `Host` and the certificate; connections go to this address of it.
+  const lookup: LookupFunction | undefined =
+    ip === undefined
+      ? undefined
+      : (_name, { all }, done) => {
+          const family = isIP(ip)
+          if (all) done(null, [{ address: ip, family }])
+          else done(null, ip, family)
+        }
+  return new Pool(origin, {
     connections,
     pipelining: 1,
-    connect: { timeout: CONNECT_TIMEOUT_MS },
+    connect: {
+      timeout: CONNECT_TIMEOUT_MS,
+      ...(lookup === undefined ? {} : { lookup }),
+      ...(socketPath === undefined ? {} : { socketPath }),
+    },
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -211,6 +253,7 @@ export function wasNeverConnected(error: unknown): boolean {
     code === 'ENETUNREACH' ||
     code === 'EHOSTUNREACH' ||
     code === 'ENOENT' ||
+    code === 'EACCES' ||
     code === 'UND_ERR_CONNECT_TIMEOUT'
   )
 }
