@@ -109,16 +109,27 @@ export const MAIL_SETTINGS = {
 /** Written to files nobody answers it. */
 const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
-/** Throws `SettingsError` where mail would leave from nobody. */
+/** What a post office is made with. Throws `SettingsError` where mail would leave from nobody. */
 export function mailOptions(
-  settings: SettingsOf<typeof MAIL_SETTINGS> & { readonly DATA_DIR: string },
+  settings: SettingsOf<typeof MAIL_SETTINGS> & {
+    readonly DATA_DIR: string
+    readonly BASE_URL: string
+    readonly SECRET_BOX_KEY: readonly string[]
+  },
 ) {
-  const { SMTP_URL: server, MAIL_FROM: mailFrom, MAIL_INBOUND_SECRET: inboundSecrets } = settings
+  const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
     throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])
   }
-  const directory = join(settings.DATA_DIR, 'mail')
-  return { server, mailFrom: mailFrom ?? NOBODY, directory, inboundSecrets }
+  return {
+    server,
+    mailFrom: mailFrom ?? NOBODY,
+    directory: join(settings.DATA_DIR, 'mail'),
+    inboundSecrets: settings.MAIL_INBOUND_SECRET,
+    baseUrl: settings.BASE_URL,
+    linkKeys: keys.map((key) => deriveKey(key, 'unsubscribe links')),
+    codeKeys: keys.map((key) => deriveKey(key, 'invitation codes')),
+  }
 }
 
 /** What sending reminders needs; `reminders run` of the command line reads these too. */

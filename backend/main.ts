@@ -62,13 +62,7 @@ await runProcess({
       log,
       onAttempt: createAttemptNumbers(metrics),
     })
-    const postOffice = createPostOffice({
-      ...mailOptions(settings),
-      baseUrl: settings.BASE_URL,
-      linkKeys: settings.SECRET_BOX_KEY.map((key) => deriveKey(key, 'unsubscribe links')),
-      clock,
-      log,
-    })
+    const postOffice = createPostOffice({ ...mailOptions(settings), database, clock, log })
     const backend = await createBackend({
       host: settings.BACKEND_HOST,
       port: settings.BACKEND_PORT,
@@ -94,6 +88,7 @@ await runProcess({
       health: backend.health,
     })
     webhooks.start()
+    postOffice.start()
     const work = startWork({ ...postOffice, database, isOnly, clock, log }, settings.REHEARSAL)
     return {
       listening: { port: backend.port, operations_port: operations.port },

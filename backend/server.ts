@@ -120,7 +120,12 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
     ...usageRoutes(deps),
     ...docsRoutes(baseUrl),
-    ...settingsRoutes({ ...deps, usage, passwords }),
+    ...settingsRoutes({
+      ...deps,
+      usage,
+      mailedInvitations: deps.postOffice?.mailedInvitations,
+      passwords,
+    }),
     ...(deps.postOffice === undefined ? [] : mailRoutes({ ...deps.postOffice, ...deps })),
   ])
   server.route(apiRoutes(deps))

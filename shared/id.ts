@@ -19,6 +19,7 @@ export type IdPrefix =
   | 'whd'
   | 'aud'
   | 'ntc'
+  | 'mlo'
   | 'req'
 
 const nextUlid = monotonicFactory()

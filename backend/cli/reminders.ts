@@ -2,7 +2,7 @@ import { createLogger } from '../../shared/log.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR, recordAudit } from '../accounts/audit.ts'
 import { parseInstant } from '../calendar/calendar.ts'
-import { deriveKey, mailOptions, REHEARSAL_SETTINGS } from '../config.ts'
+import { mailOptions, REHEARSAL_SETTINGS } from '../config.ts'
 import type { Database } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { createPostOffice } from '../mail/post-office.ts'
@@ -128,7 +128,7 @@ async function run(text: string, accountId: string | undefined, context: Context
   const now = parseInstant(text)
   if (now === undefined) throw new UsageError(`--now is an instant with an offset, not ${text}`)
   const settings = context.settings()
-  const { REHEARSAL, BASE_URL, SECRET_BOX_KEY, ...mail } = settings.read(REHEARSAL_SETTINGS)
+  const { REHEARSAL, ...mail } = settings.read(REHEARSAL_SETTINGS)
   if (REHEARSAL !== 'on') {
     throw new Error('Set REHEARSAL=on, for the backend too: it must not plan and send meanwhile.')
   }
@@ -138,8 +138,7 @@ async function run(text: string, accountId: string | undefined, context: Context
   const log = createLogger('cli', 'error')
   const postOffice = createPostOffice({
     ...mailOptions({ ...mail, DATA_DIR: settings.DATA_DIR }),
-    baseUrl: BASE_URL,
-    linkKeys: SECRET_BOX_KEY.map((key) => deriveKey(key, 'unsubscribe links')),
+    database,
     clock,
     log,
   })

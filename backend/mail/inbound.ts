@@ -12,6 +12,7 @@ import { announceMessage, moveMessage } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
 import { bounceMessage } from './bounces.ts'
 import type { InboundMail } from './inbound-mail.ts'
+import { recordNotice } from './notices.ts'
 import { suppressAddress } from './reachability.ts'
 
 /** Where a report still says something new of a message. */
@@ -132,6 +133,18 @@ async function logReply(
     .execute()
   await recordTransitions(tx, [row], null, now)
   await announceMessage(tx, row, now)
+  await tellAdmins(tx, row, now)
+}
+
+/** Where the account has an address for replies, its people have read it there. */
+async function tellAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
+  const account = await tx
+    .selectFrom('accounts')
+    .select('reply_to')
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  if (account?.reply_to !== null) return
+  await recordNotice(tx, { accountId, kind: 'message.received', subjectId: id, detail: {} }, now)
 }
 
 /** What only messages have that we send. */

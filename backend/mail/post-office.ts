@@ -1,12 +1,17 @@
-/** Mail as a part of the backend: what others send with, and what the routes need. */
+/** Mail as a part of the backend: what others send with, what the routes need, what runs beside. */
 import type { Logger } from '../../shared/log.ts'
+import type { Database } from '../database/database.ts'
+import type { Periodic } from '../periodic.ts'
 import type { NamedAddress } from './addresses.ts'
+import { createInvitationCodes, type InvitationCodes } from './invitation-codes.ts'
 import type { Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
+import { startOutbox } from './outbox.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { createUnsubscribeLinks, type UnsubscribeLinks } from './unsubscribe-links.ts'
 
 export interface PostOfficeOptions {
+  readonly database: Database
   /** Undefined: mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
@@ -14,8 +19,9 @@ export interface PostOfficeOptions {
   /** What mail that comes in is posted with; undefined: none is taken. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
-  /** Of 32 bytes each; the first seals links. */
+  /** Of 32 bytes each; the first seals. */
   readonly linkKeys: readonly Buffer[]
+  readonly codeKeys: readonly Buffer[]
   readonly clock: () => Date
   readonly log: Logger
 }
@@ -25,16 +31,29 @@ export interface PostOffice {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
+  /** Undefined where there is no server: then people hand links on. */
+  readonly mailedInvitations: InvitationCodes | undefined
+  /** Begins to send notices. */
+  start(): void
+  /** Finishes or gives back what is under way. */
   close(): Promise<void>
 }
 
 export function createPostOffice(options: PostOfficeOptions): PostOffice {
-  const { baseUrl, linkKeys, inboundSecrets } = options
+  const { server, baseUrl, linkKeys, codeKeys, inboundSecrets } = options
   const mailer = createMailer({ ...options, wantsReports: inboundSecrets !== undefined })
+  const codes = createInvitationCodes(codeKeys)
+  let outbox: Periodic | undefined
   return {
     mailer,
     links: createUnsubscribeLinks(baseUrl, linkKeys),
     inboundSecrets,
-    close: mailer.close,
+    mailedInvitations: server === undefined ? undefined : codes,
+    start() {
+      outbox = startOutbox({ ...options, mailer, codes })
+    },
+    async close() {
+      await Promise.all([outbox?.stop(), mailer.close()])
+    },
   }
 }

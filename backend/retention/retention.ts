@@ -31,7 +31,11 @@ const FORGETTING: readonly Forgetting[] = [
   oldRows('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
   // A form is sent again within the session that showed it.
   oldRows('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
+  // The outbox first: its rows are of notices.
+  oldRows('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
   oldRows('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
+  // Nobody posts the same mail again after that.
+  oldRows('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 
 export interface RetentionDeps {

@@ -1,6 +1,8 @@
 /** The people of an account: who may log in, and as what. */
+import { createId } from '../../shared/id.ts'
 import { Problem } from '../../shared/problem.ts'
 import type { InvitationRow, UserRow } from '../database/tables.ts'
+import { recordNotice } from '../mail/notices.ts'
 import { createToken, endSessionsOf, hashToken, setFlash } from '../sessions/sessions.ts'
 import { createInvitation, listInvitations, withdrawInvitation } from '../users/invitations.ts'
 import { changeRole, emailFault, listUsers, ROLES, setUserStatus } from '../users/users.ts'
@@ -33,25 +35,27 @@ export const peoplePages: readonly StayPage[] = [
     path: PATH,
     admins: ADMINS_ONLY,
     expected: { texts: ['email', 'role'] },
-    async handle({ fields, session, act }, { database, baseUrl }) {
-      const code = createToken()
-      const invitation = await database.transaction((tx) =>
-        createInvitation(
-          tx,
-          {
-            accountId: session.account.id,
-            email: checkEmail(fields.text('email')),
-            role: roleOf(fields.text('role')),
-            codeHash: hashToken(code),
-          },
-          act,
-        ),
-      )
+    async handle({ fields, session, act }, { database, baseUrl, mailedInvitations }) {
+      const id = createId('ivt')
+      const code = mailedInvitations?.codeOf(id) ?? createToken()
+      const isMailed = mailedInvitations !== undefined
+      const wanted = {
+        id,
+        accountId: session.account.id,
+        email: checkEmail(fields.text('email')),
+        role: roleOf(fields.text('role')),
+        codeHash: hashToken(code),
+      }
+      const invitation = await database.transaction(async (tx) => {
+        const row = await createInvitation(tx, wanted, act)
+        if (isMailed) await announceInvitation(tx, row, act.now)
+        return row
+      })
       const link = invitationLink(baseUrl, code)
       return {
         status: 201,
-        json: { ...representInvitation(invitation), link },
-        page: (frame) => renderInvited(frame, invitation, link),
+        json: { ...representInvitation(invitation), link, mailed: isMailed },
+        page: (frame) => renderInvited(frame, invitation, link, isMailed),
       }
     },
     async redraw(stay, problem, deps) {
@@ -102,6 +106,12 @@ export const peoplePages: readonly StayPage[] = [
     },
   },
 ]
+
+function announceInvitation(tx: Tx, row: InvitationRow, now: Date): Promise<void> {
+  const { id: subjectId, account_id: accountId, email, role, invited_by } = row
+  const detail = { email, role, invited_by }
+  return recordNotice(tx, { accountId, kind: 'user.invited', subjectId, detail }, now)
+}
 
 type Tx = Parameters<typeof changeRole>[0]
 type Target = Parameters<typeof changeRole>[1]

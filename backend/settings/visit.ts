@@ -9,6 +9,7 @@ import { Problem } from '../../shared/problem.ts'
 import type { Act } from '../accounts/audit.ts'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { Database } from '../database/database.ts'
+import type { InvitationCodes } from '../mail/invitation-codes.ts'
 import { type KillSwitch, readKillSwitches } from '../reminders/kill-switch.ts'
 import { actorOf } from '../sessions/login.ts'
 import {
@@ -34,6 +35,8 @@ export interface SettingsDeps {
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
+  /** Absent: invitations are not mailed, their links are handed on by people. */
+  readonly mailedInvitations?: InvitationCodes | undefined
   readonly cookies: Cookies
   readonly clock: () => Date
   readonly log: Logger

@@ -1,5 +1,4 @@
 /** Invitations: an Admin names an e-mail address and a role; who has the code chooses a password. */
-import { createId } from '../../shared/id.ts'
 import { Problem } from '../../shared/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
@@ -8,6 +7,8 @@ import { createUser, emailFault, findUserByEmail, parseEmail } from './users.ts'
 const LIFETIME_MS = 7 * 86_400_000
 
 export interface NewInvitation {
+  /** Made by the caller, whose code may be derived of it. */
+  readonly id: string
   readonly accountId: string
   readonly email: string
   readonly role: UserRow['role']
@@ -18,7 +19,7 @@ export interface NewInvitation {
 /** An earlier one to the same address ends. Throws `Problem` `validation_failed`. */
 export async function createInvitation(
   tx: Transaction,
-  { accountId, role, codeHash, ...input }: NewInvitation,
+  { id, accountId, role, codeHash, ...input }: NewInvitation,
   act: Act,
 ): Promise<InvitationRow> {
   const email = parseEmail(input.email)
@@ -36,7 +37,7 @@ export async function createInvitation(
     .where('ended_at', 'is', null)
     .execute()
   const row: InvitationRow = {
-    id: createId('ivt'),
+    id,
     account_id: accountId,
     email,
     role,

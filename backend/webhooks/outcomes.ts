@@ -2,7 +2,6 @@
  * What came of an attempt: a row of the log, the delivery's next step, and what it says about the
  * endpoint. All in one transaction, and only while the lease holds.
  */
-import { createId } from '../../shared/id.ts'
 import { recordAudit } from '../accounts/audit.ts'
 import type {
   Transaction,
@@ -10,6 +9,7 @@ import type {
   WebhookDeliveryRow,
   WebhookEndpointRow,
 } from '../database/tables.ts'
+import { recordNotice } from '../mail/notices.ts'
 import type { ClaimedDelivery } from './deliveries.ts'
 import { holdUntil, nextAttemptAt } from './schedule.ts'
 import type { AttemptResult } from './sender.ts'
@@ -155,18 +155,11 @@ async function disableEndpoint(
     .where('status', '=', 'pending')
     .execute()
   const detail = { url, reason, failing_since }
-  await tx
-    .insertInto('notices')
-    .values({
-      id: createId('ntc'),
-      account_id: accountId,
-      kind: 'webhook_endpoint.disabled',
-      subject_id: id,
-      detail: JSON.stringify(detail),
-      created_at: now.toISOString(),
-      mailed_at: null,
-    })
-    .execute()
+  await recordNotice(
+    tx,
+    { accountId, kind: 'webhook_endpoint.disabled', subjectId: id, detail },
+    now,
+  )
   const action = 'webhook_endpoint.disabled'
   await recordAudit(tx, { actor: SYSTEM, now }, { accountId, action, subjectId: id, detail })
   return disabled

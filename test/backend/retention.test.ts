@@ -88,7 +88,13 @@ t.test('everything kept for a time goes when its time is over, and not before', 
     } as const
     const user = await createUser(tx, login, act)
     await startSession(tx, user, now)
-    const invited = { accountId, email: 'bob@acme.example', role: 'member', codeHash: 'h' } as const
+    const invited = {
+      id: 'ivt_1',
+      accountId,
+      email: 'bob@acme.example',
+      role: 'member',
+      codeHash: 'h',
+    } as const
     await createInvitation(tx, invited, act)
     const hour = { hour: now.toISOString().slice(0, 13), status_class: 2, calls: 5 }
     await addUsage(tx, [{ key_id: key.row.id, ...hour }])

@@ -1,0 +1,130 @@
+/**
+ * Sends notices, each to each of its recipients at least once. Any number of backends may do so: a
+ * row is leased by whoever sends it, and a lease that runs out is somebody else's.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Logger } from '../../shared/log.ts'
+import type { Database } from '../database/database.ts'
+import type { MailOutboxRow } from '../database/tables/mail.ts'
+import { type Periodic, startPeriodic } from '../periodic.ts'
+import { renderLetterHtml, renderLetterText } from './letter.ts'
+import { HAND_OFF_MS_MAX, type HandOff, type Mailer } from './mail.ts'
+import { type NoticeLetterDeps, writeNotice } from './notice-letters.ts'
+import { dispatchNotice, findNewNotices } from './notices.ts'
+
+const EVERY_MS = 3000
+const BATCH_MAX = 10
+const START_MS_MAX = 5000
+const LEASE_MS = START_MS_MAX + HAND_OFF_MS_MAX + 30_000
+
+/** After each attempt that failed; after the last of them it is given up: some three days. */
+const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
+
+export interface OutboxDeps extends NoticeLetterDeps {
+  readonly database: Database
+  readonly mailer: Mailer
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function startOutbox(deps: OutboxDeps): Periodic {
+  return startPeriodic({
+    name: 'mailing notices',
+    everyMs: EVERY_MS,
+    log: deps.log,
+    work: async () => void (await sendNotices(deps)),
+  })
+}
+
+/** What is due now. */
+export async function sendNotices(deps: OutboxDeps): Promise<void> {
+  const { database, clock } = deps
+  for (const notice of await findNewNotices(database.read, BATCH_MAX)) {
+    await database.transaction((tx) => dispatchNotice(tx, notice, clock()))
+  }
+  const due = await database.read
+    .selectFrom('mail_outbox')
+    .select('id')
+    .where('run_at', '<=', clock().toISOString())
+    .orderBy('run_at')
+    .limit(BATCH_MAX)
+    .execute()
+  await Promise.all(due.map(({ id }) => sendOne(deps, id)))
+}
+
+async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
+  const row = await claim(deps, id)
+  if (row !== undefined) await settle(deps, row, await handOver(deps, row))
+}
+
+/** Undefined where another has it. */
+async function claim({ database, clock }: OutboxDeps, id: string) {
+  const now = clock()
+  return database.transaction((tx) =>
+    tx
+      .updateTable('mail_outbox')
+      .set({
+        lease: randomUUID(),
+        run_at: new Date(now.getTime() + LEASE_MS).toISOString(),
+        attempts: (eb) => eb('attempts', '+', 1),
+        updated_at: now.toISOString(),
+      })
+      .where('id', '=', id)
+      .where('run_at', '<=', now.toISOString())
+      .returningAll()
+      .executeTakeFirst(),
+  )
+}
+
+async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> {
+  const { database, mailer, clock } = deps
+  const notice = await database.read
+    .selectFrom('notices')
+    .selectAll()
+    .where('id', '=', row.notice_id)
+    .executeTakeFirst()
+  const letter = notice && (await writeNotice(database.read, deps, notice))
+  if (letter === undefined) {
+    const detail = 'there is nothing to tell any more'
+    return { outcome: 'refused', type: 'hard', code: 'outdated', detail }
+  }
+  const mail = {
+    messageId: mailer.messageIdOf(row.id),
+    to: row.recipient,
+    fromName: letter.sender,
+    subject: letter.title,
+    text: renderLetterText(letter),
+    html: renderLetterHtml(letter),
+  }
+  return mailer.send(mail, { startBefore: new Date(clock().getTime() + START_MS_MAX) })
+}
+
+async function settle(
+  { database, clock, log }: OutboxDeps,
+  { id, lease, attempts }: MailOutboxRow,
+  handOff: HandOff,
+): Promise<void> {
+  const now = clock()
+  const isRefused = handOff.outcome === 'refused' && handOff.type === 'hard'
+  const minutes = isRefused ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
+  const failed =
+    minutes === undefined
+      ? ({ status: 'failed', run_at: null } as const)
+      : ({ status: 'pending', run_at: later(now, minutes) } as const)
+  const isSent = handOff.outcome === 'accepted'
+  const change = isSent ? ({ status: 'sent', run_at: null } as const) : failed
+  const last_error = isSent ? null : handOff.detail
+  await database.transaction((tx) =>
+    tx
+      .updateTable('mail_outbox')
+      .set({ ...change, lease: null, last_error, updated_at: now.toISOString() })
+      .where('id', '=', id)
+      .where('lease', '=', lease)
+      .execute(),
+  )
+  if (change.status === 'failed') log.warn({ id, attempts }, 'notice given up')
+}
+
+function later(now: Date, minutes: number): string {
+  return new Date(now.getTime() + minutes * 60_000).toISOString()
+}
