@@ -1,4 +1,4 @@
-/** On everything under /settings, errors too (reliability: OWASP's list for pages). */
+/** On all pages, Settings' errors too (reliability: OWASP's list for pages). */
 import type { Server } from '@hapi/hapi'
 
 const CONTENT_SECURITY_POLICY = [
@@ -12,14 +12,19 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-const HEADERS: Readonly<Record<string, string>> = {
-  'content-security-policy': CONTENT_SECURITY_POLICY,
+/** Of the documentation too, whose content security policy is its own. */
+const COMMON_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
   'referrer-policy': 'no-referrer',
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
   'permissions-policy': 'camera=(), geolocation=(), microphone=(), payment=(), usb=()',
+}
+
+const HEADERS: Readonly<Record<string, string>> = {
+  ...COMMON_HEADERS,
+  'content-security-policy': CONTENT_SECURITY_POLICY,
   vary: 'Accept, Cookie',
 }
 
@@ -36,6 +41,7 @@ const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
 const FRAMING_PAGES = /^\/settings\/(?:messages|approvals)\/\{id\}/
 
 function headersOf(path: string): Readonly<Record<string, string>> {
+  if (path.startsWith('/docs')) return COMMON_HEADERS
   if (path === MESSAGE_TEXT_PATH) return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
   if (!FRAMING_PAGES.test(path)) return HEADERS
   return { ...HEADERS, 'content-security-policy': `${CONTENT_SECURITY_POLICY}; frame-src 'self'` }
@@ -48,7 +54,8 @@ function headersOf(path: string): Readonly<Record<string, string>> {
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')
   server.ext('onPreResponse', ({ route, response }, h) => {
-    if (!/^\/settings(?:\/|$)/.test(route.path) || response instanceof Error) return h.continue
+    const isPage = /^\/(?:settings|docs)(?:\/|$)/.test(route.path)
+    if (!isPage || response instanceof Error) return h.continue
     for (const [name, value] of Object.entries(headersOf(route.path))) response.header(name, value)
     if (isHttps) response.header('strict-transport-security', 'max-age=31536000')
     return h.continue

@@ -118,6 +118,7 @@ t.test('nothing in a page is a script or a style, and the policy holds it to tha
   t.match(headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; /)
   t.notMatch(headers.get('content-security-policy'), /unsafe|https?:|\*/)
   t.equal(headers.get('x-content-type-options'), 'nosniff')
+  t.equal(headers.get('strict-transport-security'), 'max-age=31536000', 'as those of Settings')
 })
 
 t.test('a page is sent again only where it has changed', async (t) => {
