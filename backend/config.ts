@@ -161,6 +161,11 @@ export const BACKEND_SETTINGS = {
   ),
   BACKEND_HOST: text('Address to listen on, for gateways.', { fallback: '127.0.0.1' }),
   BACKEND_PORT: port('Port for gateways; 0 takes a free one.', 8081),
+  BACKEND_SOCKET: optional(
+    socketPath(
+      "Path of a Unix socket to listen on instead, for gateways of this machine; the backend's group may connect.",
+    ),
+  ),
   BACKEND_OPERATIONS_HOST: text('Address of the operations listener.', { fallback: '127.0.0.1' }),
   BACKEND_OPERATIONS_PORT: port('Port of /healthz, /readyz, /metrics; 0 takes a free one.', 8083),
   ...REHEARSAL_SETTINGS,
@@ -205,6 +210,22 @@ function peppers(description: string): Setting<readonly Pepper[]> {
         throw new Error('names a version twice')
       }
       return all
+    },
+  }
+}
+
+/** The system takes no longer one. */
+const SOCKET_PATH_BYTES_MAX = 107
+
+function socketPath(description: string): Setting<string> {
+  return {
+    ...text(description),
+    parse(path) {
+      if (!path.startsWith('/')) throw new Error(`must be a path from the root, not "${path}"`)
+      if (Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
+        throw new Error(`must have at most ${SOCKET_PATH_BYTES_MAX} bytes`)
+      }
+      return path
     },
   }
 }

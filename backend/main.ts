@@ -30,6 +30,7 @@ await runProcess({
     // Everybody holds these: a reload replaces what is in them.
     const gatewaySecrets = [...settings.GATEWAY_SECRET]
     const peppers = [...settings.KEY_PEPPER]
+    const { BACKEND_SOCKET: socket } = settings
     const metrics = createMetrics('backend')
     const database = await openDatabase({
       url: databaseUrl(settings),
@@ -66,6 +67,7 @@ await runProcess({
     const backend = await createBackend({
       host: settings.BACKEND_HOST,
       port: settings.BACKEND_PORT,
+      socket,
       database,
       contract: loadContract(),
       baseUrl: settings.BASE_URL,
@@ -91,7 +93,10 @@ await runProcess({
     postOffice.start()
     const work = startWork({ ...postOffice, database, isOnly, clock, log }, settings.REHEARSAL)
     return {
-      listening: { port: backend.port, operations_port: operations.port },
+      listening: {
+        ...(socket === undefined ? { port: backend.port } : { socket }),
+        operations_port: operations.port,
+      },
       reload(fresh) {
         gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
         peppers.splice(0, peppers.length, ...fresh.KEY_PEPPER)

@@ -28,6 +28,7 @@ import { observeRequests } from './requests.ts'
 import { renderProblemPage } from './settings/problem-page.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { addSecurityHeaders } from './settings/security-headers.ts'
+import { makeWayForSocket, openSocketToGroup } from './socket.ts'
 import { countCalls } from './usage/counted-calls.ts'
 import { usageRoutes } from './usage/routes.ts'
 import { createUsage } from './usage/usage.ts'
@@ -53,6 +54,8 @@ export interface BackendDeps {
   readonly host: string
   /** 0 takes a free one. */
   readonly port: number
+  /** A path to listen on instead. */
+  readonly socket?: string | undefined
   readonly database: OpenDatabase
   readonly contract: Contract
   /** Public address of the service, no slash at its end. */
@@ -76,6 +79,7 @@ export interface BackendDeps {
 }
 
 export interface Backend {
+  /** 0 where it listens on a socket. */
   readonly port: number
   health(): Promise<Health>
   /** Writes the gathered last uses of keys now, not in a few seconds. */
@@ -129,9 +133,11 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     ...(deps.postOffice === undefined ? [] : mailRoutes({ ...deps.postOffice, ...deps })),
   ])
   server.route(apiRoutes(deps))
+  if (deps.socket !== undefined) await makeWayForSocket(deps.socket)
   await server.start()
+  if (deps.socket !== undefined) await openSocketToGroup(deps.socket)
   return {
-    port: Number(server.info.port),
+    port: deps.socket === undefined ? Number(server.info.port) : 0,
     health,
     flushLastUsed: lastUsed.flush,
     async drain() {
@@ -162,14 +168,15 @@ async function closeToNewConnections({ listener }: Server, graceMs: number): Pro
   await Promise.race([closed, delay(graceMs)])
 }
 
-function createServerFor({ host, port }: BackendDeps): Server {
+function createServerFor({ host, port, socket }: BackendDeps): Server {
   const listener = createServer({
     keepAliveTimeout: KEEP_ALIVE_MS,
     requestTimeout: REQUEST_MS_MAX,
   })
   return createHapi({
     host,
-    port,
+    // A path is a Unix socket's.
+    port: socket ?? port,
     listener,
     debug: false,
     compression: false,

@@ -41,7 +41,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   let replaceMs = REPLACE_MS_MIN
 
   /** Resolves with the public port. */
-  async function startWorker(): Promise<number> {
+  async function startWorker(): Promise<number | undefined> {
     const worker = cluster.fork({
       // To be asked by this process alone.
       GATEWAY_OPERATIONS_HOST: '127.0.0.1',

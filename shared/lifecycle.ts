@@ -37,7 +37,12 @@ export const PROCESS_SETTINGS = {
 type Schema = Record<string, Setting<unknown>> & typeof PROCESS_SETTINGS
 
 export interface Running<S> {
-  readonly listening: { readonly port: number; readonly operations_port: number }
+  /** Where calls are taken: on a port, or on a Unix socket. */
+  readonly listening: {
+    readonly port?: number
+    readonly socket?: string
+    readonly operations_port: number
+  }
   /**
    * Puts to use what `reloadable` settings say now; the others it does not look at. Where it throws,
    * everything is as it was.
