@@ -1,5 +1,5 @@
 /** All pages of the documentation, in the order in which they are read. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { PROBLEM_TYPES, problemType, SETTINGS_PROBLEM_TYPES } from '../../shared/problem.ts'
 import { type Html, html } from '../settings/html.ts'
 import type { ContractDocument } from './document.ts'
@@ -22,8 +22,8 @@ const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 /** For those who run the service, who read them in the repository. */
 const FOR_OPERATORS = new Set(['metrics.md', 'operations.md'])
 
-/** Guides that are not named here follow, by name. */
-const ORDER = [
+/** In the order in which they are read. What else is in the folder is for operators, and not served. */
+const NAMES = [
   'first-call',
   'authentication',
   'rate-limits',
@@ -38,18 +38,9 @@ const ORDER = [
 
 /** The first is the start page. Throws an `Error` that names the guide that cannot be shown. */
 export function docsPages(document: ContractDocument, baseUrl: string): readonly Page[] {
-  const names = readdirSync(GUIDES)
-    .filter((file) => file.endsWith('.md') && !FOR_OPERATORS.has(file))
-    .map((file) => file.slice(0, -'.md'.length))
-    .toSorted((a, b) => placeOf(a) - placeOf(b) || a.localeCompare(b))
-  const guides = names.map((name) => guidePage(name, baseUrl))
+  const guides = NAMES.map((name) => guidePage(name, baseUrl))
   const reference = referencePage(document, baseUrl)
   return [startPage([...guides, reference]), ...guides, reference]
-}
-
-function placeOf(name: string): number {
-  const place = ORDER.indexOf(name)
-  return place === -1 ? ORDER.length : place
 }
 
 function guidePage(name: string, baseUrl: string): Page {
