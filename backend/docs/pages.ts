@@ -19,9 +19,6 @@ const GUIDES = new URL('../../docs/', import.meta.url)
 /** What the guides are written for; pages name the address that they are served from. */
 const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 
-/** For those who run the service, who read them in the repository. */
-const FOR_OPERATORS = new Set(['metrics.md', 'operations.md'])
-
 /** In the order in which they are read. What else is in the folder is for operators, and not served. */
 const NAMES = [
   'first-call',
