@@ -39,6 +39,8 @@ export function createHttpServer(requestTimeoutMs: number, tls: TlsFiles | undef
       : createTlsServer({
           ...options,
           ...tls,
+          // As plain servers are: what is closed in one direction may still be read, see `LINGER_MS`.
+          allowHalfOpen: true,
           minVersion: 'TLSv1.2',
           ALPNProtocols: ['http/1.1'],
           handshakeTimeout: HANDSHAKE_TIMEOUT_MS,

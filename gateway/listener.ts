@@ -237,7 +237,10 @@ export class Listener {
   /** Refuses what never became a request: by the parser's error, or by our own refusal. */
   #refuseBytes(reason: ParserError | Problem, socket: Socket): void {
     const connection = this.#connections.get(socket)
-    if (connection === undefined || !socket.writable) return void socket.destroy()
+    if (connection === undefined) return void socket.destroy()
+    // Answered and closing: what still comes is dropped, and the parser fails on all of it. Destroyed
+    // now, the client might see a reset in place of the answer.
+    if (!socket.writable) return
     // Bytes behind a request that said `Connection: close`: they are nobody's.
     if (!(reason instanceof Problem) && reason.code === 'HPE_CLOSED_CONNECTION') {
       connection.readNoMore()

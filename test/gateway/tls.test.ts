@@ -1,0 +1,120 @@
+/** TLS on the public listener: the same door, certificates that change, handshakes that do not end. */
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { connect as connectPlain } from 'node:net'
+import { join } from 'node:path'
+import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
+import t, { type Test } from 'tap'
+import { Agent } from 'undici'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { createCertificate } from '../fixtures/certificate.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+import { CORPUS } from './fixtures/corpus/index.ts'
+import { SPLITS, type Trial, tryCase, withBehind } from './fixtures/corpus/trial.ts'
+
+const backend = await startCapturingBackend(t)
+const key = backend.issue(undefined, 1_000_000)
+
+/** A gateway whose certificate is for these names; `renew` puts others in its place. */
+async function startTls(t: Test, env: Record<string, string> = {}) {
+  const directory = t.testdir()
+  const [TLS_CERT, TLS_KEY] = [join(directory, 'tls.crt'), join(directory, 'tls.key')]
+  const trusted: string[] = []
+  const write = async (names: string) => {
+    const { cert, key } = await createCertificate(t, names)
+    trusted.push(cert)
+    writeFileSync(TLS_CERT, cert)
+    writeFileSync(TLS_KEY, key)
+  }
+  await write('DNS:localhost')
+  const gateway = await startGateway(t, backend.url, { TLS_CERT, TLS_KEY, ...env })
+  const open = async (options: ConnectionOptions = {}): Promise<TLSSocket> => {
+    const socket = connect({ port: gateway.port, host: 'localhost', ca: trusted, ...options })
+    t.teardown(() => socket.destroy())
+    await once(socket, 'secureConnect')
+    return socket
+  }
+  return { gateway, url: `https://localhost:${gateway.port}`, trusted, TLS_KEY, write, open }
+}
+
+t.test('the door is the same over TLS', async (t) => {
+  const { gateway, url, trusted } = await startTls(t, { LOG_LEVEL: 'error' })
+  const dispatcher = new Agent({ connect: { ca: trusted } })
+  t.teardown(() => dispatcher.destroy())
+  const trial: Trial = {
+    backend,
+    key,
+    connect: (open) => {
+      const socket = connect({ port: gateway.port, host: 'localhost', ca: trusted }, open)
+      return socket.setNoDelay()
+    },
+    async remaining() {
+      const { headers } = await call(`${url}/api/v1/debtors?probe`, { key, dispatcher })
+      return Number(headers['x-ratelimit-remaining'])
+    },
+  }
+  for (const one of Object.values(CORPUS).flat()) {
+    const [name, clause, , outcome] = one
+    const seen = await tryCase(one, SPLITS['between CR and LF'], trial).catch(String)
+    t.same(seen, withBehind(outcome), `${name} (RFC ${clause})`)
+  }
+  t.notMatch(gateway.log(), /uncaught/)
+})
+
+t.test('TLS 1.2 or later, and HTTP/1.1 alone', async (t) => {
+  const { open } = await startTls(t)
+  const modern = await open({ ALPNProtocols: ['h2', 'http/1.1'] })
+  t.match(modern, { alpnProtocol: 'http/1.1', authorized: true })
+  t.equal(modern.getProtocol(), 'TLSv1.3')
+  t.equal((await open({ maxVersion: 'TLSv1.2' })).getProtocol(), 'TLSv1.2')
+  await t.rejects(open({ minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' }))
+  await t.rejects(open({ ALPNProtocols: ['h2'] }), { code: /NO_APPLICATION_PROTOCOL/ })
+})
+
+t.test('SIGHUP shows new connections the new certificate, and keeps the open ones', async (t) => {
+  const { gateway, open, write, TLS_KEY } = await startTls(t)
+  const before = await open()
+  const serve = async (socket: TLSSocket) => {
+    socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+    return String(await once(socket, 'data'))
+  }
+  t.match(await serve(before), 'HTTP/1.1 200')
+  await write('DNS:localhost,DNS:renewed.example')
+  gateway.signal('SIGHUP')
+  await until(() => gateway.log().includes('"reloaded"'), 'it has read them again')
+  const after = await open()
+  t.match(after.getPeerCertificate().subjectaltname, 'renewed.example')
+  t.match(await serve(before), 'HTTP/1.1 200', 'on the connection that was open')
+
+  writeFileSync(TLS_KEY, 'not a key')
+  gateway.signal('SIGHUP')
+  await until(() => /"error".*TLS_KEY cannot be used/.test(gateway.log()), 'it refuses them')
+  t.match((await open()).getPeerCertificate().subjectaltname, 'renewed.example')
+})
+
+t.test('a handshake that does not end is cut off, also one that drips', async (t) => {
+  const { gateway } = await startTls(t)
+  const silent = connectPlain(gateway.port, '127.0.0.1')
+  const dripping = connectPlain(gateway.port, '127.0.0.1')
+  dripping.on('error', () => {})
+  // A record of 512 bytes that would take eight minutes.
+  const hello = Buffer.concat([Buffer.from([22, 3, 1, 2, 0]), Buffer.alloc(512, 1)])
+  let sent = 0
+  const drip = setInterval(() => dripping.write(hello.subarray(sent, ++sent)), 500)
+  t.teardown(() => clearInterval(drip))
+  await Promise.all([once(silent.resume(), 'close'), once(dripping.resume(), 'close')])
+  t.notMatch(gateway.log(), /uncaught/)
+  t.equal(await gateway.stop(), 0)
+})
+
+t.test('a gateway drains although a handshake is under way', async (t) => {
+  const { gateway, open } = await startTls(t)
+  const idle = await open()
+  const half = connectPlain(gateway.port, '127.0.0.1')
+  await once(half, 'connect')
+  const closed = Promise.all([once(half.resume(), 'close'), once(idle.resume(), 'close')])
+  t.equal(await gateway.stop(), 0)
+  await closed
+})
