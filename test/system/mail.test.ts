@@ -1,0 +1,69 @@
+// A reminder's whole life: planned, mailed, bounced or stopped by whoever reads it, end to end.
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { deliveryReport } from '../fixtures/inbound.ts'
+import { startSmtpServer } from '../fixtures/smtp.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+const INBOUND_SECRET = 'posts+mail+that+came+in+0123456789abcdef'
+/** A Wednesday, at work. */
+const THEN = '2031-03-05T10:00:00+01:00'
+
+t.test('a reminder is mailed; its bounce and its link come back through the gateway', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailEnv = {
+    SMTP_URL: smtp.url,
+    MAIL_FROM: 'Receivables <reminders@mail.receivables.io>',
+    MAIL_INBOUND_SECRET: INBOUND_SECRET,
+    REHEARSAL: 'on',
+  }
+  const system = await startSystem(t, { backendEnv: mailEnv })
+  Object.assign(system.env, mailEnv)
+  const { url, operator } = system
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  const post = async (path: string, body: object) =>
+    (await call(`${url}/api/v1/${path}`, { key, body })).json
+  const read = async (path: string) => (await call(`${url}/api/v1/${path}`, { key })).json
+  const due = { currency: 'EUR', amount: 12_500, issue_date: '2031-02-01', due_date: '2031-02-28' }
+  const jansen = await post('debtors', { name: 'Jansen', email: 'ap@jansen.nl', language: 'nl' })
+  const weber = await post('debtors', { name: 'Weber', email: 'ap@weber.de', language: 'de' })
+  for (const { id } of [jansen, weber]) await post('invoices', { ...due, debtor_id: id })
+
+  await operator.cli('reminders', 'run', '--now', THEN)
+  t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['ap@jansen.nl', 'ap@weber.de'])
+  const toJansen = smtp.mails.find(({ to }) => to.includes('ap@jansen.nl'))?.mail
+  t.match(toJansen, {
+    from: { name: 'Acme Ltd', address: 'reminders@mail.receivables.io' },
+    subject: /^Een vriendelijke herinnering: factuur \S+ – Acme Ltd$/,
+    text: /125,00/,
+    html: /<html lang="nl">/,
+  })
+
+  const [, link = ''] =
+    /https:\/\/api\.test(\/mail\/unsubscribe\/[\w-]+)/.exec(toJansen?.text ?? '') ?? []
+  t.match(await call(url + link), { status: 200, text: /Herinneringen per e-mail stoppen\?/ })
+  const click = { 'content-type': 'application/x-www-form-urlencoded' }
+  const body = 'List-Unsubscribe=One-Click'
+  t.equal((await call(url + link, { method: 'POST', headers: click, body })).status, 200)
+  t.match(await read(`debtors/${jansen.id}`), { contactability: { email: 'unsubscribed' } })
+
+  const { data } = await read(`messages?debtor_id=${weber.id}`)
+  t.match(data, [
+    { status: 'sent', to: 'a•••@weber.de', delivery: { provider_message_id: /^\d$/ } },
+  ])
+  const report = { 'content-type': 'message/rfc822' }
+  const inbound = (headers: Record<string, string>) =>
+    call(`${url}/mail/inbound`, {
+      headers: { ...report, ...headers },
+      body: deliveryReport({ messageId: data[0].id }),
+    })
+  t.match(await inbound({}), { status: 401, json: { code: 'invalid_mail_secret' } })
+  t.match(await inbound({ authorization: `Bearer ${INBOUND_SECRET}` }), {
+    status: 200,
+    json: { kind: 'bounce', message_id: data[0].id },
+  })
+  t.match(await read(`messages?debtor_id=${weber.id}`), { data: [{ status: 'bounced' }] })
+  t.match(await read(`debtors/${weber.id}`), { contactability: { email: 'bounced' } })
+  const log = system.backend.log()
+  t.notMatch(log, /ap@(?:jansen|weber)/, 'addresses are not logged')
+})
