@@ -1,0 +1,135 @@
+import type { LookupAddress } from 'node:dns'
+import t, { type Test } from 'tap'
+import { parseBackendUrl, watchBackendAddresses } from '../../gateway/backend-addresses.ts'
+import { createStory } from '../../gateway/call-story.ts'
+import { createForwarder } from '../../gateway/forward.ts'
+import { BackendPools } from '../../gateway/upstream.ts'
+import { createLogger } from '../../shared/log.ts'
+import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
+import { freePort } from '../fixtures/redis.ts'
+import { until } from '../fixtures/until.ts'
+import { startRawBackend } from './fixtures/raw-backend.ts'
+
+const log = createLogger('test', 'silent')
+const REQUEST = {
+  method: 'POST',
+  target: '/api/v1/debtors',
+  headers: {},
+  body: Buffer.from('{}'),
+  idempotent: false,
+}
+
+/** A gateway's way to backends of one name, whose addresses are what `zone` says. */
+async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) {
+  const port = await freePort()
+  const asked: string[] = []
+  const addresses = watchBackendAddresses({
+    urls: [`http://backends.test:${port}`],
+    async resolve(name): Promise<LookupAddress[]> {
+      asked.push(name)
+      if (zone.addresses instanceof Error) throw zone.addresses
+      return zone.addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+    },
+    log,
+  })
+  const options = { gatewaySecrets: [GATEWAY_SECRET], connections: 4, timeoutMs: 2_000, log }
+  const upstream = new BackendPools({ ...options, addresses })
+  t.teardown(async () => {
+    addresses.close()
+    await upstream.close()
+  })
+  const { forward } = createForwarder({ upstream, timeoutMs: 2_000, streamsMax: 2, log })
+  return {
+    port,
+    asked,
+    upstream,
+    send: () => forward(REQUEST, new AbortController().signal, createStory('127.0.0.1', false)),
+    /** Waits until exactly these are ready, and asks the name meanwhile. */
+    async settled(...ready: string[]) {
+      const seen = () => upstream.backends().filter((one) => one.ready)
+      await until(() => {
+        addresses.suspect()
+        return (
+          seen()
+            .map(({ url }) => url)
+            .join() === ready.map((ip) => `http://${ip}:${port}`).join()
+        )
+      }, `${ready} are ready`)
+    },
+  }
+}
+
+t.test('backends behind a name come and go under load without a failed call', async (t) => {
+  const zone = { addresses: ['127.0.0.2'] as readonly string[] | Error }
+  const { port, send, settled, upstream } = await openWay(t, zone)
+  const [second, third] = [
+    await startRawBackend(t, port, '127.0.0.2'),
+    await startRawBackend(t, port, '127.0.0.3'),
+  ]
+  await settled('127.0.0.2')
+  let isOver = false
+  let calls = 0
+  const load = Array.from({ length: 8 }, async () => {
+    while (!isOver) {
+      const { status } = await send()
+      if (status === 200) calls++
+      else throw new Error(`answered ${status}`)
+    }
+  })
+  zone.addresses = ['127.0.0.2', '127.0.0.3']
+  await settled('127.0.0.2', '127.0.0.3')
+  await until(() => third.calls.length > 50, 'the new one takes its share')
+
+  zone.addresses = ['127.0.0.3']
+  await settled('127.0.0.3')
+  t.equal(upstream.size, 1)
+  await until(() => second.connections() === 0, 'nobody holds the old one')
+  const before = second.calls.length
+
+  zone.addresses = new Error('the names are away')
+  const sofar = calls
+  await until(() => calls > sofar + 500, 'what was known holds')
+  isOver = true
+  await Promise.all(load)
+  t.equal(second.calls.length, before, 'the old one is not asked any more')
+  t.ok(calls > 500, `${calls} calls, each answered`)
+})
+
+t.test('while no address is known, and none answers, nothing is sent and it says so', async (t) => {
+  const zone = { addresses: new Error('no such name') as readonly string[] | Error }
+  const { port, send, settled } = await openWay(t, zone)
+  const refusal = { status: 503, headers: { 'retry-after': '1' } }
+  await t.rejects(send(), refusal)
+  zone.addresses = ['127.0.0.2']
+  await until(() => send().catch((error) => error.cause?.code === 'ECONNREFUSED'), 'known, refused')
+  await startRawBackend(t, port, '127.0.0.2')
+  await settled('127.0.0.2')
+  t.equal((await send()).status, 200)
+})
+
+t.test(
+  'of a name with addresses of both kinds the IPv4 ones count, else the IPv6 ones',
+  async (t) => {
+    const zone = { addresses: ['::1', '127.0.0.2', '127.0.0.2'] as readonly string[] | Error }
+    const { port, upstream } = await openWay(t, zone)
+    await until(() => upstream.size === 1, 'known')
+    t.equal(upstream.backends()[0]?.url, `http://127.0.0.2:${port}`)
+    const six = await openWay(t, { addresses: ['::1'] })
+    await until(() => six.upstream.size === 1, 'known')
+    t.equal(six.upstream.backends()[0]?.url, `http://[::1]:${six.port}`)
+  },
+)
+
+t.test('forms of an address', async (t) => {
+  const forms: [string, string][] = [
+    ['http://10.0.0.7:8081/', 'http://10.0.0.7:8081'],
+    ['https://backend.example', 'https://backend.example'],
+    ['http://[::1]:8081', 'http://[::1]:8081'],
+    ['unix:/run/backend.sock', 'unix:/run/backend.sock'],
+    ['http+unix:///run/backend.sock', 'unix:/run/backend.sock'],
+  ]
+  for (const [text, url] of forms) t.equal(parseBackendUrl(text), url)
+  for (const text of ['backend:8081', 'ftp://x', 'http://x/base', 'http://u:p@x', 'unix:run', '']) {
+    t.throws(() => parseBackendUrl(text), { message: /^must be http/ }, text)
+  }
+})

@@ -1,0 +1,58 @@
+import { lstatSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { call } from '../fixtures/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
+import { startProcess } from '../fixtures/process.ts'
+import { startSystem } from '../fixtures/system.ts'
+
+/** Short: a socket's path has at most 107 bytes. */
+function socketFor(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'socket-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  return join(directory, 'backend.sock')
+}
+
+t.test('gateway and backend meet on a socket, also after the backend was killed', async (t) => {
+  const socket = socketFor(t)
+  const system = await startSystem(t, {
+    backends: 1,
+    backendEnv: { BACKEND_SOCKET: socket },
+    gatewayEnv: { BACKEND_URLS: `unix:${socket}` },
+  })
+  const { secret: key } = await system.operator.issueKey(await system.operator.createAccount())
+  const me = () => call(`${system.url}/api/v1/me`, { key })
+  t.equal((await me()).status, 200)
+  t.equal(lstatSync(socket).mode & 0o777, 0o660, 'for its user and group')
+  const page = await fetch(`${system.url}/docs`)
+  t.equal(page.status, 200, 'pages come the same way')
+
+  await system.backend.stop('SIGKILL')
+  t.match(await me(), { status: 503, headers: { 'retry-after': '1' } })
+  t.ok(lstatSync(socket).isSocket(), 'it is left behind')
+  await system.startBackend()
+  const answers = await Promise.all(Array.from({ length: 10 }, me))
+  t.ok(answers.every(({ status }) => status === 200))
+})
+
+t.test('a socket in use, or a file that is none, is left alone', async (t) => {
+  const socket = socketFor(t)
+  const start = () =>
+    startProcess(t, 'backend/main.ts', {
+      DATA_DIR: t.testdir(),
+      BACKEND_SOCKET: socket,
+      BACKEND_OPERATIONS_PORT: '0',
+      GATEWAY_SECRET,
+      KEY_PEPPER: 'v1:pepper+of+the+tests+0123456789abcdefghij',
+      SECRET_BOX_KEY: 'box+of+the+tests+0123456789abcdefghijklmn',
+    })
+  const other = createServer().listen(socket)
+  await t.rejects(start(), /is another process's/)
+  t.ok(other.listening && lstatSync(socket).isSocket())
+  await new Promise((resolve) => other.close(resolve))
+  writeFileSync(socket, 'precious')
+  await t.rejects(start(), /no socket/)
+  t.ok(lstatSync(socket).isFile())
+})
