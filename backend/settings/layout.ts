@@ -77,6 +77,7 @@ export function renderPage(frame: Frame, { title, place, main, isAlone }: PageCo
 <script type="module" src="${assetPath('settings.js')}"></script>
 </head>
 <body>
+${session !== undefined && !isAlone && html`<a class="skip" href="#main">Skip to content</a>`}
 ${renderHalt(frame)}
 ${session === undefined || isAlone ? renderBrand() : renderHeader(frame, place)}
 <main id="main">
@@ -158,8 +159,7 @@ function renderHeader(frame: Frame, place: string | undefined): Html {
   const { session } = frame
   if (session === undefined) return renderBrand()
   const places = PLACES.filter(({ admins }) => !admins || session.user.role === 'admin')
-  return html`<a class="skip" href="#main">Skip to content</a>
-<header class="top">
+  return html`<header class="top">
 <span class="brand">Receivables</span>
 <span class="account" translate="no">${session.account.name}</span>
 <form method="post" action="/settings/logout" class="logout">

@@ -151,10 +151,11 @@ ${messages.length > most && html`<p><a href="${PATH}?day=${date}#day-${date}">Al
 
 function renderLetter(message: PreviewedMessage, timezone: string): Html {
   const { debtorId, debtorName, at, invoices, requiresApproval, refusal } = message
+  const isUndecided = message.message?.status === 'awaiting_approval'
   const time = new Intl.DateTimeFormat('en-GB', { timeZone: timezone, timeStyle: 'short' })
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
-<span class="detail">${renderInvoices(invoices)}${refusal === null && html` · from ${time.format(new Date(at))}`}</span>
+<span class="detail">${renderInvoices(invoices)}${refusal === null && ` · ${isUndecided ? 'once it is approved' : `from ${time.format(new Date(at))}`}`}</span>
 ${refusal === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(refusal.reason)}: ${refusal.detail}</span>`}</div>
 <div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
 }

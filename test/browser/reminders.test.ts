@@ -1,0 +1,244 @@
+// Customers, their invoices and their reminders, as people see them.
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import type { Json } from '../fixtures/books.ts'
+import { logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
+import { call } from '../fixtures/call.ts'
+
+// A browser on a busy machine is slow.
+t.setTimeout(300_000)
+
+// The engine stands still, and is run by hand as at an instant.
+process.env['REHEARSAL'] = 'on'
+const office = await openOffice(t, { REHEARSAL: 'on' })
+const { url, system, accountId } = office
+const { secret: key } = await system.operator.issueKey(accountId)
+let keys = 0
+
+async function create(path: string, body: object): Promise<Json> {
+  const headers = { 'idempotency-key': `test-${keys++}` }
+  const answer = await call(`${url}/api/v1/${path}`, { key, body, headers })
+  if (answer.status !== 201) throw new Error(answer.text)
+  return answer.json
+}
+
+const invoiceOf = (debtor: Json, amount: number, days: number, fields: object = {}) =>
+  create('invoices', {
+    ...{ debtor_id: debtor.id, currency: 'EUR', amount },
+    ...{ issue_date: dayIn(days - 30), due_date: dayIn(days), ...fields },
+  })
+
+function dayIn(days: number): string {
+  return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+}
+
+/** Plans and sends as at 10:00 of the first business day from then on. */
+async function rehearse(days: number): Promise<void> {
+  const at = new Date(`${dayIn(days)}T10:00:00Z`)
+  while (at.getUTCDay() % 6 === 0) at.setUTCDate(at.getUTCDate() + 1)
+  await system.operator.cli('reminders', 'run', '--now', at.toISOString(), '--account', accountId)
+}
+
+/** Looks at the page as it is, with axe and by photograph. */
+function checking(t: Test, page: Page) {
+  return async (name: string) => {
+    await photograph(page, name)
+    t.same(await violationsOf(page), [], `${name}: no violations`)
+    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
+  }
+}
+
+t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  const check = checking(t, page)
+  await logIn(page, 'ada@acme.example')
+  await page.getByRole('link', { name: 'Customers' }).click()
+  await page.getByText('There is no customer yet.').waitFor()
+  await check('customers-none')
+
+  const jansen = await create('debtors', {
+    ...{ name: 'Jansen Bouw B.V.', email: 'ap@jansen.example', language: 'nl' },
+    address: { line1: 'Oudegracht 1', postal_code: '3511 AA', city: 'Utrecht', country: 'NL' },
+  })
+  const late = await invoiceOf(jansen, 123_450, -12)
+  await invoiceOf(jansen, 9_900, 20)
+  await invoiceOf(jansen, 880_000, -2, { currency: 'JPY' })
+  const draft = await invoiceOf(jansen, 50_000, 30, { status: 'draft' })
+  const payment = await create('payments', {
+    ...{ invoice_id: late.id, currency: 'EUR', amount: 23_450 },
+    ...{ method: 'bank_transfer', reference: 'INV 1, part' },
+  })
+  await create('debtors', { name: 'Bakker & Zonen <script>' })
+  await page.reload()
+  await check('customers')
+  await page.getByLabel('Name or e-mail address').fill('bouw')
+  await page.getByRole('button', { name: 'Search' }).click()
+  t.equal(await page.getByRole('row').count(), 2)
+  await page.getByRole('link', { name: 'Jansen Bouw B.V.' }).click()
+  await page.getByRole('heading', { name: 'Jansen Bouw B.V.' }).waitFor()
+  await check('customer')
+
+  await page.getByRole('link', { name: 'Change customer' }).click()
+  await page.getByLabel('E-mail').fill('nobody')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('alert').getByText('email must be one e-mail address.').waitFor()
+  await check('customer-form-fault')
+  await page.getByLabel('E-mail').fill('facturen@jansen.example')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Customer changed.').waitFor()
+
+  await page.getByText('Pause…').click()
+  await page.getByRole('button', { name: 'Pause', exact: true }).click()
+  await page.getByRole('alert').getByText('Say why: others will ask.').waitFor()
+  await check('customer-pause-fault')
+  await page.getByLabel('Reason').fill('A payment plan was agreed')
+  await page.getByLabel('Until').fill(dayIn(30))
+  await page.getByRole('button', { name: 'Pause', exact: true }).click()
+  await page.getByText('Paused. No reminder is sent meanwhile.').waitFor()
+  await check('customer-paused')
+  await page.getByRole('button', { name: 'Resume' }).click()
+  await page.getByText('Resumed.').waitFor()
+
+  await page.getByRole('link', { name: late.number }).click()
+  await page.getByText('Note a dispute…').click()
+  await page.getByLabel('Reason').first().fill('Two windows are broken')
+  await check('invoice-dispute')
+  await page.getByRole('button', { name: 'Note a dispute' }).click()
+  await page.getByText('Held: the invoice is disputed').waitFor()
+  await check('invoice-disputed')
+  await page.goto(`/settings/invoices/${draft.id}`)
+  await page.getByRole('button', { name: 'Finalise' }).click()
+  await page.getByText('The invoice is open.').waitFor()
+  await page.getByText('Void…').click()
+  await page.locator('details[open]').getByLabel('Reason').fill('Sent twice')
+  await page.getByRole('button', { name: 'Void' }).click()
+  await page.getByText('The invoice is void.').waitFor()
+
+  await page.goto(`/settings/payments/${payment.id}`)
+  await page.getByText('Reverse…').click()
+  await check('payment-reverse')
+  await page.getByLabel('Reason').fill('It bounced')
+  await page.getByRole('button', { name: 'Reverse' }).click()
+  await page.getByText('Reversed. What it paid is owed again.').waitFor()
+  await check('payment-reversed')
+  await page.goto('/settings/invoices')
+  await check('invoices')
+  await page.goto('/settings/payments')
+  await check('payments')
+  await context.close()
+})
+
+t.test('an Admin sees what will be sent, approves, rejects, and stops it all', async (t) => {
+  const bouw = await create('debtors', {
+    ...{ name: 'De Vries Installatie', email: 'crediteuren@devries-installatie.nl' },
+    language: 'nl',
+  })
+  const smit = await create('debtors', { name: 'Smit & Co', email: 'ap@smit-en-co.nl' })
+  await invoiceOf(bouw, 480_000, -25)
+  await invoiceOf(smit, 129_900, -25)
+  for (const days of [-21, -14, -3]) await rehearse(days)
+  for (const [name, amount, days] of [
+    ['Hoveniersbedrijf Groen', 62_500, -1],
+    ['Kapsalon Knip', 8_900, -2],
+    ['Boekhandel Het Blad', 23_450, -8],
+    ['Garage Rijk', 310_000, 2],
+  ] as const) {
+    const email = `ap@${name.toLowerCase().replaceAll(' ', '-')}.nl`
+    await invoiceOf(await create('debtors', { name, email }), amount, days)
+  }
+  const context = await office.open()
+  const page = await context.newPage()
+  const check = checking(t, page)
+  await logIn(page, 'ada@acme.example')
+  await page.getByRole('link', { name: 'Reminders' }).click()
+  await page.getByRole('heading', { name: 'Held back' }).waitFor()
+  await page.locator('details.held summary').first().click()
+  await check('reminders')
+  await page.locator('.day.busy a').first().click()
+  await page.getByRole('link', { name: 'All days' }).waitFor()
+  await check('reminders-day')
+
+  await page.getByRole('link', { name: 'Approvals 2' }).click()
+  await check('approvals')
+  await page.getByRole('link', { name: 'De Vries Installatie' }).click()
+  const letter = page.frameLocator('iframe')
+  await letter.locator('body').getByText('INV-').first().waitFor()
+  await page.getByText('As plain text').click()
+  await check('approval')
+  await page.getByRole('button', { name: 'Approve and send' }).click()
+  await page.getByText('Approved. It leaves in the customer’s business hours.').waitFor()
+  await page.getByRole('link', { name: 'Smit & Co' }).click()
+  await page.getByText('Reject…').click()
+  await page.getByRole('button', { name: 'Reject', exact: true }).click()
+  await page.getByRole('alert').getByText('Say why: others will ask.').waitFor()
+  await check('approval-reject-fault')
+  await page.getByLabel('Reason').fill('We agreed on a plan by telephone')
+  await page.getByRole('button', { name: 'Reject', exact: true }).click()
+  await page.getByText('Nothing waits for you.').waitFor()
+  await check('approvals-decided')
+
+  await page.getByRole('link', { name: 'Log', exact: true }).click()
+  await page.getByLabel('What').selectOption('Not sent')
+  await page.getByRole('button', { name: 'Show' }).click()
+  await page.getByRole('cell', { name: 'the reminder was rejected' }).waitFor()
+  await check('log')
+  await page.getByRole('link', { name: 'Firm reminder' }).click()
+  await check('message')
+
+  await page.getByRole('link', { name: 'Reminders' }).click()
+  await page.getByRole('link', { name: 'Schedule' }).click()
+  await check('schedule')
+  await page.getByLabel('Firm').fill('9')
+  await page.getByLabel('Holidays').fill('2026-12-25\nBoxing day')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('alert').waitFor()
+  await check('schedule-faults')
+
+  await page.goto('/settings/reminders')
+  await page.getByRole('button', { name: 'Stop all reminders' }).click()
+  const dialog = page.getByRole('alertdialog')
+  await dialog.getByLabel('Reason').fill('The amounts of the last import are wrong')
+  await check('stop-dialog')
+  await dialog.getByRole('button', { name: 'Stop all reminders' }).click()
+  await page.getByRole('heading', { name: 'Reminders of your account are stopped' }).waitFor()
+  await check('stopped')
+  await page.goto('/settings/customers')
+  await page.getByRole('region', { name: 'Notice' }).getByText('The amounts of the last').waitFor()
+  await check('customers-stopped')
+  await page.goto('/settings/reminders')
+  await check('reminders-stopped')
+  await page.getByRole('link', { name: 'Details of the kill switch' }).click()
+  await page.getByRole('button', { name: 'Let reminders go on' }).click()
+  await page.getByText('Reminders go on.').waitFor()
+  t.equal(await page.getByRole('region', { name: 'Notice' }).count(), 0)
+  await system.operator.setStatus(accountId, 'suspended')
+  await page.goto('/settings/api-keys')
+  await page.getByText('This account is read-only.').waitFor()
+  await check('read-only')
+  await system.operator.setStatus(accountId, 'active')
+  await context.close()
+})
+
+t.test('a Member reads, and reminders are stopped without script', async (t) => {
+  const context = await office.open({ javaScriptEnabled: false })
+  const member = await context.newPage()
+  await logIn(member, 'max@acme.example')
+  await member.getByRole('link', { name: 'Reminders' }).click()
+  t.equal(await member.getByText('Stop all reminders').count(), 0)
+  await photograph(member, 'member-reminders')
+  await member.getByRole('button', { name: 'Log out' }).click()
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.getByRole('link', { name: 'Reminders' }).click()
+  await page.getByRole('link', { name: 'Stop all reminders' }).click()
+  await page.getByRole('button', { name: 'Stop all reminders' }).click()
+  await page.getByText('Say why: others will ask.').first().waitFor()
+  await photograph(page, 'stop-without-script')
+  await page.getByLabel('Reason').fill('A rehearsal')
+  await page.getByRole('button', { name: 'Stop all reminders' }).click()
+  await page.getByText('Reminders are stopped.').first().waitFor()
+  await page.getByRole('button', { name: 'Let reminders go on' }).click()
+  await page.getByText('Reminders go on.').waitFor()
+  await context.close()
+})
