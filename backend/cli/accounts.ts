@@ -7,6 +7,7 @@ import {
   setStatus,
 } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
+import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../api-keys/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
 import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
@@ -94,6 +95,22 @@ export const accountCommands: readonly Command[] = [
       }
     },
   }),
+
+  defineCommand({
+    name: 'accounts set-reply-to',
+    summary:
+      'Set where customers’ answers to reminders go besides to MAIL_FROM: an e-mail address, or none.',
+    arguments: ['ID', 'EMAIL'],
+    options: {},
+    async run({ ID, EMAIL }, context) {
+      const address = EMAIL === 'none' ? null : EMAIL
+      const account = await (await context.database()).transaction((tx) =>
+        setReplyAddress(tx, ID, address, { actor: OPERATOR, now: context.now }),
+      )
+      const also = account.reply_to === null ? '' : ` and to ${account.reply_to}`
+      return { json: represent(account), text: `Answers go to MAIL_FROM${also}.` }
+    },
+  }),
 ]
 
 function represent(account: AccountRow) {
@@ -105,6 +122,7 @@ function represent(account: AccountRow) {
     timezone: account.timezone,
     default_currency: account.default_currency,
     is_demo: account.is_demo === 1,
+    reply_to: account.reply_to,
     scope_allowance: allowanceOf(account),
     created_at: account.created_at,
     updated_at: account.updated_at,

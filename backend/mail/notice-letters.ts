@@ -30,8 +30,8 @@ export async function writeNotice(
     language: 'en',
     sender: 'Receivables',
     greeting: 'Hello,',
-    signature: [`${account.name} on`, 'Receivables'],
-    footer: [`Sent to you because of your part in the account ${account.name}.`],
+    signature: ['Kind regards,', 'Receivables'],
+    footer: [`About the account ${account.name}.`],
     ...text,
   }
 }

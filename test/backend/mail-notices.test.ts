@@ -1,5 +1,7 @@
 // What people are mailed besides reminders: at least once each, and never in the way of a page.
 import t from 'tap'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { setReplyAddress } from '../../backend/accounts/reply-address.ts'
 import { recordNotice } from '../../backend/mail/notices.ts'
 import { reply } from '../fixtures/inbound.ts'
 import { type Reminding, startReminding } from '../fixtures/reminding.ts'
@@ -165,13 +167,11 @@ t.test('Admins are told of a reply, unless replies reach them anyway', async (t)
     text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
   })
   t.notMatch(mail?.html, /<i>/)
-  await books.backend.database.transaction((tx) =>
-    tx
-      .updateTable('accounts')
-      .set({ reply_to: 'billing@acme.nl' })
-      .where('id', '=', service.accountId)
-      .execute(),
-  )
+  const act = { actor: OPERATOR, now: books.backend.now }
+  const setTo = (address: string) =>
+    books.backend.database.transaction((tx) => setReplyAddress(tx, service.accountId, address, act))
+  await t.rejects(setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
+  t.match(await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })
   await answer('Really.\n')
   t.equal(smtp.mails.length, 1)
 })

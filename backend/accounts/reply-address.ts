@@ -1,0 +1,35 @@
+/** Where debtors' answers to reminders go besides to us, so that the creditor's people read them. */
+import { Problem } from '../../shared/problem.ts'
+import type { AccountRow, Transaction } from '../database/tables.ts'
+import { parseEmail } from '../debtors/contact.ts'
+import { lockAccount } from './accounts.ts'
+import { type Act, recordAudit } from './audit.ts'
+
+/** Null: to us alone, and Admins are told by mail. Throws `not_found`, `validation_failed`. */
+export async function setReplyAddress(
+  tx: Transaction,
+  accountId: string,
+  address: string | null,
+  act: Act,
+): Promise<AccountRow> {
+  const replyTo = address === null ? null : checkAddress(address)
+  const account = await lockAccount(tx, accountId)
+  if (account.reply_to === replyTo) return account
+  const change = { reply_to: replyTo, updated_at: act.now.toISOString() }
+  await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.reply_address_changed',
+    subjectId: accountId,
+    detail: { reply_to: replyTo },
+  })
+  return { ...account, ...change }
+}
+
+function checkAddress(text: string): string {
+  const address = parseEmail(text.trim())
+  if (address !== undefined) return address
+  const detail = 'reply_to must be one e-mail address.'
+  const errors = [{ pointer: '/reply_to', code: 'invalid_format', detail }]
+  throw new Problem('validation_failed', detail, { members: { errors } })
+}
