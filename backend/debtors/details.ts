@@ -41,6 +41,23 @@ export const ADDRESS_PARTS = [
 
 export const DETAILS = ['name', 'email', 'phone', 'language', 'timezone'] as const
 
+/** As the forms call them. */
+export const DETAIL_WORDS: Readonly<
+  Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
+> = {
+  name: 'Name',
+  email: 'E-mail',
+  phone: 'Telephone',
+  language: 'Language',
+  timezone: 'Time zone',
+  line1: 'Street and number',
+  line2: 'Second line',
+  city: 'City',
+  region: 'Region',
+  postal_code: 'Postal code',
+  country: 'Country',
+}
+
 /** What is left out stays as it is; an empty text takes away what was there. */
 export type Details = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
@@ -82,12 +99,16 @@ async function contactabilityAfter(
 
 function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
   const errors: FieldError[] = []
-  const check = (name: string, value: string, rule: Check<string>): string | null => {
+  const check = (name: keyof Details, value: string, rule: Check<string>): string | null => {
     // Only a name must be there.
     if (value === '' && name !== 'name') return null
     const kept = rule(value)
     if (!(kept instanceof Rejection)) return kept || null
-    errors.push({ pointer: `/${name}`, code: kept.code, detail: `${name} ${kept.detail}.` })
+    errors.push({
+      pointer: `/${name}`,
+      code: kept.code,
+      detail: `${DETAIL_WORDS[name]} ${kept.detail}.`,
+    })
     return null
   }
   const change: Record<string, string | null> = {}

@@ -1,7 +1,7 @@
 /** Who a customer is and how it is reached, to be changed. */
 import type { Problem } from '../../shared/problem.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import type { Details } from '../debtors/details.ts'
+import { DETAIL_WORDS, type Details } from '../debtors/details.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
 import type { Frame } from './visit.ts'
@@ -14,35 +14,32 @@ interface CustomerForm {
 
 interface Field {
   readonly name: keyof Details
-  readonly label: string
   readonly hint?: string
   readonly type?: 'email' | 'tel'
 }
 
 const CONTACT: readonly Field[] = [
-  { name: 'name', label: 'Name' },
-  { name: 'email', label: 'E-mail', type: 'email' },
+  { name: 'name' },
+  { name: 'email', type: 'email' },
   {
     name: 'phone',
-    label: 'Telephone',
     type: 'tel',
     hint: 'With the country’s code, e.g. +31205550142.',
   },
-  { name: 'language', label: 'Language', hint: 'What reminders are written in, e.g. nl or de-AT.' },
+  { name: 'language', hint: 'What reminders are written in, e.g. nl or de-AT.' },
   {
     name: 'timezone',
-    label: 'Time zone',
     hint: 'Reminders leave in their business hours. Empty: as your account’s.',
   },
 ]
 
 const ADDRESS: readonly Field[] = [
-  { name: 'line1', label: 'Street and number' },
-  { name: 'line2', label: 'Second line' },
-  { name: 'postal_code', label: 'Postal code' },
-  { name: 'city', label: 'City' },
-  { name: 'region', label: 'Region' },
-  { name: 'country', label: 'Country', hint: 'Two letters, e.g. NL.' },
+  { name: 'line1' },
+  { name: 'line2' },
+  { name: 'postal_code' },
+  { name: 'city' },
+  { name: 'region' },
+  { name: 'country', hint: 'Two letters, e.g. NL.' },
 ]
 
 export function renderCustomerForm(
@@ -68,12 +65,12 @@ ${renderFaults(problem)}
 }
 
 function renderField(
-  { name, label, hint, type }: Field,
+  { name, hint, type }: Field,
   value: string,
   problem: Problem | undefined,
 ): Html {
   const hintId = hint === undefined ? undefined : `${name}-hint`
-  return html`<div class="field"><label for="${name}">${label}</label>
+  return html`<div class="field"><label for="${name}">${DETAIL_WORDS[name]}</label>
 <input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${describedBy(problem, name, hintId)}>
 ${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFault(problem, name)}</div>`
 }

@@ -109,7 +109,7 @@ function renderDay(
   chosen: string | undefined,
 ): Html {
   const kind = `${isPast ? ' past' : ''}${isFree ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
-  const name = html`<time datetime="${date}"><span class="unseen">${longDay(date)}</span><span aria-hidden="true">${shortDay(date)}</span></time>`
+  const name = html`<time datetime="${date}"><span class="unseen">${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
   if (messages.length === 0) {
     return html`<li class="day${kind}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
   }
@@ -199,12 +199,6 @@ ${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SH
 
 function longDay(date: string): string {
   return format({ weekday: 'long', day: 'numeric', month: 'long' }, date)
-}
-
-function shortDay(date: string): string {
-  return date.endsWith('-01')
-    ? format({ day: 'numeric', month: 'short' }, date)
-    : String(Number(date.slice(8)))
 }
 
 function format(options: Intl.DateTimeFormatOptions, date: string): string {

@@ -157,7 +157,8 @@ function ladderOf(fields: Fields, kept: Ladder): Ladder {
 function datesOf(fields: Fields): string[] {
   return fields
     .list('holidays')
-    .flatMap((text) => text.split(/[\s,;]+/))
+    .flatMap((text) => text.split(/[\r\n,;]+/))
+    .map((date) => date.trim())
     .filter((date) => date !== '')
 }
 

@@ -82,7 +82,7 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   await page.getByRole('link', { name: 'Change customer' }).click()
   await page.getByLabel('E-mail').fill('nobody')
   await page.getByRole('button', { name: 'Save' }).click()
-  await page.getByRole('alert').getByText('email must be one e-mail address.').waitFor()
+  await page.getByRole('alert').getByText('E-mail must be one e-mail address.').waitFor()
   await check('customer-form-fault')
   await page.getByLabel('E-mail').fill('facturen@jansen.example')
   await page.getByRole('button', { name: 'Save' }).click()

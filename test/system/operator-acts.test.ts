@@ -20,7 +20,7 @@ t.test('operators act on what the API made, and the API shows it', async (t) => 
     email: 'new@globex.example',
     address: { line1: null, city: 'Utrecht', country: 'NL' },
   })
-  await t.rejects(act('debtors', 'edit', id, '--email', 'nowhere'), /email must be one e-mail/)
+  await t.rejects(act('debtors', 'edit', id, '--email', 'nowhere'), /E-mail must be one e-mail/)
   t.match(await act('debtors', 'pause', id, '--reason', 'A plan', '--until', '2099-01-01'), {
     chasing: { status: 'paused', reason: 'A plan', until: '2098-12-31T23:00:00.000Z' },
   })
