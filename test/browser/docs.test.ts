@@ -1,6 +1,8 @@
 // The documentation as people read it: on a desk, on a telephone, by keyboard, without scripts.
 import t from 'tap'
-import { openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
+import { logIn, openOffice, PASSWORD, photograph, violationsOf } from '../fixtures/browser.ts'
+import { call } from '../fixtures/call.ts'
+import { until } from '../fixtures/until.ts'
 
 const office = await openOffice(t)
 const PAGES = [
@@ -97,4 +99,31 @@ t.test('without scripts everything can be read and reached', async (t) => {
   await page.getByRole('navigation').getByRole('link', { name: 'Reference' }).click()
   await page.getByRole('heading', { name: 'Record a payment' }).waitFor()
   t.equal(await page.getByRole('searchbox').count(), 0)
+})
+
+// With SCREENSHOTS it makes what docs/images/settings.png is the upper part of, with fewer colours.
+t.test('the pane that the README shows is there', async (t) => {
+  const { operator } = office.system
+  const account = await operator.createAccount('Acme Ltd')
+  const login = ['--email', 'sam@acme.example', '--role', 'admin', '--password', PASSWORD]
+  await operator.cli('users', 'create', '--account', account, ...login)
+  const old = await operator.issueKey(account, { name: 'Old ERP' })
+  await operator.revokeKey(old.id)
+  await operator.issueKey(account, {
+    name: 'Reporting',
+    scopes: ['invoices:read', 'payments:read'],
+  })
+  const bank = await operator.issueKey(account, {
+    name: 'Bank feed',
+    scopes: ['invoices:read', 'payments:write'],
+  })
+  const erp = await operator.issueKey(account, { name: 'ERP' })
+  for (const key of [bank.secret, erp.secret]) await call(`${office.url}/api/v1/me`, { key })
+  const page = await (await office.open()).newPage()
+  await page.setViewportSize({ width: 1280, height: 640 })
+  await logIn(page, 'sam@acme.example')
+  const used = page.getByRole('row', { name: /Bank feed.* ago|Bank feed.*now/ })
+  await until(async () => (await page.reload()) && (await used.count()) === 1, 'it shows a use')
+  t.equal(await page.getByText('Show revoked (1)').count(), 1)
+  await photograph(page, 'readme-settings')
 })
