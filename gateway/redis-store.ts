@@ -223,7 +223,8 @@ const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
     /NOPERM|user executing the script can't/,
     'its user may not run a command that we need (see the ACL line of the documentation)',
   ],
-  [/^DENIED/, 'it is in protected mode: give it a password or bind it to an address'],
+  // What it says to that is mostly lost with the connection.
+  [/^DENIED|EPIPE/, 'it closed the connection, as in protected mode or at maxclients'],
   [/Unknown Redis command/, 'it is older than Redis 7.0'],
   [/^READONLY/, 'this one is a replica'],
   [/^OOM/, 'its memory is full (maxmemory)'],

@@ -98,7 +98,7 @@ t.test('backends behind a name come and go under load without a failed call', as
 t.test('while no address is known, and none answers, nothing is sent and it says so', async (t) => {
   const zone = { addresses: new Error('no such name') as readonly string[] | Error }
   const { port, send, settled } = await openWay(t, zone)
-  const refusal = { status: 503, headers: { 'retry-after': '1' } }
+  const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
   await t.rejects(send(), refusal)
   zone.addresses = ['127.0.0.2']
   await until(() => send().catch((error) => error.cause?.code === 'ECONNREFUSED'), 'known, refused')

@@ -1,0 +1,139 @@
+/** TLS, users and passwords: what Redis refuses must be clear to operators, and told to nobody else. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { mintApiKey } from '../../shared/api-key.ts'
+import { call } from '../fixtures/call.ts'
+import { createCertificate } from '../fixtures/certificate.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { freePort, shareAccount, startRedis } from '../fixtures/redis.ts'
+import { until } from '../fixtures/until.ts'
+import { startRawBackend } from './fixtures/raw-backend.ts'
+
+const PASSWORD = 'canary-in-the-mine'
+/** What the documentation tells operators to write. */
+const [ACL_LINE = ''] =
+  /^user gateway .+$/m.exec(
+    readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8'),
+  ) ?? []
+
+async function startGuarded(t: Test, more: readonly string[] = []) {
+  const aclFile = join(t.testdir(), 'users.acl')
+  const line = ACL_LINE.replace('PASSWORD', PASSWORD)
+  writeFileSync(aclFile, `user default off\nuser tests on nopass ~* &* +@all\n${line}\n`)
+  return startRedis(t, ['--aclfile', aclFile, ...more])
+}
+
+t.test('the documented ACL line is enough, and not too much', async (t) => {
+  const { port } = await startGuarded(t)
+  const accounting = shareAccount(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
+  await until(() => accounting.state() === 'exact', 'the account is shared')
+  for (let used = 1; used <= 3; used++)
+    t.match(await accounting.spend('key_1', 2), { used: Math.min(used, 3) })
+
+  const client = new Redis(port, '127.0.0.1', { username: 'gateway', password: PASSWORD })
+  t.teardown(() => client.disconnect())
+  await t.rejects(client.get('rate-limit:{key_1}'), /NOPERM/)
+  await t.rejects(client.set('other', '1'), /NOPERM/)
+  await t.rejects(client.flushall(), /NOPERM/)
+  await t.rejects(client.config('GET', '*'), /NOPERM/)
+})
+
+t.test(
+  'a refusal says why in the log and in /readyz, and nothing of it in an answer',
+  async (t) => {
+    const { port, client } = await startGuarded(t)
+    client.disconnect()
+    const backend = await startRawBackend(t)
+    const gateway = await startGateway(t, backend.url, {
+      REDIS_URL: `redis://gateway:${PASSWORD}x@127.0.0.1:${port}`,
+    })
+    const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
+    const text = await until(async () => {
+      const body = await (await fetch(readyz)).text()
+      return body.includes('refuses') && body
+    }, 'the reason is known')
+    t.match(text, 'it refuses the user or the password of REDIS_URL')
+    t.match(gateway.log(), 'it refuses the user or the password of REDIS_URL')
+    const answer = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
+    t.equal(answer.status, 200, 'counted in the gateway')
+    t.notMatch(JSON.stringify([answer, text, gateway.log()]), PASSWORD)
+  },
+)
+
+t.test('the reasons of refusals', async (t) => {
+  const guarded = await startGuarded(t)
+  const old = await startRedis(t, ['--rename-command', 'PEXPIRETIME', ''])
+  const reasons: [string, string, RegExp][] = [
+    ['a wrong password', `redis://gateway:no@127.0.0.1:${guarded.port}`, /refuses the user or/],
+    ['an unknown user', `redis://nobody:no@127.0.0.1:${guarded.port}`, /refuses the user or/],
+    ['no password', `redis://127.0.0.1:${guarded.port}`, /wants a password/],
+    ['Redis before 7.0', old.url, /older than Redis 7\.0/],
+    ['nobody there', `redis://127.0.0.1:${await freePort()}`, /ECONNREFUSED/],
+  ]
+  for (const [name, url, reason] of reasons) {
+    const accounting = shareAccount(t, url)
+    await until(() => reason.test(accounting.outage() ?? ''), `${name}: ${reason}`)
+    t.equal(accounting.state(), 'starting', name)
+  }
+})
+
+t.test(
+  'a permission that is taken away is an outage that names it, and ends with it',
+  async (t) => {
+    const { port } = await startGuarded(t)
+    const operator = new Redis(port, '127.0.0.1', { username: 'tests', password: 'any' })
+    t.teardown(() => operator.disconnect())
+    const accounting = shareAccount(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
+    await until(() => accounting.state() === 'exact', 'the account is shared')
+    await operator.call('ACL', 'SETUSER', 'gateway', '-incrby')
+    t.match(await accounting.spend('key_1', 600), { used: 1, degraded: true })
+    t.match(accounting.outage(), /may not run a command/)
+    await operator.call('ACL', 'SETUSER', 'gateway', '+incrby')
+    await until(() => accounting.state() === 'exact', 'the account is shared again')
+    t.match(await accounting.spend('key_1', 600), { used: 2, degraded: false })
+    await operator.call('ACL', 'SETUSER', 'gateway', 'resetkeys')
+    t.match(await accounting.spend('key_1', 600), { degraded: true })
+    t.match(accounting.outage(), /may not touch rate-limit/)
+  },
+)
+
+t.test('protected mode is named', async (t) => {
+  const own = Object.values(networkInterfaces()).flat()
+  const outer = own.find((one) => one?.family === 'IPv4' && !one.internal)?.address
+  if (outer === undefined) return void t.comment('this machine has no address but loopback')
+  const { port } = await startRedis(t, ['--bind', '0.0.0.0', '--protected-mode', 'yes'])
+  const accounting = shareAccount(t, `redis://${outer}:${port}`)
+  await until(() => /protected mode/.test(accounting.outage() ?? ''), 'protected mode is named')
+})
+
+t.test('TLS: a certificate of our own authority is trusted where it is named', async (t) => {
+  const directory = t.testdir()
+  const { key, cert } = await createCertificate(t, 'IP:127.0.0.1')
+  const files = { key: join(directory, 'tls.key'), cert: join(directory, 'tls.crt') }
+  writeFileSync(files.key, key)
+  writeFileSync(files.cert, cert)
+  const port = await freePort()
+  await startRedis(t, [
+    ...['--tls-port', String(port), '--tls-auth-clients', 'no', '--tls-ca-cert-file', files.cert],
+    ...['--tls-cert-file', files.cert, '--tls-key-file', files.key],
+  ])
+  const url = `rediss://127.0.0.1:${port}`
+  const accounting = shareAccount(t, url, { ca: cert })
+  await until(() => accounting.state() === 'exact', 'the account is shared')
+  t.match(await accounting.spend('key_1', 600), { used: 1, degraded: false })
+
+  const distrustful = shareAccount(t, url)
+  await until(() => /self-signed certificate/.test(distrustful.outage() ?? ''), 'refused, by name')
+  t.equal(distrustful.state(), 'starting')
+})
+
+t.test('a Unix socket', async (t) => {
+  const path = `/tmp/redis-${process.pid}.sock`
+  await startRedis(t, ['--unixsocket', path])
+  const accounting = shareAccount(t, `unix://${path}?db=3`)
+  await until(() => accounting.state() === 'exact', 'the account is shared')
+  t.match(await accounting.spend('key_1', 600), { used: 1, degraded: false })
+})

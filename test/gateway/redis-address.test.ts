@@ -1,0 +1,68 @@
+import t from 'tap'
+import { parseRedisAddress } from '../../gateway/redis-address.ts'
+
+t.test('every form of REDIS_URL', async (t) => {
+  const forms: [string, object][] = [
+    ['redis://cache', { form: 'server', host: 'cache', port: 6379, db: 0, isTls: false }],
+    [
+      'rediss://gw:p%40ss@10.0.0.7:6380/2',
+      { host: '10.0.0.7', port: 6380, username: 'gw', password: 'p@ss', db: 2, isTls: true },
+    ],
+    ['redis://:secret@[::1]:7000', { host: '::1', port: 7000, password: 'secret' }],
+    ['unix:///run/redis.sock?db=3', { form: 'socket', path: '/run/redis.sock', db: 3 }],
+    [
+      'redis+unix:///run/redis.sock?username=gw&password=x%26y',
+      { form: 'socket', username: 'gw', password: 'x&y' },
+    ],
+    [
+      'redis-sentinel://gw:a@s1,s2:26380/main?db=1&sentinel_password=b',
+      {
+        form: 'sentinel',
+        sentinels: [
+          { host: 's1', port: 26379 },
+          { host: 's2', port: 26380 },
+        ],
+        master: 'main',
+        username: 'gw',
+        password: 'a',
+        db: 1,
+        sentinelLogin: { password: 'b' },
+      },
+    ],
+    [
+      'rediss-cluster://gw:a@n1:7000,n2',
+      {
+        form: 'cluster',
+        isTls: true,
+        nodes: [
+          { host: 'n1', port: 7000 },
+          { host: 'n2', port: 6379 },
+        ],
+      },
+    ],
+  ]
+  for (const [text, address] of forms) t.match(parseRedisAddress(text), address, text)
+})
+
+t.test('what is wrong is named, the password never', async (t) => {
+  const faults: [string, RegExp][] = [
+    ['localhost:6379', /must be an address/],
+    ['http://canary@host', /must begin with redis:/],
+    ['redis://gw:canary@a,b', /must name one host/],
+    ['redis://gw:canary@host:99999', /must name each host/],
+    ['redis://gw:canary@host/main', /its database by a number/],
+    ['redis://gw:canary@host?familly=6', /option that is unknown here: familly/],
+    ['redis://gw:canary%@host', /must have % as %25/],
+    ['unix://host/run/redis.sock', /must name a path/],
+    ['redis-sentinel://gw:canary@s1', /must name the master/],
+    ['redis-cluster://gw:canary@n1/1', /must name no database/],
+  ]
+  for (const [text, message] of faults) {
+    t.throws(() => parseRedisAddress(text), { message }, text)
+    try {
+      parseRedisAddress(text)
+    } catch (error) {
+      t.notMatch(String(error), /canary/)
+    }
+  }
+})
