@@ -14,11 +14,16 @@ const ROWS_MAX = 500
  * Whether a whole account is held back. Put on, what is waiting is decided now and not when it would
  * have left; put off, everyone is looked at again.
  */
-export async function noticeAccounts(database: Database, now: Date): Promise<void> {
+export async function noticeAccounts(
+  database: Database,
+  now: Date,
+  accountId?: string,
+): Promise<void> {
   let after = ''
   for (;;) {
-    const rows = await database.read
-      .selectFrom('accounts')
+    const all = database.read.selectFrom('accounts')
+    const ofAccount = accountId === undefined ? all : all.where('accounts.id', '=', accountId)
+    const rows = await ofAccount
       .leftJoin('chasing_settings', 'chasing_settings.account_id', 'accounts.id')
       .select(['accounts.id', 'chasing_settings.blocked_by'])
       .where('accounts.id', '>', after)

@@ -7,6 +7,8 @@ export interface Facts {
   readonly stage: LadderStage
   readonly recipient: string | null
   readonly invoices: readonly CoveredInvoice[]
+  /** Kill switches were put on so often before; a time more, and it does not leave. */
+  readonly timesPutOn: number
   /** Nobody can approve it after this; meaningless where nobody has to. */
   readonly expiresAt: string
 }

@@ -26,8 +26,7 @@ export interface KillSwitch {
   /** Null: never. */
   readonly changedAt: string | null
   readonly changedBy: string | null
-  /** When it was last put on. */
-  readonly putOnAt: string | null
+  readonly timesPutOn: number
 }
 
 /** `on` needs a reason; for `off` it goes to the audit log where one is given. */
@@ -89,7 +88,7 @@ export async function setKillSwitch(
     reason,
     changed_at: at,
     changed_by: JSON.stringify(publicActor(act.actor)),
-    put_on_at: change.on ? at : (row?.put_on_at ?? at),
+    times_put_on: before.timesPutOn + (change.on ? 1 : 0),
   } as const
   await tx
     .insertInto('kill_switches')
@@ -119,6 +118,11 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
     changed_at: changedAt,
     changed_by: changedBy,
   }
+}
+
+/** How often any of them was put on; whoever has seen less has missed it. */
+export function timesPutOn(switches: readonly KillSwitch[]): number {
+  return switches.reduce((sum, found) => sum + found.timesPutOn, 0)
 }
 
 function announce(
@@ -163,7 +167,7 @@ function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
     reason: row?.reason ?? null,
     changedAt: row?.changed_at ?? null,
     changedBy: by?.label ?? null,
-    putOnAt: row?.put_on_at ?? null,
+    timesPutOn: row?.times_put_on ?? 0,
   }
 }
 

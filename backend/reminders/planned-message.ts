@@ -4,6 +4,7 @@ import { daysBetween } from '../calendar/calendar.ts'
 import type { ReminderRow } from '../database/tables/reminders.ts'
 import type { DebtorRow, MessageRow } from '../database/tables.ts'
 import { type Facts, shownStage } from './facts.ts'
+import { timesPutOn } from './kill-switch.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { Refusal } from './rails.ts'
@@ -53,6 +54,7 @@ export function messageOf(
       stage: own,
       cycle: invoice.chasing_cycle,
     })),
+    timesPutOn: timesPutOn(account.switches),
     expiresAt: new Date(now.getTime() + APPROVAL_DAYS * DAY_MS).toISOString(),
   }
   const row = rowOf(debtor, facts, refusal, { scheduledFor, now })

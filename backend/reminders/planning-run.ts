@@ -38,7 +38,7 @@ export async function runPlanning(
   scope: PlanningScope = { everyone: false },
   signal?: AbortSignal,
 ): Promise<Planned> {
-  await noticeAccounts(deps.database, now)
+  await noticeAccounts(deps.database, now, scope.accountId)
   await markAccounts(deps.database, now, signal)
   let planned: Planned = { debtors: 0, messages: 0 }
   let after = ''

@@ -8,7 +8,7 @@ import type { SuppressedAddressRow } from '../database/tables/mail.ts'
 import type { AccountRow, DebtorRow, InvoiceRow, MessageRow } from '../database/tables.ts'
 import { isReservedAddress } from '../mail/addresses.ts'
 import type { CoveredInvoice, Facts } from './facts.ts'
-import type { KillSwitch } from './kill-switch.ts'
+import { type KillSwitch, timesPutOn } from './kill-switch.ts'
 
 export type RefusalReason =
   | 'kill_switch'
@@ -49,7 +49,7 @@ export interface Situation {
   readonly suppressed: SuppressedAddressRow['reason'] | undefined
   /** Absent: is there anything that would hold back whatever one wrote now? */
   readonly message?: {
-    readonly row: Pick<MessageRow, 'created_at' | 'approval_status'>
+    readonly row: Pick<MessageRow, 'approval_status'>
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
   }
@@ -65,6 +65,7 @@ type Rail = (situation: Situation) => Refusal | undefined
 const RAILS: readonly Rail[] = [
   killSwitch('installation'),
   killSwitch('account'),
+  putOnMeanwhile,
   accountReadOnly,
   demo,
   debtorPaused,
@@ -93,19 +94,20 @@ export function isPauseOver(
 }
 
 function killSwitch(scope: KillSwitch['scope']): Rail {
-  return ({ account, message }) => {
+  const whose = scope === 'account' ? 'the kill switch' : 'the kill switch of the installation'
+  return ({ account }) => {
     const found = account.switches.find((candidate) => candidate.scope === scope)
-    if (found === undefined) return undefined
-    const { isOn, reason, putOnAt } = found
-    const whose = scope === 'account' ? 'the kill switch' : 'the kill switch of the installation'
-    if (isOn) return { reason: 'kill_switch', detail: `${whose} is on: ${reason ?? ''}` }
-    // What was waiting then does not leave now: putting the switch off begins from today.
-    const wasWaiting =
-      message !== undefined && putOnAt !== null && message.row.created_at <= putOnAt
-    return wasWaiting
-      ? { reason: 'kill_switch', detail: `${whose} was put on meanwhile` }
-      : undefined
+    if (found === undefined || !found.isOn) return undefined
+    return { reason: 'kill_switch', detail: `${whose} is on: ${found.reason ?? ''}` }
   }
+}
+
+/** What was waiting then does not leave now: putting the switch off begins from today. */
+function putOnMeanwhile({ account, message }: Situation): Refusal | undefined {
+  if (message === undefined || message.facts.timesPutOn === timesPutOn(account.switches)) {
+    return undefined
+  }
+  return { reason: 'kill_switch', detail: 'a kill switch was put on since it was planned' }
 }
 
 function accountReadOnly({ account: { status } }: Situation): Refusal | undefined {

@@ -29,7 +29,7 @@ const STATEMENTS = [
     reason text,
     changed_at text not null,
     changed_by text not null,
-    put_on_at text not null,
+    times_put_on integer not null,
     check (is_on = 0 or reason is not null)
   )`,
   'alter table debtors add column ladder text',

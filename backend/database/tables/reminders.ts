@@ -26,8 +26,8 @@ export interface KillSwitchRow {
   changed_at: string
   /** JSON object {type, id, label}. */
   changed_by: string
-  /** When it was last put on: what was waiting then does not leave, however soon it is off again. */
-  put_on_at: string
+  /** What was planned when this was less does not leave, however soon the switch was off again. */
+  times_put_on: number
 }
 
 /** A message of the planner on its way, besides what the log shows of it. */

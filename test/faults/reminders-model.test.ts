@@ -1,0 +1,55 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { openTestDatabase } from '../fixtures/database.ts'
+import { createWorld, type Step } from '../fixtures/reminder-world.ts'
+
+/** Thousands by hand: `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts`. */
+const RUNS = Number(process.env['REMINDER_RUNS'] ??? 60)
+const START = new Date('2026-11-23T09:00:00.000Z')
+
+const which = fc.nat(2)
+const on = fc.boolean()
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  // Clocks are set back, too.
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('wait'),
+      hours: fc.constantFrom(-25, -1, 1, 2, 6, 24, 50, 120, 170),
+    }),
+  },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('plan') }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('send') }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant('approve') }) },
+  fc.record({ do: fc.constantFrom('reject', 'restart', 'reverse') }),
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('die'), handedOver: on }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constant('server'),
+      state: fc.constantFrom('well', 'well', 'away', 'soft', 'hard', 'lost after', 'lost before'),
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('pay'), which, whole: on }) },
+  fc.record({ do: fc.constantFrom('dispute', 'resolve', 'pause', 'resume'), which }),
+  fc.record({ do: fc.constant('switch'), on, everywhere: on }),
+  fc.record({ do: fc.constant('suspend'), on }),
+)
+
+t.test(
+  'whatever happens, no message leaves against a rail and nobody is forgotten',
+  { timeout: 0 },
+  async (t) => {
+    const database = await openTestDatabase(t)
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const world = await createWorld(database, START)
+        for (const one of steps) await world.take(one)
+        await world.checkNobodyIsForgotten()
+      }),
+      { numRuns: RUNS },
+    )
+    t.pass(`${RUNS} sequences`)
+  },
+)
