@@ -8,7 +8,13 @@ import { BACKEND_SETTINGS, databaseUrl, deriveKey, mailOptions } from './config.
 import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
-import { createAttemptNumbers, createWaits, measureDatabase, measureQueues } from './metrics.ts'
+import {
+  createAttemptNumbers,
+  createHandOffNumbers,
+  createWaits,
+  measureDatabase,
+  measureQueues,
+} from './metrics.ts'
 import { type RemindersOptions, startReminders } from './reminders/reminders.ts'
 import { startRetention } from './retention/retention.ts'
 import { createBackend } from './server.ts'
@@ -53,22 +59,22 @@ await runProcess({
     const [secretBoxKey = ''] = settings.SECRET_BOX_KEY
     // A lock keeps a second backend from a SQLite file.
     const isOnly = !isPostgres(databaseUrl(settings))
+    const parts = { database, clock, log }
     const webhooks = createWebhooks({
-      database,
+      ...parts,
       baseUrl: settings.BASE_URL,
       boxKeys: settings.SECRET_BOX_KEY.map((key) => deriveKey(key, 'webhook secrets')),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
       isOnly,
-      clock,
-      log,
       onAttempt: createAttemptNumbers(metrics),
     })
-    const postOffice = createPostOffice({ ...mailOptions(settings), database, clock, log })
+    const onHandOff = createHandOffNumbers(metrics)
+    const postOffice = createPostOffice({ ...mailOptions(settings), ...parts, onHandOff })
     const backend = await createBackend({
+      ...parts,
       host: settings.BACKEND_HOST,
       port: settings.BACKEND_PORT,
       socket,
-      database,
       contract: loadContract(),
       baseUrl: settings.BASE_URL,
       gatewaySecrets,
@@ -76,8 +82,6 @@ await runProcess({
       cursorKey: deriveKey(secretBoxKey, 'cursor'),
       webhooks: webhooks.services,
       postOffice,
-      clock,
-      log,
       metrics,
       tracing,
       drainMsMax: settings.DRAIN_TIMEOUT_MS - DRAIN_RESERVE_MS,
@@ -91,7 +95,7 @@ await runProcess({
     })
     webhooks.start()
     postOffice.start()
-    const work = startWork({ ...postOffice, database, isOnly, clock, log }, settings.REHEARSAL)
+    const work = startWork({ ...postOffice, ...parts, isOnly }, settings.REHEARSAL)
     return {
       listening: {
         ...(socket === undefined ? { port: backend.port } : { socket }),

@@ -3,6 +3,7 @@ import { type Counter, cachedFor, type Histogram, type Metrics } from '../shared
 import type { Problem } from '../shared/problem.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
+import type { HandOff } from './mail/mail.ts'
 import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
 import type { Outcome } from './webhooks/outcomes.ts'
@@ -66,6 +67,16 @@ export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => vo
     attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
     durations.observe(result.durationMs / 1000)
   }
+}
+
+/** To be told of each mail that was handed over, or not. */
+export function createHandOffNumbers(metrics: Metrics): (handOff: HandOff) => void {
+  const handOffs: Counter = metrics.counter(
+    'receivables_backend_mails_total',
+    'Mails handed over, by what came of it.',
+    ['outcome'],
+  )
+  return ({ outcome }) => handOffs.inc({ outcome })
 }
 
 export function measureDatabase(metrics: Metrics, database: OpenDatabase): void {

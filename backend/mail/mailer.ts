@@ -26,6 +26,8 @@ export interface MailerOptions {
   readonly wantsReports: boolean
   /** `HAND_OFF_MS_MAX` unless given. */
   readonly answerMsMax?: number
+  /** Told of each. */
+  readonly onHandOff?: (handOff: HandOff) => void
   readonly clock: () => Date
   readonly log: Logger
 }
@@ -84,6 +86,7 @@ export function createMailer(options: MailerOptions): Mailer {
       const handOff = await sending
       under.delete(sending)
       logHandOff(log, mail, handOff)
+      options.onHandOff?.(handOff)
       return handOff
     },
     async close() {

@@ -3,6 +3,7 @@ import type { NoticeRow, Reader } from '../database/tables.ts'
 import type { InvitationCodes } from './invitation-codes.ts'
 import type { Letter } from './letter.ts'
 import { detailOf, isNotice } from './notices.ts'
+import { fullStop } from './reminder-words/words.ts'
 
 export interface NoticeLetterDeps {
   readonly baseUrl: string
@@ -31,7 +32,7 @@ export async function writeNotice(
     sender: 'Receivables',
     greeting: 'Hello,',
     signature: ['Kind regards,', 'Receivables'],
-    footer: [`About the account ${account.name}.`],
+    footer: [fullStop(`About the account ${account.name}`)],
     ...text,
   }
 }

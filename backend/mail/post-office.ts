@@ -4,7 +4,7 @@ import type { Database } from '../database/database.ts'
 import type { Periodic } from '../periodic.ts'
 import type { NamedAddress } from './addresses.ts'
 import { createInvitationCodes, type InvitationCodes } from './invitation-codes.ts'
-import type { Mailer } from './mail.ts'
+import type { HandOff, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
 import { startOutbox } from './outbox.ts'
 import type { SmtpAddress } from './smtp-url.ts'
@@ -22,6 +22,7 @@ export interface PostOfficeOptions {
   /** Of 32 bytes each; the first seals. */
   readonly linkKeys: readonly Buffer[]
   readonly codeKeys: readonly Buffer[]
+  readonly onHandOff?: (handOff: HandOff) => void
   readonly clock: () => Date
   readonly log: Logger
 }

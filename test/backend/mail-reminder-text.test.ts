@@ -68,6 +68,10 @@ t.test('a reminder names the creditor, who remains it, and how to stop the next 
   t.match(text, 'on behalf of Acme Ltd. Acme Ltd remains the creditor')
   t.match(text, 'https://receivables.io/mail/unsubscribe/token')
   t.match(text, 'Just reply to this e-mail, or write to billing@acme.nl.')
+  const { text: toBv } = writeReminder(
+    contentIn({ creditor: { name: 'Acme B.V.', replyTo: null } }),
+  )
+  t.match(toBv, 'on behalf of Acme B.V. Acme B.V. remains the creditor')
   const preview = writeReminder(contentIn({ unsubscribeUrl: null }))
   t.notMatch(preview.text + preview.html, /unsubscribe|Stop reminders/)
 })

@@ -1,4 +1,4 @@
-import type { ReminderWords } from './words.ts'
+import { fullStop, type ReminderWords } from './words.ts'
 
 const PAID = 'If you have paid in the last few days: thank you, and please disregard this e-mail.'
 const TALK =
@@ -60,6 +60,6 @@ export const EN: ReminderWords = {
       : `Questions? Just reply to this e-mail, or write to ${replyTo}.`,
   regards: 'Kind regards,',
   onBehalf: (creditor) =>
-    `This e-mail was sent by Receivables on behalf of ${creditor}. ${creditor} remains the creditor: please pay them, not us.`,
+    `This e-mail was sent by Receivables on behalf of ${fullStop(creditor)} ${creditor} remains the creditor: please pay them, not us.`,
   unsubscribe: 'Stop reminders by e-mail',
 }

@@ -1,4 +1,4 @@
-import type { ReminderWords } from './words.ts'
+import { fullStop, type ReminderWords } from './words.ts'
 
 const PAID =
   'Heeft u de afgelopen dagen betaald? Dan danken wij u en kunt u deze e-mail als niet verzonden beschouwen.'
@@ -61,6 +61,6 @@ export const NL: ReminderWords = {
       : `Vragen? Beantwoord dan gewoon deze e-mail, of schrijf naar ${replyTo}.`,
   regards: 'Met vriendelijke groet,',
   onBehalf: (creditor) =>
-    `Deze e-mail is door Receivables verstuurd namens ${creditor}. ${creditor} blijft de schuldeiser: betaal aan hen, niet aan ons.`,
+    `Deze e-mail is door Receivables verstuurd namens ${fullStop(creditor)} ${creditor} blijft de schuldeiser: betaal aan hen, niet aan ons.`,
   unsubscribe: 'Herinneringen per e-mail stoppen',
 }

@@ -3,6 +3,11 @@ import type { ReminderStage } from '../../database/tables.ts'
 
 export type Stage = 'courtesy' | ReminderStage
 
+/** Many a name ends with a full stop of its own. */
+export function fullStop(text: string): string {
+  return text.endsWith('.') ? text : `${text}.`
+}
+
 /** About one invoice, and about several. */
 type OneOrMany = readonly [one: string, many: string]
 
