@@ -70,6 +70,8 @@ function answer(h: ResponseToolkit, problem: Problem, type: string, document: st
     .code(problem.status)
     .type(type)
     .header('cache-control', 'no-store')
+  // For whoever counts.
+  response.app.problemCode = problem.code
   for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
   return response
 }

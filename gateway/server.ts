@@ -126,7 +126,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     onAnswered({ story, allowance, forwarded }, status) {
       // Whoever turned out to be nobody has no usage.
       if (story.keyId !== undefined)
-        usage.note({ keyId: story.keyId, allowance, forwarded }, status)
+        usage.note({ keyId: story.keyId, allowance, forwarded, code: story.code }, status)
     },
     onSettled: access.tell,
     onRefusedBytes: access.tellRefused,

@@ -5,7 +5,9 @@
 
 import { createId } from '../shared/id.ts'
 import type { Logger } from '../shared/log.ts'
+import type { ProblemCode } from '../shared/problem.ts'
 import {
+  type RefusalCode,
   type RefusedCalls,
   USAGE_REPORT_ENTRIES_MAX,
   USAGE_REPORT_PATH,
@@ -23,6 +25,8 @@ export interface AnsweredCall {
   readonly allowance: Allowance | undefined
   /** The backend answered, and has counted it. */
   readonly forwarded: boolean
+  /** Of the problem that the gateway answered itself. */
+  readonly code: ProblemCode | undefined
 }
 
 export interface Usage {
@@ -35,17 +39,20 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
   // A process of its own after each start, so that a batch number means one report only.
   const gateway = createId('req')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
+  const errors = new Map<string, RefusalCode & { calls: number }>()
   const windows = new Map<string, Allowance>()
   let batch = 0
   /** Sent and not acknowledged: sent again as it was, so that the backend can tell. */
   let unacknowledged: UsageReport | undefined
 
-  function note({ keyId, allowance, forwarded }: AnsweredCall, status: number): void {
+  function note({ keyId, allowance, forwarded, code }: AnsweredCall, status: number): void {
     if (keyId === undefined || allowance === undefined) return
     if (windows.has(keyId) || windows.size < PENDING_MAX) windows.set(keyId, allowance)
+    const at = new Date().toISOString()
+    if (code !== undefined) noteCode(keyId, code, at.slice(0, 'YYYY-MM-DD'.length))
     // Of a call whose answer was lost the backend knows.
     if (forwarded || status === 502 || status === 504) return
-    const hour = new Date().toISOString().slice(0, 'YYYY-MM-DDTHH'.length)
+    const hour = at.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
     const name = `${keyId} ${hour} ${statusClass}`
     const known = refused.get(name)
@@ -55,12 +62,20 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
     }
   }
 
+  function noteCode(keyId: string, code: ProblemCode, day: string): void {
+    const name = `${keyId} ${day} ${code}`
+    const known = errors.get(name)
+    if (known !== undefined) known.calls++
+    else if (errors.size < PENDING_MAX) errors.set(name, { key_id: keyId, day, code, calls: 1 })
+  }
+
   function nextReport(): UsageReport | undefined {
-    if (refused.size === 0 && windows.size === 0) return undefined
+    if (refused.size === 0 && errors.size === 0 && windows.size === 0) return undefined
     return {
       gateway,
       batch: ++batch,
       refused: takeFrom(refused).map(([, calls]) => calls),
+      errors: takeFrom(errors).map(([, calls]) => calls),
       windows: takeFrom(windows).map(([key_id, { limit, used, windowEndsAt }]) => {
         return { key_id, used: Math.min(used, limit), limit, ends_at: windowEndsAt }
       }),

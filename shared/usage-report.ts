@@ -11,6 +11,8 @@ export interface UsageReport {
   readonly batch: number
   /** Calls of known keys that were not forwarded. */
   readonly refused: readonly RefusedCalls[]
+  /** By which codes the gateway answered them. */
+  readonly errors: readonly RefusalCode[]
   /** As the last answers said it. */
   readonly windows: readonly KeyWindow[]
 }
@@ -21,6 +23,15 @@ export interface RefusedCalls {
   readonly hour: string
   /** 4 for 400 to 499, 5 for 500 to 599, 2 for OPTIONS. */
   readonly status_class: number
+  readonly calls: number
+}
+
+export interface RefusalCode {
+  readonly key_id: string
+  /** UTC, `2026-11-21`. */
+  readonly day: string
+  /** Of the catalogue of problems, so that there are never more than a few dozen. */
+  readonly code: string
   readonly calls: number
 }
 
@@ -35,5 +46,5 @@ export interface KeyWindow {
 
 export const USAGE_REPORT_PATH = '/internal/usage'
 
-/** Entries of either list that one report may have. */
+/** Entries of each list that one report may have. */
 export const USAGE_REPORT_ENTRIES_MAX = 1000

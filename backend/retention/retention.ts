@@ -23,6 +23,7 @@ const FORGETTING: readonly Forgetting[] = [
     age: 'hour',
     keptMs: 90 * DAY_MS,
   }),
+  oldRows('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
   // Longer than any gateway repeats a report.
   oldRows('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
   oldRows('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),

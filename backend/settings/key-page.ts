@@ -1,6 +1,7 @@
 /** One key: what it is, and how it is used. */
 import type { ApiKeyRow } from '../database/tables.ts'
 import type { Session } from '../sessions/sessions.ts'
+import type { TopError } from '../usage/key-errors.ts'
 import type { KeyUsage, UsageBar } from '../usage/usage.ts'
 import { type Html, html } from './html.ts'
 import { renderScopes, type WindowView } from './key-view.ts'
@@ -12,12 +13,16 @@ interface KeyView {
   readonly session: Session
   readonly row: ApiKeyRow
   readonly usage: KeyUsage
+  readonly errors: readonly TopError[]
   /** Undefined until a gateway has reported one. */
   readonly window: WindowView | undefined
   readonly now: Date
 }
 
-export function renderKey(frame: Frame, { session, row, usage, window, now }: KeyView): Html {
+export function renderKey(
+  frame: Frame,
+  { session, row, usage, errors, window, now }: KeyView,
+): Html {
   const { timezone, scopeAllowance } = session.account
   const isAdmin = session.user.role === 'admin'
   const current = usage.hours.at(-1) ?? NO_CALLS
@@ -42,6 +47,7 @@ ${
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
 ${renderChart('days', 'The last 30 days', usage.days, dayName)}
+${errors.length > 0 && renderErrors(errors)}
 <p class="hint">Counted to within a few seconds.${
     window === undefined &&
     ` Calls that were refused before they reached the account, for want of a scope or over the hourly
@@ -123,6 +129,17 @@ function renderUsageTable(
       (bar) =>
         html`<tr><th scope="row">${nameOf(bar.at)}</th><td>${bar.succeeded}</td><td>${bar.refused}</td><td>${bar.failed}</td></tr>`,
     )}</tbody></table>`
+}
+
+/** What to look at when an integration is ill; each leads to what to do about it. */
+function renderErrors(errors: readonly TopError[]): Html {
+  return html`<section class="card" aria-labelledby="errors-title"><h2 id="errors-title">Errors, the last 30 days</h2>
+<table class="plain"><caption class="unseen">The commonest errors</caption>
+<thead><tr><th scope="col">Code</th><th scope="col">Calls</th><th scope="col">Last on</th></tr></thead>
+<tbody>${errors.map(
+    ({ code, calls, lastDay }) =>
+      html`<tr><th scope="row"><a href="/docs/errors#${code}" translate="no">${code}</a></th><td>${calls.toLocaleString('en')}</td><td>${dayName(`${lastDay}T00:00:00Z`)}</td></tr>`,
+  )}</tbody></table></section>`
 }
 
 function callsOf({ succeeded, refused, failed }: UsageBar): number {

@@ -6,6 +6,7 @@ import { parseScopes, SCOPES } from '../api-keys/scopes.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { createToken, hashToken, type Session, setFlash } from '../sessions/sessions.ts'
+import { readTopErrors } from '../usage/key-errors.ts'
 import { readUsage } from '../usage/usage.ts'
 import { findWindow } from '../usage/usage-reports.ts'
 import { renderAllowance } from './allowance-page.ts'
@@ -99,6 +100,7 @@ export const keyPages: readonly StayPage[] = [
       await usage.flush()
       const row = await getKey(database.read, session, id)
       const used = await readUsage(database.read, row.id, now)
+      const errors = await readTopErrors(database.read, row.id, now)
       const reported = await findWindow(database.read, row.id)
       const window = reported && representWindow(row, reported, now)
       return {
@@ -108,9 +110,14 @@ export const keyPages: readonly StayPage[] = [
             window: window ?? null,
             calls_by_hour: used.hours,
             calls_by_day: used.days,
+            top_errors: errors.map(({ code, calls, lastDay }) => ({
+              code,
+              calls,
+              last_day: lastDay,
+            })),
           },
         },
-        page: (frame) => renderKey(frame, { session, row, usage: used, window, now }),
+        page: (frame) => renderKey(frame, { session, row, usage: used, errors, window, now }),
       }
     },
   },

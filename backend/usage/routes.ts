@@ -1,7 +1,7 @@
 /** Where gateways report the use of keys. Signed, as all they ask for themselves. */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
-import { Problem } from '../../shared/problem.ts'
+import { PROBLEM_TYPES, Problem } from '../../shared/problem.ts'
 import {
   USAGE_REPORT_ENTRIES_MAX,
   USAGE_REPORT_PATH,
@@ -29,6 +29,17 @@ const REPORT = Joi.object<UsageReport>({
       status_class: Joi.number().integer().min(2).max(5),
       calls: whole,
     }),
+  // A gateway of the version before sends none.
+  errors: Joi.array()
+    .max(USAGE_REPORT_ENTRIES_MAX)
+    .items({
+      key_id: keyId,
+      day: Joi.string().pattern(/^\d{4}-\d\d-\d\d$/),
+      code: Joi.string().valid(...Object.keys(PROBLEM_TYPES)),
+      calls: whole,
+    })
+    .optional()
+    .default([]),
   windows: Joi.array()
     .max(USAGE_REPORT_ENTRIES_MAX)
     .items({ key_id: keyId, used: whole, limit: whole, ends_at: whole.max(8.64e15) }),

@@ -1,17 +1,24 @@
 /** Applies what gateways report; each report once, whatever is repeated or comes late. */
-import type { KeyWindow, RefusedCalls, UsageReport } from '../../shared/usage-report.ts'
+import type {
+  KeyWindow,
+  RefusalCode,
+  RefusedCalls,
+  UsageReport,
+} from '../../shared/usage-report.ts'
 import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
+import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
 export async function applyUsageReport(
   tx: Transaction,
-  { gateway, batch, refused, windows }: UsageReport,
+  { gateway, batch, refused, errors, windows }: UsageReport,
   now: Date,
 ): Promise<void> {
   if (!(await claimBatch(tx, gateway, batch, now))) return
-  const known = await knownKeys(tx, [...refused, ...windows])
-  const isKnown = ({ key_id }: RefusedCalls | KeyWindow) => known.has(key_id)
+  const known = await knownKeys(tx, [...refused, ...errors, ...windows])
+  const isKnown = ({ key_id }: OfKey) => known.has(key_id)
   await addUsage(tx, refused.filter(isKnown))
+  await addErrors(tx, errors.filter(isKnown))
   for (const window of windows.filter(isKnown).sort(byKey)) await moveWindow(tx, window)
 }
 
@@ -34,7 +41,9 @@ async function claimBatch(tx: Transaction, gateway: string, batch: number, now: 
   return claimed !== undefined
 }
 
-async function knownKeys(tx: Transaction, entries: readonly (RefusedCalls | KeyWindow)[]) {
+type OfKey = RefusedCalls | RefusalCode | KeyWindow
+
+async function knownKeys(tx: Transaction, entries: readonly OfKey[]) {
   const ids = [...new Set(entries.map(({ key_id }) => key_id))]
   if (ids.length === 0) return new Set<string>()
   const rows = await tx.selectFrom('api_keys').select('id').where('id', 'in', ids).execute()

@@ -3,8 +3,10 @@
  * every few seconds: a crash loses seconds of a chart, never a call.
  */
 import type { Logger } from '../../shared/log.ts'
+import type { ProblemCode } from '../../shared/problem.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
-import type { KeyUsageRow } from '../database/tables.ts'
+import type { KeyErrorRow, KeyUsageRow } from '../database/tables.ts'
+import { addErrors } from './key-errors.ts'
 
 const FLUSH_MS = 4000
 
@@ -15,7 +17,8 @@ const DAY_MS = 24 * HOUR_MS
 export const USAGE_DAYS = 30
 
 export interface Usage {
-  count(keyId: string, status: number, at: Date): void
+  /** `code` where it was answered with a problem. */
+  count(keyId: string, status: number, at: Date, code?: ProblemCode): void
   /** How often that was done, and failed: for operators. */
   readonly writes: { readonly written: number; readonly failed: number }
   /** Writes what was gathered; throws what the database throws, keeping the counts. */
@@ -26,21 +29,26 @@ export interface Usage {
 
 export function createUsage(database: Database, log: Logger): Usage {
   let counts = new Map<string, KeyUsageRow>()
+  let errors = new Map<string, KeyErrorRow>()
   let timer: NodeJS.Timeout | undefined
   let flushing = Promise.resolve()
   const writes = { written: 0, failed: 0 }
 
   function add(row: KeyUsageRow): void {
-    const key = `${row.key_id} ${row.hour} ${row.status_class}`
-    const known = counts.get(key)
-    if (known === undefined) counts.set(key, { ...row })
-    else known.calls += row.calls
+    addTo(counts, `${row.key_id} ${row.hour} ${row.status_class}`, row)
   }
 
-  function count(keyId: string, status: number, at: Date): void {
+  function addError(row: KeyErrorRow): void {
+    addTo(errors, `${row.key_id} ${row.day} ${row.code}`, row)
+  }
+
+  function count(keyId: string, status: number, at: Date, code?: ProblemCode): void {
     const statusClass = Math.floor(status / 100)
     if (statusClass < 2 || statusClass > 5) return
-    add({ key_id: keyId, hour: hourOf(at), status_class: statusClass, calls: 1 })
+    const hour = hourOf(at)
+    add({ key_id: keyId, hour, status_class: statusClass, calls: 1 })
+    const day = hour.slice(0, 'YYYY-MM-DD'.length)
+    if (code !== undefined) addError({ key_id: keyId, day, code, calls: 1 })
     schedule()
   }
 
@@ -60,15 +68,21 @@ export function createUsage(database: Database, log: Logger): Usage {
   }
 
   async function write(): Promise<void> {
-    const taken = counts
+    const [taken, takenErrors] = [counts, errors]
+    // An error is counted with its call.
     if (taken.size === 0) return
     counts = new Map()
+    errors = new Map()
     try {
-      await database.transaction((tx) => addUsage(tx, [...taken.values()]))
+      await database.transaction(async (tx) => {
+        await addUsage(tx, [...taken.values()])
+        await addErrors(tx, [...takenErrors.values()])
+      })
       writes.written++
     } catch (error) {
       writes.failed++
       for (const row of taken.values()) add(row)
+      for (const row of takenErrors.values()) addError(row)
       throw error
     }
   }
@@ -82,6 +96,16 @@ export function createUsage(database: Database, log: Logger): Usage {
       await flush()
     },
   }
+}
+
+function addTo<Row extends { calls: number }>(
+  counted: Map<string, Row>,
+  name: string,
+  row: Row,
+): void {
+  const known = counted.get(name)
+  if (known === undefined) counted.set(name, { ...row })
+  else known.calls += row.calls
 }
 
 /** Adds to what is counted already. In one order, so that two at once do not lock each other out. */

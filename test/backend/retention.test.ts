@@ -98,7 +98,11 @@ t.test('everything kept for a time goes when its time is over, and not before', 
     await createInvitation(tx, invited, act)
     const hour = { hour: now.toISOString().slice(0, 13), status_class: 2, calls: 5 }
     await addUsage(tx, [{ key_id: key.row.id, ...hour }])
-    await applyUsageReport(tx, { gateway: 'gateway-1', batch: 1, refused: [], windows: [] }, now)
+    const errors = [
+      { key_id: key.row.id, day: hour.hour.slice(0, 10), code: 'not_found', calls: 1 },
+    ]
+    const report = { gateway: 'gateway-1', batch: 1, refused: [], errors, windows: [] }
+    await applyUsageReport(tx, report, now)
     const created_at = now.toISOString()
     await tx
       .insertInto('login_guesses')
@@ -119,11 +123,12 @@ t.test('everything kept for a time goes when its time is over, and not before', 
     ['key_submissions', DAY_MS],
     ['usage_reports', 7 * DAY_MS],
     ['invitations', 37 * DAY_MS],
+    ['key_errors', 90 * DAY_MS],
     ['key_usage', 90 * DAY_MS],
   ]
   for (const [table, afterMs] of ends) {
-    // Usage is counted by the hour, and goes with the hour that its time ends in.
-    const marginMs = table === 'key_usage' ? 3_600_000 : 1000
+    // Usage is counted by the hour or day, and goes with the one that its time ends in.
+    const marginMs = { key_usage: 3_600_000, key_errors: DAY_MS }[String(table)] ?? 1000
     await forgetOld(database, new Date(begin + afterMs - marginMs))
     t.equal(await countRows(books, table), 1, `${table} before`)
     await forgetOld(database, new Date(begin + afterMs + 1000))

@@ -9,7 +9,7 @@ const HOUR = '2026-11-21T10'
 
 function reportIn(key: IssuedApiKey, over: Partial<UsageReport> = {}): UsageReport {
   const refused = [{ key_id: key.row.id, hour: HOUR, status_class: 4, calls: 3 }]
-  return { gateway: GATEWAY, batch: 1, refused, windows: [], ...over }
+  return { gateway: GATEWAY, batch: 1, refused, errors: [], windows: [], ...over }
 }
 
 t.test('a report is applied once, in whatever order and number it comes', async (t) => {
@@ -25,6 +25,37 @@ t.test('a report is applied once, in whatever order and number it comes', async 
   const ada = await logIn(backend, ADMIN)
   const { json } = await ada.get(`/settings/api-keys/${key.row.id}`)
   t.match(Object(json['usage']).calls_by_hour.at(-1), { succeeded: 1, refused: 9, failed: 0 })
+})
+
+t.test('the commonest errors of a key are named by their codes', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  const key_id = key.row.id
+  await backend.call(key, 'GET', '/api/v1/me')
+  for (const id of ['deb_1', 'deb_2']) await backend.call(key, 'GET', `/api/v1/debtors/${id}`)
+  await backend.call(key, 'GET', '/api/v1/debtors?colour=red')
+  const errors = [
+    { key_id, day: '2026-11-20', code: 'rate_limit_exceeded', calls: 7 },
+    { key_id, day: '2026-11-20', code: 'not_found', calls: 1 },
+    { key_id, day: '2026-09-01', code: 'bad_gateway', calls: 99 },
+    { key_id: 'key_none', day: '2026-11-20', code: 'not_found', calls: 1 },
+  ]
+  const report = (over: object) =>
+    backend.ask('POST', '/internal/usage', { body: { ...reportIn(key), ...over } })
+  t.equal((await report({ errors })).status, 200)
+  t.equal((await report({ errors })).status, 200, 'applied once')
+  const other = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
+  t.equal((await report({ batch: 2, errors: [other] })).status, 400, 'only codes that there are')
+  t.equal((await report({ batch: 2, errors: undefined })).status, 200, 'older gateways name none')
+  const ada = await logIn(backend, ADMIN)
+  const { json } = await ada.get(`/settings/api-keys/${key_id}`)
+  t.same(Object(json['usage']).top_errors, [
+    { code: 'rate_limit_exceeded', calls: 7, last_day: '2026-11-20' },
+    { code: 'not_found', calls: 3, last_day: '2026-11-21' },
+    { code: 'unknown_query_parameter', calls: 1, last_day: '2026-11-21' },
+  ])
+  const page = await ada.page(`/settings/api-keys/${key_id}`)
+  t.match(page.text, /href="\/docs\/errors#rate_limit_exceeded"/)
 })
 
 t.test('the hour a key is in moves forward only', async (t) => {

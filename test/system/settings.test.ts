@@ -90,6 +90,11 @@ t.test(
       20_000,
     )
     t.match(usage.calls_by_hour.at(-1), { succeeded: 4, refused: 6, failed: 0 })
+    t.same(usage.top_errors[0], {
+      code: 'route_not_found',
+      calls: 4,
+      last_day: new Date().toISOString().slice(0, 10),
+    })
     t.match(usage.window, { used: 10, limit: 600, resets_at: /Z$/ })
   },
 )
