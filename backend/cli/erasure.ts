@@ -31,11 +31,12 @@ export const erasureCommands: readonly Command[] = [
         left_in_database_log: !isLogEmpty,
       }
       const counts = Object.entries(erased).map(([table, count]) => `${count} in ${table}`)
-      const found = counts.length === 0 ? 'Nothing was left to erase.' : `${counts.join(', ')}.`
-      const when = wasErased ? `was erased at ${debtor.erased_at}` : 'is erased'
+      const also = counts.length === 0 ? '' : `, with rows of its records: ${counts.join(', ')}`
+      const left = also === '' ? '; nothing was left to erase' : also
+      const when = wasErased ? `was erased at ${debtor.erased_at}${left}.` : `is erased${also}.`
       const kept =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
-      return { json, text: `Debtor ${ID} ${when}. ${found}${kept}${isLogEmpty ? '' : LEFT}` }
+      return { json, text: `Debtor ${ID} ${when}${kept}${isLogEmpty ? '' : LEFT}` }
     },
   }),
 ]

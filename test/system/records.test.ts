@@ -45,7 +45,7 @@ t.test('a debtor is erased, and the next call shows it', async (t) => {
   t.match(erased, { id, was_erased: false, left_in_database_log: ON_POSTGRES })
   const shown = await call(`${system.url}/api/v1/debtors/${id}`, { key })
   t.match(shown.json, { name: '[erased]', email: null, erased_at: erased.erased_at })
-  t.match(await cli('debtors', 'erase', id, '--reason', 'again'), /Nothing was left to erase/)
+  t.match(await cli('debtors', 'erase', id, '--reason', 'again'), /nothing was left to erase/)
   await t.rejects(cli('debtors', 'restore', id), { code: 1, stderr: /erased/ })
 })
 
