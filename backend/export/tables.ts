@@ -36,6 +36,7 @@ export const EXPORTED: readonly ExportedTable[] = [
     withheld: ['digest', 'pepper_version', 'revision'],
   },
   { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], owned: BY_KEY },
+  { name: 'key_errors', key: ['key_id', 'day', 'code'], owned: BY_KEY },
   { name: 'audit_log', key: ['id'], json: ['detail'] },
   {
     name: 'chasing_settings',
