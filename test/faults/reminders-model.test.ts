@@ -4,7 +4,7 @@ import { openTestDatabase } from '../fixtures/database.ts'
 import { createWorld, type Step } from '../fixtures/reminder-world.ts'
 
 /** Thousands by hand: `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts`. */
-const RUNS = Number(process.env['REMINDER_RUNS'] ??? 60)
+const RUNS = Number(process.env['REMINDER_RUNS'] ?? 60)
 const START = new Date('2026-11-23T09:00:00.000Z')
 
 const which = fc.nat(2)
