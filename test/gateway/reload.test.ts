@@ -1,0 +1,132 @@
+/** What an operator changes while it runs, and what a wrong change does. */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { createCertificate } from '../fixtures/certificate.ts'
+import { GATEWAY_SECRET, startGateway } from '../fixtures/gateway.ts'
+import type { StartedProcess } from '../fixtures/process.ts'
+import { startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
+
+const NEW = 'another+gateway+key+0123456789abcdefghij'
+const PEPPER = 'v1:pepper+of+the+tests+0123456789abcdefghij'
+
+/** The test's own is emptied by the system's. */
+function ownDirectory(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'reload-'))
+  t.teardown(() => rmSync(directory, { recursive: true }))
+  return directory
+}
+
+/** Sends SIGHUP, and waits for what it logs. */
+async function reload(process: StartedProcess, told: RegExp): Promise<void> {
+  const before = process.log().length
+  process.signal('SIGHUP')
+  await until(() => told.test(process.log().slice(before)), String(told))
+}
+
+t.test('secrets are rotated from their files without a failed call', async (t) => {
+  const directory = ownDirectory(t)
+  const file = (name: string) => join(directory, name)
+  const write = (name: string, text: string) => writeFileSync(file(name), `${text}\n`)
+  write('backend', GATEWAY_SECRET)
+  write('gateway', GATEWAY_SECRET)
+  write('pepper', PEPPER)
+  const backendEnv = { GATEWAY_SECRET_FILE: file('backend'), KEY_PEPPER_FILE: file('pepper') }
+  const system = await startSystem(t, {
+    backends: 1,
+    gatewayEnv: { GATEWAY_SECRET: '', GATEWAY_SECRET_FILE: file('gateway') },
+    backendEnv: { GATEWAY_SECRET: '', KEY_PEPPER: '', ...backendEnv },
+  })
+  const [gateway] = system.gateways
+  if (gateway === undefined) throw new Error('no gateway')
+  const accountId = await system.operator.createAccount()
+  const me = async (key: string) => (await call(`${system.url}/api/v1/me`, { key })).status
+  const answers = async () => {
+    // Each key is looked up, which is signed.
+    t.equal(await me((await system.operator.issueKey(accountId)).secret), 200)
+    t.equal((await call(`${system.url}/settings/login`)).status, 200)
+  }
+  await answers()
+  write('backend', `${GATEWAY_SECRET},${NEW}`)
+  await reload(system.backend, /"changed":\["GATEWAY_SECRET"\].*"reloaded"/)
+  await answers()
+  write('gateway', NEW)
+  await reload(gateway, /"reloaded"/)
+  await answers()
+  write('backend', NEW)
+  await reload(system.backend, /"reloaded"/)
+  await answers()
+
+  write('pepper', `v2:${NEW},${PEPPER}`)
+  await reload(system.backend, /"changed":\["KEY_PEPPER"\]/)
+  const env = { ...process.env, ...system.env, KEY_PEPPER: '', ...backendEnv }
+  const words = ['keys', 'issue', '--account', accountId, '--name', 'ERP', '--json']
+  const command = ['backend/cli.ts', ...words, '--scopes', 'debtors:read']
+  const issued = await promisify(execFile)(process.execPath, command, { env })
+  t.equal(await me(JSON.parse(issued.stdout).secret), 200, 'issued with the new pepper')
+
+  write('backend', 'short')
+  await reload(system.backend, /"error".*GATEWAY_SECRET must have.*not reloaded/)
+  await answers()
+  t.notMatch(gateway.log() + system.backend.log(), NEW)
+})
+
+t.test('--check-config tells what it would use, and what is wrong with it', async (t) => {
+  const directory = t.testdir()
+  const { cert, key } = await createCertificate(t, 'DNS:api.example')
+  const other = await createCertificate(t, 'DNS:other.example')
+  const files = { cert, key, other: other.key, secret: GATEWAY_SECRET, junk: 'junk' }
+  const path = (name: keyof typeof files) => join(directory, name)
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, name), text)
+  const base = { GATEWAY_SECRET_FILE: path('secret') }
+  const check = (env: Record<string, string>) =>
+    promisify(execFile)(process.execPath, ['gateway/main.ts', '--check-config'], { env }).catch(
+      (failure: unknown) => failure,
+    )
+  const good = { ...base, TLS_CERT: path('cert'), TLS_KEY: path('key') }
+  t.match(await check({ ...good, REDIS_URL: 'redis://user:S3CR3T@127.0.0.1' }), {
+    stdout: new RegExp(
+      [
+        'DRAIN_TIMEOUT_MS=10000',
+        `GATEWAY_SECRET=\\[read from ${path('secret')}\\]`,
+        'REDIS_URL=\\[set\\]',
+        `TLS_CERT=${path('cert')}`,
+        '# The certificate is for DNS:api.example, until 20\\d\\d-',
+      ].join('[^]*'),
+    ),
+  })
+  for (const [env, stderr] of [
+    [{ TLS_CERT: path('cert') }, /TLS_KEY is not/],
+    [{ TLS_CERT: path('cert'), TLS_KEY: path('other') }, /TLS_KEY is not the key of/],
+    [{ TLS_CERT: path('junk'), TLS_KEY: path('key') }, /TLS_CERT cannot be used/],
+    [{ TLS_CERT: '/nowhere', TLS_KEY: path('key') }, /TLS_CERT names a file that cannot be read/],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector' }, /OTEL_EXPORTER_OTLP_ENDPOINT must be an http/],
+  ] as const) {
+    t.match(await check({ ...base, ...env }), { code: 2, stderr })
+  }
+})
+
+t.test('a collector that hangs slows no call and no drain', async (t) => {
+  const backend = await startCapturingBackend(t)
+  const key = backend.issue()
+  const hanging = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => hanging.close())
+  await until(() => hanging.listening, 'it listens')
+  const address = hanging.address()
+  const port = typeof address === 'object' ? address?.port : 0
+  const gateway = await startGateway(t, backend.url, {
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+  })
+  for (let calls = 0; calls < 20; calls++) {
+    const answer = await call(`${gateway.url}/api/v1/debtors`, { key, timeoutMs: 1_000 })
+    t.equal(answer.status, 200)
+  }
+  t.equal(await gateway.stop(), 0)
+})

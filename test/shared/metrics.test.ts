@@ -1,0 +1,26 @@
+import t from 'tap'
+import { cachedFor, createMetrics } from '../../shared/metrics.ts'
+
+t.test('numbers are read at each scrape; one that cannot be read is left out', async (t) => {
+  const metrics = createMetrics('test')
+  let calls = 0
+  metrics.total('calls_total', 'Calls.', () => [['a', ++calls]], { labels: ['name'] })
+  metrics.gauge('depth', 'Depth.', () => calls)
+  metrics.gauge('lost', 'Cannot be read.', () => Promise.reject(new Error('away')))
+  metrics.gauge('missing', 'Is not there.', () => undefined)
+  await metrics.registry.metrics()
+  const text = await metrics.registry.metrics()
+  t.match(text, /^calls_total\{name="a"\} 2$/m)
+  t.match(text, /^depth 2$/m)
+  t.match(text, /^receivables_info\{process="test",version="[^"]+",node="v\d+[^"]*"\} 1$/m)
+  t.notMatch(text, /^(lost|missing) /m)
+})
+
+t.test('what is dear to read is read once for all who ask within its time', async (t) => {
+  let reads = 0
+  const read = cachedFor(60_000, async () => ++reads)
+  t.same(await Promise.all([read(), read(), read()]), [1, 1, 1])
+  t.equal(await read(), 1)
+  const always = cachedFor(-1, async () => ++reads)
+  t.not(await always(), await always())
+})

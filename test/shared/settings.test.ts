@@ -1,0 +1,43 @@
+import t from 'tap'
+import { describeSettings, list, readSettings, secret, share, text } from '../../shared/settings.ts'
+
+const GOOD = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
+const SCHEMA = {
+  APP_SECRET: list(secret('A secret.')),
+  APP_NAME: text('A name.', { fallback: 'x' }),
+}
+const read = (environment: Record<string, string>) =>
+  readSettings(SCHEMA, environment, { prefix: 'APP_' })
+
+t.test('a secret may stand in a file, with a line end behind it', async (t) => {
+  const APP_SECRET_FILE = `${t.testdir({ secret: `${GOOD},${GOOD}x\n` })}/secret`
+  t.same(read({ APP_SECRET_FILE }).APP_SECRET, [GOOD, `${GOOD}x`])
+  t.equal(
+    describeSettings(SCHEMA, { APP_SECRET_FILE }),
+    `APP_SECRET=[read from ${APP_SECRET_FILE}]\nAPP_NAME=x`,
+  )
+  t.equal(describeSettings(SCHEMA, { APP_SECRET: GOOD }), 'APP_SECRET=[set]\nAPP_NAME=x')
+  // The empty variable counts as unset.
+  t.same(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
+})
+
+t.test('a file that cannot stand for it is named, and what is in it is not', async (t) => {
+  const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
+  const refused = (environment: Record<string, string>, message: RegExp) =>
+    t.throws(() => read(environment), { name: 'SettingsError', message })
+  refused({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
+  refused({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
+  refused({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
+  refused({ APP_SECRET_FILE: `${directory}/short` }, /^APP_SECRET must have at least 32 char[^3]+$/)
+  refused(
+    { APP_SECRET_FILE: `${directory}/short`, APP_SECRET: GOOD },
+    /^APP_SECRET_FILE is set, and so is APP_SECRET/,
+  )
+  refused({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
+})
+
+t.test('a share is a number from 0 to 1', async (t) => {
+  const setting = share('A share.')
+  t.same(['0', '1', '0.25', '.5', '1.0'].map(setting.parse), [0, 1, 0.25, 0.5, 1])
+  for (const text of ['', '1.1', '-0', '1e-3', '0,5', 'all']) t.throws(() => setting.parse(text))
+})

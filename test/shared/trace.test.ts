@@ -1,0 +1,70 @@
+import t from 'tap'
+import { createSpanId, isSampled, readTrace, traceHeaders } from '../../shared/trace.ts'
+
+const ID = '0af7651916cd43dd8448eb211c80319c'
+const SPAN = 'b7ad6b7169203331'
+const never = () => false
+
+t.test("a caller's trace is continued, with a span of our own", async (t) => {
+  const trace = readTrace(`00-${ID}-${SPAN}-01`, 'vendor=a:1,other@x=b', never)
+  t.match(trace, { id: ID, parentSpanId: SPAN })
+  t.ok(isSampled(trace))
+  const spanId = createSpanId()
+  t.match(spanId, /^[0-9a-f]{16}$/)
+  t.same(traceHeaders(trace, spanId), {
+    traceparent: `00-${ID}-${spanId}-01`,
+    tracestate: 'vendor=a:1,other@x=b',
+  })
+})
+
+t.test('flags that are not known are not passed on', async (t) => {
+  const headers = traceHeaders(readTrace(`00-${ID}-${SPAN}-ff`, undefined, never), SPAN)
+  t.same(headers, { traceparent: `00-${ID}-${SPAN}-03` })
+  t.notOk(isSampled(readTrace(`00-${ID}-${SPAN}-02`, undefined, () => true)))
+})
+
+t.test('a version to come is read as far as we know it', async (t) => {
+  t.equal(readTrace(`cc-${ID}-${SPAN}-01-more`, undefined, never).id, ID)
+  t.equal(readTrace(`cc-${ID}-${SPAN}-01`, undefined, never).id, ID)
+})
+
+t.test('what is none begins a trace, sampled as we are told', async (t) => {
+  const zero = (digits: number) => '0'.repeat(digits)
+  for (const traceparent of [
+    undefined,
+    '',
+    `00-${ID}-${SPAN}`,
+    `00-${ID}-${SPAN}-01-more`,
+    `ff-${ID}-${SPAN}-01`,
+    `00-${ID.toUpperCase()}-${SPAN}-01`,
+    `00-${zero(32)}-${SPAN}-01`,
+    `00-${ID}-${zero(16)}-01`,
+    `00-${ID}-${SPAN}-01, 00-${ID}-${SPAN}-01`,
+    ` 00-${ID}-${SPAN}-01`,
+  ]) {
+    const trace = readTrace(traceparent, 'vendor=1', (id) => /^[0-9a-f]{32}$/.test(id))
+    t.not(trace.id, ID, String(traceparent))
+    t.match(trace, { parentSpanId: undefined, state: '' })
+    t.ok(isSampled(trace))
+    t.notOk(isSampled(readTrace(traceparent, undefined, never)))
+  }
+})
+
+t.test('a state that is not well formed is dropped whole', async (t) => {
+  const state = (tracestate: string) => readTrace(`00-${ID}-${SPAN}-01`, tracestate, never).state
+  t.equal(state('a=1 , b=2,,'), 'a=1,b=2')
+  t.equal(state(`a=${'x'.repeat(256)}`), `a=${'x'.repeat(256)}`)
+  for (const bad of [
+    'A=1',
+    'a',
+    'a=',
+    'a=1,a=2',
+    'a=1=2',
+    `a=${'x'.repeat(257)}`,
+    'é=1',
+    Array.from({ length: 33 }, (_, place) => `k${place}=1`).join(','),
+    `a=${'x'.repeat(200)},b=${'x'.repeat(200)},c=${'x'.repeat(200)}`,
+  ]) {
+    t.equal(state(bad), '', bad)
+  }
+})
