@@ -1,0 +1,133 @@
+/**
+ * The account in a Redis Cluster of six: while a master is away only its keys are counted in the
+ * gateway, a replica takes over, and slots move, all of it under calls.
+ */
+import t, { type Test } from 'tap'
+import type { Accounting } from '../../gateway/accounting.ts'
+import { isOverLimit } from '../../gateway/accounting.ts'
+import { shareAccount } from '../fixtures/redis.ts'
+import { type RedisCluster, startRedisCluster } from '../fixtures/redis-cluster.ts'
+import { until } from '../fixtures/until.ts'
+
+const SETTLED_MS_MAX = 10 * 300
+const LIMIT = 1_000_000
+const KEYS = Array.from({ length: 24 }, (_, n) => `key_${n}`)
+
+t.setTimeout(60_000)
+
+const nameOf = (key: string) => `rate-limit:{${key}}`
+
+async function open(t: Test) {
+  const cluster = await startRedisCluster(t)
+  const account = shareAccount(t, cluster.url)
+  await until(() => account.state() === 'exact', 'the account is shared')
+  return { cluster, account }
+}
+
+/** Spends of every key in turns until stopped. `alone`: keys that the gateway counted itself. */
+function startCalls(account: Accounting) {
+  const alone = new Set<string>()
+  const numbers = new Map(KEYS.map((key) => [key, [] as number[]]))
+  let slowestMs = 0
+  let isOver = false
+  const calling = (async () => {
+    while (!isOver) {
+      const from = performance.now()
+      await Promise.all(
+        KEYS.map(async (key) => {
+          const { used, degraded } = await account.spend(key, LIMIT)
+          numbers.get(key)?.push(used)
+          if (degraded) alone.add(key)
+        }),
+      )
+      slowestMs = Math.max(slowestMs, performance.now() - from)
+      await new Promise((resolve) => setTimeout(resolve, 2))
+    }
+  })()
+  return {
+    alone,
+    numbers,
+    async stop() {
+      isOver = true
+      await calling
+      return slowestMs
+    },
+  }
+}
+
+const keysAt = ({ homeOf, masters }: RedisCluster, place: number) =>
+  KEYS.filter((key) => homeOf(nameOf(key)) === masters[place])
+
+t.test('over two gateways each call has its number, exactly the limit', async (t) => {
+  const { cluster, account } = await open(t)
+  const other = shareAccount(t, cluster.url)
+  await until(() => other.state() === 'exact', 'the account is shared')
+  const spends = KEYS.flatMap((key) =>
+    Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? account : other).spend(key, 30)),
+  )
+  const allowances = await Promise.all(spends)
+  t.notOk(allowances.some(({ degraded }) => degraded))
+  t.equal(allowances.filter((one) => !isOverLimit(one)).length, KEYS.length * 30)
+})
+
+t.test('a master is killed: its keys are counted here, the others exactly', async (t) => {
+  const { cluster, account } = await open(t)
+  const calls = startCalls(account)
+  const lost = keysAt(cluster, 0)
+  const [master] = cluster.masters
+  const [replica] = cluster.replicas
+  await until(() => (calls.numbers.get('key_0')?.length ?? 0) > 20, 'calls flow')
+  await master?.kill()
+  await until(async () => (await replica?.client.role())?.[0] === 'master', 'a replica takes over')
+  const promoted = performance.now()
+  await until(() => account.state() === 'exact', 'shared again')
+  const sharedMs = performance.now() - promoted
+  const rounds = calls.numbers.get('key_0')?.length ?? 0
+  await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
+  const slowestMs = await calls.stop()
+
+  t.ok(slowestMs < SETTLED_MS_MAX)
+  t.same(
+    [...calls.alone].filter((key) => !lost.includes(key)),
+    [],
+    'the others were shared',
+  )
+  for (const key of KEYS) {
+    const numbers = calls.numbers.get(key) ?? []
+    if (lost.includes(key)) {
+      t.ok((numbers.at(-1) ?? 0) >= numbers.length, `${key}: no call was forgotten`)
+    } else {
+      t.same(
+        numbers,
+        numbers.map((_, place) => place + 1),
+        `${key}: each its number`,
+      )
+    }
+  }
+  t.comment(
+    `${lost.length} of ${KEYS.length} keys counted here meanwhile, slowest ` +
+      `${slowestMs.toFixed(0)} ms, shared again ${sharedMs.toFixed(0)} ms after the promotion`,
+  )
+})
+
+t.test('slots that move under calls lose and double nothing', async (t) => {
+  const { cluster, account } = await open(t)
+  const calls = startCalls(account)
+  const [from, to] = cluster.masters
+  const moving = keysAt(cluster, 0).slice(0, 4)
+  if (from === undefined || to === undefined) throw new Error('a cluster has masters')
+  await until(() => (calls.numbers.get('key_0')?.length ?? 0) > 20, 'calls flow')
+  for (const key of moving) await cluster.moveSlot(nameOf(key), from, to)
+  const rounds = calls.numbers.get('key_0')?.length ?? 0
+  await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
+  await calls.stop()
+  t.same([...calls.alone], [], 'shared all the while')
+  for (const [key, numbers] of calls.numbers) {
+    t.same(
+      numbers,
+      numbers.map((_, place) => place + 1),
+      `${key}: each its number`,
+    )
+  }
+  for (const key of moving) t.ok(await to.client.get(nameOf(key)), `${key} lives there`)
+})
