@@ -105,6 +105,27 @@ t.test('the message is found by whatever the report still names of it', async (t
   }
 })
 
+t.test('reports are understood as the large servers write them', async (t) => {
+  const service = await startReminding(t)
+  for (const [status, diagnostic, expected] of [
+    [
+      '5.1.1',
+      'smtp; 550-5.1.1 The email account that you tried to reach does\n not exist.',
+      'hard',
+    ],
+    ['5.0.0', 'smtp; 550 5.1.1 <ap@jansen.nl> User unknown', 'hard'],
+    ['5.1.10', 'smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found', 'hard'],
+    ['5.2.2', 'smtp; 552-5.2.2 The inbox is out of storage space', 'soft'],
+    ['5.7.1', 'smtp; 550 5.7.1 Our policy forbids it', 'soft'],
+    ['4.4.7', 'smtp; 421 4.4.1 connection timed out', 'soft'],
+  ] as const) {
+    const { id } = await sentReminder(service)
+    await service.post(deliveryReport({ messageId: id, status, diagnostic }))
+    const { delivery } = await messageOf(service, id)
+    t.equal(delivery.bounce.type, expected, diagnostic)
+  }
+})
+
 t.test('a report of delivery marks it delivered, one of delay nothing', async (t) => {
   const service = await startReminding(t)
   const { id } = await sentReminder(service)

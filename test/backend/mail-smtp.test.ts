@@ -1,7 +1,7 @@
 // What each fault of a mail server leads to: whose it is, and whether anything can have left.
 import t from 'tap'
 import type { HandOff } from '../../backend/mail/mail.ts'
-import { parseSmtpUrl } from '../../backend/mail/smtp-url.ts'
+import { parseSmtpUrl, type SmtpAddress } from '../../backend/mail/smtp-url.ts'
 import { createCertificate } from '../fixtures/certificate.ts'
 import { mailIn, newMailer, sendNow } from '../fixtures/mail.ts'
 import { type SmtpPhase, startSmtpServer } from '../fixtures/smtp.ts'
@@ -125,6 +125,65 @@ t.test('TLS is used where it is offered, and a login is sent over it', async (t)
   t.equal(smtp.mails[0]?.isSecure, true)
   const wrong = await sendNow(newMailer(t, url('wrong')))
   t.match(wrong, { outcome: 'abandoned', detail: /^535/ }, 'a wrong login is nobody else’s fault')
+})
+
+t.test('a login that hangs or breaks is nobody else’s fault either', async (t) => {
+  const smtp = await startSmtpServer(t, { login: { user: 'us', password: 'secret' } })
+  const mailer = newMailer(t, smtp.url.replace('//', '//us:secret@'))
+  for (const fault of ['hang', 'drop', { code: 454, text: '4.7.0 Later' }] as const) {
+    smtp.recover()
+    smtp.failAt('auth', fault)
+    t.match(await sendNow(mailer, { withinMs: 300 }), { outcome: 'abandoned' }, String(fault))
+  }
+  smtp.recover()
+  t.match(await sendNow(mailer), { outcome: 'accepted' })
+})
+
+t.test('over a network a password needs TLS, and TLS a certificate that is valid', async (t) => {
+  const login = { user: 'us', password: 'secret' }
+  const far = (url: string): SmtpAddress => ({ ...parseSmtpUrl(url), isLocal: false })
+  const plain = await startSmtpServer(t, { login })
+  const url = plain.url.replace('//', '//us:secret@')
+  t.match(await sendNow(newMailer(t, undefined, { server: far(url) })), {
+    outcome: 'abandoned',
+  })
+  const selfSigned = await startSmtpServer(t, { tls: await createCertificate(t, 'DNS:mx.test') })
+  t.match(await sendNow(newMailer(t, undefined, { server: far(selfSigned.url) })), {
+    outcome: 'abandoned',
+    detail: /self.signed/,
+  })
+  t.strictSame([...plain.mails, ...selfSigned.mails], [])
+})
+
+t.test('a greylisting server has the same mail the next time', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  smtp.failAt('rcpt', { code: 450, text: '4.7.1 Greylisted' }, 1)
+  t.match(await sendNow(mailer), { outcome: 'refused', type: 'soft' })
+  t.match(await sendNow(mailer), { outcome: 'accepted' })
+})
+
+t.test('servers that report are asked to, by the message’s id', async (t) => {
+  const envelopes: object[] = []
+  const smtp = await startSmtpServer(t, {
+    server: {
+      hideDSN: false,
+      onData(stream, { envelope }, next) {
+        envelopes.push(envelope)
+        stream.on('end', () => next()).resume()
+      },
+    },
+  })
+  await sendNow(newMailer(t, smtp.url))
+  await sendNow(newMailer(t, smtp.url, { wantsReports: true }))
+  const failures = ['FAILURE', 'DELAY']
+  t.match(
+    envelopes,
+    [failures, [...failures, 'SUCCESS']].map((notify) => ({
+      dsn: { envid: 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q', ret: 'HDRS' },
+      rcptTo: [{ dsn: { notify } }],
+    })),
+  )
 })
 
 t.test('closing abandons what has not begun and waits for what has', async (t) => {
