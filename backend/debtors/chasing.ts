@@ -1,12 +1,14 @@
 /**
  * What people decide about a debtor as a whole: not to be chased for a while, or no more. The debtor
- * is held, so that no reminder begins to leave while it is decided.
+ * is held, so that no reminder begins to leave while it is decided, and what waited is cancelled:
+ * nobody is to approve what must not be sent.
  */
 import { Problem } from '../../shared/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
+import { stopMessagesTo } from '../messages/messages.ts'
 import { changeDebtor, getLockedDebtor } from './change.ts'
 
 export interface Pause {
@@ -38,6 +40,7 @@ export async function pauseChasing(
     subjectId: id,
     detail: { name: debtor.name, reason, until },
   })
+  await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, act.now)
   const change = { chasing_status: 'paused', chasing_reason: reason, chasing_until: until } as const
   return changeDebtor(tx, debtor, change, act.now)
 }
@@ -76,6 +79,7 @@ export async function archiveDebtor(
     subjectId: id,
     detail: { name: debtor.name },
   })
+  await stopMessagesTo(tx, debtor, 'the customer was archived', act.now)
   const change = {
     status: 'archived',
     chasing_status: 'stopped',

@@ -145,7 +145,7 @@ async function perform(
     detail: { number: invoice.number, ...detail },
   })
   const row = await changeInvoice(tx, invoice, change(act.now), event, act.now)
-  await stopMessages(tx, accountId, [id], act.now)
+  await stopMessages(tx, accountId, [id], act.now, `invoice ${invoice.number} was ${name}`)
   const changesBalance = row.status !== invoice.status
   await (changesBalance ? touchDebtor : replanDebtor)(tx, accountId, row.debtor_id, act.now)
   return row

@@ -1,7 +1,7 @@
 /** The log of messages, and what a payment stops. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
-import type { MessageRow, MessageStatus } from '../database/tables.ts'
+import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
   afterPosition,
   equals,
@@ -48,6 +48,25 @@ export async function stopMessages(
   const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
   if (cancelledIds.length > 0) await cancel(tx, accountId, cancelledIds, detail, now)
   return { cancelledIds, inFlightIds }
+}
+
+/** Cancels all that waits to go to the debtor, which the caller holds. */
+export async function stopMessagesTo(
+  tx: Transaction,
+  { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
+  detail: string,
+  now: Date,
+): Promise<void> {
+  const rows = await tx
+    .selectFrom('messages')
+    .select('id')
+    .where('debtor_id', '=', id)
+    .where('direction', '=', 'outbound')
+    .where('status', 'in', STOPPABLE)
+    .orderBy('id')
+    .execute()
+  const ids = rows.map((row) => row.id)
+  if (ids.length > 0) await cancel(tx, accountId, ids, detail, now)
 }
 
 async function cancel(

@@ -69,7 +69,7 @@ async function giveBack(
     // Invoices are never taken away, and a payment names each once.
     if (invoice !== undefined) await reopenInvoice(tx, invoice, amount, now)
   }
-  await stopMessages(tx, accountId, ids, now)
+  await stopMessages(tx, accountId, ids, now, 'a payment was reversed')
 }
 
 /** The payment as it stands once its debtor is held. Throws `not_found`. */

@@ -131,18 +131,28 @@ t.test('another address makes nobody reachable who bounced', async (t) => {
 
 t.test('chasing is paused until a day or a word, and resumed', async (t) => {
   const desk = await openDesk(t)
-  const { id } = await desk.books.debtor()
+  const invoice = await desk.books.invoice()
+  const { debtor_id: id } = invoice
+  const message = await desk.books.message([invoice], {
+    status: 'awaiting_approval',
+    approval_required: 1,
+    approval_status: 'pending',
+  })
   const until = new Date(desk.books.backend.now.getTime() + 86_400_000)
   await desk.pause(id, { reason: ' A payment plan ', until })
   t.match((await desk.read(id)).chasing, {
     ...{ status: 'paused', reason: 'A payment plan', until: until.toISOString() },
   })
+  t.match((await desk.books.read('/api/v1/messages')).data, [
+    { id: message, status: 'cancelled', approval: { status: 'lapsed' } },
+  ])
   await desk.pause(id, { reason: 'Longer', until: null })
   t.same((await desk.read(id)).chasing, { status: 'paused', reason: 'Longer', until: null })
   await desk.resume(id)
   t.same((await desk.read(id)).chasing, { status: 'active', reason: null, until: null })
   await desk.resume(id)
-  t.equal((await desk.events()).length, 3, 'resumed once')
+  const updates = (await desk.events()).filter(({ type }) => type === 'debtor.updated')
+  t.equal(updates.length, 3, 'resumed once')
   await t.rejects(desk.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
   const past = { reason: 'x', until: desk.books.backend.now }
   const notPast = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
