@@ -9,8 +9,8 @@ import { markAccounts, noticeAccounts } from './account-blocks.ts'
 import { planDebtors } from './planning.ts'
 import { selectOwing } from './situations.ts'
 
-/** Held together; with ten open invoices each some 20 ms on SQLite. */
-const DEBTORS_MAX = 50
+/** Held together: with ten open invoices each some 15 ms on SQLite, for which a payment waits. */
+const DEBTORS_MAX = 25
 
 /** One that cannot be planned for a fault of ours must not keep the others from it. */
 const AFTER_FAULT_MS = 3_600_000

@@ -1,0 +1,201 @@
+/**
+ * How long planning takes: a hundred thousand open invoices of ten thousand debtors, then a run with
+ * nothing to do, and what a payment waits for meanwhile: `UV_THREADPOOL_SIZE=16 node
+ * test/load/reminders.ts [DEBTORS]`. On a SQLite file, or where DATABASE_URL says (an empty one).
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { createAccount } from '../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { type OpenDatabase, openDatabase } from '../../backend/database/open.ts'
+import type { DebtorRow, InvoiceRow } from '../../backend/database/tables.ts'
+import { createDebtor } from '../../backend/debtors/debtors.ts'
+import { createInvoice } from '../../backend/invoices/invoices.ts'
+import { recordPayment } from '../../backend/payments/payments.ts'
+import { runPlanning } from '../../backend/reminders/planning-run.ts'
+import { createId } from '../../shared/id.ts'
+import { createLogger } from '../../shared/log.ts'
+
+const DEBTORS = Number(process.argv[2] ?? 10_000)
+const INVOICES_EACH = 10
+const TIMEZONE = 'Europe/Amsterdam'
+/** A Tuesday morning there. */
+const NOW = new Date('2026-11-24T10:00:00.000Z')
+
+const log = createLogger('benchmark', 'error')
+const directory = await mkdtemp(join(tmpdir(), 'reminders-'))
+const url = process.env['DATABASE_URL'] ?? `sqlite:${directory}/receivables.db`
+const database = await openDatabase({ url, log, user: 'backend' })
+try {
+  await measure(database)
+} finally {
+  await database.close()
+  await rm(directory, { recursive: true })
+}
+
+async function measure(database: OpenDatabase): Promise<void> {
+  const { owner, debtor, invoice } = await seedOne(database)
+  await seedMore(database, debtor, invoice)
+  print(`${DEBTORS} debtors with ${DEBTORS * INVOICES_EACH} open invoices, half of them due`)
+  const before = process.memoryUsage().rss
+  let peak = before
+  const watch = setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage().rss)
+  }, 20)
+  const waits: number[] = []
+  const paying = pay(database, owner.accountId, invoice.id, waits)
+  const first = await timed(() => runPlanning({ database, log }, NOW))
+  paying.stop()
+  await paying.ended
+  clearInterval(watch)
+  print(
+    `planned: ${first.value.messages} messages to ${first.value.debtors} debtors in ${first.ms} ms`,
+  )
+  print(`processor time of the process, all threads: ${first.cpuMs} ms`)
+  print(`memory: ${megabytes(before)} MB before, ${megabytes(peak)} MB at most`)
+  const idle = await timed(() => runPlanning({ database, log }, NOW))
+  print(`a run with nothing to do: ${idle.ms} ms, ${idle.value.debtors} debtors looked at`)
+  const sorted = waits.toSorted((a, b) => a - b)
+  const at = (share: number) => Math.round(sorted[Math.floor(sorted.length * share)] ?? 0)
+  print(
+    `payments beside it: ${waits.length}, p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, longest ${at(0.9999)} ms`,
+  )
+}
+
+/** One payment after another, on account, as fast as every 10 ms. */
+function pay(database: OpenDatabase, accountId: string, invoiceId: string, waits: number[]) {
+  let isStopped = false
+  const run = async () => {
+    while (!isStopped) {
+      const begin = performance.now()
+      await database.transaction((tx) =>
+        recordPayment(
+          tx,
+          {
+            accountId,
+            timezone: TIMEZONE,
+            source: 'api',
+            recordedBy: { type: 'operator', id: null, label: 'benchmark' },
+            idempotencyKey: null,
+            now: NOW,
+          },
+          {
+            target: { kind: 'invoice', invoiceId },
+            amount: 1,
+            currency: 'EUR',
+            allowOverpayment: false,
+            receivedOn: null,
+            method: 'bank_transfer',
+            reference: null,
+            externalId: null,
+            metadata: {},
+          },
+        ),
+      )
+      waits.push(performance.now() - begin)
+      await delay(10)
+    }
+  }
+  return {
+    ended: run(),
+    stop() {
+      isStopped = true
+    },
+  }
+}
+
+async function timed<T>(work: () => Promise<T>) {
+  const begin = performance.now()
+  const cpu = process.cpuUsage()
+  const value = await work()
+  const { user, system } = process.cpuUsage(cpu)
+  return {
+    value,
+    ms: Math.round(performance.now() - begin),
+    cpuMs: Math.round((user + system) / 1000),
+  }
+}
+
+/** By the domain; the others are copies of it. */
+function seedOne(database: OpenDatabase) {
+  const act = { actor: OPERATOR, now: NOW }
+  return database.transaction(async (tx) => {
+    const account = await createAccount(tx, { name: 'Benchmark', timezone: TIMEZONE }, act)
+    const owner = {
+      accountId: account.id,
+      isDemo: false,
+      timezone: TIMEZONE,
+      paymentTermsDays: 30,
+    }
+    const none = {
+      externalId: null,
+      phone: null,
+      language: null,
+      timezone: null,
+      currency: null,
+      paymentTermsDays: null,
+      address: null,
+      taxId: null,
+      companyNumber: null,
+    }
+    const named = { name: 'Jansen Bouw', email: 'ap@jansen-bouw.nl', metadata: {} }
+    const debtor = await createDebtor(tx, owner, { ...none, ...named }, NOW)
+    const invoice = await createInvoice(
+      tx,
+      owner,
+      {
+        debtor: { id: debtor.id },
+        number: null,
+        externalId: null,
+        currency: 'EUR',
+        amount: 1_000_000,
+        lines: [],
+        issueDate: '2026-09-01',
+        dueDate: '2026-12-24',
+        status: 'open',
+        poNumber: null,
+        notes: null,
+        paymentUrl: null,
+        metadata: {},
+      },
+      NOW,
+    )
+    return { owner, debtor, invoice }
+  })
+}
+
+async function seedMore(
+  database: OpenDatabase,
+  debtor: DebtorRow,
+  invoice: InvoiceRow,
+): Promise<void> {
+  for (let made = 0; made < DEBTORS; made += 50) {
+    const debtors = Array.from({ length: 50 }, () => ({
+      ...debtor,
+      id: createId('deb'),
+      plan_at: NOW.toISOString(),
+    }))
+    const invoices = debtors.flatMap(({ id }) =>
+      Array.from({ length: INVOICES_EACH }, (_, n) => {
+        const own = createId('inv')
+        const day = String(1 + ((n * 7) % 19)).padStart(2, '0')
+        const due_date = `2026-${n % 2 === 0 ? '11' : '12'}-${day}`
+        return { ...invoice, id: own, number: own, debtor_id: id, due_date }
+      }),
+    )
+    await database.transaction(async (tx) => {
+      await tx.insertInto('debtors').values(debtors).execute()
+      await tx.insertInto('invoices').values(invoices).execute()
+    })
+  }
+}
+
+function megabytes(bytes: number): number {
+  return Math.round(bytes / 1e6)
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
