@@ -22,6 +22,7 @@ button:focus-visible { outline: 3px solid var(--act); outline-offset: 3px }
 
 const HASH = createHash('sha256').update(STYLE).digest('base64')
 
+/** Besides those of all pages. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",
@@ -31,11 +32,6 @@ export const PAGE_HEADERS: Readonly<Record<string, string>> = {
     "frame-ancestors 'none'",
     "base-uri 'none'",
   ].join('; '),
-  'x-content-type-options': 'nosniff',
-  'x-frame-options': 'DENY',
-  'referrer-policy': 'no-referrer',
-  'cross-origin-opener-policy': 'same-origin',
-  'cross-origin-resource-policy': 'same-origin',
   'cache-control': 'no-store',
   'x-robots-tag': 'noindex',
   vary: 'Accept-Language',

@@ -12,7 +12,7 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/** Of the documentation too, whose content security policy is its own. */
+/** Of the documentation and the links of mails too, whose content security policies are their own. */
 const COMMON_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -41,7 +41,7 @@ const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
 const FRAMING_PAGES = /^\/settings\/(?:messages|approvals)\/\{id\}/
 
 function headersOf(path: string): Readonly<Record<string, string>> {
-  if (path.startsWith('/docs')) return COMMON_HEADERS
+  if (/^\/(?:docs|mail)/.test(path)) return COMMON_HEADERS
   if (path === MESSAGE_TEXT_PATH) return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
   if (!FRAMING_PAGES.test(path)) return HEADERS
   return { ...HEADERS, 'content-security-policy': `${CONTENT_SECURITY_POLICY}; frame-src 'self'` }
@@ -54,7 +54,7 @@ function headersOf(path: string): Readonly<Record<string, string>> {
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')
   server.ext('onPreResponse', ({ route, response }, h) => {
-    const isPage = /^\/(?:settings|docs)(?:\/|$)/.test(route.path)
+    const isPage = /^\/(?:settings|docs|mail)(?:\/|$)/.test(route.path)
     if (!isPage || response instanceof Error) return h.continue
     for (const [name, value] of Object.entries(headersOf(route.path))) response.header(name, value)
     if (isHttps) response.header('strict-transport-security', 'max-age=31536000')

@@ -8,6 +8,11 @@ import { type Reminding, startReminding } from '../fixtures/reminding.ts'
 import { createUserIn, logIn } from '../fixtures/settings.ts'
 import { startSmtpServer } from '../fixtures/smtp.ts'
 
+async function logInAdmin({ books: { backend }, accountId }: Reminding) {
+  await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')
+  return logIn(backend, 'ada@acme.nl')
+}
+
 async function noticeOfEndpoint({ books, accountId }: Reminding): Promise<void> {
   const { backend } = books
   const detail = { url: 'https://hooks.acme.nl/<b>', reason: 'gone', failing_since: null } as const
@@ -31,9 +36,7 @@ async function outboxOf({ books }: Reminding) {
 t.test('an invitation is mailed, and the link in the mail works', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startReminding(t, smtp.url)
-  const { backend } = service.books
-  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
-  const ada = await logIn(backend, 'ada@acme.nl')
+  const ada = await logInAdmin(service)
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
     role: 'member',
@@ -50,7 +53,7 @@ t.test('an invitation is mailed, and the link in the mail works', async (t) => {
   const [, code = ''] = /invitation#([\w-]{43})/.exec(mail?.text ?? '') ?? []
   t.match(mail?.html, `href="https://receivables.test/settings/invitation#${code}"`)
   const body = { code, password: 'staple battery horse' }
-  const accepted = await backend.ask('POST', '/settings/invitation', {
+  const accepted = await service.ask('POST', '/settings/invitation', {
     headers: { accept: 'application/json', 'content-type': 'application/json' },
     body,
   })
@@ -60,9 +63,7 @@ t.test('an invitation is mailed, and the link in the mail works', async (t) => {
 t.test('an invitation that was withdrawn meanwhile is not mailed', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startReminding(t, smtp.url)
-  const { backend } = service.books
-  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
-  const ada = await logIn(backend, 'ada@acme.nl')
+  const ada = await logInAdmin(service)
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
     role: 'admin',
@@ -75,9 +76,7 @@ t.test('an invitation that was withdrawn meanwhile is not mailed', async (t) => 
 
 t.test('without a mail server the link is shown and nothing mailed', async (t) => {
   const service = await startReminding(t)
-  const { backend } = service.books
-  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
-  const ada = await logIn(backend, 'ada@acme.nl')
+  const ada = await logInAdmin(service)
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
     role: 'member',

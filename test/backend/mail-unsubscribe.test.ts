@@ -18,6 +18,8 @@ t.test('reading the link changes nothing: scanners do', async (t) => {
   t.match(policy, "default-src 'none'")
   const [, style = ''] = /<style>(.*?)<\/style>/s.exec(page.text) ?? []
   t.match(policy, `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`)
+  t.equal(page.headers.get('referrer-policy'), 'no-referrer')
+  t.match(page.headers.get('strict-transport-security'), /max-age/)
   t.equal((await ask('HEAD', path)).status, 200)
   t.match(await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
 })
