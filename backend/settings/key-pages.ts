@@ -2,6 +2,7 @@
 import { Problem } from '../../shared/problem.ts'
 import { setScopeAllowance } from '../accounts/accounts.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys/api-keys.ts'
+import { countRevoked, findApiKey, KEY_STATUSES, listKeyPage } from '../api-keys/key-list.ts'
 import { parseScopes, SCOPES } from '../api-keys/scopes.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
@@ -10,10 +11,12 @@ import { readTopErrors } from '../usage/key-errors.ts'
 import { readUsage } from '../usage/usage.ts'
 import { findWindow } from '../usage/usage-reports.ts'
 import { renderAllowance } from './allowance-page.ts'
+import { notFound } from './faults.ts'
 import { renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
 import { allowedScopes, representKey, representWindow } from './key-view.ts'
-import { renderKeys } from './keys-page.ts'
+import { type KeysPage, renderKeys } from './keys-page.ts'
+import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from './list-query.ts'
 import { renderReveal } from './reveal-page.ts'
 import { renderRevoke } from './revoke-page.ts'
 import type { Stay, StayPage } from './visit.ts'
@@ -24,18 +27,23 @@ export const keyPages: readonly StayPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys',
-    async handle({ session, now, query }, { database }) {
+    async handle({ session, now, query, wantsJson }, { database }) {
       const { account } = session
-      const rows = await listApiKeys(database.read, account.id)
-      const showsRevoked = query.get('show') === 'revoked'
+      const list = parseListQuery(query, ['status', 'show'])
+      const status = wordOf(list, 'status', KEY_STATUSES)
+      if (!wantsJson) {
+        const keys = await readKeys(database.read, account.id, list, status)
+        const showsRevoked = list.value('show') === 'revoked'
+        return { page: (frame) => renderKeys(frame, { session, ...keys, now, showsRevoked }) }
+      }
+      const wanted = { status, after: list.cursor }
+      const found = await listKeyPage(database.read, account.id, wanted, list.limit + 1)
+      const { rows, next } = pageOf(found, list.limit)
       return {
-        json: {
-          object: 'list',
-          data: rows.map((row) => representKey(row, account.scopeAllowance)),
-          has_more: false,
-          next_cursor: null,
-        },
-        page: (frame) => renderKeys(frame, { session, rows, now, showsRevoked }),
+        json: listOf(
+          rows.map((row) => representKey(row, account.scopeAllowance)),
+          next,
+        ),
       }
     },
   },
@@ -216,10 +224,28 @@ async function recordSubmission(tx: Transaction, { fields, session, act }: Stay,
   }
 }
 
+/** The first page of both kinds, or the page of one that was asked for. */
+async function readKeys(
+  reader: Reader,
+  accountId: string,
+  { limit, cursor }: ListQuery,
+  asked: KeysPage['status'],
+): Promise<KeysPage> {
+  const read = async (status: (typeof KEY_STATUSES)[number]) => {
+    if (asked !== undefined && asked !== status) return pageOf<ApiKeyRow>([], limit)
+    const wanted = { status, after: cursor }
+    return pageOf(await listKeyPage(reader, accountId, wanted, limit + 1), limit)
+  }
+  const [active, revoked, revokedCount] = await Promise.all([
+    read('active'),
+    read('revoked'),
+    countRevoked(reader, accountId),
+  ])
+  return { status: asked, active, revoked, revokedCount }
+}
+
 async function getKey(reader: Reader, { account }: Session, id: string): Promise<ApiKeyRow> {
-  const row = (await listApiKeys(reader, account.id)).find((key) => key.id === id)
-  if (row === undefined) throw new Problem('not_found', `There is no API key ${id}.`)
-  return row
+  return (await findApiKey(reader, account.id, id)) ?? notFound('API key', id)
 }
 
 function presetOf(name: string | null): readonly string[] {

@@ -4,35 +4,39 @@ import type { Session } from '../sessions/sessions.ts'
 import { type Html, html } from './html.ts'
 import { allowedScopes, renderScopes } from './key-view.ts'
 import { renderPage } from './layout.ts'
+import { type ListPage, renderNext } from './list-query.ts'
 import type { Frame } from './visit.ts'
 import { agoWords, exactTime, plural, SCOPE_WORDS, timeAgo } from './words.ts'
 
-interface KeysView {
+const PATH = '/settings/api-keys'
+
+export interface KeysPage {
+  /** Those that are shown alone; undefined: the first of both. */
+  readonly status: 'active' | 'revoked' | undefined
+  readonly active: ListPage<ApiKeyRow>
+  readonly revoked: ListPage<ApiKeyRow>
+  readonly revokedCount: number
+}
+
+interface KeysView extends KeysPage {
   readonly session: Session
-  readonly rows: readonly ApiKeyRow[]
   readonly now: Date
   readonly showsRevoked: boolean
 }
 
 export function renderKeys(frame: Frame, view: KeysView): Html {
-  const { session, rows, showsRevoked } = view
+  const { session, status, active } = view
   const isAdmin = session.user.role === 'admin'
-  const active = rows.filter((row) => row.revoked_at === null)
-  const revoked = rows.filter((row) => row.revoked_at !== null)
   const main = html`<h1>API &amp; webhooks</h1>
 <p class="lead">Let your own systems read customers and invoices and record payments.
 <a class="whole-line" href="/docs">API documentation</a></p>
 <section aria-labelledby="keys-title">
 <div class="heading"><h2 id="keys-title">API keys</h2>
 ${isAdmin && html`<a class="button primary" href="/settings/api-keys/new">Issue key</a>`}</div>
-${active.length === 0 ? renderEmpty(isAdmin, revoked.length > 0) : renderTable('Active API keys', active, view)}
-${
-  revoked.length > 0 &&
-  html`<details class="revoked"${showsRevoked && html` open`}>
-<summary>Show revoked (${revoked.length})</summary>
-${renderTable('Revoked API keys', revoked, view)}
-</details>`
-}
+${status === 'revoked' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, view.revokedCount > 0) : renderTable('Active API keys', active.rows, view)}
+${renderNext(PATH, { status: 'active' }, active.next, 'More active keys')}
+${status === 'active' ? undefined : renderRevoked(view)}
+${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
 </section>
 ${renderAllowanceCard(session, isAdmin)}
 <section class="card" aria-labelledby="webhooks-title">
@@ -42,6 +46,17 @@ ${renderAllowanceCard(session, isAdmin)}
 </section>
 ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })
+}
+
+function renderRevoked(view: KeysView): Html | undefined {
+  const { revoked, revokedCount, status, showsRevoked } = view
+  if (revokedCount === 0) return undefined
+  const isOpen = showsRevoked || status === 'revoked'
+  return html`<details class="revoked"${isOpen && html` open`}>
+<summary>Show revoked (${revokedCount})</summary>
+${renderTable('Revoked API keys', revoked.rows, view)}
+${renderNext(PATH, { status: 'revoked' }, revoked.next, 'More revoked keys')}
+</details>`
 }
 
 function renderEmpty(isAdmin: boolean, hasRevoked: boolean): Html {

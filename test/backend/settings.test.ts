@@ -43,6 +43,37 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
   t.match(await ada.get('/settings/session'), { status: 401, json: { code: 'not_logged_in' } })
 })
 
+t.test('a long list of keys comes in pages, those that work first', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const ids: string[] = []
+  for (let number = 0; number < 5; number++) {
+    ids.push((await backend.issueKey(account.id, { name: `Key ${number}` })).row.id)
+  }
+  const [a, b, c, d, e] = ids
+  for (const id of [a, c]) await ada.send('POST', `/settings/api-keys/${id}/revoke`)
+  const seen: unknown[] = []
+  let cursor = ''
+  for (let pages = 0; pages < 3; pages++) {
+    const { json } = await ada.get(`/settings/api-keys?limit=2&cursor=${cursor}`)
+    seen.push(...(json['data'] as { id: string }[]).map(({ id }) => id))
+    cursor = String(json['next_cursor'] ?? '')
+    t.equal(json['has_more'], pages < 2)
+  }
+  t.same(seen, [b, d, e, a, c])
+  const revoked = await ada.get('/settings/api-keys?status=revoked')
+  t.match(revoked.json, { data: [{ id: a }, { id: c }], has_more: false })
+  for (const query of ['status=lost', 'limit=201', 'cursor=key_none', 'colour=red']) {
+    t.equal((await ada.get(`/settings/api-keys?${query}`)).status, 400, query)
+  }
+  const first = await ada.page('/settings/api-keys?limit=2')
+  t.match(first.text, /Key 1.*Key 3.*More active keys.*Show revoked \(2\).*Key 0/s)
+  t.notMatch(first.text, 'Key 4')
+  const next = await ada.page(`/settings/api-keys?status=active&limit=2&cursor=${d}`)
+  t.match(next.text, /Key 4.*All keys/s)
+  t.notMatch(next.text, /Key 0|More active keys/)
+})
+
 t.test('the messages are those of the specification', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
