@@ -36,8 +36,10 @@ export function renderLayout(page: Page, site: Site): string {
 <search hidden data-index="${search.path}">
 <label for="search">Search</label>
 <input id="search" type="search" autocomplete="off" spellcheck="false" aria-describedby="found">
+<div class="found">
 <p id="found" role="status"></p>
 <ul id="results"></ul>
+</div>
 </search>
 <a class="elsewhere" href="/settings">Settings</a>
 <p class="unseen" role="status" id="said"></p>
