@@ -2,6 +2,7 @@
  * The public socket: from bytes to a checked head, and from a reply back to bytes. Everything that
  * is answered leaves through here, refusals of the parser too.
  */
+import cluster from 'node:cluster'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { pipeline, type Readable } from 'node:stream'
@@ -122,7 +123,10 @@ export class Listener {
   listen(port: number, host: string): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
-      this.#server.listen(port, host, BACKLOG, () => {
+      // Workers listen on one port each for itself: the system spreads connections over them, and what
+      // waits for one that was killed is reset. Handed on by their parent it would hang.
+      const reusePort = cluster.isWorker
+      this.#server.listen({ port, host, backlog: BACKLOG, reusePort }, () => {
         // A TCP server that listens has an address of this form.
         resolve((this.#server.address() as AddressInfo).port)
       })

@@ -50,6 +50,7 @@ await runProcess({
     if (settings.GATEWAY_WORKERS === 1 || cluster.isWorker) return startGateway(settings, log)
     return superviseWorkers({
       count: settings.GATEWAY_WORKERS,
+      port: settings.GATEWAY_PORT,
       operationsHost: settings.GATEWAY_OPERATIONS_HOST,
       operationsPort: settings.GATEWAY_OPERATIONS_PORT,
       log,

@@ -1,6 +1,6 @@
 /**
- * Several gateways in one: this process holds the public port and hands each new connection to the
- * next of its workers, which are gateways of their own in all else. It answers operators for all of
+ * Several gateways behind one port, one for each core: the workers listen on it all together, and the
+ * system spreads connections over them. This process takes no calls. It answers operators for all of
  * them and puts another in the place of one that ends.
  */
 import cluster, { type Worker } from 'node:cluster'
@@ -20,6 +20,8 @@ const ASK_TIMEOUT_MS = 1_000
 
 export interface WorkersOptions {
   readonly count: number
+  /** The public one; 0 takes a free one. */
+  readonly port: number
   readonly operationsHost: string
   readonly operationsPort: number
   readonly log: Logger
@@ -33,16 +35,16 @@ interface Working {
 /** Resolves when all of them listen. */
 export async function superviseWorkers(options: WorkersOptions): Promise<Running<unknown>> {
   const { count, log } = options
-  // Connections in turn, whatever the platform's default; a ready line each on standard output.
-  cluster.schedulingPolicy = cluster.SCHED_RR
+  // Each says on standard output when it is ready.
   cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   const working = new Map<number, Working>()
   let isDraining = false
   let replaceMs = REPLACE_MS_MIN
+  let port = options.port
 
-  /** Resolves with the public port. */
-  async function startWorker(): Promise<number | undefined> {
+  async function startWorker(): Promise<void> {
     const worker = cluster.fork({
+      GATEWAY_PORT: port,
       // To be asked by this process alone.
       GATEWAY_OPERATIONS_HOST: '127.0.0.1',
       GATEWAY_OPERATIONS_PORT: '0',
@@ -51,6 +53,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const startedAt = performance.now()
     const listening = await readyLine(worker)
     if (listening === undefined) throw new Error('a worker ended before it listened')
+    port = listening.port ?? port
     working.set(worker.id, { worker, operationsPort: listening.operations_port })
     worker.once('exit', (code, signal) => {
       working.delete(worker.id)
@@ -59,7 +62,6 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
       if (performance.now() - startedAt > SETTLED_MS) replaceMs = REPLACE_MS_MIN
       void replaceWorker()
     })
-    return listening.port
   }
 
   async function replaceWorker(): Promise<void> {
@@ -72,7 +74,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
-  const ports = await Promise.all(Array.from({ length: count }, startWorker))
+  // First, for it is nobody else's: of the public port the system does not tell two services apart.
   const operations = await listenForOperations({
     host: options.operationsHost,
     port: options.operationsPort,
@@ -81,8 +83,11 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     health: () => healthOf([...working.values()], count, isDraining),
     onLogLevel: (level) => tellAll([...working.values()], level, log),
   })
+  // The first finds the port.
+  await startWorker()
+  await Promise.all(Array.from({ length: count - 1 }, startWorker))
   return {
-    listening: { port: ports[0] ?? 0, operations_port: operations.port },
+    listening: { port, operations_port: operations.port },
     reload() {
       for (const { worker } of working.values()) worker.process.kill('SIGHUP')
     },

@@ -1,0 +1,137 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import t, { type Test } from 'tap'
+import { Agent } from 'undici'
+import { call } from '../fixtures/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { startSystem } from '../fixtures/system.ts'
+import { until } from '../fixtures/until.ts'
+
+const WORKERS = 3
+
+const redis = await startRedis(t)
+const system = await startSystem(t, {
+  redisUrl: redis.url,
+  gatewayEnv: { GATEWAY_WORKERS: String(WORKERS) },
+})
+const account = await system.operator.createAccount()
+const [gateway] = system.gateways
+if (gateway === undefined) throw new Error('there is a gateway')
+const url = `${system.url}/api/v1`
+
+const operations = async (path: string, init: RequestInit = {}) => {
+  const answer = await fetch(`http://127.0.0.1:${gateway.operationsPort}${path}`, init)
+  return { status: answer.status, text: await answer.text() }
+}
+const metric = async (name: string) => {
+  const { text } = await operations('/metrics')
+  const samples = text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+  return samples.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+const workers = () =>
+  execFileSync('ps', ['--ppid', String(gateway.pid), '-o', 'pid='], { encoding: 'utf8' })
+    .trim()
+    .split(/\s+/)
+    .map(Number)
+
+/** A connection for each call, as clients without a pool make them. */
+function connections(t: Test, count: number) {
+  const agents = Array.from({ length: count }, () => new Agent({ connections: 1 }))
+  t.teardown(() => Promise.all(agents.map((agent) => agent.destroy())))
+  return agents
+}
+
+t.test('the limit is exact over the workers, and each takes its share', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account)
+  const agents = connections(t, 30)
+  const answers = await Promise.all(
+    Array.from({ length: 700 }, (_, n) =>
+      call(`${url}/me`, { key, dispatcher: agents[n % agents.length] ?? new Agent() }),
+    ),
+  )
+  t.equal(answers.filter(({ status }) => status === 200).length, 600)
+  t.equal(answers.filter(({ status }) => status === 429).length, 100)
+  t.equal(await metric('receivables_gateway_calls_total'), 700, 'counted over all workers')
+  t.equal(await metric('receivables_gateway_connections'), 30)
+  const lines = gateway
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('"status"'))
+  const takers = new Set(lines.map((line) => JSON.parse(line).worker))
+  t.equal(takers.size, WORKERS, 'all of them took calls')
+})
+
+t.test('readiness, liveness and the log level are of all workers', async (t) => {
+  t.match(await operations('/healthz'), { status: 200 })
+  t.same(JSON.parse((await operations('/readyz')).text), { ready: true, reasons: [], degraded: [] })
+  redis.signal('SIGSTOP')
+  const { secret: key } = await system.operator.issueKey(account)
+  await Promise.all(connections(t, 12).map((dispatcher) => call(`${url}/me`, { key, dispatcher })))
+  const degraded = await operations('/readyz')
+  t.equal(degraded.status, 200)
+  t.match(degraded.text, 'redis is away: the rate limit is not shared (it does not answer)')
+  redis.signal('SIGCONT')
+  await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'sound')
+  await operations('/log-level', { method: 'PUT', body: 'warn' })
+  const changed = gateway
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('log level changed'))
+  t.equal(changed.length, 1 + WORKERS)
+})
+
+t.test('a worker that is killed costs its own calls alone, and is replaced', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
+  const before = workers()
+  t.equal(before.length, WORKERS)
+  const [killed = 0] = before
+  process.kill(killed, 'SIGKILL')
+  await until(() => !workers().includes(killed), 'it is gone')
+  const [agent] = connections(t, 1)
+  for (let n = 0; n < 20; n++) {
+    t.equal((await call(`${url}/me`, { key, dispatcher: agent ?? new Agent() })).status, 200)
+  }
+  await until(async () => {
+    const pids = workers()
+    return pids.length === WORKERS && !pids.includes(killed)
+  }, 'another takes its place')
+  await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'all run')
+  t.match(gateway.log(), 'a worker ended: another takes its place')
+})
+
+t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
+  const seen = new Map<string, number>()
+  let isOver = false
+  const load = connections(t, 8).map(async (dispatcher) => {
+    while (!isOver) {
+      const outcome = await call(`${url}/me`, { key, dispatcher }).then(
+        ({ status }) => String(status),
+        (error) => (error.code === 'ECONNREFUSED' ? 'refused' : `broken: ${error}`),
+      )
+      seen.set(outcome, (seen.get(outcome) ?? 0) + 1)
+      if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+  })
+  await until(() => (seen.get('200') ?? 0) > 100, 'the load flows')
+  const pids = workers()
+  t.equal(await gateway.stop(), 0)
+  isOver = true
+  await Promise.all(load)
+  t.same(
+    [...seen.keys()].filter((outcome) => !['200', 'refused'].includes(outcome)),
+    [],
+  )
+  for (const pid of pids) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+})
+
+t.test('several workers without Redis do not start, and say why', async (t) => {
+  const { status, stderr } = spawnSync(process.execPath, ['gateway/main.ts'], {
+    env: { GATEWAY_SECRET, GATEWAY_WORKERS: '2' },
+    encoding: 'utf8',
+  })
+  t.equal(status, 2)
+  t.match(stderr, 'GATEWAY_WORKERS is 2: more than one worker counts in Redis, set REDIS_URL')
+})
