@@ -54,6 +54,11 @@ export const importCommands: readonly Command[] = [
         value: 'PATH',
         description: `File with the API key. It needs to read and write debtors, invoices and payments.`,
       },
+      'chase-overdue': {
+        type: 'boolean',
+        description:
+          'Remind customers also of what is past due already. Unless given, that is taken as history: people resume what they want chased in Settings.',
+      },
       'dry-run': { type: 'boolean', description: 'Check and compare, but send nothing.' },
     },
     async run(values, { now }) {
@@ -91,6 +96,7 @@ export const importCommands: readonly Command[] = [
             api,
             progress,
             concurrency: CONCURRENCY,
+            chaseOverdue: values['chase-overdue'],
             dryRun: values['dry-run'],
           })
         } finally {

@@ -39,6 +39,8 @@ export interface NewInvoice {
   readonly poNumber: string | null
   readonly notes: string | null
   readonly paymentUrl: string | null
+  /** False: history, not to be reminded of until a person says so. True unless given. */
+  readonly chaseIfOverdue?: boolean
   readonly metadata: Readonly<Record<string, string>>
 }
 
@@ -59,9 +61,12 @@ export async function createInvoice(
   now: Date,
 ): Promise<InvoiceRow> {
   const { accountId } = owner
-  const issueDate = input.issueDate ?? todayIn(owner.timezone, now)
+  const today = todayIn(owner.timezone, now)
+  const issueDate = input.issueDate ?? today
   const { debtor, totals } = await checkInvoice(tx, accountId, input, issueDate)
   const termsDays = debtor.payment_terms_days ?? owner.paymentTermsDays
+  const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
+  const isHistory = input.chaseIfOverdue === false && dueDate < today
   const row: InvoiceRow = {
     id: createId('inv'),
     account_id: accountId,
@@ -74,18 +79,18 @@ export async function createInvoice(
     amount_due: totals.amount,
     line_items: JSON.stringify(totals.lines),
     issue_date: issueDate,
-    due_date: input.dueDate ?? addDays(issueDate, termsDays),
+    due_date: dueDate,
     status: input.status,
     po_number: input.poNumber,
     notes: input.notes,
     payment_url: input.paymentUrl,
     // A draft is not chased until someone finalises it.
-    chasing_status: input.status === 'draft' ? 'stopped' : 'active',
+    chasing_status: input.status === 'draft' || isHistory ? 'stopped' : 'active',
     chasing_stage: null,
     chasing_next_stage: null,
     chasing_next_action_at: null,
     chasing_last_message_at: null,
-    chasing_blocked_reason: null,
+    chasing_blocked_reason: isHistory ? 'history' : null,
     chasing_cycle: 1,
     paid_at: null,
     voided_at: null,

@@ -1,6 +1,7 @@
 import { list, metadata, object, optional, required, requiredWithout } from '../api/body.ts'
 import {
   amount,
+  boolean,
   calendarDate,
   currency,
   currencyFilter,
@@ -35,6 +36,7 @@ interface InvoiceBody {
   readonly po_number?: string
   readonly notes?: string
   readonly payment_url?: string
+  readonly chase_if_overdue?: boolean
   readonly metadata?: Record<string, string>
 }
 
@@ -52,6 +54,7 @@ const invoiceBody = object<InvoiceBody>({
   po_number: optional(text({ max: 64, min: 0 })),
   notes: optional(text({ max: 2000, min: 0, lines: true })),
   payment_url: optional(parsed(parseHttpsUrl, 'an https address', { max: 2048 })),
+  chase_if_overdue: optional(boolean),
   metadata,
 }).xor('debtor_id', 'debtor_external_id')
 
@@ -127,6 +130,7 @@ function newInvoice(body: InvoiceBody): NewInvoice {
     poNumber: body.po_number || null,
     notes: body.notes || null,
     paymentUrl: body.payment_url ?? null,
+    chaseIfOverdue: body.chase_if_overdue ?? true,
     metadata: body.metadata ?? {},
   }
 }

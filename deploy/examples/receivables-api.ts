@@ -857,6 +857,11 @@ export type InvoiceCreate = {
   notes?: string | null
   /** Where the debtor can pay; https only. */
   payment_url?: string | null
+  /**
+   * `false` for history: if the invoice is past due already, it is not reminded of until a person resumes it in
+   * Settings (`chasing.blocked_reason` is `history`). Default is `true`.
+   */
+  chase_if_overdue?: boolean | null
   metadata?: MetadataInput
 }
 

@@ -4,6 +4,7 @@ import { setStatus } from '../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { pauseChasing } from '../../backend/debtors/chasing.ts'
 import { editDebtor } from '../../backend/debtors/details.ts'
+import { resumeInvoice } from '../../backend/invoices/acts.ts'
 import { listApprovals } from '../../backend/reminders/approvals.ts'
 import { type Engine, startEngine } from '../fixtures/engine.ts'
 
@@ -183,6 +184,25 @@ t.test('a paused debtor is left alone until the pause ends', async (t) => {
     reason: null,
     until: null,
   })
+})
+
+t.test('history is left alone until somebody resumes it', async (t) => {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
+  const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
+  t.match(old.chasing, { status: 'stopped', blocked_reason: 'history' })
+  t.match(recent.chasing, { status: 'active', blocked_reason: null })
+  await engine.at('2026-11-25T08:00:00.000Z')
+  t.same(
+    (await engine.messages()).map(({ debtor_id }) => debtor_id),
+    [recent.debtor_id],
+  )
+  await backend.database.transaction((tx) =>
+    resumeInvoice(tx, accountId, old.id, { actor: OPERATOR, now: backend.now }),
+  )
+  await engine.at('2026-11-25T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
 })
 
 t.test('firm and final never leave unapproved', async (t) => {

@@ -16,6 +16,8 @@ export interface ImportOptions {
   readonly api: Api
   readonly progress: Progress
   readonly concurrency: number
+  /** Whether what is past due already is to be reminded of. */
+  readonly chaseOverdue: boolean
   /** Compares, and posts nothing. */
   readonly dryRun: boolean
 }
@@ -108,7 +110,7 @@ async function listBooks(api: Api, progress: Progress): Promise<Books> {
 }
 
 async function postAll(
-  { api, concurrency, progress }: ImportOptions,
+  { api, concurrency, chaseOverdue, progress }: ImportOptions,
   before: Comparison,
   calls: number,
 ): Promise<Posted> {
@@ -123,6 +125,7 @@ async function postAll(
       customers,
       rows,
       concurrency,
+      chaseOverdue,
       onDone: () => progress.advance(),
     })
   } catch (error) {

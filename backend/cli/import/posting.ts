@@ -25,6 +25,8 @@ export interface PostingOptions {
   readonly rows: readonly MissingRow[]
   /** Calls at once. */
   readonly concurrency: number
+  /** Whether what is past due already is to be reminded of. */
+  readonly chaseOverdue: boolean
   /** Told of each record that is done with. */
   readonly onDone: () => void
 }
@@ -37,7 +39,7 @@ const REFUSALS_MAX = 100
  * `concurrency` settled invoices open, and not a ledger of them to be chased.
  */
 export async function postMissing(options: PostingOptions): Promise<Posted> {
-  const { api, customers, rows, concurrency, onDone } = options
+  const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
   const posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
 
   /** The id, new or there already; undefined where it was refused. */
@@ -67,7 +69,7 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
   await inParallel(rows, concurrency, async ({ invoice, invoiceId, paymentMissing }) => {
     if (refused.has(invoice.customer)) return
     const name = `line ${invoice.line}, invoice ${invoice.number}`
-    const id = invoiceId ?? (await post('invoices', name, invoiceOf(invoice)))
+    const id = invoiceId ?? (await post('invoices', name, invoiceOf(invoice, chaseOverdue)))
     if (id === undefined || !paymentMissing) return
     await post('payments', `${name}, its payment`, paymentOf(invoice, id))
   })
@@ -78,7 +80,7 @@ function debtorOf({ externalId, id, name, email }: LedgerCustomer) {
   return { external_id: externalId, name: name ?? id, ...(email === undefined ? {} : { email }) }
 }
 
-function invoiceOf(invoice: LedgerInvoice) {
+function invoiceOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
   const { number, externalId, customer, currency, amount, issuedOn, dueOn } = invoice
   return {
     external_id: externalId,
@@ -88,6 +90,7 @@ function invoiceOf(invoice: LedgerInvoice) {
     amount,
     issue_date: issuedOn,
     ...(dueOn === undefined ? {} : { due_date: dueOn }),
+    chase_if_overdue: chaseOverdue,
   }
 }
 
