@@ -2,7 +2,7 @@
 import type { ReminderStage } from '../database/tables.ts'
 import { moneyText } from '../money/money-text.ts'
 import { headerText } from './addresses.ts'
-import { type Language, speak } from './languages.ts'
+import { LANGUAGES, type Language, speak } from './languages.ts'
 import { type Letter, type LetterRow, renderLetterHtml, renderLetterText } from './letter.ts'
 import { DE } from './reminder-words/de.ts'
 import { EN } from './reminder-words/en.ts'
@@ -120,11 +120,17 @@ function totalsOf(invoices: readonly ReminderInvoice[], language: Language, labe
   })
 }
 
-/** Day, month in words, year: `1 December 2026` in the English of most readers. */
+/** Day, month in words, year: `1 December 2026` in the English of most readers. Made once: that takes long. */
+const DATE_FORMATS: ReadonlyMap<Language, Intl.DateTimeFormat> = new Map(
+  LANGUAGES.map((language) => [
+    language,
+    new Intl.DateTimeFormat(language === 'en' ? 'en-GB' : language, {
+      dateStyle: 'long',
+      timeZone: 'UTC',
+    }),
+  ]),
+)
+
 function dateText(date: string, language: Language): string {
-  const format = new Intl.DateTimeFormat(language === 'en' ? 'en-GB' : language, {
-    dateStyle: 'long',
-    timeZone: 'UTC',
-  })
-  return format.format(Date.parse(`${date}T00:00:00Z`))
+  return DATE_FORMATS.get(language)?.format(Date.parse(`${date}T00:00:00Z`)) ?? date
 }
