@@ -1,7 +1,5 @@
 import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
-import { Readable, Writable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR, recordAudit } from '../accounts/audit.ts'
 import { exportAccount } from '../export/export.ts'
@@ -24,7 +22,9 @@ export const exportCommands: readonly Command[] = [
     },
     async run({ ID, to }, context) {
       if (to === '-') {
-        await writeExport(context, ID, (lines) => pipeline(lines, standardOutput()))
+        // The error of a reader that went away is that of the write.
+        process.stdout.once('error', () => {})
+        await writeExport(context, ID, print)
         return { json: undefined, text: '', printed: true }
       }
       return writeFile(context, ID, to)
@@ -38,9 +38,7 @@ async function writeFile(context: Context, id: string, to: string): Promise<Outp
   const file = await open(partial, 'w', 0o600)
   let bytes = 0
   try {
-    await writeExport(context, id, (lines) =>
-      pipeline(lines, file.createWriteStream({ autoClose: false })),
-    )
+    await writeExport(context, id, (lines) => file.appendFile(lines))
     await file.sync()
     bytes = (await file.stat()).size
     await rename(partial, to)
@@ -56,17 +54,18 @@ async function writeFile(context: Context, id: string, to: string): Promise<Outp
   }
 }
 
-/** Ends with an error where nobody reads any more, and leaves the real one open. */
-function standardOutput(): Writable {
-  process.stdout.once('error', () => {})
-  return new Writable({ write: (lines, _, done) => void process.stdout.write(lines, done) })
+/** Resolves when it is written, so that what waits to be written does not gather. */
+function print(lines: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(lines, (error) => (error ? reject(error) : resolve()))
+  })
 }
 
 /** That the data left is in the audit log, also of an export that broke off. */
 async function writeExport(
   context: Context,
   id: string,
-  write: (lines: Readable) => Promise<void>,
+  write: (lines: string) => Promise<void>,
 ): Promise<void> {
   const database = await context.database()
   await database.transaction(async (tx) => {
@@ -77,6 +76,7 @@ async function writeExport(
   const progress = createProgress(process.stderr)
   await database.snapshot(async (read) => {
     const account = await getAccount(read, id)
-    await write(Readable.from(exportAccount(read, account, context.now, progress)))
+    for await (const lines of exportAccount(read, account, context.now, progress))
+      await write(lines)
   })
 }

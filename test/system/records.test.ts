@@ -12,11 +12,11 @@ const { cli, createAccount, issueKey } = system.operator
 const accountId = await createAccount()
 const { secret: key } = await issueKey(accountId)
 const directory = join(t.testdirName, 'files')
-mkdirSync(directory)
+mkdirSync(directory, { recursive: true })
 
 const create = async (path: string, body: object) => {
   const answer = await call(`${system.url}/api/v1${path}`, { key, body })
-  t.equal(answer.status, 201)
+  if (answer.status !== 201) throw new Error(`${answer.status}: ${answer.text}`)
   return answer.json
 }
 
@@ -33,7 +33,10 @@ t.test('an account is exported to a new, private file', async (t) => {
     await cli('accounts', 'export', accountId, '--to', '-').then(countLines),
     lines.length + 1,
   )
-  await t.rejects(cli('accounts', 'export', accountId, '--to', to), { code: 1, stderr: /exists already/ })
+  await t.rejects(cli('accounts', 'export', accountId, '--to', to), {
+    code: 1,
+    stderr: /exists already/,
+  })
   const nowhere = join(directory, 'other.ndjson')
   await t.rejects(cli('accounts', 'export', 'acct_none', '--to', nowhere), { code: 1 })
   t.notOk(existsSync(nowhere) || existsSync(`${nowhere}.partial`))
@@ -74,7 +77,10 @@ t.test(
 )
 
 t.test('PostgreSQL is backed up by its own means', { skip: !ON_POSTGRES }, async (t) => {
-  await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), { code: 1, stderr: /pg_dump/ })
+  await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), {
+    code: 1,
+    stderr: /pg_dump/,
+  })
 })
 
 function countLines(text: string): number {
