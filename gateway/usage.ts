@@ -48,10 +48,12 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
   function note({ keyId, allowance, forwarded, code }: AnsweredCall, status: number): void {
     if (keyId === undefined || allowance === undefined) return
     if (windows.has(keyId) || windows.size < PENDING_MAX) windows.set(keyId, allowance)
+    // Of a call whose answer was lost the backend knows.
+    const isKnown = forwarded || status === 502 || status === 504
+    if (isKnown && code === undefined) return
     const at = new Date().toISOString()
     if (code !== undefined) noteCode(keyId, code, at.slice(0, 'YYYY-MM-DD'.length))
-    // Of a call whose answer was lost the backend knows.
-    if (forwarded || status === 502 || status === 504) return
+    if (isKnown) return
     const hour = at.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
     const name = `${keyId} ${hour} ${statusClass}`

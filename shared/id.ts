@@ -3,6 +3,7 @@
  * made and a log line explains itself. Opaque to clients; at most 64 characters (contract 1.1).
  */
 import { monotonicFactory } from 'ulid'
+import { randomByte } from './random.ts'
 
 export type IdPrefix =
   | 'acct'
@@ -22,7 +23,7 @@ export type IdPrefix =
   | 'mlo'
   | 'req'
 
-const nextUlid = monotonicFactory()
+const nextUlid = monotonicFactory(() => randomByte() / 256)
 
 /** A new id. Two made by one process in the same millisecond still sort in the order made. */
 export function createId(prefix: IdPrefix): string {

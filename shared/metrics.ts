@@ -23,6 +23,9 @@ type Gathering = 'sum' | 'min' | 'max' | 'first'
 /** Seconds; from a call that is answered from memory to the longest deadline. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
+/** Gauges of prom-client that are named as counters are. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((it) => `nodejs_active_${it}_total`)
+
 interface ReadOptions {
   readonly labels?: readonly string[]
   readonly gathering?: Gathering
@@ -46,6 +49,7 @@ export function createMetrics(process: string): Metrics {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
+  for (const name of MISNAMED) registry.removeSingleMetric(name)
 
   function register(
     Kind: typeof Gauge | typeof Counter,

@@ -2,7 +2,7 @@
  * W3C Trace Context, level 2: which trace a call belongs to. A caller's is continued where its headers
  * are as the standard says, else one begins here; what is passed on names a span of our own.
  */
-import { randomFillSync } from 'node:crypto'
+import { randomHex } from './random.ts'
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const TRACESTATE_LENGTH_MAX = 512
@@ -70,17 +70,4 @@ function readState(tracestate: string | undefined): string {
     keys.size === members.length &&
     members.every((member) => TRACESTATE_MEMBER.test(member))
   return isGood ? members.join(',') : ''
-}
-
-/** Random bytes are dear one by one. */
-const pool = Buffer.alloc(4096)
-let used = pool.length
-
-function randomHex(bytes: number): string {
-  if (used + bytes > pool.length) {
-    randomFillSync(pool)
-    used = 0
-  }
-  used += bytes
-  return pool.toString('hex', used - bytes, used)
 }
