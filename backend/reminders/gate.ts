@@ -9,26 +9,21 @@
 import { randomUUID } from 'node:crypto'
 import { addDays } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
-import type { ReminderRow } from '../database/tables/reminders.ts'
-import type { DebtorRow, MessageRow } from '../database/tables.ts'
-import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
+import type { MessageRow } from '../database/tables.ts'
+import { replanDebtor } from '../debtors/debtors.ts'
 import { HAND_OFF_MS_MAX, type Mail, type Mailer } from '../mail/mail.ts'
 import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { announceMessage, moveMessage } from '../messages/lifecycle.ts'
 import { hashOf } from './approvals.ts'
-import { type Facts, readFacts } from './facts.ts'
-import { findRefusal, type InvoiceState, type Refusal, type Situation } from './rails.ts'
-import { type ChasingAccount, readChasedDebtors, readChasingAccounts } from './situations.ts'
+import { findRefusal, type Refusal, type Situation } from './rails.ts'
 import { ensureText, readHtml } from './text.ts'
+import { countUnknown, goOnAt, holdWaiting, situationOf, type Waiting } from './waiting-message.ts'
 
 /** The hand-over begins this soon, or not at all. */
 const START_MS_MAX = 5000
 
 /** Longer than any hand-over: who holds it may still be at it. */
 const LEASE_MS = START_MS_MAX + HAND_OFF_MS_MAX + 30_000
-
-/** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
-export const UNKNOWN_MAX = 2
 
 /** While another message to the same debtor is under way. */
 const BEHIND_OTHER_MS = 60_000
@@ -47,14 +42,6 @@ export interface Departure {
   readonly startBefore: Date
 }
 
-interface Waiting {
-  readonly message: MessageRow
-  readonly reminder: ReminderRow
-  readonly facts: Facts
-  readonly debtor: DebtorRow
-  readonly account: ChasingAccount
-}
-
 /** Undefined where it does not leave now: it was decided otherwise, put off, or is somebody else's. */
 export async function openGate(
   tx: Transaction,
@@ -62,7 +49,7 @@ export async function openGate(
   messageId: string,
   now: Date,
 ): Promise<Departure | undefined> {
-  const held = await hold(tx, messageId, now)
+  const held = await holdWaiting(tx, messageId, now)
   if (held === undefined) return undefined
   const waiting = await countUnknown(tx, held, now)
   if (waiting === undefined) return undefined
@@ -75,94 +62,6 @@ export async function openGate(
   const later = await whenAllowed(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
   return leave(tx, deps, waiting, now)
-}
-
-/** The message and all that decides about it, held until the transaction ends. */
-async function hold(tx: Transaction, messageId: string, now: Date): Promise<Waiting | undefined> {
-  const found = await tx
-    .selectFrom('reminders')
-    .select(['account_id', 'debtor_id'])
-    .where('message_id', '=', messageId)
-    .executeTakeFirst()
-  const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
-  if (debtor === undefined) return undefined
-  // Shared with other gates; a kill switch or a change of state waits for them, and they for it.
-  await tx
-    .selectFrom('accounts')
-    .select('id')
-    .where('id', '=', debtor.account_id)
-    .forShare()
-    .execute()
-  const account = (await readChasingAccounts(tx, [debtor.account_id])).get(debtor.account_id)
-  const reminder = await tx
-    .selectFrom('reminders')
-    .selectAll()
-    .where('message_id', '=', messageId)
-    .where('run_at', '<=', now.toISOString())
-    .forNoKeyUpdate()
-    .executeTakeFirst()
-  const message = await tx
-    .selectFrom('messages')
-    .selectAll()
-    .where('id', '=', messageId)
-    .executeTakeFirst()
-  if (account === undefined || reminder === undefined || message === undefined) return undefined
-  return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
-}
-
-/** Whoever held it did not come back. Undefined where it may not leave again. */
-async function countUnknown(
-  tx: Transaction,
-  waiting: Waiting,
-  now: Date,
-): Promise<Waiting | undefined> {
-  const { message, reminder } = waiting
-  if (message.status !== 'sending') return waiting
-  const unknown_outcomes = reminder.unknown_outcomes + 1
-  await tx
-    .updateTable('reminders')
-    .set({ unknown_outcomes, lease: null })
-    .where('message_id', '=', message.id)
-    .execute()
-  const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
-  if (unknown_outcomes < UNKNOWN_MAX) return counted
-  await giveUp(tx, message, now)
-  return undefined
-}
-
-/** It may have arrived twice, or never: nobody knows, and a third try would be worse. */
-export async function giveUp(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
-  const detail = 'the mail server was lost twice while it was handed over: it may have arrived'
-  const change = { status: 'failed', sent_at: now.toISOString() } as const
-  await moveMessage(tx, message, change, detail, now)
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: null, lease: null })
-    .where('message_id', '=', message.id)
-    .execute()
-  await replanDebtor(tx, message.account_id, message.debtor_id, now)
-}
-
-async function situationOf(
-  tx: Transaction,
-  { message, facts, debtor, account }: Waiting,
-  now: Date,
-): Promise<Situation> {
-  const ids = facts.invoices.map(({ id }) => id)
-  const invoices: InvoiceState[] = await tx
-    .selectFrom('invoices')
-    .select(['id', 'status', 'amount_due', 'chasing_status', 'chasing_blocked_reason'])
-    .where('account_id', '=', message.account_id)
-    .where('id', 'in', ids)
-    .execute()
-  const chased = (await readChasedDebtors(tx, [debtor])).get(debtor.id)
-  return {
-    now,
-    account: { ...account.row, switches: account.switches },
-    debtor,
-    suppressed: chased?.suppressed,
-    message: { row: message, facts, invoices: new Map(invoices.map((row) => [row.id, row])) },
-  }
 }
 
 async function suppress(
@@ -239,11 +138,7 @@ async function present(
 ): Promise<undefined> {
   const isNew = waiting.message.body === null
   const message = await ensureText(tx, deps.links, waiting, now)
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: waiting.facts.expiresAt })
-    .where('message_id', '=', message.id)
-    .execute()
+  await goOnAt(tx, message.id, waiting.facts.expiresAt)
   if (isNew) await announceMessage(tx, message, now)
 }
 
@@ -298,11 +193,7 @@ async function postpone(
   now: Date,
 ): Promise<undefined> {
   const at = until.toISOString()
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: at, lease: null })
-    .where('message_id', '=', message.id)
-    .execute()
+  await goOnAt(tx, message.id, at)
   const status = message.approval_required === 1 ? 'approved' : 'scheduled'
   const change = { status, scheduled_for: at } as const
   await moveMessage(tx, message, change, 'outside of the send window, or one left today', now)

@@ -8,8 +8,9 @@ import type { HandOff } from '../mail/mail.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
 import { freeStages } from '../messages/transitions.ts'
 import { readFacts, shownStage } from './facts.ts'
-import { type Departure, giveUp, UNKNOWN_MAX } from './gate.ts'
+import type { Departure } from './gate.ts'
 import { stageAfter } from './ladder.ts'
+import { giveUp, goOnAt, UNKNOWN_MAX } from './waiting-message.ts'
 
 /** After a hand-over that came to nothing: a minute, then twice as long each time, at most half an hour. */
 const RETRY_MS = 60_000
@@ -78,7 +79,7 @@ async function markSent(
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
-  await decide(tx, message.id)
+  await goOnAt(tx, message.id, null)
   const change = { status: 'sent', sent_at: at, provider_message_id: providerMessageId } as const
   await moveMessage(tx, message, change, null, now)
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
@@ -121,11 +122,7 @@ async function queueAgain(
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
   // Not all at once again.
   const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: at, lease: null })
-    .where('message_id', '=', message.id)
-    .execute()
+  await goOnAt(tx, message.id, at)
   await moveMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
 }
 
@@ -145,12 +142,4 @@ async function markUnknown(
     .execute()
   if (unknown_outcomes >= UNKNOWN_MAX) await giveUp(tx, message, now)
   else await queueAgain(tx, message, reminder, detail, now, random)
-}
-
-async function decide(tx: Transaction, messageId: string): Promise<void> {
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: null, lease: null })
-    .where('message_id', '=', messageId)
-    .execute()
 }

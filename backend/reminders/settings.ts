@@ -55,6 +55,8 @@ export async function changeChasingSettings(
 ): Promise<ChasingSettings> {
   const before = await readChasingSettings(tx, accountId)
   const settings = check({ ...before, ...change })
+  const changes = changesOf(before, settings)
+  if (Object.keys(changes).length === 0) return before
   const row = {
     ladder: JSON.stringify(settings.ladder),
     holidays: JSON.stringify(settings.holidays),
@@ -71,7 +73,7 @@ export async function changeChasingSettings(
     accountId,
     action: 'account.chasing_changed',
     subjectId: accountId,
-    detail: changesOf(before, settings),
+    detail: changes,
   })
   return settings
 }
