@@ -26,9 +26,15 @@ export interface ScheduleValues {
   readonly days: Partial<Record<LadderField, string>>
   readonly holidays: string
   readonly chaseFrom: string
+  readonly replyTo: string
 }
 
-export function valuesOf({ ladder, holidays, chaseFrom }: ChasingSettings): ScheduleValues {
+/** With where customers' questions go. */
+export interface Schedule extends ChasingSettings {
+  readonly replyTo: string | null
+}
+
+export function valuesOf({ ladder, holidays, chaseFrom, replyTo }: Schedule): ScheduleValues {
   const days = Object.entries(ladder).map(([stage, value]) => [
     `ladder/${stage}`,
     value === null ? '' : String(value),
@@ -37,6 +43,7 @@ export function valuesOf({ ladder, holidays, chaseFrom }: ChasingSettings): Sche
     days: Object.fromEntries(days),
     holidays: holidays.join('\n'),
     chaseFrom: chaseFrom ?? '',
+    replyTo: replyTo ?? '',
   }
 }
 
@@ -57,10 +64,14 @@ ${renderFaults(problem)}
 <form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}
 ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
-<section class="card"><p class="field"><label for="chase_from">Chase from</label>
+<section class="card stack"><p class="field"><label for="chase_from">Chase from</label>
 <input id="chase_from" name="chase_from" type="date" value="${values.chaseFrom}"${attribute('disabled', !isAdmin)}${describedBy(problem, 'chase_from', 'chase_from-hint')}></p>
 <p class="hint" id="chase_from-hint">What fell due before this day is never reminded of. Empty: everything is.</p>
-${renderFault(problem, 'chase_from')}</section>
+${renderFault(problem, 'chase_from')}
+<p class="field"><label for="reply_to">Answers go to</label>
+<input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
+<p class="hint" id="reply_to-hint">An address of yours, besides the log here. Empty: Admins are told by mail.</p>
+${renderFault(problem, 'reply_to')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
 ${values.holidays}</textarea></p>

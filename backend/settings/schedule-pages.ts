@@ -1,5 +1,7 @@
 /** When reminders are sent: the account's schedule, and a customer's own. */
 import { Problem } from '../../shared/problem.ts'
+import { getAccount } from '../accounts/accounts.ts'
+import { setReplyAddress } from '../accounts/reply-address.ts'
 import { findDebtor } from '../debtors/debtors.ts'
 import { countWaiting } from '../messages/approval-log.ts'
 import { type Ladder, readLadder } from '../reminders/ladder.ts'
@@ -15,6 +17,7 @@ import {
   LADDER_FIELDS,
   renderCustomerSchedule,
   renderSchedule,
+  type Schedule,
   type ScheduleValues,
   valuesOf,
 } from './schedule-page.ts'
@@ -29,11 +32,11 @@ export const schedulePages: readonly StayPage[] = [
     method: 'GET',
     path: PATH,
     async handle({ session }, { database }) {
-      const settings = await readChasingSettings(database.read, session.account.id)
+      const schedule = await readSchedule(database.read, session.account.id)
       const waiting = await countWaiting(database.read, session.account.id)
-      const values = valuesOf(settings)
+      const values = valuesOf(schedule)
       return {
-        json: represent(settings),
+        json: represent(schedule),
         page: (frame) => renderSchedule(frame, { session, waiting, values }),
       }
     },
@@ -45,7 +48,7 @@ export const schedulePages: readonly StayPage[] = [
     path: CUSTOMER_PATH,
     async handle(stay, { database }) {
       const { row, ladder, settings } = await readCustomerSchedule(stay, database.read)
-      const values = valuesOf({ ...settings, ladder: ladder ?? settings.ladder })
+      const values = valuesOf({ ...settings, ladder: ladder ?? settings.ladder, replyTo: null })
       return {
         json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
         page: (frame) =>
@@ -70,12 +73,13 @@ async function readCustomerSchedule({ session, id }: Stay, reader: Reader) {
   return { row, ladder: readLadder(row.ladder), settings }
 }
 
-function represent({
-  ladder,
-  holidays,
-  chaseFrom,
-}: Awaited<ReturnType<typeof readChasingSettings>>) {
-  return { ladder, holidays, chase_from: chaseFrom }
+async function readSchedule(reader: Reader, accountId: string): Promise<Schedule> {
+  const { reply_to: replyTo } = await getAccount(reader, accountId)
+  return { ...(await readChasingSettings(reader, accountId)), replyTo }
+}
+
+function represent({ ladder, holidays, chaseFrom, replyTo }: Schedule) {
+  return { ladder, holidays, chase_from: chaseFrom, reply_to: replyTo }
 }
 
 /** What is left out stays as it is. */
@@ -84,10 +88,10 @@ function accountPage(method: 'PUT' | 'POST'): StayPage {
     method,
     path: PATH,
     admins: ADMINS_ONLY,
-    expected: { numbers: LADDER_FIELDS, lists: ['holidays'], texts: ['chase_from'] },
+    expected: { numbers: LADDER_FIELDS, lists: ['holidays'], texts: ['chase_from', 'reply_to'] },
     async handle({ session, fields, act, wantsJson }, { database }) {
       const accountId = session.account.id
-      const settings = await database.transaction(async (tx) => {
+      const schedule = await database.transaction(async (tx) => {
         const before = await readChasingSettings(tx, accountId)
         if (!wantsJson) await setFlash(tx, session.token, 'schedule_changed')
         const change = {
@@ -95,9 +99,13 @@ function accountPage(method: 'PUT' | 'POST'): StayPage {
           ...(fields.has('holidays') && { holidays: datesOf(fields) }),
           ...(fields.has('chase_from') && { chaseFrom: fields.text('chase_from').trim() || null }),
         }
-        return changeChasingSettings(tx, accountId, change, act)
+        await changeChasingSettings(tx, accountId, change, act)
+        if (fields.has('reply_to')) {
+          await setReplyAddress(tx, accountId, fields.text('reply_to').trim() || null, act)
+        }
+        return readSchedule(tx, accountId)
       })
-      return { json: represent(settings), location: PATH }
+      return { json: represent(schedule), location: PATH }
     },
     async redraw({ session, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
@@ -167,6 +175,7 @@ function sentValues(fields: Fields): ScheduleValues {
     days: Object.fromEntries(LADDER_FIELDS.map((name) => [name, fields.text(name)])),
     holidays: fields.list('holidays').join('\n'),
     chaseFrom: fields.text('chase_from'),
+    replyTo: fields.text('reply_to'),
   }
 }
 

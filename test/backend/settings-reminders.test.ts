@@ -188,6 +188,7 @@ t.test('the schedule is shown and changed, the account’s and a customer’s ow
       'ladder/firm': '21',
       'ladder/final': '35',
       chase_from: '',
+      reply_to: '',
       holidays: '2026-12-25\r\n2026-13-01',
     },
   }
