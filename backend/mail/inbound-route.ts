@@ -32,11 +32,11 @@ export function inboundRoute({ database, inboundSecrets, clock, log }: InboundDe
       checkSecret(request, inboundSecrets)
       const raw = rawMail(request)
       const mail = await readInboundMail(raw)
-      const { kind, message_id } = await database.transaction((tx) =>
+      const { kind, messageId } = await database.transaction((tx) =>
         receiveMail(tx, raw, mail, clock()),
       )
-      log.info({ kind, messageId: message_id }, 'mail received')
-      return { object: 'inbound_mail', kind, message_id }
+      log.info({ kind, messageId }, 'mail received')
+      return { object: 'inbound_mail', kind, message_id: messageId }
     },
   }
 }

@@ -24,34 +24,37 @@ const MAY_BOUNCE: readonly MessageRow['status'][] = [
   'failed',
 ]
 
-/** Its row, made now or when it was posted before. */
+/** What was received, and the message of ours that it is about; null where it is about none. */
+export interface Received {
+  readonly kind: InboundMailRow['kind']
+  readonly messageId: string | null
+}
+
 export async function receiveMail(
   tx: Transaction,
   raw: Buffer,
   mail: InboundMail,
   now: Date,
-): Promise<InboundMailRow> {
-  const digest = createHash('sha256').update(raw).digest('base64url')
-  const known = await findRow(tx, digest)
-  if (known !== undefined) return known
+): Promise<Received> {
+  const { kind } = mail.content
   const ours = await findMessage(tx, mail.references)
-  const row: InboundMailRow = {
-    digest,
-    kind: mail.content.kind,
-    account_id: ours?.account_id ?? null,
-    message_id: ours?.id ?? null,
-    // Of strangers nothing is kept.
-    sender: ours === undefined ? null : mail.sender,
-    received_at: now.toISOString(),
-  }
+  // Of strangers nothing is kept.
+  if (ours === undefined) return { kind, messageId: null }
   // Two that post it at once: the second waits here for the first.
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('inbound_mail')
-    .values(row)
+    .values({
+      digest: createHash('sha256').update(raw).digest('base64url'),
+      kind,
+      account_id: ours.account_id,
+      message_id: ours.id,
+      sender: mail.sender,
+      received_at: now.toISOString(),
+    })
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirstOrThrow()
-  if (numInsertedOrUpdatedRows === 1n && ours !== undefined) await apply(tx, mail, ours, now)
-  return row
+  if (numInsertedOrUpdatedRows === 1n) await apply(tx, mail, ours, now)
+  return { kind, messageId: ours.id }
 }
 
 async function apply(
@@ -168,14 +171,6 @@ const NO_OUTBOUND_FACTS = {
   scheduled_for: null,
   sent_at: null,
 } as const
-
-function findRow(reader: Reader, digest: string) {
-  return reader
-    .selectFrom('inbound_mail')
-    .selectAll()
-    .where('digest', '=', digest)
-    .executeTakeFirst()
-}
 
 /** By our id, or by the one that the server gave it; the latest, where a thread names several. */
 async function findMessage(reader: Reader, references: readonly string[]) {

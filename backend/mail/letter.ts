@@ -121,7 +121,7 @@ export function renderLetterHtml(letter: Letter): string {
 <style>${darkStyle(tone)}</style>
 </head>
 <body class="ground" style="margin:0;padding:0;background:#f3f5f8;${new Html(FONT)}">
-<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" class="ground" style="background:#f3f5f8"><tr><td align="center" style="padding:24px 12px">
+<table role="presentation" lang="${language}" width="100%" cellpadding="0" cellspacing="0" border="0" class="ground" style="background:#f3f5f8"><tr><td align="center" style="padding:24px 12px">
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" class="paper" style="max-width:600px;background:#ffffff;border:1px solid #dfe4ea;border-radius:12px;border-collapse:separate;overflow:hidden">
 <tr><td class="bar" style="height:5px;line-height:5px;font-size:0;background:${color}">&nbsp;</td></tr>
 <tr><td class="pad" style="padding:32px 36px;word-break:break-word;overflow-wrap:anywhere;${new Html(FONT)}">
