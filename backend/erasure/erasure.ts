@@ -15,7 +15,7 @@ import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { lockDebtor, searchForm } from '../debtors/debtors.ts'
 import { renderDebtor } from '../debtors/representation.ts'
-import { stopMessages } from '../messages/messages.ts'
+import { stopMessagesTo } from '../messages/messages.ts'
 import type { EventType } from '../webhooks/event-types.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { ERASED_NAME } from './personal.ts'
@@ -63,7 +63,7 @@ async function eraseRow(
   if (before === undefined) throw new Problem('not_found', `There is no debtor ${debtorId}.`)
   if (before.erased_at !== null) return before
   await forgetAddress(tx, before)
-  await cancelMessages(tx, { accountId, debtorId }, act.now)
+  await stopMessagesTo(tx, before, 'the customer was erased', act.now)
   const debtor = await tx
     .updateTable('debtors')
     .set({
@@ -118,21 +118,6 @@ async function forgetAddress(tx: Transaction, { id, account_id, email }: DebtorR
       ),
     )
     .execute()
-}
-
-async function cancelMessages(tx: Transaction, { accountId, debtorId }: Owner, now: Date) {
-  const waiting = await tx
-    .selectFrom('messages')
-    .innerJoin('message_invoices', 'message_invoices.message_id', 'messages.id')
-    .select('message_invoices.invoice_id')
-    .distinct()
-    .where('messages.account_id', '=', accountId)
-    .where('messages.debtor_id', '=', debtorId)
-    .where('messages.status', 'in', ['scheduled', 'awaiting_approval', 'approved', 'queued'])
-    .execute()
-  if (waiting.length === 0) return
-  const invoiceIds = waiting.map(({ invoice_id }) => invoice_id)
-  await stopMessages(tx, accountId, invoiceIds, now)
 }
 
 /** Of what was before, only what tells nothing of the person. */
