@@ -2,7 +2,8 @@
  * The example integration of deploy/examples, killed at any moment, in front of it a network that loses
  * calls and answers, behind it a backend that is killed: at the end the books agree.
  */
-import { execFile } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -11,7 +12,8 @@ import { call } from '../fixtures/call.ts'
 import { startSystem } from '../fixtures/system.ts'
 import { until } from '../fixtures/until.ts'
 
-const LINES = 8
+const EXAMPLES = 'deploy/examples'
+const LINES = 6
 const DUE = 10_000
 
 const system = await startSystem(t)
@@ -19,16 +21,8 @@ const { operator, url } = system
 
 /** What a call meets on its way, in turn; then they begin again. */
 const WAYS = [
-  'pass',
-  'lose',
-  'pass',
-  'refuse',
-  'pass',
-  'drop',
-  'pass',
-  'garble',
-  'pass',
-  'pass',
+  ...(['pass', 'pass', 'lose', 'pass', 'pass', 'drop'] as const),
+  ...(['pass', 'pass', 'garble', 'pass', 'pass', 'refuse', 'pass'] as const),
 ] as const
 
 async function startNetwork(t: Test) {
@@ -77,30 +71,37 @@ async function startNetwork(t: Test) {
   }
 }
 
-interface Run {
-  /** Undefined: it was killed. */
-  readonly code: number | undefined
-  readonly output: string
+/** Resolves with the exit code and all that was printed; `during` may kill it. */
+async function run(
+  words: readonly string[],
+  env: Record<string, string>,
+  during: (child: ChildProcess) => Promise<unknown> = async () => {},
+) {
+  const child = spawn(process.execPath, words, { env: { PATH: process.env['PATH'] ?? '', ...env } })
+  const output: string[] = []
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk) => output.push(String(chunk)))
+  }
+  const closed = once(child, 'close')
+  await during(child)
+  const [code]: unknown[] = await closed
+  return { code, output: output.join('') }
 }
 
-function run(words: readonly string[], env: Record<string, string>, killAfterMs?: number) {
-  return new Promise<Run>((resolve) => {
-    const options = { env: { PATH: process.env['PATH'] ?? '', ...env } }
-    const child = execFile(process.execPath, words, options, (error, stdout, stderr) => {
-      const code = error === null ? 0 : Number(error.code ?? 1)
-      resolve({ code: error?.killed ? undefined : code, output: stdout + stderr })
+/** Killed while its first call is under way, then its third, then its sixth; then left to end. */
+async function runThroughKills(
+  network: Awaited<ReturnType<typeof startNetwork>>,
+  command: readonly string[],
+  env: Record<string, string>,
+) {
+  for (const call of [1, 3, 6]) {
+    const before = network.calls()
+    await run(command, env, async (child) => {
+      const isOver = () => network.calls() - before >= call || child.exitCode !== null
+      await until(isOver, `call ${call} is under way`, 60_000)
+      child.kill('SIGKILL')
     })
-    if (killAfterMs !== undefined) {
-      const timer = setTimeout(() => child.kill('SIGKILL'), killAfterMs)
-      child.on('exit', () => clearTimeout(timer))
-    }
-  })
-}
-
-/** Killed a few times, each time a little later, and then left to end. */
-async function runThroughKills(program: string, words: string[], env: Record<string, string>) {
-  const command = [join('deploy/examples', program), ...words]
-  for (const killAfterMs of [200, 400, 800]) await run(command, env, killAfterMs)
+  }
   return run(command, env)
 }
 
@@ -129,7 +130,11 @@ t.test(
     const network = await startNetwork(t)
     const env = { RECEIVABLES_URL: network.url, RECEIVABLES_API_KEY: key }
 
-    const posting = runThroughKills('post-payments.ts', [statement, books], env)
+    const posting = runThroughKills(
+      network,
+      [`${EXAMPLES}/post-payments.ts`, statement, books],
+      env,
+    )
     await until(() => network.calls() > 6, 'some calls were made')
     await system.backend.stop('SIGKILL')
     await system.startBackend()
@@ -137,7 +142,7 @@ t.test(
     t.equal(posted.code, 0, posted.output)
     t.match(posted.output, /refused: B-unknown: there is no invoice none/)
     t.match(posted.output, /refused: B-too-much: payment_exceeds_balance/)
-    const synced = await runThroughKills('sync.ts', [books], env)
+    const synced = await runThroughKills(network, [`${EXAMPLES}/sync.ts`, books], env)
     t.equal(synced.code, 0, synced.output)
     t.same([...network.met.keys()].toSorted(), [...new Set(WAYS)].toSorted(), 'all faults occurred')
 
@@ -173,7 +178,7 @@ t.test('what concerns every line ends the run, and refuses none', async (t) => {
   const { id, secret } = await operator.issueKey(account)
   await operator.revokeKey(id)
   const directory = t.testdir({ 'statement.csv': 'names\nB-1;2026-11-20;1.00;EUR;2026-1\n' })
-  const words = ['deploy/examples/post-payments.ts', join(directory, 'statement.csv')]
+  const words = [`${EXAMPLES}/post-payments.ts`, join(directory, 'statement.csv')]
   const env = { RECEIVABLES_URL: url, RECEIVABLES_API_KEY: secret }
   const { code, output } = await run([...words, join(directory, 'books.db')], env)
   t.equal(code, 1)
