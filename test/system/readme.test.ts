@@ -70,14 +70,15 @@ async function follow(command: string): Promise<string> {
     .replaceAll('http://127.0.0.1:8080', url)
     .replace(/^export (\w+)=\S*….*$/, (_, name: string) => `export ${name}=${value(name)}`)
     .replace(/"password": "…"/, `"password": "${value('password')}"`)
-    .replace(/\b(key|acct)_…/, (_, name: string) => value(name))
+    .replace(/ --to (\S+)$/, (_, file: string) => ` --to ${join(directory, file)}`)
+    .replace(/\b(key|acct|deb)_…/, (_, name: string) => value(name))
     .replace(' ledger.csv ', ` ${join(directory, 'ledger.csv')} --base-url ${url} `)
   t.notMatch(filled, '…', command)
   if (/^(?:export|alias) /.test(filled)) {
     kept.push(filled)
     return ''
   }
-  const script = [...kept, filled.replaceAll(' jar', ` ${join(directory, 'jar')}`)].join('\n')
+  const script = [...kept, filled].join('\n').replaceAll(' jar', ` ${join(directory, 'jar')}`)
   const { stdout } = await run('sh', ['-euc', script], { env, timeout: 60_000 })
   return stdout
 }
@@ -89,10 +90,11 @@ function value(name: string): string {
 }
 
 function note(printed: string): void {
-  const id = /"id":\s*"((?:inv|key)_\w+)"|\b(acct_\w{26})\b/.exec(printed)
+  const id = /"id":\s*"((?:inv|key|deb)_\w+)"|\b(acct_\w{26})\b/.exec(printed)
   const found = id?.[1] ?? id?.[2] ?? ''
   if (found.startsWith('inv_')) known.set('INVOICE', found)
   if (found.startsWith('key_')) known.set('key', found)
+  if (found.startsWith('deb_')) known.set('deb', found)
   if (found.startsWith('acct_')) known.set('acct', found)
   const [, token] = /"csrf_token":\s*"([^"]+)"/.exec(printed) ?? []
   if (token !== undefined) known.set('CSRF', token)
