@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { createLogger, LOG_LEVELS, type Logger } from './log.ts'
 import {
   describeSettings,
+  findUnknown,
   httpUrl,
   integer,
   oneOf,
@@ -171,8 +172,12 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
       process.exit(0)
     }
     const settings = readAll(options)
-    const notes = check(settings)
+    const notes = [...check(settings)]
     if (values['check-config']) {
+      for (const name of findUnknown(schema, process.env)) {
+        // OpenTelemetry's own packages read more of its variables than we do.
+        if (!name.startsWith('OTEL_')) notes.push(`${name} is not a setting of this process.`)
+      }
       const lines = [describeSettings(schema, process.env), ...notes.map((note) => `# ${note}`)]
       process.stdout.write(`${lines.join('\n')}\n`)
       process.exit(0)

@@ -85,6 +85,20 @@ function isNameIn(schema: Record<string, Setting<unknown>>, name: string): boole
   return name in schema || schema[base]?.secret === true
 }
 
+/**
+ * Variables that look like settings, by their first word, and are none: a slip of the pen perhaps, or
+ * another process's.
+ */
+export function findUnknown(
+  schema: Record<string, Setting<unknown>>,
+  environment: Environment,
+): string[] {
+  const words = new Set(Object.keys(schema).map((name) => `${name.split('_', 1)[0]}_`))
+  return Object.keys(environment).filter(
+    (name) => words.has(name.slice(0, name.indexOf('_') + 1)) && !isNameIn(schema, name),
+  )
+}
+
 function fileName(name: string): string {
   return `${name}_FILE`
 }

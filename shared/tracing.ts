@@ -3,6 +3,7 @@
  * noted on the way: a call that is not traced pays next to nothing, and none waits for the collector.
  * The packages are loaded where an endpoint is configured, and only there.
  */
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SpanContext } from '@opentelemetry/api'
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
@@ -73,7 +74,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
     'service.namespace': 'receivables',
     'service.name': `receivables-${service}`,
     'service.version': readVersion(),
-    'service.instance.id': `${process.pid}`,
+    'service.instance.id': randomUUID(),
   })
   const kinds = {
     server: SpanKind.SERVER,

@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import type pg from 'pg'
 import type { Logger } from '../../shared/log.ts'
+import { createRepeatedLog, type RepeatedLog } from '../../shared/repeated-log.ts'
 import type {
   DatabaseActivity,
   DatabaseOptions,
@@ -65,6 +66,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #url: string
   readonly #name: string
   readonly #log: Logger
+  readonly #losses: RepeatedLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
@@ -80,6 +82,7 @@ class PostgresDatabase implements OpenDatabase {
     this.#url = options.url
     this.#name = options.name
     this.#log = options.log
+    this.#losses = createRepeatedLog(options.log)
     this.#waitMsMax = options.waitMsMax
     this.#waits = options.waits
     // Waiting for a connection and then for a row stays inside the gateway's deadline.
@@ -251,7 +254,7 @@ class PostgresDatabase implements OpenDatabase {
   #lose(told: Error, cause: unknown): Error {
     this.#fault = asError(cause)
     this.#ended.lost++
-    this.#log.error({ err: cause }, 'transaction lost')
+    this.#losses.error('lost', { err: cause }, 'transaction lost')
     return told
   }
 }

@@ -9,6 +9,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { DatabaseConnection } from 'kysely'
 import type { Logger } from '../../shared/log.ts'
 import { Problem } from '../../shared/problem.ts'
+import { createRepeatedLog, type RepeatedLog } from '../../shared/repeated-log.ts'
 import type { DatabaseActivity, DatabaseOptions } from './database.ts'
 import type { SqliteConnection } from './sqlite-connection.ts'
 import { unavailable } from './unavailable.ts'
@@ -40,6 +41,7 @@ export interface WriteQueueOptions {
 export class WriteQueue {
   readonly #open: () => Promise<SqliteConnection>
   readonly #log: Logger
+  readonly #losses: RepeatedLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
@@ -54,6 +56,7 @@ export class WriteQueue {
     this.#waits = waits
     this.#open = open
     this.#log = log
+    this.#losses = createRepeatedLog(log)
     this.#waitMsMax = waitMsMax
   }
 
@@ -149,7 +152,7 @@ export class WriteQueue {
       this.#fault = undefined
     } catch (error) {
       this.#fault = rootOf(error)
-      this.#log.error({ err: error, jobs: group.length }, 'transactions lost')
+      this.#losses.error('lost', { err: error, jobs: group.length }, 'transactions lost')
       this.#ended.lost += group.length
       for (const job of group) job.refuse(unavailable(error))
       await this.#dropWriter()

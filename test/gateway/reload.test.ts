@@ -91,7 +91,8 @@ t.test('--check-config tells what it would use, and what is wrong with it', asyn
       (failure: unknown) => failure,
     )
   const good = { ...base, TLS_CERT: path('cert'), TLS_KEY: path('key') }
-  t.match(await check({ ...good, REDIS_URL: 'redis://user:S3CR3T@127.0.0.1' }), {
+  const more = { REDIS_URL: 'redis://user:S3CR3T@127.0.0.1', TRUST_PROXIES: '1' }
+  t.match(await check({ ...good, ...more }), {
     stdout: new RegExp(
       [
         'DRAIN_TIMEOUT_MS=10000',
@@ -99,6 +100,7 @@ t.test('--check-config tells what it would use, and what is wrong with it', asyn
         'REDIS_URL=\\[set\\]',
         `TLS_CERT=${path('cert')}`,
         '# The certificate is for DNS:api.example, until 20\\d\\d-',
+        '# TRUST_PROXIES is not a setting of this process',
       ].join('[^]*'),
     ),
   })
@@ -111,6 +113,19 @@ t.test('--check-config tells what it would use, and what is wrong with it', asyn
   ] as const) {
     t.match(await check({ ...base, ...env }), { code: 2, stderr })
   }
+})
+
+t.test('a drain ends when its time is over', async (t) => {
+  const backend = await startCapturingBackend(t)
+  const key = backend.issue()
+  const env = { DRAIN_TIMEOUT_MS: '1000', GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
+  const gateway = await startGateway(t, backend.url, env)
+  backend.answerWith(() => {})
+  const hanging = t.rejects(call(`${gateway.url}/api/v1/debtors`, { key }))
+  await until(() => backend.requests.length === 1, 'the call is under way')
+  t.equal(await gateway.stop(), 1)
+  t.match(gateway.log(), /"timeoutMs":1000,"msg":"drain took too long"/)
+  await hanging
 })
 
 t.test('a collector that hangs slows no call and no drain', async (t) => {

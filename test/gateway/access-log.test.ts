@@ -1,0 +1,72 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import t from 'tap'
+import { call } from '../fixtures/call.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { exchangeBytes, type StartedGateway, startGateway } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+const backend = await startCapturingBackend(t)
+const key = backend.issue()
+
+const linesOf = (gateway: StartedGateway): Record<string, unknown>[] => {
+  const whole = gateway.log().split('\n').slice(0, -1)
+  return whole.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'call')
+}
+
+t.test('what is refused at the door has a line, and nothing of what was sent', async (t) => {
+  const gateway = await startGateway(t, backend.url)
+  await exchangeBytes(gateway.port, 'S3CR3T\r\n\r\n')
+  await exchangeBytes(gateway.port, 'GET /S3CR3T HTTP/1.1\r\nHost: a\r\nHost: S3CR3T\r\n\r\n')
+  await exchangeBytes(gateway.port, 'BREW /S3CR3T HTTP/1.1\r\nHost: a\r\n\r\n')
+  await until(() => linesOf(gateway).length === 3, 'each has its line')
+  t.match(linesOf(gateway), [
+    { status: 400, code: 'bad_request', client: '127.0.0.1', requestId: /^req_/ },
+    { status: 400, code: 'bad_request', client: '127.0.0.1', ms: Number },
+    { status: 405, code: 'method_not_allowed', client: '127.0.0.1' },
+  ])
+  t.notMatch(gateway.log(), 'S3CR3T')
+})
+
+t.test('a client that goes away has a line with 499, once', async (t) => {
+  const gateway = await startGateway(t, backend.url)
+  let answered = false
+  backend.answerWith(() => {
+    answered = true
+  })
+  const socket = connect(gateway.port, '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+  await until(() => answered, 'the backend has the call')
+  socket.destroy()
+  await until(() => linesOf(gateway).length === 1, 'it has its line')
+  t.match(linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
+})
+
+t.test('behind a trusted proxy the line names the client that the proxy saw', async (t) => {
+  const gateway = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
+  await call(gateway.url, { headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' } })
+  await until(() => linesOf(gateway).length === 1, 'it has its line')
+  t.match(linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
+})
+
+t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
+  const gateway = await startGateway(t, backend.url, { ACCESS_LOG: 'off' })
+  await call(gateway.url)
+  await exchangeBytes(gateway.port, 'junk\r\n\r\n')
+  t.equal(await gateway.stop(), 0)
+  t.same(linesOf(gateway), [])
+  t.match(gateway.log(), '"msg":"drained"')
+})
+
+t.test('while a backend is away there is a line a second, not a stack a call', async (t) => {
+  const gateway = await startGateway(t, backend.url)
+  backend.answerWith((_, res) => res.destroy())
+  for (let calls = 0; calls < 40; calls++) {
+    await call(`${gateway.url}/api/v1/debtors`, { key, body: {} })
+  }
+  const stacks = () => gateway.log().split('"stack"').length - 1
+  // The attempts and what became of them, each when it first happened.
+  t.ok(stacks() <= 4, `${stacks()} stacks`)
+  await until(() => /"more":\d\d,"seconds":1,"msg":"upstream"/.test(gateway.log()), 'the sum')
+})
