@@ -55,7 +55,10 @@ export interface Upstream {
   choose(not?: Backend): Backend
   /** Tells that a backend refused or lost a connection. */
   markUnreachable(backend: Backend): void
-  /** Sends a small signed JSON request of the gateway's own, and answers status and text. */
+  /**
+   * Sends a small signed JSON request of the gateway's own, and answers status and text. One that is
+   * lost is sent once more, to another backend: it may be done twice.
+   */
   ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer>
   /** `starting`: no backend has been seen ready yet. */
   state(): 'ready' | 'starting' | 'unreachable'
@@ -124,8 +127,8 @@ export class BackendPools implements Upstream {
     try {
       return await this.#askOne(backend, method, path, body, this.#timeoutMs)
     } catch (error) {
-      if (!wasNeverConnected(error)) throw error
-      this.markUnreachable(backend)
+      if (isDeadline(error)) throw error
+      if (wasNeverConnected(error)) this.markUnreachable(backend)
       const other = this.choose(backend)
       if (other === backend) throw error
       return this.#askOne(other, method, path, body, this.#timeoutMs)
@@ -241,6 +244,11 @@ function connect(
     keepAliveMaxTimeout: 2 * KEEP_ALIVE_MS,
     allowH2: false,
   })
+}
+
+function isDeadline(error: unknown): boolean {
+  // Ours for the whole, and undici's for its parts; not the one of connecting.
+  return error instanceof Error && /^(?:Headers|Body)?TimeoutError$/.test(error.name)
 }
 
 /** Whether a request failed before a connection stood: nothing of it was sent. */

@@ -1,0 +1,95 @@
+/**
+ * Every gateway and every backend is restarted in turn while payers pay: no call that was accepted
+ * fails, the money is exact, and so is a key's limit. Two of each, once; three of each, `ROUNDS` times,
+ * where that is set.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { Agent } from 'undici'
+import { call } from '../fixtures/call.ts'
+import { openLedger } from '../fixtures/ledger.ts'
+import { copyTemplate, startPostgres } from '../fixtures/postgres.ts'
+import { startRedis } from '../fixtures/redis.ts'
+import { until } from '../fixtures/until.ts'
+
+const ROUNDS = Number(process.env['ROUNDS'] ?? 1)
+const SIZE = process.env['ROUNDS'] === undefined ? 2 : 3
+const PAYERS = 6
+const LIMIT = 600
+
+t.setTimeout(60_000 + ROUNDS * 60_000)
+
+t.test('a rolling restart under payments fails no accepted call', async (t) => {
+  const server = await startPostgres()
+  t.teardown(() => server.remove())
+  const { url: databaseUrl } = await copyTemplate(server.url('postgres'))
+  const redis = await startRedis(t)
+  const options = { gateways: SIZE, backends: SIZE, databaseUrl, redisUrl: redis.url }
+  const ledger = await openLedger(t, options)
+  const { system } = ledger
+  const invoiceId = await ledger.invoice(900_000_000)
+  /** Where a balancer sends calls: not to a gateway that it is about to restart. */
+  const inService = system.gateways.map(() => true)
+  const urls = () => system.gateways.filter((_, place) => inService[place]).map(({ url }) => url)
+  let isOver = false
+
+  const paying = Array.from({ length: PAYERS }, async (_, place) => {
+    const { pay } = ledger.payer(`payer-${place}`, urls)
+    for (let n = 0; !isOver; n++) {
+      const key = `${place}-${n}`
+      await pay({ key, reference: key, invoiceId, amount: 100 })
+    }
+  })
+  const { secret: key } = await system.operator.issueKey(
+    await system.operator.createAccount('Counted'),
+    { rateLimit: LIMIT },
+  )
+  const seen = new Map<number, number>()
+  const dispatcher = new Agent({ connections: 8 })
+  t.teardown(() => dispatcher.destroy())
+  const counting = (async () => {
+    for (let n = 0; !isOver; n++) {
+      const to = urls()
+      const { status } = await call(`${to[n % to.length]}/api/v1/me`, { key, dispatcher })
+      seen.set(status, (seen.get(status) ?? 0) + 1)
+      await delay(5)
+    }
+    while (!seen.has(429)) {
+      const { status } = await call(`${urls()[0]}/api/v1/me`, { key, dispatcher })
+      seen.set(status, (seen.get(status) ?? 0) + 1)
+    }
+  })()
+
+  for (let round = 0; round < ROUNDS; round++) {
+    for (let place = 0; place < SIZE; place++) {
+      await system.backends[place]?.stop('SIGTERM')
+      await system.startBackend(place)
+    }
+    for (let place = 0; place < SIZE; place++) {
+      inService[place] = false
+      t.equal(await system.gateways[place]?.stop('SIGTERM'), 0, 'drained')
+      await system.startGateway(place)
+      const readyz = `http://127.0.0.1:${system.gateways[place]?.operationsPort}/readyz`
+      await until(async () => (await fetch(readyz)).ok, 'the gateway is ready')
+      inService[place] = true
+    }
+  }
+  isOver = true
+  await Promise.all([...paying, counting])
+
+  for (const { log } of system.gateways) {
+    const faults = log()
+      .split('\n')
+      .filter((line) => /"status":5|"level":"error"/.test(line))
+    t.same(faults, [], 'no gateway had a fault')
+  }
+  const unsure = ledger.history.events.filter(({ type }) => type === 'info')
+  t.same(unsure, [], 'each call was answered for good')
+  t.same([...seen.keys()].sort(), [200, 429], 'so was each of the counted ones')
+  t.equal(seen.get(200), LIMIT, 'exactly the limit')
+  const { violations, figures } = await ledger.check()
+  t.same(violations, [])
+  t.equal(figures.acknowledged, figures.intents)
+  t.equal(figures.payments, figures.intents)
+  t.comment(`${ROUNDS} rounds: ${JSON.stringify(figures)}, ${JSON.stringify([...seen])}`)
+})
