@@ -109,14 +109,22 @@ export const MAIL_SETTINGS = {
 /** Written to files nobody answers it. */
 const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
+/** Where mail goes, in a sentence, without a secret. Throws as `mailOptions` does. */
+export function describeMail(settings: MailedSettings): string {
+  const { server, mailFrom, directory, inboundSecrets } = mailOptions(settings)
+  if (server === undefined) return `Mail is written to ${directory}.`
+  const back = inboundSecrets === undefined ? 'what comes back is not taken' : 'and taken back'
+  return `Mail is handed to ${server.host}:${server.port} from ${mailFrom.address}, ${back}.`
+}
+
+type MailedSettings = SettingsOf<typeof MAIL_SETTINGS> & {
+  readonly DATA_DIR: string
+  readonly BASE_URL: string
+  readonly SECRET_BOX_KEY: readonly string[]
+}
+
 /** What a post office is made with. Throws `SettingsError` where mail would leave from nobody. */
-export function mailOptions(
-  settings: SettingsOf<typeof MAIL_SETTINGS> & {
-    readonly DATA_DIR: string
-    readonly BASE_URL: string
-    readonly SECRET_BOX_KEY: readonly string[]
-  },
-) {
+export function mailOptions(settings: MailedSettings) {
   const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
     throw new SettingsError([`MAIL_FROM is not set: ${MAIL_SETTINGS.MAIL_FROM.description}`])

@@ -4,7 +4,7 @@ import { runProcess } from '../shared/lifecycle.ts'
 import { createMetrics } from '../shared/metrics.ts'
 import { listenForOperations } from '../shared/operations.ts'
 import { startTracing } from '../shared/tracing.ts'
-import { BACKEND_SETTINGS, databaseUrl, deriveKey, mailOptions } from './config.ts'
+import { BACKEND_SETTINGS, databaseUrl, deriveKey, describeMail, mailOptions } from './config.ts'
 import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
@@ -31,7 +31,10 @@ await runProcess({
   // The gateway's, which may be in the same environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
-  check: (settings) => [`The database is ${describeDatabase(databaseUrl(settings))}.`],
+  check: (settings) => [
+    `The database is ${describeDatabase(databaseUrl(settings))}.`,
+    describeMail(settings),
+  ],
   async start(settings, log) {
     // Everybody holds these: a reload replaces what is in them.
     const gatewaySecrets = [...settings.GATEWAY_SECRET]

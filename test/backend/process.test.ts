@@ -64,4 +64,11 @@ t.test('a missing or wrong setting stops the start and is named', async (t) => {
     code: 2,
     stderr: /DATABASE_URL must be/,
   })
+  const mail = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl/x', MAIL_FROM: 'nobody' }
+  t.match(await start(environment(t, mail)), {
+    code: 2,
+    stderr: /SMTP_URL must end after the host and port\n.*MAIL_FROM must be an e-mail address/,
+  })
+  const fromNobody = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl' }
+  t.match(await start(environment(t, fromNobody)), { code: 2, stderr: /MAIL_FROM is not set/ })
 })
