@@ -4,9 +4,12 @@ import { isCalendarDate, parseInstant, startOfDay, todayIn } from '../calendar/c
 import type { Database } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
+import { getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../debtors/chasing.ts'
 import { editDebtor } from '../debtors/details.ts'
 import { renderDebtor } from '../debtors/representation.ts'
+import { resumeInvoicesOf } from '../invoices/acts.ts'
+import { clearSuppression } from '../mail/reachability.ts'
 import { type Command, type Context, defineCommand, type Output, UsageError } from './command.ts'
 import { accountOf } from './owner.ts'
 
@@ -69,6 +72,30 @@ export const debtorCommands: readonly Command[] = [
     run: ({ ID }, context) =>
       change(context, ID, 'is reminded again', ({ tx, accountId, act }) =>
         resumeChasing(tx, accountId, ID, act),
+      ),
+  }),
+
+  defineCommand({
+    name: 'debtors chase-held',
+    summary:
+      'Have every open invoice of a customer chased that a payment, a rejected reminder or its age at arrival holds back. Disputed ones stay.',
+    arguments: ['ID'],
+    options: {},
+    run: ({ ID }, context) =>
+      change(context, ID, 'is reminded of all that is due', async ({ tx, accountId, act }) => {
+        await resumeInvoicesOf(tx, accountId, ID, act)
+        return getLockedDebtor(tx, accountId, ID)
+      }),
+  }),
+
+  defineCommand({
+    name: 'debtors clear-contact',
+    summary: 'Say that the address of a customer works: after a bounce it is written to again.',
+    arguments: ['ID'],
+    options: {},
+    run: ({ ID }, context) =>
+      change(context, ID, 'is written to again', ({ tx, accountId, act }) =>
+        clearSuppression(tx, accountId, ID, act),
       ),
   }),
 

@@ -7,6 +7,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
+import { getLockedDebtor } from '../debtors/change.ts'
 import { lockDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import type { EventType } from '../webhooks/event-types.ts'
@@ -84,8 +85,7 @@ const RESUME: InvoiceAct = {
   action: 'invoice.chasing_resumed',
   event: null,
   name: 'resumed',
-  isAllowed: (invoice) =>
-    isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice),
+  isAllowed: isHeld,
   change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
 }
 
@@ -100,8 +100,47 @@ export const writeOffInvoice = actingWithReason(WRITE_OFF)
 export const disputeInvoice = actingWithReason(DISPUTE)
 export const resolveDispute = actingWithReason(RESOLVE)
 
+/** Of one debtor all at once, but for the disputed ones; how many it were. Throws `not_found`. */
+export async function resumeInvoicesOf(
+  tx: Transaction,
+  accountId: string,
+  debtorId: string,
+  act: Act,
+): Promise<number> {
+  const debtor = await getLockedDebtor(tx, accountId, debtorId)
+  const { numUpdatedRows } = await tx
+    .updateTable('invoices')
+    .set({ ...RESUME.change(act.now), updated_at: act.now.toISOString() })
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where('status', 'in', ['open', 'partially_paid'])
+    .where('chasing_status', '!=', 'active')
+    .where((eb) =>
+      eb.or([
+        eb('chasing_blocked_reason', 'is', null),
+        eb('chasing_blocked_reason', '!=', DISPUTED),
+      ]),
+    )
+    .executeTakeFirstOrThrow()
+  const resumed = Number(numUpdatedRows)
+  if (resumed === 0) return 0
+  await replanDebtor(tx, accountId, debtorId, act.now)
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'debtor.invoices_resumed',
+    subjectId: debtorId,
+    detail: { name: debtor.name, invoices: resumed },
+  })
+  return resumed
+}
+
 export function isDisputed({ chasing_blocked_reason: reason }: InvoiceRow): boolean {
   return reason === DISPUTED
+}
+
+/** By a payment, a rejected reminder, or because it was past due when it came in. */
+export function isHeld(invoice: InvoiceRow): boolean {
+  return isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice)
 }
 
 function isOpen({ status }: InvoiceRow): boolean {

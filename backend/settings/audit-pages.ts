@@ -45,6 +45,34 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'account.created': 'Created the account',
   'account.status_changed': 'Changed the account’s state',
   'account.scopes_changed': 'Changed what keys may do at most',
+  'account.chasing_changed': 'Changed when reminders are sent',
+  'account.reply_address_changed': 'Changed where answers go',
+  'account.exported': 'Exported the account',
+  'reminders.rehearsed': 'Rehearsed reminders',
+  'kill_switch.put_on': 'Stopped all reminders',
+  'kill_switch.put_off': 'Let reminders go on',
+  'message.approved': 'Approved a reminder',
+  'message.rejected': 'Rejected a reminder',
+  'debtor.edited': 'Changed a customer',
+  'debtor.archived': 'Archived a customer',
+  'debtor.restored': 'Took a customer out of the archive',
+  'debtor.erased': 'Erased a customer',
+  'debtor.chasing_paused': 'Paused a customer',
+  'debtor.chasing_resumed': 'Resumed a customer',
+  'debtor.invoices_resumed': 'Had held invoices chased',
+  'debtor.contactability_cleared': 'Said that an address works',
+  'debtor.ladder_changed': 'Changed a customer’s schedule',
+  'address.bounced': 'Mail to an address came back',
+  'address.complained': 'A recipient reported our mail',
+  'address.unsubscribed': 'A recipient unsubscribed',
+  'address.resubscribed': 'A recipient subscribed again',
+  'invoice.finalised': 'Finalised an invoice',
+  'invoice.voided': 'Voided an invoice',
+  'invoice.written_off': 'Wrote an invoice off',
+  'invoice.disputed': 'Noted a dispute',
+  'invoice.dispute_resolved': 'Resolved a dispute',
+  'invoice.chasing_resumed': 'Had an invoice chased again',
+  'payment.reversed': 'Reversed a payment',
   'api_key.issued': 'Issued a key',
   'api_key.revoked': 'Revoked a key',
   'webhook_endpoint.created': 'Added a webhook endpoint',
@@ -99,14 +127,17 @@ function renderEntry(row: AuditRow, view: AuditView): Html {
 <td data-label="From" translate="no">${row.address ?? '–'}</td></tr>`
 }
 
+const SHOWN_DETAILS = [
+  ...['name', 'prefix', 'email', 'role', 'scopes', 'status', 'url', 'number', 'stage', 'address'],
+  ...['changed', 'reason', 'until', 'reply_to'],
+]
+
 /** `ERP, rcv_7Qd4xK2m` of what the entry says of its subject. */
 function detailWords(column: string): string {
   const detail: unknown = JSON.parse(column)
   if (typeof detail !== 'object' || detail === null) return ''
   return Object.entries(detail)
-    .filter(([name]) =>
-      ['name', 'prefix', 'email', 'role', 'scopes', 'status', 'url'].includes(name),
-    )
+    .filter(([name, value]) => SHOWN_DETAILS.includes(name) && value !== null)
     .map(([, value]) => (Array.isArray(value) ? value.join(', ') || 'nothing' : String(value)))
     .join(' · ')
 }

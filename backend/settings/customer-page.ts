@@ -4,6 +4,7 @@ import type { DebtorRow, InvoiceRow, MessageRow, PaymentRow, Reader } from '../d
 import { type Balance, readBalances } from '../debtors/balances.ts'
 import { findDebtor } from '../debtors/debtors.ts'
 import { addressOf } from '../debtors/details.ts'
+import { isHeld } from '../invoices/acts.ts'
 import { listInvoices } from '../invoices/invoices.ts'
 import { listMessages } from '../messages/messages.ts'
 import { listPayments } from '../payments/payment-list.ts'
@@ -146,13 +147,14 @@ ${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderP
 
 function renderChasing(
   frame: Frame,
-  { row, session }: Customer,
+  { row, session, open }: Customer,
   path: string,
   failed: FailedAct | undefined,
 ): Html {
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin' && row.erased_at === null
   const ladder = readLadder(row.ladder)
+  const held = row.status === 'active' && open.some(isHeld)
   const why = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: nothing is ever sent.</p>`}
@@ -170,7 +172,8 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: nothing is ever sent.</
           .map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`)
           .join(', ')
   }</p>
-${isAdmin && html`<div class="acts">${renderActs(frame, row, path, failed)}</div>`}
+${held && html`<p class="hint">Some open invoices are not reminded of: a payment came in, a reminder was rejected, or they were past due when they came in.</p>`}
+${isAdmin && html`<div class="acts">${held && renderPlainAct(frame, path, { name: 'chase-held', title: 'Chase what is held' })}${renderActs(frame, row, path, failed)}</div>`}
 </section>`
 }
 

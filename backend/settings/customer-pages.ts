@@ -8,6 +8,7 @@ import { findDebtor } from '../debtors/debtors.ts'
 import { ADDRESS_PARTS, addressOf, DETAILS, type Details, editDebtor } from '../debtors/details.ts'
 import { DIRECTORY_VIEWS, listDirectory } from '../debtors/directory.ts'
 import { renderDebtor } from '../debtors/representation.ts'
+import { resumeInvoicesOf } from '../invoices/acts.ts'
 import { clearSuppression } from '../mail/reachability.ts'
 import { type Session, setFlash } from '../sessions/sessions.ts'
 import type { FailedAct } from './acts.ts'
@@ -70,6 +71,9 @@ export const customerPages: readonly StayPage[] = [
   actPage('resume', 'customer_resumed', [], (tx, { session, act, id }) =>
     resumeChasing(tx, session.account.id, id, act),
   ),
+  actPage('chase-held', 'customer_chased', [], (tx, { session, act, id }) =>
+    resumeInvoicesOf(tx, session.account.id, id, act),
+  ),
   actPage('archive', 'customer_archived', [], (tx, { session, act, id }) =>
     archiveDebtor(tx, session.account.id, id, act),
   ),
@@ -109,7 +113,7 @@ function actPage(
   name: string,
   flash: string,
   texts: readonly string[],
-  work: (tx: Transaction, stay: Stay) => Promise<DebtorRow>,
+  work: (tx: Transaction, stay: Stay) => Promise<unknown>,
 ): StayPage {
   return {
     method: 'POST',

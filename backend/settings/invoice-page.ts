@@ -1,6 +1,6 @@
 /** One invoice: what is owed on it, where its reminders stand, and what can be done with it. */
 import type { InvoiceRow, MessageRow, PaymentRow } from '../database/tables.ts'
-import { isDisputed } from '../invoices/acts.ts'
+import { isDisputed, isHeld } from '../invoices/acts.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from './acts.ts'
 import { type Html, html } from './html.ts'
@@ -95,7 +95,6 @@ function renderActs(
 ): Html | undefined {
   const path = `/settings/invoices/${row.id}`
   const isOpen = row.status === 'open' || row.status === 'partially_paid'
-  const isHeld = isOpen && row.chasing_status !== 'active' && !isDisputed(row)
   const canVoid = row.status === 'draft' || (row.status === 'open' && row.amount_paid === 0)
   const reasoned = [
     ...(isOpen ? [isDisputed(row) ? RESOLVE : DISPUTE, WRITE_OFF] : []),
@@ -104,6 +103,6 @@ function renderActs(
   if (reasoned.length === 0) return undefined
   return html`<div class="acts">
 ${row.status === 'draft' && renderPlainAct(frame, path, { name: 'finalise', title: 'Finalise' })}
-${isHeld && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
+${isHeld(row) && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
 ${reasoned.map((act) => renderReasonedAct(frame, path, act, failed))}</div>`
 }

@@ -29,6 +29,7 @@ const FLASHES: Readonly<Record<string, string>> = {
   customer_changed: 'Customer changed.',
   customer_paused: 'Paused. No reminder is sent meanwhile.',
   customer_resumed: 'Resumed. Reminders go on from where they were.',
+  customer_chased: 'What was held is chased again.',
   customer_archived: 'Archived. No reminder is sent any more.',
   customer_restored: 'Out of the archive. Reminders go on from where they were.',
   customer_cleared: 'The customer is written to again.',

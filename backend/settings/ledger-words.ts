@@ -65,7 +65,9 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   frequency_cap: 'one reminder a day is enough',
   archived: 'the customer is archived',
   replied: 'they replied',
-  chase_from: 'it fell due before chasing began',
+  before_chase_from: 'it fell due before chasing began',
+  history: 'it was past due when it came in',
+  awaiting_approval: 'the reminder awaits approval',
 }
 
 /** A person's own words stay as they are. */

@@ -159,13 +159,21 @@ t.test('an Admin acts on invoices and reverses payments', async (t) => {
     { json: { chasing: { status: 'active' } } },
     'before a payment’s pause ends',
   )
+  await ledger.pay(invoice, 1000)
+  const held = await ada.page(`/settings/customers/${debtor.id}`)
+  t.match(held.text, 'Chase what is held')
+  await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
+  t.match(await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
   const reverse = (id: string) =>
     ada.send('POST', `/settings/payments/${id}/reverse`, { reason: 'It bounced' })
   t.match(await reverse(payment.id), { status: 200, json: { id: payment.id, status: 'reversed' } })
   t.match(await reverse(payment.id), { status: 409, json: { code: 'payment_already_reversed' } })
   t.match(await act(invoice.id, 'write-off', 'Bankrupt'), { json: { status: 'written_off' } })
   t.match(await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
-    json: { data: [{ id: payment.id, status: 'reversed' }], has_more: false },
+    json: {
+      data: [{ status: 'recorded' }, { id: payment.id, status: 'reversed' }],
+      has_more: false,
+    },
   })
   t.match(await ada.get(`/settings/invoices?debtor_id=${debtor.id}&status=void`), {
     json: { data: [{ id: draft.id }] },
@@ -212,7 +220,7 @@ t.test('a Member reads everything and changes nothing; another account sees noth
   }
   for (const path of pages) t.equal((await eve.get(path)).status, 404)
   const acts = [
-    ...['pause', 'resume', 'archive', 'restore', 'clear-contact'].map(
+    ...['pause', 'resume', 'archive', 'restore', 'clear-contact', 'chase-held'].map(
       (name) => `${pages[0]}/${name}`,
     ),
     ...['finalise', 'void', 'write-off', 'dispute', 'resolve', 'resume'].map(
