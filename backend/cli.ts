@@ -21,6 +21,7 @@ import { keyCommands } from './cli/keys.ts'
 import { killSwitchCommands } from './cli/kill-switch.ts'
 import { paymentCommands } from './cli/payments.ts'
 import { reminderCommands } from './cli/reminders.ts'
+import { scheduleCommands } from './cli/schedule.ts'
 import { userCommands } from './cli/users.ts'
 import { databaseUrl, readOperatorSettings } from './config.ts'
 import { type OpenDatabase, openDatabase } from './database/open.ts'
@@ -35,6 +36,7 @@ const COMMANDS: readonly Command[] = [
   ...invoiceCommands,
   ...paymentCommands,
   ...reminderCommands,
+  ...scheduleCommands,
   ...killSwitchCommands,
   ...demoCommands,
   ...importCommands,

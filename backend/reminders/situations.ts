@@ -77,7 +77,7 @@ export async function readChasedDebtors(
   const invoices = Map.groupBy(await readOpenInvoices(reader, ids), (row) => row.debtor_id)
   const taken = Map.groupBy(await readTakenStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
-  const suppressed = await readSuppressed(reader, debtors)
+  const suppressed = await readSuppressions(reader, debtors)
   return new Map(
     debtors.map((debtor) => {
       const stages = Map.groupBy(taken.get(debtor.id) ?? [], (row) => row.invoice_id)
@@ -188,7 +188,7 @@ async function readLastSent(
 }
 
 /** Of addresses: an account may not write to one whichever debtor has it. */
-async function readSuppressed(reader: Reader, debtors: readonly DebtorRow[]) {
+export async function readSuppressions(reader: Reader, debtors: readonly DebtorRow[]) {
   const addresses = debtors.flatMap(({ email }) => (email === null ? [] : [email.toLowerCase()]))
   const rows =
     addresses.length === 0

@@ -6,7 +6,7 @@ import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
 import { type Facts, readFacts } from './facts.ts'
 import type { InvoiceState, Situation } from './rails.ts'
-import { type ChasingAccount, readChasedDebtors, readChasingAccounts } from './situations.ts'
+import { type ChasingAccount, readChasingAccounts, readSuppressions } from './situations.ts'
 
 /** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
 export const UNKNOWN_MAX = 2
@@ -97,12 +97,12 @@ export async function situationOf(
     .where('account_id', '=', message.account_id)
     .where('id', 'in', ids)
     .execute()
-  const chased = (await readChasedDebtors(tx, [debtor])).get(debtor.id)
+  const suppressionOf = await readSuppressions(tx, [debtor])
   return {
     now,
     account: { ...account.row, switches: account.switches },
     debtor,
-    suppressed: chased?.suppressed,
+    suppressed: suppressionOf(debtor),
     message: { row: message, facts, invoices: new Map(invoices.map((row) => [row.id, row])) },
   }
 }
