@@ -71,7 +71,7 @@ async function follow(command: string): Promise<string> {
     .replace(/^export (\w+)=\S*….*$/, (_, name: string) => `export ${name}=${value(name)}`)
     .replace(/"password": "…"/, `"password": "${value('password')}"`)
     .replace(/ --to (\S+)$/, (_, file: string) => ` --to ${join(directory, file)}`)
-    .replace(/\b(key|acct|deb)_…/, (_, name: string) => value(name))
+    .replace(/\b(key|acct|deb|pay)_…/, (_, name: string) => value(name))
     .replace(' ledger.csv ', ` ${join(directory, 'ledger.csv')} --base-url ${url} `)
   t.notMatch(filled, '…', command)
   if (/^(?:export|alias) /.test(filled)) {
@@ -90,11 +90,12 @@ function value(name: string): string {
 }
 
 function note(printed: string): void {
-  const id = /"id":\s*"((?:inv|key|deb)_\w+)"|\b(acct_\w{26})\b/.exec(printed)
+  const id = /"id":\s*"((?:inv|key|deb|pay)_\w+)"|\b(acct_\w{26})\b/.exec(printed)
   const found = id?.[1] ?? id?.[2] ?? ''
   if (found.startsWith('inv_')) known.set('INVOICE', found)
   if (found.startsWith('key_')) known.set('key', found)
   if (found.startsWith('deb_')) known.set('deb', found)
+  if (found.startsWith('pay_')) known.set('pay', found)
   if (found.startsWith('acct_')) known.set('acct', found)
   const [, token] = /"csrf_token":\s*"([^"]+)"/.exec(printed) ?? []
   if (token !== undefined) known.set('CSRF', token)
@@ -120,7 +121,7 @@ t.test('what the README lets its reader try works', async (t) => {
 })
 
 t.test('what it lets scripts do in Settings works', async (t) => {
-  for (const command of commandsOf('Keys, people and their log')) {
+  for (const command of commandsOf('Customers, reminders, keys and people')) {
     const printed = await follow(command)
     note(printed)
     if (command.startsWith('ask')) t.notMatch(printed, /"code":/, command)
