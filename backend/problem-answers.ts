@@ -2,7 +2,7 @@
 import { Boom } from '@hapi/boom'
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { createId } from '../shared/id.ts'
-import type { Logger } from '../shared/log.ts'
+import { type Logger, withoutRedaction } from '../shared/log.ts'
 import { PROBLEM_MEDIA_TYPE, Problem, type ProblemCode, renderProblem } from '../shared/problem.ts'
 import { createRepeatedLog } from '../shared/repeated-log.ts'
 import { answerBare404 } from './gateway-requests.ts'
@@ -34,6 +34,7 @@ export interface ProblemAnswersOptions {
 export function answerProblems(server: Server, options: ProblemAnswersOptions): void {
   const { baseUrl, log, renderPage, noteProblem } = options
   const faults = createRepeatedLog(log)
+  const plainLog = withoutRedaction(log)
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
@@ -49,7 +50,7 @@ export function answerProblems(server: Server, options: ProblemAnswersOptions): 
       const kind = `${problem.code} ${route.path}`
       faults.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
     } else {
-      log.info(fields, problem.code)
+      plainLog.info(fields, problem.code)
     }
     const page = renderPage(request, problem, requestId)
     return page === undefined

@@ -90,10 +90,10 @@ async function serveLogLevel(
       return answer(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // Said at a level that is on before or after, unless both are silent.
-    if (level === 'silent') log.warn({ before, after: level }, 'log level changed')
+    // Said whatever the level is: who raised it should be found later.
+    log.level = 'info'
+    log.info({ before, after: level }, 'log level changed')
     log.level = level
-    if (level !== 'silent') log[level]({ before, after: level }, 'log level changed')
     await onLogLevel?.(level)
   } else if (request.method !== 'GET' && request.method !== 'HEAD') {
     return refuseMethod(response, 'GET, HEAD, PUT')
