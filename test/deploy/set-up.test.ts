@@ -1,0 +1,59 @@
+// "Set-up by hand" of docs/operations.md, as it stands there, but for what only a fresh machine has: the
+// packages, the servers' own commands, the places of files, the ports.
+import { execFile } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { newPostgresUrl } from '../fixtures/database-url.ts'
+import { freePort, startRedis } from '../fixtures/redis.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const page = readFileSync(join(root, 'docs/operations.md'), 'utf8')
+
+function blocksOf(section: string): string[] {
+  const [, text = ''] = page.split(`## ${section}\n`)
+  const [own = ''] = text.split(/^## /m)
+  return [...own.matchAll(/^```\n(.*?)^```$/gms)].map(([, block = '']) => block)
+}
+
+/** Each port of the page as a free one. */
+async function movePorts(script: string): Promise<string> {
+  let moved = script
+  for (const port of new Set(script.match(/\b80[89]\d\b/g))) {
+    moved = moved.replaceAll(port, String(await freePort()))
+  }
+  return moved
+}
+
+t.test('two gateways, two backends, an account, a key and a call', async (t) => {
+  const [packages = '', secrets = '', servers = '', ...rest] = blocksOf('Set-up by hand')
+  t.match(packages, /npm ci/)
+  t.match(servers, /create role receivables .*noeviction/s)
+  const directory = t.testdir()
+  const files = join(directory, 'secrets')
+  mkdirSync(files)
+  writeFileSync(join(files, 'database_url'), await newPostgresUrl(t))
+  writeFileSync(join(files, 'redis_url'), (await startRedis(t)).url)
+  const script = [secrets, `secrets=${files}\n`, ...rest]
+    .join('')
+    .replaceAll('/etc/receivables/secrets', files)
+    .replaceAll('/var/log/receivables', join(directory, 'log'))
+    .replaceAll('/var/lib/receivables', join(directory, 'data'))
+    .replaceAll('/opt/receivables', root)
+    // What a reader copies from one line to the next.
+    .replace(/^(node backend\/cli\.ts keys issue .*)$/m, 'key=$($1 | grep -o "rcv_.*")')
+    .replaceAll('rcv_…', '$key')
+  const { stdout } = await promisify(execFile)(
+    'bash',
+    ['-euc', `trap 'kill $(jobs -p); wait' EXIT\n${await movePorts(script)}`],
+    { cwd: root, timeout: 90_000 },
+  )
+  t.equal(stdout.split('{"ready":true,"reasons":[],"degraded":[]}').length, 5)
+  const answers = [...stdout.matchAll(/HTTP\/1\.1 200 OK.*?^x-ratelimit-remaining: (\d+)/gms)]
+  t.same(
+    answers.map(([, remaining]) => remaining),
+    ['599', '598'],
+    'two gateways count one hour',
+  )
+})
