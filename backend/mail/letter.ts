@@ -79,10 +79,10 @@ function renderTableText({ rows, totals }: LetterTable): string {
   return [...lines, ...(sums.length === 0 ? [] : [sums.join('\n')])].join('\n\n')
 }
 
-const FONT = "font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
-const INK = 'color:#1c2330'
-const SOFT = 'color:#56606f'
-const PARAGRAPH = new Html(`margin:0 0 16px;font-size:16px;line-height:1.55;${INK}`)
+const FONT = new Html("font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif")
+const INK = new Html('color:#1c2330')
+const SOFT = new Html('color:#56606f')
+const PARAGRAPH = html`margin:0 0 16px;font-size:16px;line-height:1.55;${INK}`
 const CELL = new Html(
   'padding:14px 0;border-bottom:1px solid #dfe4ea;vertical-align:top;text-align:left;font-weight:normal',
 )
@@ -103,7 +103,7 @@ function darkStyle(tone: keyof typeof TONES): Html {
 .button a{color:#11151c!important}
 a.link{color:${dark}!important}
 }
-@media (max-width:480px){.pad{padding:24px 20px!important}}
+@media (max-width:480px){.pad{padding:24px 20px!important}.title{font-size:20px!important}}
 a.link{color:${light}}`)
 }
 
@@ -120,22 +120,22 @@ export function renderLetterHtml(letter: Letter): string {
 <title>${title}</title>
 <style>${darkStyle(tone)}</style>
 </head>
-<body class="ground" style="margin:0;padding:0;background:#f3f5f8;${new Html(FONT)}">
+<body class="ground" style="margin:0;padding:0;background:#f3f5f8;${FONT}">
 <table role="presentation" lang="${language}" width="100%" cellpadding="0" cellspacing="0" border="0" class="ground" style="background:#f3f5f8"><tr><td align="center" style="padding:24px 12px">
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" class="paper" style="max-width:600px;background:#ffffff;border:1px solid #dfe4ea;border-radius:12px;border-collapse:separate;overflow:hidden">
 <tr><td class="bar" style="height:5px;line-height:5px;font-size:0;background:${color}">&nbsp;</td></tr>
-<tr><td class="pad" style="padding:32px 36px;word-break:break-word;overflow-wrap:anywhere;${new Html(FONT)}">
-<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${new Html(SOFT)}">${sender}</p>
-<h1 class="ink" style="margin:0 0 20px;font-size:23px;line-height:1.25;font-weight:700;hyphens:auto;-webkit-hyphens:auto;${new Html(INK)}">${title}</h1>
+<tr><td class="pad" style="padding:32px 36px;word-break:break-word;overflow-wrap:anywhere;${FONT}">
+<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${SOFT}">${sender}</p>
+<h1 class="title ink" style="margin:0 0 20px;font-size:23px;line-height:1.25;font-weight:700;hyphens:auto;-webkit-hyphens:auto;${INK}">${title}</h1>
 ${paragraphs([letter.greeting, ...letter.opening])}
 ${letter.table && renderTable(letter.table, color)}
 ${letter.action && renderAction(letter.action, color)}
 ${paragraphs(letter.closing)}
 <p class="ink" style="${PARAGRAPH}">${letter.signature.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
 </td></tr></table>
-<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px"><tr><td class="soft" style="padding:20px 24px;font-size:13px;line-height:1.55;text-align:center;overflow-wrap:anywhere;${new Html(`${SOFT};${FONT}`)}">
+<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px"><tr><td class="soft" style="padding:20px 24px;font-size:13px;line-height:1.55;text-align:center;overflow-wrap:anywhere;${SOFT};${FONT}">
 ${footer.map((line) => html`<p style="margin:0 0 8px">${line}</p>`)}
-${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${new Html(SOFT)};text-decoration:underline">${unsubscribe.label}</a></p>`}
+${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${SOFT};text-decoration:underline">${unsubscribe.label}</a></p>`}
 </td></tr></table>
 </td></tr></table>
 </body>
@@ -148,22 +148,20 @@ function paragraphs(texts: readonly string[]): Html {
 }
 
 function renderTable({ caption, heads, rows, totals }: LetterTable, color: Html): Html {
-  const head = new Html(
-    `padding:0 0 8px;border-bottom:2px solid #dfe4ea;font-size:13px;line-height:1.4;font-weight:600;${SOFT}`,
-  )
+  const head = html`padding:0 0 8px;border-bottom:2px solid #dfe4ea;font-size:13px;line-height:1.4;font-weight:600;${SOFT}`
   return html`<table width="100%" cellpadding="0" cellspacing="0" border="0" aria-label="${caption}" style="margin:8px 0 24px;border-collapse:collapse">
 <thead><tr><th scope="col" align="left" class="soft rule" style="${head}">${heads[0]}</th><th scope="col" align="right" class="soft rule" style="${head};text-align:right">${heads[1]}</th></tr></thead>
 <tbody>${rows.map((row) => renderRow(row, color))}</tbody>
-${totals.length > 0 && html`<tfoot>${totals.map(({ label, amount }) => html`<tr><th scope="row" align="left" class="ink" style="padding:14px 0 0;font-size:16px;text-align:left;${new Html(INK)}">${label}</th><td align="right" class="ink" style="padding:14px 0 0;font-size:18px;font-weight:700;white-space:nowrap;${new Html(INK)}">${amount}</td></tr>`)}</tfoot>`}
+${totals.length > 0 && html`<tfoot>${totals.map(({ label, amount }) => html`<tr><th scope="row" align="left" class="ink" style="padding:14px 0 0;font-size:16px;text-align:left;${INK}">${label}</th><td align="right" class="ink" style="padding:14px 0 0;font-size:18px;font-weight:700;white-space:nowrap;${INK}">${amount}</td></tr>`)}</tfoot>`}
 </table>`
 }
 
 function renderRow({ name, notes, amount, link }: LetterRow, color: Html): Html {
-  return html`<tr><th scope="row" align="left" class="rule ink" style="${CELL};font-size:16px;line-height:1.4;${new Html(INK)}"><strong>${name}</strong>${notes.map((note) => html`<br><span class="soft" style="font-size:14px;${new Html(SOFT)}">${note}</span>`)}${link && html`<br><a class="link" href="${link.url}" style="font-size:14px;color:${color}">${link.label}</a>`}</th>
-<td align="right" class="rule ink" style="${CELL};padding-left:16px;text-align:right;white-space:nowrap;font-size:16px;line-height:1.4;${new Html(INK)}">${amount}</td></tr>
+  return html`<tr><th scope="row" align="left" class="rule ink" style="${CELL};font-size:16px;line-height:1.4;${INK}"><strong>${name}</strong>${notes.map((note) => html`<br><span class="soft" style="font-size:14px;${SOFT}">${note}</span>`)}${link && html`<br><a class="link" href="${link.url}" style="font-size:14px;color:${color}">${link.label}</a>`}</th>
+<td align="right" class="rule ink" style="${CELL};padding-left:16px;text-align:right;white-space:nowrap;font-size:16px;line-height:1.4;${INK}">${amount}</td></tr>
 `
 }
 
 function renderAction({ label, url }: LetterLink, color: Html): Html {
-  return html`<table role="presentation" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 24px"><tr><td class="button" style="border-radius:8px;background:${color}"><a href="${url}" style="display:inline-block;padding:13px 26px;font-size:16px;line-height:1.3;font-weight:600;color:#ffffff;text-decoration:none;${new Html(FONT)}">${label}</a></td></tr></table>`
+  return html`<table role="presentation" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 24px"><tr><td class="button" style="border-radius:8px;background:${color}"><a href="${url}" style="display:inline-block;padding:13px 26px;font-size:16px;line-height:1.3;font-weight:600;color:#ffffff;text-decoration:none;${FONT}">${label}</a></td></tr></table>`
 }
