@@ -5,6 +5,7 @@ import { countWaiting } from '../messages/approval-log.ts'
 import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
 import { readChasingSettings } from '../reminders/settings.ts'
 import { listOf } from './list-query.ts'
+import { createPreviews, type Previews } from './previews.ts'
 import { renderReminders } from './reminders-page.ts'
 import type { StayPage } from './visit.ts'
 
@@ -12,24 +13,35 @@ const PATH = '/settings/reminders'
 const DAYS_DEFAULT = 14
 const DAYS_MAX = 31
 
-export const reminderPages: readonly StayPage[] = [
-  {
-    method: 'GET',
-    path: PATH,
-    async handle({ session, query, now }, { database: { read } }) {
-      const { id: accountId } = session.account
-      const { days, day } = parseQuery(query)
-      const messages = await previewReminders(read, accountId, now, days)
-      const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
-      const waiting = await countWaiting(read, accountId)
-      const view = { session, now, days, day, messages, holidays, chaseFrom, waiting }
-      return {
-        json: listOf(messages.map(represent), null),
-        page: (frame) => renderReminders(frame, view),
-      }
+export function reminderPages(previews: Previews = createPreviews()): readonly StayPage[] {
+  return [
+    {
+      method: 'GET',
+      path: PATH,
+      async handle({ session, query, now, wantsJson }, { database: { read } }) {
+        const { id: accountId } = session.account
+        const { days, day } = parseQuery(query)
+        const preview = await previews.get(`${accountId} ${days}`, now, () =>
+          previewReminders(read, accountId, now, days),
+        )
+        if (preview === undefined && wantsJson) throw notYet()
+        const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
+        const waiting = await countWaiting(read, accountId)
+        const view = { session, now, days, day, preview, holidays, chaseFrom, waiting }
+        return {
+          json: listOf(preview?.messages.map(represent) ?? [], null),
+          page: (frame) => renderReminders(frame, view),
+        }
+      },
     },
-  },
-]
+  ]
+}
+
+function notYet(): Problem {
+  return new Problem('service_unavailable', 'It is still being worked out. Ask again shortly.', {
+    headers: { 'retry-after': '5' },
+  })
+}
 
 /** `day` shows one day whole. Throws `Problem` 400. */
 function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {

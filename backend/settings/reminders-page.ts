@@ -7,9 +7,10 @@ import { type Html, html } from './html.ts'
 import { renderStopDialog } from './kill-switch-pages.ts'
 import { renderPage } from './layout.ts'
 import { reasonWords, renderMoney, STAGE_WORDS } from './ledger-words.ts'
+import type { Preview } from './previews.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 import type { Frame } from './visit.ts'
-import { plural } from './words.ts'
+import { plural, timeAgo } from './words.ts'
 
 const PATH = '/settings/reminders'
 
@@ -23,7 +24,8 @@ export interface RemindersView {
   readonly days: number
   /** The one that is shown alone. */
   readonly day: string | undefined
-  readonly messages: readonly PreviewedMessage[]
+  /** Undefined: it is still being worked out. */
+  readonly preview: Preview | undefined
   readonly holidays: readonly string[]
   readonly chaseFrom: string | null
   readonly waiting: number
@@ -39,25 +41,37 @@ interface Day {
 }
 
 export function renderReminders(frame: Frame, view: RemindersView): Html {
-  const { session, messages, day, waiting } = view
+  const { session, preview, waiting } = view
   const isAdmin = session.user.role === 'admin'
-  const leaving = messages.filter(({ refusal }) => refusal === null)
-  const held = messages.filter(({ refusal }) => refusal !== null)
-  const days = daysOf(view, leaving)
   const main = html`<div class="heading"><h1>Reminders</h1>
 ${isAdmin && frame.halt?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, waiting)}
-<dl class="figures">
+${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
+${isAdmin && renderStopDialog(frame)}`
+  return renderPage(frame, { title: 'Reminders', place: PATH, main })
+}
+
+/** Of thousands of customers. */
+function renderNotYet(): Html {
+  return html`<div class="card empty"><p><strong>It is still being worked out.</strong></p>
+<p class="hint">You have many customers who owe something: it takes a few seconds.</p>
+<p><a class="button" href="${PATH}">Look again</a></p></div>`
+}
+
+function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
+  const { session, day, now } = view
+  const leaving = messages.filter(({ refusal }) => refusal === null)
+  const held = messages.filter(({ refusal }) => refusal !== null)
+  const days = daysOf(view, leaving)
+  return html`<dl class="figures">
 <div><dt>Will leave</dt><dd>${leaving.length.toLocaleString('en')}</dd></div>
 <div><dt>Of these to be approved</dt><dd>${leaving.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
 <div><dt>Held back</dt><dd>${held.length.toLocaleString('en')}</dd></div></dl>
 ${renderCalendar(days, day)}
 ${leaving.length === 0 ? renderNothing(held.length > 0) : renderAgenda(days, view)}
 ${day === undefined && held.length > 0 && renderHeld(held)}
-<p class="hint">As it stands now: nothing of this is sent to who pays, disputes or is paused before. Approvals are taken as given at once.
-${view.chaseFrom !== null && html`What fell due before ${view.chaseFrom} is never reminded of. <a href="/settings/schedule">Schedule</a>`}</p>
-${isAdmin && renderStopDialog(frame)}`
-  return renderPage(frame, { title: 'Reminders', place: PATH, main })
+<p class="hint">As it stood ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}: nothing of this is sent to who pays, disputes or is paused before. Approvals are taken as given at once.
+${view.chaseFrom !== null && html`What fell due before ${view.chaseFrom} is never reminded of. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 
 function renderNothing(isHeld: boolean): Html {

@@ -40,7 +40,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...customerPages,
     ...invoicePages,
     ...paymentPages,
-    ...reminderPages,
+    ...reminderPages(),
     ...approvalPages,
     ...messagePages,
     ...schedulePages,
