@@ -10,7 +10,7 @@
 import { Problem } from '../../shared/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
-import type { Database, Transaction } from '../database/database.ts'
+import type { OpenDatabase, Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { lockDebtor, searchForm } from '../debtors/debtors.ts'
@@ -31,7 +31,7 @@ export interface Erasure {
 
 /** Throws `not_found`, and `validation_failed` where the reason is none. */
 export async function eraseDebtor(
-  database: Database,
+  database: OpenDatabase,
   id: string,
   { reason, ...act }: Act & { readonly reason: string },
 ): Promise<Erasure> {
@@ -45,10 +45,13 @@ export async function eraseDebtor(
   const owner = { accountId: found.account_id, debtorId: id }
   const debtor = await database.transaction((tx) => eraseRow(tx, owner, why, act))
   const erased: Record<string, number> = {}
-  for (const trace of TRACES) {
-    const count = await eraseTrace(database, trace, owner)
-    if (count > 0) erased[trace.table] = count
-  }
+  // What is looked through may be large; a snapshot may be read for as long as that takes.
+  await database.snapshot(async (read) => {
+    for (const trace of TRACES) {
+      const count = await eraseTrace({ read, database }, trace, owner)
+      if (count > 0) erased[trace.table] = count
+    }
+  })
   return { debtor, wasErased: found.erased_at !== null, erased }
 }
 

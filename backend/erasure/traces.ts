@@ -4,7 +4,7 @@
  */
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
-import type { Database, Transaction } from '../database/database.ts'
+import type { Database, Reader, Transaction } from '../database/database.ts'
 import {
   detailWithoutPersonalData,
   eventWithoutPersonalData,
@@ -157,14 +157,14 @@ type Row = Readonly<Record<string, unknown>>
 
 /** Resolves to how many rows changed: none where all was erased before. */
 export async function eraseTrace(
-  database: Database,
+  { read, database }: { readonly read: Reader; readonly database: Database },
   trace: Columns | Document | Rows,
   owner: Owner,
 ): Promise<number> {
   let count = 0
   let last: Row | undefined
   for (;;) {
-    const rows = await readPage(database, trace, owner, last)
+    const rows = await readPage(read, trace, owner, last)
     last = rows.at(-1)
     if (last === undefined) return count
     const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
@@ -177,7 +177,7 @@ export async function eraseTrace(
 }
 
 async function readPage(
-  { read }: Database,
+  read: Reader,
   trace: Columns | Document | Rows,
   owner: Owner,
   after: Row | undefined,
