@@ -4,6 +4,7 @@
  * elsewhere, and nothing in a page is a script or a style, which the policy below holds it to.
  */
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import type { ResponseObject, ServerRoute } from '@hapi/hapi'
 import { readContractDocument } from '../../shared/contract.ts'
 import { createAsset, readAsset } from './assets.ts'
@@ -27,8 +28,13 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
+/** Programs that a reader may copy. */
+const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
+const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'sync.ts']
+
 /** What the document is written for; it is served for the address that it is served from. */
 const WRITTEN_BASE_URL = 'http://localhost:8080'
+const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'
 
 export function docsRoutes(baseUrl: string): ServerRoute[] {
   const written = readContractDocument()
@@ -54,6 +60,13 @@ export function docsRoutes(baseUrl: string): ServerRoute[] {
     ),
     // Shown, not run, where a browser is asked for it.
     serve('/docs/receivables-api.ts', 'text/plain; charset=utf-8', renderTypeScript(document)),
+    ...EXAMPLE_FILES.map((name) =>
+      serve(
+        `/docs/examples/${name}`,
+        'text/plain; charset=utf-8',
+        readFileSync(new URL(name, EXAMPLES), 'utf8').replaceAll(EXAMPLES_BASE_URL, baseUrl),
+      ),
+    ),
     ...pages.map((page) => serve(page.path, 'text/html; charset=utf-8', renderLayout(page, site))),
     ...[site.stylesheet, site.script, site.search].map(({ path, type, content }) =>
       route(path, (h) =>

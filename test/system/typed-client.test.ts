@@ -87,3 +87,16 @@ t.test('the program of the guide compiles and runs', async (t) => {
   const { stdout } = await run(process.execPath, [join(directory, 'program.ts')], { env })
   t.match(stdout, /^INV-000001 300 EUR\n$/)
 })
+
+t.test('the example integration is fetched as the guide says, and runs', async (t) => {
+  const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
+  const [, fetching = ''] = /^```sh\n(for .*?)^```$/ms.exec(guide) ?? []
+  const directory = t.testdir()
+  const env = { PATH: process.env['PATH'] ?? '', RECEIVABLES_URL: url, RECEIVABLES_API_KEY: key }
+  const script = fetching.replaceAll('http://127.0.0.1:8080', url)
+  await run('sh', ['-euc', script], { env, cwd: directory })
+  const program = join(directory, 'sync.ts')
+  const { stdout } = await run(process.execPath, [program, join(directory, 'books.db')], { env })
+  t.equal(stdout, 'debtors: 1\ninvoices: 1\npayments: 1\n')
+  t.match(readFileSync(join(directory, 'client.ts'), 'utf8'), "= 'https://api.test'")
+})
