@@ -37,7 +37,7 @@ export interface Usage {
 
 export function createUsage(upstream: Upstream, log: Logger): Usage {
   // A process of its own after each start, so that a batch number means one report only.
-  const gateway = createId('req')
+  const gateway = createId('gtw')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, RefusalCode & { calls: number }>()
   const windows = new Map<string, Allowance>()

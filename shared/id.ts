@@ -22,6 +22,7 @@ export type IdPrefix =
   | 'ntc'
   | 'mlo'
   | 'req'
+  | 'gtw'
 
 const nextUlid = monotonicFactory(() => randomByte() / 256)
 
