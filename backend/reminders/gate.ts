@@ -6,7 +6,6 @@
  * A message whose lease ran out comes here again like any other: it may have left, so it leaves once
  * more at most, under the same Message-ID.
  */
-import { randomUUID } from 'node:crypto'
 import { addDays } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
@@ -15,6 +14,7 @@ import { HAND_OFF_MS_MAX, type Mail, type Mailer } from '../mail/mail.ts'
 import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { announceMessage, moveMessage } from '../messages/lifecycle.ts'
 import { hashOf } from './approvals.ts'
+import { createLease } from './lease.ts'
 import { findRefusal, type Refusal, type Situation } from './rails.ts'
 import { ensureText, readHtml } from './text.ts'
 import { countUnknown, goOnAt, holdWaiting, situationOf, type Waiting } from './waiting-message.ts'
@@ -210,7 +210,7 @@ async function leave(
   if (recipient === null || subject === null || body === null) {
     throw new Error(`message ${id} has no recipient or no text`)
   }
-  const lease = randomUUID()
+  const lease = createLease()
   await tx
     .updateTable('reminders')
     .set((eb) => ({

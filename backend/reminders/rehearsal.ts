@@ -1,11 +1,12 @@
 /**
  * A rehearsal: plans and sends as at an instant, and ends when what was to leave then is decided. The
- * backend's own planner and worker stand still meanwhile (`REHEARSAL=on`), so leases are of the dead.
+ * backend's own planner and worker stand still meanwhile (`REHEARSAL=on`); other rehearsals may run.
  */
 import { createId } from '../../shared/id.ts'
 import type { MessageRow } from '../database/tables.ts'
+import { isOrphaned } from './lease.ts'
 import { runPlanning } from './planning-run.ts'
-import { releaseAll, type SendDeps, sendRound } from './send-worker.ts'
+import { releaseLeases, type SendDeps, sendRound } from './send-worker.ts'
 
 /** Each goes on where the one before has changed something: an approval that expired is asked for anew. */
 const ROUNDS_MAX = 20
@@ -14,7 +15,7 @@ const ROUNDS_MAX = 20
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
   const begin = createId('mtr')
-  await releaseAll(database, clock())
+  await releaseLeases(database, clock(), isOrphaned)
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const { messages } = await runPlanning({ database, log }, clock(), {
       everyone: round === 0,

@@ -61,7 +61,7 @@ export function startSendWorker(deps: SendWorkerDeps): SendWorker {
     let isAway = false
     while (!isStopping) {
       try {
-        if (isFresh) await releaseAll(database, clock())
+        if (isFresh) await releaseLeases(database, clock())
         isFresh = false
         const round = await sendRound(deps, isAway ? 1 : IN_FLIGHT_MAX, {
           isStopping: () => isStopping,
@@ -86,15 +86,24 @@ export function startSendWorker(deps: SendWorkerDeps): SendWorker {
   }
 }
 
-/** Leases of workers that are known to be dead: they end now. */
-export async function releaseAll(database: Database, now: Date): Promise<void> {
-  await database.transaction((tx) =>
-    tx
-      .updateTable('reminders')
-      .set({ run_at: now.toISOString() })
+/** Leases of the dead end now; all are where `isDead` is not given. */
+export async function releaseLeases(
+  database: Database,
+  now: Date,
+  isDead: (lease: string) => boolean = () => true,
+): Promise<void> {
+  await database.transaction(async (tx) => {
+    const held = await tx
+      .selectFrom('reminders')
+      .select('lease')
+      .where('run_at', 'is not', null)
       .where('lease', 'is not', null)
-      .execute(),
-  )
+      .execute()
+    const dead = held.flatMap(({ lease }) => (lease !== null && isDead(lease) ? [lease] : []))
+    if (dead.length === 0) return
+    const run_at = now.toISOString()
+    await tx.updateTable('reminders').set({ run_at }).where('lease', 'in', dead).execute()
+  })
 }
 
 export interface Round {

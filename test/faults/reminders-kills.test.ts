@@ -1,0 +1,29 @@
+import t from 'tap'
+import { prepareReminderCli } from '../fixtures/reminder-cli.ts'
+import { startSmtpServer } from '../fixtures/smtp.ts'
+import { until } from '../fixtures/until.ts'
+
+const RUN = ['reminders', 'run', '--now', '2026-11-05T10:00:00+01:00'] as const
+
+t.test('killed when the server has the message: it comes once more, as the same', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const { runUntil, json } = await prepareReminderCli(t, smtp.url)
+  smtp.failAt('data', 'hang', 1)
+  await runUntil(
+    RUN,
+    until(() => smtp.mails.length === 1, 'the first'),
+  )
+  t.match(await json(...RUN), { messages: [{ stage: 'friendly', status: 'sent' }] })
+  t.equal(smtp.mails.length, 2)
+  t.equal(new Set(smtp.mails.map(({ mail }) => mail.messageId)).size, 1)
+  t.match(await json(...RUN), { messages: [] })
+  t.equal(smtp.mails.length, 2)
+})
+
+t.test('two processes at once send one', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const { run } = await prepareReminderCli(t, smtp.url)
+  const outcomes = await Promise.all([run(RUN), run(RUN)])
+  t.match(outcomes, [{ code: 0 }, { code: 0 }])
+  t.equal(smtp.mails.length, 1)
+})
