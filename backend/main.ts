@@ -87,7 +87,7 @@ await runProcess({
       postOffice,
       metrics,
       tracing,
-      drainMsMax: settings.DRAIN_TIMEOUT_MS - DRAIN_RESERVE_MS,
+      drainMsMax: Math.max(0, settings.DRAIN_TIMEOUT_MS - DRAIN_RESERVE_MS),
     })
     const operations = await listenForOperations({
       host: settings.BACKEND_OPERATIONS_HOST,

@@ -12,6 +12,8 @@ const STALLED_MS = 30_000
 /** For a client to agree on keys with us; well within the time that a drain may take. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 
+const TLS_VERSION_MIN = 'TLSv1.2'
+
 /** In PEM form: the certificate with its chain, and its key. */
 export interface TlsFiles {
   readonly cert: string
@@ -41,7 +43,7 @@ export function createHttpServer(requestTimeoutMs: number, tls: TlsFiles | undef
           ...tls,
           // As plain servers are: what is closed in one direction may still be read, see `LINGER_MS`.
           allowHalfOpen: true,
-          minVersion: 'TLSv1.2',
+          minVersion: TLS_VERSION_MIN,
           ALPNProtocols: ['http/1.1'],
           handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
         })
@@ -52,4 +54,9 @@ export function createHttpServer(requestTimeoutMs: number, tls: TlsFiles | undef
   // types do not know.
   Object.assign(server, { httpAllowHalfOpen: true })
   return server
+}
+
+/** For connections to come; those that are open keep what they have. */
+export function renewTls(server: HttpServer, tls: TlsFiles): void {
+  server.setSecureContext?.({ ...tls, minVersion: TLS_VERSION_MIN })
 }

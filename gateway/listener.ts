@@ -21,7 +21,7 @@ import {
 } from './answer.ts'
 import { type CallStory, createStory } from './call-story.ts'
 import { type Connection, createConnection, type Exchange } from './connection.ts'
-import { createHttpServer, type HttpServer, type TlsFiles } from './http-server.ts'
+import { createHttpServer, type HttpServer, renewTls, type TlsFiles } from './http-server.ts'
 import {
   checkHead,
   clientRequestId,
@@ -140,7 +140,7 @@ export class Listener {
 
   /** For connections to come; those that are open keep what they have. */
   renewTls(tls: TlsFiles): void {
-    this.#server.setSecureContext?.(tls)
+    renewTls(this.#server, tls)
   }
 
   /** Accepts no more connections; resolves when every accepted call is answered. */
