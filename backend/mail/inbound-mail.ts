@@ -11,7 +11,7 @@ export interface InboundMail {
     | { readonly kind: 'bounce'; readonly bounce: Bounce }
     | { readonly kind: 'reply'; readonly subject: string; readonly text: string }
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' | 'unknown' }
-  /** Ids of messages of ours and Message-IDs in `<>`: what it is about, by its own account. */
+  /** Ids of messages and notices of ours, Message-IDs in `<>`: what it is about, by its own account. */
   readonly references: readonly string[]
   /** As it claims. */
   readonly sender: string | null
@@ -138,8 +138,8 @@ function reportedIds(mail: Email): string {
 }
 
 function referencesIn(text: string): string[] {
-  const ids = text.match(/msg_[0-9A-HJKMNP-TV-Z]{26}|<[^<>\s]{1,250}>/g) ?? []
-  const inside = ids.flatMap((id) => [id, ...(/msg_[0-9A-HJKMNP-TV-Z]{26}/.exec(id) ?? [])])
+  const ids = text.match(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}|<[^<>\s]{1,250}>/g) ?? []
+  const inside = ids.flatMap((id) => [id, ...(/(?:msg|mlo)_[0-9A-HJKMNP-TV-Z]{26}/.exec(id) ?? [])])
   return [...new Set(inside)].slice(0, REFERENCES_MAX)
 }
 

@@ -13,6 +13,7 @@ import { recordTransitions } from '../messages/transitions.ts'
 import { bounceMessage } from './bounces.ts'
 import type { InboundMail } from './inbound-mail.ts'
 import { recordNotice } from './notices.ts'
+import { noteReturned } from './outbox.ts'
 import { suppressAddress } from './reachability.ts'
 
 /** Where a report still says something new of a message. */
@@ -38,8 +39,11 @@ export async function receiveMail(
 ): Promise<Received> {
   const { kind } = mail.content
   const ours = await findMessage(tx, mail.references)
-  // Of strangers nothing is kept.
-  if (ours === undefined) return { kind, messageId: null }
+  if (ours === undefined) {
+    // Of strangers nothing is kept.
+    await noteReturnedNotice(tx, mail, now)
+    return { kind, messageId: null }
+  }
   // Two that post it at once: the second waits here for the first.
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('inbound_mail')
@@ -55,6 +59,14 @@ export async function receiveMail(
     .executeTakeFirstOrThrow()
   if (numInsertedOrUpdatedRows === 1n) await apply(tx, mail, ours, now)
   return { kind, messageId: ours.id }
+}
+
+async function noteReturnedNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
+  const { content, references } = mail
+  const id = references.find((reference) => reference.startsWith('mlo_'))
+  if (content.kind === 'bounce' && id !== undefined) {
+    await noteReturned(tx, id, content.bounce.detail, now)
+  }
 }
 
 async function apply(

@@ -6,11 +6,12 @@ import { randomUUID } from 'node:crypto'
 import type { Logger } from '../../shared/log.ts'
 import type { Database } from '../database/database.ts'
 import type { MailOutboxRow } from '../database/tables/mail.ts'
+import type { Reader, Transaction } from '../database/tables.ts'
 import { type Periodic, startPeriodic } from '../periodic.ts'
 import { renderLetterHtml, renderLetterText } from './letter.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mailer } from './mail.ts'
 import { type NoticeLetterDeps, writeNotice } from './notice-letters.ts'
-import { dispatchNotice, findNewNotices } from './notices.ts'
+import { dispatchNotice, findNewNotices, type NoticeKind } from './notices.ts'
 
 const EVERY_MS = 3000
 const BATCH_MAX = 10
@@ -19,6 +20,41 @@ const LEASE_MS = START_MS_MAX + HAND_OFF_MS_MAX + 30_000
 
 /** After each attempt that failed; after the last of them it is given up: some three days. */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
+
+export type Delivery = Pick<MailOutboxRow, 'status' | 'last_error'>
+
+/** How the notices about these stand, by what they are about; of several recipients the last. */
+export async function readDeliveries(
+  reader: Reader,
+  kind: NoticeKind,
+  subjectIds: readonly string[],
+): Promise<ReadonlyMap<string, Delivery>> {
+  if (subjectIds.length === 0) return new Map()
+  const rows = await reader
+    .selectFrom('notices')
+    .innerJoin('mail_outbox', 'mail_outbox.notice_id', 'notices.id')
+    .select(['notices.subject_id', 'mail_outbox.status', 'mail_outbox.last_error'])
+    .where('notices.kind', '=', kind)
+    .where('notices.subject_id', 'in', subjectIds)
+    .orderBy('mail_outbox.id')
+    .execute()
+  return new Map(rows.map(({ subject_id, ...delivery }) => [subject_id, delivery]))
+}
+
+/** What was taken has come back after all. */
+export async function noteReturned(
+  tx: Transaction,
+  id: string,
+  detail: string,
+  now: Date,
+): Promise<void> {
+  await tx
+    .updateTable('mail_outbox')
+    .set({ status: 'failed', run_at: null, last_error: detail, updated_at: now.toISOString() })
+    .where('id', '=', id)
+    .where('status', '=', 'sent')
+    .execute()
+}
 
 export interface OutboxDeps extends NoticeLetterDeps {
   readonly database: Database

@@ -1,6 +1,7 @@
 /** The people of an account, as a page. */
 import type { Problem } from '../../shared/problem.ts'
 import type { InvitationRow, UserRow } from '../database/tables.ts'
+import type { Delivery } from '../mail/outbox.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
 import type { Frame } from './visit.ts'
@@ -11,6 +12,8 @@ export interface People {
   readonly timezone: string
   readonly users: readonly UserRow[]
   readonly invitations: readonly InvitationRow[]
+  /** Of those that are mailed, by the invitation. */
+  readonly mails: ReadonlyMap<string, Delivery>
 }
 
 interface Retry {
@@ -93,8 +96,15 @@ function renderUser(frame: Frame, user: UserRow): Html {
   }</div></td></tr>`
 }
 
-function renderInvitation(frame: Frame, row: InvitationRow, { timezone }: People): Html {
-  return html`<tr><th scope="row" data-label="E-mail" translate="no">${row.email}</th>
+const MAIL_WORDS = {
+  pending: 'The mail is on its way.',
+  sent: 'Mailed.',
+  failed: 'The mail did not arrive. Withdraw, and invite again at another address or by the link.',
+} as const
+
+function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }: People): Html {
+  const mail = mails.get(row.id)
+  return html`<tr><th scope="row" data-label="E-mail"><span translate="no">${row.email}</span>${mail && html` <span class="hint">${MAIL_WORDS[mail.status]}</span>`}</th>
 <td data-label="Role">${ROLE_WORDS[row.role]}</td>
 <td data-label="Holds until">${exactTime(row.expires_at, timezone)}</td>
 <td data-label="Actions">${renderAct(frame, `/settings/invitations/${row.id}/withdraw`, 'Withdraw', row.email)}</td></tr>`

@@ -3,6 +3,7 @@ import { createId } from '../../shared/id.ts'
 import { Problem } from '../../shared/problem.ts'
 import type { InvitationRow, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
+import { readDeliveries } from '../mail/outbox.ts'
 import { createToken, endSessionsOf, hashToken, setFlash } from '../sessions/sessions.ts'
 import { createInvitation, listInvitations, withdrawInvitation } from '../users/invitations.ts'
 import { changeRole, emailFault, listUsers, ROLES, setUserStatus } from '../users/users.ts'
@@ -24,7 +25,10 @@ export const peoplePages: readonly StayPage[] = [
         json: {
           object: 'list',
           data: people.users.map(representUser),
-          invitations: people.invitations.map(representInvitation),
+          invitations: people.invitations.map((row) => ({
+            ...representInvitation(row),
+            mail: people.mails.get(row.id)?.status ?? null,
+          })),
         },
         page: (frame) => renderPeople(frame, people),
       }
@@ -132,11 +136,14 @@ async function changeUser(
 }
 
 async function readPeople({ session, now }: Stay, { database }: SettingsDeps): Promise<People> {
+  const invitations = await listInvitations(database.read, session.account.id, now)
+  const ids = invitations.map(({ id }) => id)
   return {
     now,
     timezone: session.account.timezone,
     users: await listUsers(database.read, session.account.id),
-    invitations: await listInvitations(database.read, session.account.id, now),
+    invitations,
+    mails: await readDeliveries(database.read, 'user.invited', ids),
   }
 }
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../backend/accounts/reply-address.ts'
 import { recordNotice } from '../../backend/mail/notices.ts'
-import { reply } from '../fixtures/inbound.ts'
+import { deliveryReport, reply } from '../fixtures/inbound.ts'
 import { type Reminding, startReminding } from '../fixtures/reminding.ts'
 import { createUserIn, logIn } from '../fixtures/settings.ts'
 import { startSmtpServer } from '../fixtures/smtp.ts'
@@ -58,6 +58,20 @@ t.test('an invitation is mailed, and the link in the mail works', async (t) => {
     body,
   })
   t.equal(accepted.status, 201)
+})
+
+t.test('Admins see whether an invitation arrived, also where it comes back later', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const ada = await logInAdmin(service)
+  await ada.send('POST', '/settings/people', { email: 'bob@acme.nl', role: 'member' })
+  const mailOf = async () => (await ada.get('/settings/people')).json['invitations']
+  await service.sendNotices()
+  t.match(await mailOf(), [{ email: 'bob@acme.nl', mail: 'sent' }])
+  const sent = String(smtp.mails[0]?.mail.messageId).replace(/^<|@.*$/g, '')
+  await service.post(deliveryReport({ messageId: sent }))
+  t.match(await mailOf(), [{ mail: 'failed' }])
+  t.match((await ada.page('/settings/people')).text, /The mail did not arrive/)
 })
 
 t.test('an invitation that was withdrawn meanwhile is not mailed', async (t) => {
