@@ -3,11 +3,10 @@
  * of it is made once, at the start: what cannot be shown stops the start. Nothing comes from
  * elsewhere, and nothing in a page is a script or a style, which the policy below holds it to.
  */
-import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { ResponseObject, ServerRoute } from '@hapi/hapi'
+import type { Request, ResponseObject, ServerRoute } from '@hapi/hapi'
 import { readContractDocument } from '../../shared/contract.ts'
-import { createAsset, readAsset } from './assets.ts'
+import { type Asset, createAsset, createFile, readAsset } from './assets.ts'
 import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'
 import { renderLayout, renderMissing, type Site } from './layout.ts'
@@ -68,12 +67,9 @@ export function docsRoutes(baseUrl: string): ServerRoute[] {
       ),
     ),
     ...pages.map((page) => serve(page.path, 'text/html; charset=utf-8', renderLayout(page, site))),
-    ...[site.stylesheet, site.script, site.search].map(({ path, type, content }) =>
-      route(path, (h) =>
-        h
-          .response(content)
-          .type(type)
-          .header('cache-control', 'public, max-age=31536000, immutable'),
+    ...[site.stylesheet, site.script, site.search].map((asset) =>
+      route(asset.path, (h, request) =>
+        respond(asset, h, request).header('cache-control', 'public, max-age=31536000, immutable'),
       ),
     ),
     route('/docs/', (h) => h.redirect('/docs').permanent()),
@@ -83,21 +79,35 @@ export function docsRoutes(baseUrl: string): ServerRoute[] {
 
 /** Asked for again on every visit, and answered 304 unless it has changed. */
 function serve(path: string, type: string, text: string): ServerRoute {
-  const content = Buffer.from(text)
-  const tag = createHash('sha256').update(content).digest('base64url')
-  return route(path, (h) =>
-    h.response(content).type(type).etag(tag).header('cache-control', 'no-cache'),
-  )
+  const file = createFile(path, type, Buffer.from(text))
+  return route(path, (h, request) => respond(file, h, request).header('cache-control', 'no-cache'))
+}
+
+function respond(
+  { type, content, zipped, version }: Asset,
+  h: Toolkit,
+  { headers }: Request,
+): ResponseObject {
+  const takesGzip = /\bgzip\b(?!\s*;\s*q=0)/i.test(String(headers['accept-encoding'] ?? ''))
+  const response = h
+    .response(takesGzip ? zipped : content)
+    .type(type)
+    .etag(takesGzip ? `${version}-gzip` : version)
+    .header('vary', 'accept-encoding')
+  return takesGzip ? response.header('content-encoding', 'gzip') : response
 }
 
 type Toolkit = Parameters<Extract<ServerRoute['handler'], (...words: never) => unknown>>[1]
 
-function route(path: string, answer: (h: Toolkit) => ResponseObject): ServerRoute {
+function route(
+  path: string,
+  answer: (h: Toolkit, request: Request) => ResponseObject,
+): ServerRoute {
   return {
     method: 'GET',
     path,
-    handler(_request, h) {
-      return answer(h).header('content-security-policy', CONTENT_SECURITY_POLICY)
+    handler(request, h) {
+      return answer(h, request).header('content-security-policy', CONTENT_SECURITY_POLICY)
     },
   }
 }

@@ -151,6 +151,20 @@ function unescaped(markup: string): string {
   return markup.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&')
 }
 
+t.test('whoever takes gzip gets a page that way, with a tag of its own', async (t) => {
+  const path = '/docs/reference'
+  const ask = (encoding: string) =>
+    backend.ask('GET', path, { headers: { 'accept-encoding': encoding } })
+  const [plain, zipped] = await Promise.all([ask('identity'), ask('br, gzip')])
+  t.equal(plain.headers.get('content-encoding'), null)
+  t.equal(zipped.headers.get('content-encoding'), 'gzip')
+  t.ok(Number(zipped.headers.get('content-length')) < 40_000)
+  t.equal(zipped.text, plain.text)
+  t.not(zipped.headers.get('etag'), plain.headers.get('etag'))
+  t.match(zipped.headers.get('vary'), /accept-encoding/i)
+  t.equal((await ask('gzip;q=0')).headers.get('content-encoding'), null)
+})
+
 t.test('what is not there is said as a page', async (t) => {
   const answer = await backend.ask('GET', '/docs/nowhere')
   t.match(answer, { status: 404, text: /There is no such page/ })

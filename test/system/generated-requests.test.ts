@@ -1,7 +1,8 @@
 /**
  * Requests made from the OpenAPI document, through a gateway to the running service: none gives a 5xx,
  * what is accepted and what is refused is as the document says, and so is every answer. Of each
- * operation GENERATED_REQUESTS are sent (200 unless set); GENERATED_SEED makes the same ones again.
+ * operation GENERATED_REQUESTS are sent (200 unless set; many need a longer --timeout of tap), and
+ * GENERATED_SEED makes the same ones again.
  */
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
