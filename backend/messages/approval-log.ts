@@ -17,15 +17,29 @@ export async function countWaiting(reader: Reader, accountId: string): Promise<n
   return Number(count)
 }
 
+export interface DecidedMessage extends MessageRow {
+  /** Of its last state: who or what led to it. */
+  readonly outcome: string | null
+}
+
 /** Approved, rejected, expired or lapsed; the latest first. */
 export async function listDecided(
   reader: Reader,
   accountId: string,
   limit: number,
-): Promise<MessageRow[]> {
+): Promise<DecidedMessage[]> {
   return await reader
     .selectFrom('messages')
     .selectAll()
+    .select((eb) =>
+      eb
+        .selectFrom('message_transitions')
+        .select('message_transitions.detail')
+        .whereRef('message_transitions.message_id', '=', 'messages.id')
+        .orderBy('message_transitions.id', 'desc')
+        .limit(1)
+        .as('outcome'),
+    )
     .where('account_id', '=', accountId)
     .where(IS_DECIDED)
     .orderBy('updated_at', 'desc')

@@ -1,6 +1,7 @@
 /** Reminders that wait for a person: the queue, what became of the last ones, and one to be decided. */
 import type { MessageTransitionRow } from '../database/tables/reminders.ts'
 import type { InvoiceRow, MessageRow } from '../database/tables.ts'
+import type { DecidedMessage } from '../messages/approval-log.ts'
 import type { Approval } from '../reminders/approvals.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type FailedAct, type PageAct, renderReasonedAct } from './acts.ts'
@@ -19,7 +20,7 @@ interface ApprovalsView {
   readonly session: Session
   readonly approvals: readonly Approval[]
   readonly waiting: number
-  readonly decided: readonly MessageRow[]
+  readonly decided: readonly DecidedMessage[]
   /** Names by id. */
   readonly customers: ReadonlyMap<string, string>
   readonly now: Date
@@ -69,7 +70,7 @@ function renderDecided({ decided, customers, session, now }: ApprovalsView): Htm
 }
 
 /** Who decided, or why nobody could any more. */
-function outcomeOf(row: MessageRow): Html {
+function outcomeOf(row: DecidedMessage): Html {
   const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
   const why =
     row.suppression_detail ?? (row.suppression_reason && reasonWords(row.suppression_reason))
@@ -81,7 +82,7 @@ function outcomeOf(row: MessageRow): Html {
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">nobody decided in time</span>`
     default:
-      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? 'a payment or a change overtook it'}</span>`
+      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.outcome ?? 'a payment or a change overtook it'}</span>`
   }
 }
 

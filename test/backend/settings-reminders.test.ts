@@ -88,6 +88,19 @@ t.test(
   },
 )
 
+t.test('what a payment or a pause overtakes lapses, and says why', async (t) => {
+  const { engine, debtor, ada, invoice } = await openQueue(t)
+  await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
+  const lapsed = await ada.page('/settings/approvals')
+  t.match(lapsed.text, /Nothing waits for you.*Lapsed.*the customer was paused: A plan/s)
+  await ada.send('POST', `/settings/customers/${debtor.id}/resume`)
+  await engine.at('2026-11-23T10:20:00.000Z')
+  t.match((await ada.get('/settings/approvals')).json['data'], [{ status: 'awaiting_approval' }])
+  const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
+  await engine.books.create('/api/v1/payments', body)
+  t.match((await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
+})
+
 t.test('the log says what was sent, and what was not and why', async (t) => {
   const { messageId, debtor, ada } = await openQueue(t)
   await ada.send('POST', `/settings/approvals/${messageId}/reject`, { reason: 'They called' })
