@@ -48,7 +48,7 @@ export async function eraseDebtor(
   // What is looked through may be large; a snapshot may be read for as long as that takes.
   await database.snapshot(async (read) => {
     for (const trace of TRACES) {
-      const count = await eraseTrace({ read, database }, trace, owner)
+      const count = await eraseTrace({ read, database, now: act.now }, trace, owner)
       if (count > 0) erased[trace.table] = count
     }
   })

@@ -29,6 +29,8 @@ interface Trace {
 /** Columns that are emptied. */
 interface Columns extends Trace {
   readonly columns: Readonly<Record<string, string | null>>
+  /** Part of what the API shows: whoever keeps a copy learns of it by `updated_at`. */
+  readonly isShown?: true
 }
 
 /** A column with JSON, of which parts are replaced. */
@@ -85,6 +87,7 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
     key: ['id'],
     owned: byDebtor,
     columns: { recipient: null, subject: null, body: null, suppression_detail: null },
+    isShown: true,
   },
   {
     table: 'reminders',
@@ -112,12 +115,14 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
     key: ['id'],
     owned: byDebtor,
     columns: { notes: null, payment_url: null, metadata: '{}' },
+    isShown: true,
   },
   {
     table: 'payments',
     key: ['id'],
     owned: byDebtor,
     columns: { reference: null, metadata: '{}' },
+    isShown: true,
   },
   {
     table: 'webhook_events',
@@ -155,9 +160,15 @@ const BATCH_MAX = 100
 
 type Row = Readonly<Record<string, unknown>>
 
+export interface ErasureDeps {
+  readonly read: Reader
+  readonly database: Database
+  readonly now: Date
+}
+
 /** Resolves to how many rows changed: none where all was erased before. */
 export async function eraseTrace(
-  { read, database }: { readonly read: Reader; readonly database: Database },
+  { read, database, now }: ErasureDeps,
   trace: Columns | Document | Rows,
   owner: Owner,
 ): Promise<number> {
@@ -167,7 +178,7 @@ export async function eraseTrace(
     const rows = await readPage(read, trace, owner, last)
     last = rows.at(-1)
     if (last === undefined) return count
-    const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
+    const changes = rows.flatMap((row) => changeOf(trace, row, now) ?? [])
     if (changes.length === 0) continue
     await database.transaction(async (tx) => {
       for (const change of changes) await apply(tx, trace, change)
@@ -208,14 +219,16 @@ interface Change {
 }
 
 /** Undefined where nothing of it is left to erase. */
-function changeOf(trace: Columns | Document | Rows, row: Row): Change | undefined {
+function changeOf(trace: Columns | Document | Rows, row: Row, now: Date): Change | undefined {
   if ('removed' in trace) return { row, values: undefined }
   const values =
     'columns' in trace
       ? trace.columns
       : { [trace.document]: trace.erase(String(row[trace.document])) }
   const isErased = Object.entries(values).every(([name, value]) => row[name] === value)
-  return isErased ? undefined : { row, values }
+  if (isErased) return undefined
+  const isShown = 'columns' in trace && trace.isShown
+  return { row, values: isShown ? { ...values, updated_at: now.toISOString() } : values }
 }
 
 async function apply(tx: Transaction, { table, key }: Trace, { row, values }: Change) {
