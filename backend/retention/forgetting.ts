@@ -47,7 +47,6 @@ export function oldRows<T extends keyof Tables>(
     async forget(tx, keys) {
       await writeAnyTable(tx)
         .deleteFrom<string>(table)
-
         .where((row) => row.or(keys.map((values) => row.and(values))))
         .execute()
     },
