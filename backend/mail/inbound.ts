@@ -3,27 +3,15 @@
  * posts it repeats what was not confirmed.
  */
 import { createHash } from 'node:crypto'
-import { createId } from '../../shared/id.ts'
 import type { InboundMailRow } from '../database/tables/mail.ts'
 import type { MessageRow, Reader, Transaction } from '../database/tables.ts'
-import { changeDebtor } from '../debtors/change.ts'
 import { lockDebtor } from '../debtors/debtors.ts'
-import { announceMessage, moveMessage } from '../messages/lifecycle.ts'
-import { recordTransitions } from '../messages/transitions.ts'
+import { moveMessage } from '../messages/lifecycle.ts'
 import { bounceMessage } from './bounces.ts'
-import type { InboundMail } from './inbound-mail.ts'
-import { recordNotice } from './notices.ts'
+import type { Bounce, InboundMail } from './inbound-mail.ts'
 import { noteReturned } from './outbox.ts'
 import { suppressAddress } from './reachability.ts'
-
-/** Where a report still says something new of a message. */
-const MAY_BOUNCE: readonly MessageRow['status'][] = [
-  'queued',
-  'sending',
-  'sent',
-  'delivered',
-  'failed',
-]
+import { recordReply } from './replies.ts'
 
 /** What was received, and the message of ours that it is about; null where it is about none. */
 export interface Received {
@@ -82,107 +70,40 @@ async function apply(
     .where('id', '=', found.id)
     .executeTakeFirst()
   if (debtor === undefined || message === undefined || debtor.erased_at !== null) return
+  switch (content.kind) {
+    case 'bounce':
+      if (isNews(message, content.bounce)) await bounceMessage(tx, message, content.bounce, now)
+      break
+    case 'delivery':
+      await markDelivered(tx, message, now)
+      break
+    case 'complaint':
+      await stopWritingTo(tx, message, now)
+      break
+    case 'reply':
+      await recordReply(tx, { debtor, answered: message, ...content }, now)
+      break
+  }
+}
+
+function isNews({ status }: MessageRow, { type }: Bounce): boolean {
+  if (status === 'sending' || status === 'sent' || status === 'delivered') return true
+  // Put off, it waits for its next try already or had the last; refused for good it is another matter.
+  return type === 'hard' && (status === 'queued' || status === 'failed')
+}
+
+async function markDelivered(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+  if (message.status !== 'sent') return
+  const change = { status: 'delivered', delivered_at: now.toISOString() } as const
+  await moveMessage(tx, message, change, null, now)
+}
+
+async function stopWritingTo(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
   const { account_id: accountId, id: messageId, recipient: address } = message
-  if (content.kind === 'bounce' && MAY_BOUNCE.includes(message.status)) {
-    // It waits for its next try already, or had the last.
-    const isDecided = message.status === 'queued' || message.status === 'failed'
-    if (content.bounce.type === 'soft' && isDecided) return
-    await bounceMessage(tx, message, content.bounce, now)
-  } else if (content.kind === 'delivery' && message.status === 'sent') {
-    const change = { status: 'delivered', delivered_at: now.toISOString() } as const
-    await moveMessage(tx, message, change, null, now)
-  } else if (content.kind === 'complaint' && address !== null) {
-    const suppression = {
-      accountId,
-      address,
-      reason: 'complained',
-      detail: null,
-      messageId,
-    } as const
-    await suppressAddress(tx, suppression, now)
-  } else if (content.kind === 'reply') {
-    await logReply(tx, message, content, now)
-    if (debtor.chasing_status === 'active') {
-      const change = {
-        chasing_status: 'paused',
-        chasing_reason: 'replied',
-        chasing_until: null,
-      } as const
-      await changeDebtor(tx, debtor, change, now)
-    }
-  }
+  if (address === null) return
+  const complaint = { accountId, address, reason: 'complained', detail: null, messageId } as const
+  await suppressAddress(tx, complaint, now)
 }
-
-/** In the log, about the same invoices as what it answers. */
-async function logReply(
-  tx: Transaction,
-  answered: MessageRow,
-  { subject, text }: { readonly subject: string; readonly text: string },
-  now: Date,
-): Promise<void> {
-  const at = now.toISOString()
-  const row: MessageRow = {
-    ...NO_OUTBOUND_FACTS,
-    id: createId('msg'),
-    account_id: answered.account_id,
-    debtor_id: answered.debtor_id,
-    channel: 'email',
-    direction: 'inbound',
-    kind: 'reply',
-    status: 'received',
-    subject,
-    body: text,
-    created_at: at,
-    updated_at: at,
-  }
-  await tx.insertInto('messages').values(row).execute()
-  await tx
-    .insertInto('message_invoices')
-    .columns(['message_id', 'position', 'account_id', 'invoice_id'])
-    .expression((eb) =>
-      eb
-        .selectFrom('message_invoices')
-        .select([eb.val(row.id).as('message_id'), 'position', 'account_id', 'invoice_id'])
-        .where('message_id', '=', answered.id),
-    )
-    .execute()
-  await recordTransitions(tx, [row], null, now)
-  await announceMessage(tx, row, now)
-  await tellAdmins(tx, row, now)
-}
-
-/** Where the account has an address for replies, its people have read it there. */
-async function tellAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
-  const account = await tx
-    .selectFrom('accounts')
-    .select('reply_to')
-    .where('id', '=', accountId)
-    .executeTakeFirst()
-  if (account?.reply_to !== null) return
-  await recordNotice(tx, { accountId, kind: 'message.received', subjectId: id, detail: {} }, now)
-}
-
-/** What only messages have that we send. */
-const NO_OUTBOUND_FACTS = {
-  stage: null,
-  suppression_reason: null,
-  suppression_detail: null,
-  approval_required: 0,
-  approval_status: null,
-  approval_decided_by: null,
-  approval_decided_at: null,
-  recipient: null,
-  amount_due: null,
-  currency: null,
-  days_past_due: null,
-  provider_message_id: null,
-  delivered_at: null,
-  bounce_type: null,
-  bounce_code: null,
-  soft_bounces: 0,
-  scheduled_for: null,
-  sent_at: null,
-} as const
 
 /** By our id, or by the one that the server gave it; the latest, where a thread names several. */
 async function findMessage(reader: Reader, references: readonly string[]) {
