@@ -44,7 +44,7 @@ interface Place {
 
 const PAGES: readonly Place[] = [
   { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'] },
-  { prefix: '/docs', methods: ['GET', 'HEAD'] },
+  { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
 ]
 
 /** Links in mails lead here, whatever else a gateway serves. */

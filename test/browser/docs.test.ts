@@ -40,6 +40,12 @@ t.test('every page can be read by everyone, on any screen, by day and by night',
   }
 })
 
+t.test('pages come zipped', async (t) => {
+  const page = await (await office.open()).newPage()
+  const answer = await page.goto('/docs/reference')
+  t.equal(await answer?.headerValue('content-encoding'), 'gzip')
+})
+
 t.test('the search finds by keyboard what a reader looks for', async (t) => {
   const page = await (await office.open()).newPage()
   await page.goto('/docs')
