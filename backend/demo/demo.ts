@@ -1,17 +1,16 @@
 /** The demo account of `npm start`: made once, with an Admin, a Member and a sample ledger. */
-import { createId } from '../../shared/id.ts'
 import { createAccount } from '../accounts/accounts.ts'
 import type { Act } from '../accounts/audit.ts'
 import { addDays, todayIn } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
-import type { AccountRow, InvoiceRow, MessageRow } from '../database/tables.ts'
+import type { AccountRow, InvoiceRow } from '../database/tables.ts'
 import { createDebtor } from '../debtors/debtors.ts'
 import { createInvoice } from '../invoices/invoices.ts'
 import { recordPayment } from '../payments/payments.ts'
 import { createUser, findUserByEmail } from '../users/users.ts'
-import { SAMPLE_LEDGER, type SampleInvoice, type SampleMessage } from './sample-ledger.ts'
+import { SAMPLE_LEDGER, type SampleInvoice } from './sample-ledger.ts'
+import { logSampleMessages } from './sample-messages.ts'
 
-const DAY_MS = 86_400_000
 const TIMEZONE = 'Europe/Amsterdam'
 
 export const DEMO_LOGINS = [
@@ -124,8 +123,17 @@ async function createSampleInvoice(
     },
     now,
   )
-  for (const message of sample.messages ?? []) await logSampleMessage(tx, invoice, message, now)
-  if (sample.paidDaysAgo === undefined) return
+  if (sample.paidDaysAgo !== undefined) await recordSamplePayment(tx, account, invoice, sample, now)
+  await logSampleMessages(tx, account, invoice.id, sample.messages ?? [], now)
+}
+
+async function recordSamplePayment(
+  tx: Transaction,
+  account: AccountRow,
+  invoice: InvoiceRow,
+  { currency, amount, paid = amount, paidDaysAgo = 0 }: SampleInvoice,
+  now: Date,
+): Promise<void> {
   await recordPayment(
     tx,
     {
@@ -138,65 +146,14 @@ async function createSampleInvoice(
     },
     {
       target: { kind: 'invoice', invoiceId: invoice.id },
-      amount: sample.paid ?? sample.amount,
-      currency: sample.currency,
+      amount: paid,
+      currency,
       allowOverpayment: false,
-      receivedOn: addDays(today, -sample.paidDaysAgo),
+      receivedOn: addDays(todayIn(account.timezone, now), -paidDaysAgo),
       method: 'bank_transfer',
       reference: invoice.number,
       externalId: null,
       metadata: {},
     },
   )
-}
-
-async function logSampleMessage(
-  tx: Transaction,
-  invoice: InvoiceRow,
-  { daysAgo, stage, status }: SampleMessage,
-  now: Date,
-): Promise<void> {
-  const at = new Date(now.getTime() - daysAgo * DAY_MS).toISOString()
-  const left = status === 'delivered' || status === 'bounced'
-  const row: MessageRow = {
-    id: createId('msg'),
-    account_id: invoice.account_id,
-    debtor_id: invoice.debtor_id,
-    channel: 'email',
-    direction: 'outbound',
-    kind: 'reminder',
-    stage,
-    status,
-    suppression_reason: status === 'suppressed' ? 'no_contact' : null,
-    suppression_detail: status === 'suppressed' ? 'The customer has no e-mail address.' : null,
-    approval_required: stage === 'firm' || stage === 'final' ? 1 : 0,
-    approval_status: status === 'awaiting_approval' ? 'pending' : null,
-    approval_decided_by: null,
-    approval_decided_at: null,
-    recipient: status === 'suppressed' ? null : 'accounts@customer.example',
-    subject: `Invoice ${invoice.number}`,
-    body: `A reminder of invoice ${invoice.number}, due on ${invoice.due_date}.`,
-    amount_due: invoice.amount_due,
-    currency: invoice.currency,
-    days_past_due: null,
-    provider_message_id: null,
-    delivered_at: status === 'delivered' ? at : null,
-    bounce_type: status === 'bounced' ? 'hard' : null,
-    bounce_code: status === 'bounced' ? '5.1.1' : null,
-    soft_bounces: 0,
-    scheduled_for: at,
-    sent_at: left ? at : null,
-    created_at: at,
-    updated_at: at,
-  }
-  await tx.insertInto('messages').values(row).execute()
-  await tx
-    .insertInto('message_invoices')
-    .values({
-      message_id: row.id,
-      position: 0,
-      account_id: row.account_id,
-      invoice_id: invoice.id,
-    })
-    .execute()
 }

@@ -1,7 +1,6 @@
 /** The reminder engine as a part of the backend: it plans and sends beside the calls. */
 import type { Logger } from '../../shared/log.ts'
-import type { Database, Reader } from '../database/database.ts'
-import type { MessageStatus } from '../database/tables.ts'
+import type { Database } from '../database/database.ts'
 import type { Mailer } from '../mail/mail.ts'
 import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { startPeriodic } from '../periodic.ts'
@@ -43,31 +42,4 @@ export function startReminders(options: RemindersOptions): Reminders {
       await Promise.all([planner.stop(), worker.drain()])
     },
   }
-}
-
-/** For metrics: how many messages wait in a state, and since when the oldest is due. */
-export interface WaitingReminders {
-  readonly status: MessageStatus
-  readonly count: number
-  readonly dueSince: string | null
-}
-
-/** Costs as many rows as wait. */
-export async function countWaiting(reader: Reader): Promise<WaitingReminders[]> {
-  const rows = await reader
-    .selectFrom('reminders')
-    .innerJoin('messages', 'messages.id', 'reminders.message_id')
-    .select(({ fn }) => [
-      'messages.status',
-      fn.countAll<number | string>().as('count'),
-      fn.min('reminders.run_at').as('due_since'),
-    ])
-    .where('reminders.run_at', 'is not', null)
-    .groupBy('messages.status')
-    .execute()
-  return rows.map(({ status, count, due_since: dueSince }) => ({
-    status,
-    count: Number(count),
-    dueSince,
-  }))
 }

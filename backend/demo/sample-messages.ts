@@ -1,0 +1,162 @@
+/** The log of sample messages, with what they left behind: stages taken, and one to be approved. */
+import { createId } from '../../shared/id.ts'
+import { daysBetween, todayIn } from '../calendar/calendar.ts'
+import type { Transaction } from '../database/database.ts'
+import type { AccountRow, InvoiceRow, MessageRow } from '../database/tables.ts'
+import { writeReminder } from '../mail/reminder-text.ts'
+import type { SampleMessage } from './sample-ledger.ts'
+
+const DAY_MS = 86_400_000
+const APPROVAL_MS = 7 * DAY_MS
+
+/** `invoiceId`'s, in the order in which they were sent. */
+export async function logSampleMessages(
+  tx: Transaction,
+  account: AccountRow,
+  invoiceId: string,
+  samples: readonly SampleMessage[],
+  now: Date,
+): Promise<void> {
+  for (const sample of samples) {
+    const invoice = await tx
+      .selectFrom('invoices')
+      .selectAll()
+      .where('id', '=', invoiceId)
+      .executeTakeFirstOrThrow()
+    await logSampleMessage(tx, account, invoice, sample, now)
+  }
+}
+
+async function logSampleMessage(
+  tx: Transaction,
+  account: AccountRow,
+  invoice: InvoiceRow,
+  { daysAgo, stage, status }: SampleMessage,
+  now: Date,
+): Promise<void> {
+  const at = new Date(now.getTime() - daysAgo * DAY_MS)
+  const daysPastDue = daysBetween(invoice.due_date, todayIn(account.timezone, at))
+  const debtor = await tx
+    .selectFrom('debtors')
+    .select(['name', 'language', 'email'])
+    .where('id', '=', invoice.debtor_id)
+    .executeTakeFirstOrThrow()
+  const recipient = debtor.email
+  const covered = {
+    id: invoice.id,
+    number: invoice.number,
+    dueDate: invoice.due_date,
+    amountDue: invoice.amount_due,
+    currency: invoice.currency,
+    daysPastDue,
+    stage,
+    cycle: invoice.chasing_cycle,
+  }
+  const text = writeReminder({
+    language: debtor.language,
+    stage,
+    creditor: { name: account.name, replyTo: account.reply_to },
+    debtor: { name: debtor.name },
+    invoices: [{ ...covered, paymentUrl: null }],
+    unsubscribeUrl: null,
+  })
+  const row = messageRow(invoice, { stage, status, recipient, daysPastDue, at, ...text })
+  await tx.insertInto('messages').values(row).execute()
+  const ofMessage = { message_id: row.id, account_id: row.account_id }
+  await tx
+    .insertInto('message_invoices')
+    .values({ ...ofMessage, position: 0, invoice_id: invoice.id })
+    .execute()
+  await tx
+    .insertInto('message_html')
+    .values({ ...ofMessage, html: text.html })
+    .execute()
+  if (status === 'delivered') await markReminded(tx, invoice, row)
+  if (status !== 'delivered' && status !== 'awaiting_approval') return
+  await tx
+    .insertInto('taken_stages')
+    .values({ ...ofMessage, invoice_id: invoice.id, stage, cycle: invoice.chasing_cycle })
+    .execute()
+  if (status !== 'awaiting_approval') return
+  const expiresAt = new Date(at.getTime() + APPROVAL_MS).toISOString()
+  const facts = { stage, recipient, invoices: [covered], timesPutOn: 0, expiresAt }
+  await tx
+    .insertInto('reminders')
+    .values({
+      ...ofMessage,
+      debtor_id: row.debtor_id,
+      facts: JSON.stringify(facts),
+      approved_hash: null,
+      run_at: expiresAt,
+      lease: null,
+      attempts: 0,
+      unknown_outcomes: 0,
+    })
+    .execute()
+}
+
+/** It was reminded before the payments of the sample came, which therefore pause nothing. */
+async function markReminded(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
+  await tx
+    .updateTable('invoices')
+    .set({
+      chasing_stage: message.stage,
+      chasing_last_message_at: message.sent_at,
+      ...(invoice.chasing_status === 'paused' && {
+        chasing_status: 'active',
+        chasing_next_action_at: null,
+        chasing_blocked_reason: null,
+      }),
+    })
+    .where('id', '=', invoice.id)
+    .execute()
+}
+
+interface Written {
+  readonly stage: SampleMessage['stage']
+  readonly status: SampleMessage['status']
+  readonly recipient: string | null
+  readonly daysPastDue: number
+  readonly at: Date
+  readonly subject: string
+  readonly text: string
+}
+
+function messageRow(
+  invoice: InvoiceRow,
+  { stage, status, recipient, daysPastDue, at: time, subject, text }: Written,
+): MessageRow {
+  const at = time.toISOString()
+  const isSuppressed = status === 'suppressed'
+  return {
+    id: createId('msg'),
+    account_id: invoice.account_id,
+    debtor_id: invoice.debtor_id,
+    channel: 'email',
+    direction: 'outbound',
+    kind: 'reminder',
+    stage,
+    status,
+    suppression_reason: isSuppressed ? 'no_contact' : null,
+    suppression_detail: isSuppressed ? 'the customer has no e-mail address' : null,
+    approval_required: stage === 'firm' || stage === 'final' ? 1 : 0,
+    approval_status: status === 'awaiting_approval' ? 'pending' : null,
+    approval_decided_by: null,
+    approval_decided_at: null,
+    recipient,
+    subject,
+    body: text,
+    amount_due: invoice.amount_due,
+    currency: invoice.currency,
+    days_past_due: daysPastDue,
+    provider_message_id: null,
+    delivered_at: status === 'delivered' ? at : null,
+    bounce_type: status === 'bounced' ? 'hard' : null,
+    bounce_code: status === 'bounced' ? '5.1.1' : null,
+    soft_bounces: 0,
+    scheduled_for: at,
+    sent_at: status === 'delivered' || status === 'bounced' ? at : null,
+    created_at: at,
+    updated_at: at,
+  }
+}
