@@ -2,7 +2,7 @@
 import type { NoticeRow, Reader } from '../database/tables.ts'
 import type { InvitationCodes } from './invitation-codes.ts'
 import type { Letter } from './letter.ts'
-import { detailOf, isNotice } from './notices.ts'
+import { type NoticeDetails, readNotice } from './notices.ts'
 import { fullStop } from './reminder-words/words.ts'
 
 export interface NoticeLetterDeps {
@@ -39,33 +39,37 @@ export async function writeNotice(
 
 type NoticeText = Pick<Letter, 'tone' | 'title' | 'opening' | 'action' | 'closing'>
 
-function textOf(
+async function textOf(
   reader: Reader,
   deps: NoticeLetterDeps,
-  notice: NoticeRow,
+  row: NoticeRow,
   accountName: string,
-): Promise<NoticeText | undefined> | NoticeText | undefined {
-  if (isNotice(notice, 'user.invited')) return invitation(reader, deps, notice, accountName)
-  if (isNotice(notice, 'webhook_endpoint.disabled')) return disabledEndpoint(deps, notice)
-  if (isNotice(notice, 'message.received')) return customerReply(reader, deps, notice)
-  return undefined
+): Promise<NoticeText | undefined> {
+  const notice = readNotice(row)
+  switch (notice.kind) {
+    case 'user.invited':
+      return invitation(reader, deps, row.subject_id, { ...notice.detail, accountName })
+    case 'webhook_endpoint.disabled':
+      return disabledEndpoint(deps, row, notice.detail)
+    case 'message.received':
+      return customerReply(reader, deps, row)
+  }
 }
 
 async function invitation(
   reader: Reader,
   { baseUrl, codes }: NoticeLetterDeps,
-  notice: NoticeRow,
-  accountName: string,
+  id: string,
+  { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
 ): Promise<NoticeText | undefined> {
   const row = await reader
     .selectFrom('invitations')
     .select(['id', 'code_hash', 'expires_at'])
-    .where('id', '=', notice.subject_id)
+    .where('id', '=', id)
     .where('ended_at', 'is', null)
     .executeTakeFirst()
   const code = row && codes.findCode(row.id, row.code_hash)
   if (row === undefined || code === undefined) return undefined
-  const { role, invited_by } = detailOf(notice, 'user.invited')
   return {
     tone: 'plain',
     title: `You are invited to ${accountName}`,
@@ -79,19 +83,22 @@ async function invitation(
   }
 }
 
-function disabledEndpoint({ baseUrl }: NoticeLetterDeps, notice: NoticeRow): NoticeText {
-  const { url, reason, failing_since } = detailOf(notice, 'webhook_endpoint.disabled')
+function disabledEndpoint(
+  { baseUrl }: NoticeLetterDeps,
+  { subject_id: id, created_at }: NoticeRow,
+  { url, reason, failing_since }: NoticeDetails['webhook_endpoint.disabled'],
+): NoticeText {
   const why =
     reason === 'gone'
       ? 'It answered 410 Gone, by which it asks for no more.'
-      : `Every delivery to it has failed since ${momentText(failing_since ?? notice.created_at)}.`
+      : `Every delivery to it has failed since ${momentText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
     title: 'A webhook endpoint is disabled',
     opening: [`Nothing is sent to ${url} any more.`, why],
     action: {
       label: 'Look at the endpoint',
-      url: `${baseUrl}/settings/webhook-endpoints/${notice.subject_id}`,
+      url: `${baseUrl}/settings/webhook-endpoints/${id}`,
     },
     closing: ['When it works again, resume it there. What failed can be sent again from its log.'],
   }

@@ -25,6 +25,11 @@ export interface NoticeDetails {
 
 export type NoticeKind = keyof NoticeDetails
 
+/** What it is about and what is known of that, one kind at a time. */
+export type Notice = {
+  readonly [K in NoticeKind]: { readonly kind: K; readonly detail: NoticeDetails[K] }
+}[NoticeKind]
+
 export interface NewNotice<K extends NoticeKind> {
   readonly accountId: string
   readonly kind: K
@@ -93,23 +98,20 @@ export async function dispatchNotice(tx: Transaction, notice: NoticeRow, now: Da
     .execute()
 }
 
-async function recipientsOf(reader: Reader, notice: NoticeRow): Promise<string[]> {
-  if (isNotice(notice, 'user.invited')) return [detailOf(notice, 'user.invited').email]
+async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
+  const notice = readNotice(row)
+  if (notice.kind === 'user.invited') return [notice.detail.email]
   const admins = await reader
     .selectFrom('users')
     .select('email')
-    .where('account_id', '=', notice.account_id)
+    .where('account_id', '=', row.account_id)
     .where('role', '=', 'admin')
     .where('status', '=', 'active')
     .execute()
-  return [...new Set(admins.map(({ email }) => email))]
-}
-
-export function isNotice(notice: NoticeRow, kind: NoticeKind): boolean {
-  return notice.kind === kind
+  return admins.map(({ email }) => email)
 }
 
 /** As `recordNotice` stored it. */
-export function detailOf<K extends NoticeKind>(notice: NoticeRow, _kind: K): NoticeDetails[K] {
-  return JSON.parse(notice.detail)
+export function readNotice({ kind, detail }: NoticeRow): Notice {
+  return { kind, detail: JSON.parse(detail) } as Notice
 }
