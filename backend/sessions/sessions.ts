@@ -25,6 +25,8 @@ export interface Session {
     readonly status: AccountStatus
     readonly timezone: string
     readonly scopeAllowance: string | null
+    /** Sample data: nobody is ever contacted. */
+    readonly isDemo: boolean
   }
   readonly flash: string | null
   /** The user's role is not the one the token was made for. */
@@ -97,6 +99,7 @@ export async function findSession(
       'accounts.status',
       'accounts.timezone',
       'accounts.scope_allowance',
+      'accounts.is_demo',
     ])
     .where('sessions.token_hash', '=', hashToken(token))
     .where('sessions.expires_at', '>', now.toISOString())
@@ -113,6 +116,7 @@ export async function findSession(
       status: row.status,
       timezone: row.timezone,
       scopeAllowance: row.scope_allowance,
+      isDemo: row.is_demo === 1,
     },
     flash: row.flash,
     isStale: row.session_role !== row.role,

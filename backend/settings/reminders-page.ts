@@ -60,11 +60,16 @@ function renderNotYet(): Html {
 
 function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const { session, day, now } = view
-  const leaving = messages.filter(({ refusal }) => refusal === null)
-  const held = messages.filter(({ refusal }) => refusal !== null)
+  const { isDemo } = session.account
+  // Sample data shows what would be sent if it were none.
+  const leaves = ({ refusal }: PreviewedMessage) =>
+    refusal === null || (isDemo && refusal.reason === 'demo')
+  const leaving = messages.filter(leaves)
+  const held = messages.filter((message) => !leaves(message))
   const days = daysOf(view, leaving)
-  return html`<dl class="figures">
-<div><dt>Will leave</dt><dd>${leaving.length.toLocaleString('en')}</dd></div>
+  return html`${isDemo && html`<p class="lead">Sample data: this is what would be sent. Nothing of it ever is.</p>`}
+<dl class="figures">
+<div><dt>${isDemo ? 'Would leave' : 'Will leave'}</dt><dd>${leaving.length.toLocaleString('en')}</dd></div>
 <div><dt>Of these to be approved</dt><dd>${leaving.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
 <div><dt>Held back</dt><dd>${held.length.toLocaleString('en')}</dd></div></dl>
 ${renderCalendar(days, day)}
@@ -157,20 +162,25 @@ function renderAgenda(days: readonly Day[], { day, session, now }: RemindersView
 ${shown.map(
   ({ date, messages }) => html`<section class="agenda" aria-labelledby="day-${date}">
 <h2 id="day-${date}">${date === todayIn(timezone, now) ? 'Today' : longDay(date)} <span class="total">${plural(messages.length, 'reminder')}</span></h2>
-<ul class="letters">${messages.slice(0, most).map((message) => renderLetter(message, timezone))}</ul>
+<ul class="letters">${messages.slice(0, most).map((message) => renderLetter(message, timezone, null))}</ul>
 ${messages.length > most && html`<p><a href="${PATH}?day=${date}#day-${date}">All ${messages.length} of this day</a></p>`}
 </section>`,
 )}`
 }
 
-function renderLetter(message: PreviewedMessage, timezone: string): Html {
-  const { debtorId, debtorName, at, invoices, requiresApproval, refusal } = message
+/** `why` it is held back; null where it would leave. */
+function renderLetter(
+  message: PreviewedMessage,
+  timezone: string,
+  why: PreviewedMessage['refusal'],
+): Html {
+  const { debtorId, debtorName, at, invoices, requiresApproval } = message
   const isUndecided = message.message?.status === 'awaiting_approval'
   const time = new Intl.DateTimeFormat('en-GB', { timeZone: timezone, timeStyle: 'short' })
   return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
 <strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
-<span class="detail">${renderInvoices(invoices)}${refusal === null && ` · ${isUndecided ? 'once it is approved' : `from ${time.format(new Date(at))}`}`}</span>
-${refusal === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(refusal.reason)}: ${refusal.detail}</span>`}</div>
+<span class="detail">${renderInvoices(invoices)}${why === null && ` · ${isUndecided ? 'once it is approved' : `from ${time.format(new Date(at))}`}`}</span>
+${why === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(why.reason)}: ${why.detail}</span>`}</div>
 <div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
 }
 
@@ -206,7 +216,7 @@ ${byReason.map(
     reason,
     messages,
   ]) => html`<details class="held"><summary>${plural(messages.length, 'reminder')}: ${reasonWords(reason)}</summary>
-<ul class="letters">${messages.slice(0, SHOWN_MAX).map((message) => renderLetter(message, 'UTC'))}</ul>
+<ul class="letters">${messages.slice(0, SHOWN_MAX).map((message) => renderLetter(message, 'UTC', message.refusal))}</ul>
 ${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SHOWN_MAX} more.</p>`}</details>`,
 )}</section>`
 }
