@@ -1,3 +1,4 @@
+import assert from 'node:assert'
 import {
   list,
   metadata,
@@ -19,7 +20,7 @@ import {
   reference,
   text,
 } from '../api/fields.ts'
-import type { JsonObject } from '../api/json.ts'
+import { canonicalJson, type JsonObject } from '../api/json.ts'
 import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
 import { type WriteContext, writeOperation } from '../api/write.ts'
@@ -133,10 +134,27 @@ async function recallPayment(
 ) {
   const payment = await findPaymentByKey(reader, account.id, idempotencyKey)
   if (payment === undefined) return undefined
-  const [representation = {}] = await renderPayments(reader, account.id, [payment])
+  const [representation] = await renderPayments(reader, account.id, [payment])
+  assert(representation !== undefined, 'each payment is rendered')
   const asked = typeof body['currency'] === 'string' ? parseCurrency(body['currency']) : undefined
-  const same = body['amount'] === payment.amount && asked === payment.currency
+  const same =
+    body['amount'] === payment.amount &&
+    asked === payment.currency &&
+    paysTheSame(body, representation)
   return { id: payment.id, representation, same }
+}
+
+/** Whether the body names what the payment was for: an invoice, several with amounts, or a debtor. */
+function paysTheSame(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
+  const { invoice_id, allocations, debtor_id } = body
+  const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
+    ({ id }: { id: string }) => id,
+  )
+  if (typeof invoice_id === 'string') return invoiceIds.length === 1 && invoiceIds[0] === invoice_id
+  if (Array.isArray(allocations)) {
+    return canonicalJson(allocations) === canonicalJson(payment.allocations)
+  }
+  return invoiceIds.length === 0 && debtor_id === payment.debtor_id
 }
 
 function newPayment(body: PaymentBody): NewPayment {

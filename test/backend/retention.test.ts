@@ -49,6 +49,13 @@ t.test('a payment is replayed, and not recorded again, when its answer is forgot
     status: 422,
     json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
   })
+  const { id: other } = await books.invoice()
+  const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
+  t.match(await repeat({ invoice_id: other }), reused, 'the same amount for another invoice')
+  const shares = [{ invoice_id: id, amount: 4000 }]
+  const split = (allocations: object[]) => repeat({ invoice_id: undefined, allocations })
+  t.match(await split(shares), { status: 201 }, 'the same in other words')
+  t.match(await split([{ invoice_id: id, amount: 3000 }]), reused)
   t.equal((await books.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
   t.equal(await countRows(books, 'payments'), 1)
 })
