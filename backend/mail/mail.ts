@@ -43,7 +43,7 @@ export interface Mailer {
   send(mail: Mail, options: { readonly startBefore: Date }): Promise<HandOff>
   /** The Message-ID of what has this id, e.g. `msg_…`. */
   messageIdOf(id: string): string
-  /** Abandons what has not begun, and waits a little for what has. */
+  /** Abandons what has not begun, and waits some seconds for what has. */
   close(): Promise<void>
 }
 

@@ -13,9 +13,6 @@ import { handOver } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { oneLine } from './status-codes.ts'
 
-/** What `close` waits for mails whose text is on its way; the process has 10 s to end. */
-const CLOSE_MS_MAX = 6000
-
 export interface MailerOptions {
   /** Undefined: mail is written to files. */
   readonly server: SmtpAddress | undefined
@@ -91,10 +88,7 @@ export function createMailer(options: MailerOptions): Mailer {
     },
     async close() {
       stopping.abort()
-      const bound = Promise.withResolvers<void>()
-      const timer = setTimeout(bound.resolve, CLOSE_MS_MAX)
-      await Promise.race([Promise.all(under), bound.promise])
-      clearTimeout(timer)
+      await Promise.all(under)
     },
   }
 }

@@ -9,6 +9,9 @@ import type { HandOff } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { faultOf, oneLine, parseReply, type Reply } from './status-codes.ts'
 
+/** For the answer to a text that is on its way while the process drains, which has 10 s. */
+const DRAINED_ANSWER_MS_MAX = 3000
+
 /** For `QUIT`, when all is said. */
 const GOODBYE_MS_MAX = 2000
 
@@ -20,7 +23,7 @@ export interface HandOver {
   readonly beginWithinMs: number
   /** What the server has from then on to take the text and to say so. */
   readonly answerMsMax: number
-  /** Ends what has not begun. */
+  /** Ends what has not begun, and soon what has. */
   readonly signal: AbortSignal
 }
 
@@ -30,9 +33,10 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
   const connection = connectionTo(server, beginWithinMs, answerMsMax)
   return new Promise((resolve) => {
     let hasBegun = false
+    let answerBy = deadline + answerMsMax
     const settle = (outcome: HandOff, isOver = true) => {
       clearTimeout(timer)
-      signal.removeEventListener('abort', giveUp)
+      signal.removeEventListener('abort', hurry)
       if (isOver) connection.close()
       resolve(outcome)
     }
@@ -40,12 +44,16 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
     const giveUp = () => {
       clearTimeout(timer)
       if (!hasBegun) settle(abandoned('it had not begun in time'))
-      else if (performance.now() > deadline + answerMsMax) {
+      else if (performance.now() > answerBy) {
         settle({ outcome: 'unknown', detail: 'the server did not say whether it took the text' })
-      } else timer = setTimeout(giveUp, deadline + answerMsMax - performance.now() + 1)
+      } else timer = setTimeout(giveUp, answerBy - performance.now() + 1)
+    }
+    const hurry = () => {
+      answerBy = Math.min(answerBy, performance.now() + DRAINED_ANSWER_MS_MAX)
+      giveUp()
     }
     let timer = setTimeout(giveUp, beginWithinMs)
-    signal.addEventListener('abort', giveUp)
+    signal.addEventListener('abort', hurry)
 
     // Asked for when the server has said that it wants it.
     const text = new Readable({

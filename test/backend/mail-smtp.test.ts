@@ -5,6 +5,7 @@ import { parseSmtpUrl, type SmtpAddress } from '../../backend/mail/smtp-url.ts'
 import { createCertificate } from '../fixtures/certificate.ts'
 import { mailIn, newMailer, sendNow } from '../fixtures/mail.ts'
 import { type SmtpPhase, startSmtpServer } from '../fixtures/smtp.ts'
+import { until } from '../fixtures/until.ts'
 
 t.test('an accepted mail names the server’s own id', async (t) => {
   const smtp = await startSmtpServer(t)
@@ -195,6 +196,14 @@ t.test('closing abandons what has not begun and waits for what has', async (t) =
   await mailer.close()
   t.match(await waiting, { outcome: 'abandoned' })
   t.match(await sendNow(mailer), { outcome: 'abandoned' })
+
+  const other = newMailer(t, smtp.url)
+  smtp.recover()
+  smtp.failAt('data', 'hang')
+  const onItsWay = sendNow(other)
+  await until(() => smtp.mails.length === 1, 'the text')
+  await other.close()
+  t.match(await onItsWay, { outcome: 'unknown' }, 'within what a process has to end')
 })
 
 t.test('what nobody can receive is refused before any connection', async (t) => {
