@@ -157,7 +157,6 @@ export const REHEARSAL_SETTINGS = {
 }
 
 export const BACKEND_SETTINGS = {
-  ...PROCESS_SETTINGS,
   ...STORAGE_SETTINGS,
   DATABASE_CONNECTIONS: integer(
     'Connections to PostgreSQL, at most; a third of them for reading.',
@@ -185,6 +184,7 @@ export const BACKEND_SETTINGS = {
     ['refuse', 'allow'],
     { fallback: 'refuse' },
   ),
+  ...PROCESS_SETTINGS,
 }
 
 /** `DATABASE_URL`, or the file in `DATA_DIR` that stands for it. */

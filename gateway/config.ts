@@ -16,7 +16,6 @@ import { parseBackendUrl } from './backend-addresses.ts'
 import { parseRedisAddress, type RedisAddress } from './redis-address.ts'
 
 export const GATEWAY_SETTINGS = {
-  ...PROCESS_SETTINGS,
   GATEWAY_HOST: text('Address the public listener binds to.', { fallback: '127.0.0.1' }),
   GATEWAY_PORT: port('Port of the public listener; 0 takes a free one.', 8080),
   GATEWAY_OPERATIONS_HOST: text('Address the operations listener binds to.', {
@@ -94,6 +93,7 @@ export const GATEWAY_SETTINGS = {
   ACCESS_LOG: oneOf('Whether each call has a line of the log, at level info.', ['on', 'off'], {
     fallback: 'on',
   }),
+  ...PROCESS_SETTINGS,
 }
 
 function backendUrl(description: string, options: { readonly fallback: string }): Setting<string> {
@@ -112,7 +112,8 @@ function pemFile(description: string): Setting<string> {
       try {
         return readFileSync(path, 'utf8')
       } catch (error) {
-        throw new Error('names a file that cannot be read', { cause: error })
+        const reason = error instanceof Error ? error.message : String(error)
+        throw new Error(`names a file that cannot be read: ${reason}`, { cause: error })
       }
     },
   }

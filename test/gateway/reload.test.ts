@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { expiryWarning, readCertificate } from '../../gateway/certificate.ts'
 import { call } from '../fixtures/call.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
 import { createCertificate } from '../fixtures/certificate.ts'
@@ -79,40 +80,60 @@ t.test('secrets are rotated from their files without a failed call', async (t) =
 })
 
 t.test('--check-config tells what it would use, and what is wrong with it', async (t) => {
-  const directory = t.testdir()
   const { cert, key } = await createCertificate(t, 'DNS:api.example')
-  const other = await createCertificate(t, 'DNS:other.example')
-  const files = { cert, key, other: other.key, secret: GATEWAY_SECRET, junk: 'junk' }
-  const path = (name: keyof typeof files) => join(directory, name)
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(directory, name), text)
-  const base = { GATEWAY_SECRET_FILE: path('secret') }
+  const directory = t.testdir({ cert, key, secret: GATEWAY_SECRET })
+  const [TLS_CERT, TLS_KEY] = [join(directory, 'cert'), join(directory, 'key')]
+  const GATEWAY_SECRET_FILE = join(directory, 'secret')
   const check = (env: Record<string, string>) =>
     promisify(execFile)(process.execPath, ['gateway/main.ts', '--check-config'], { env }).catch(
       (failure: unknown) => failure,
     )
-  const good = { ...base, TLS_CERT: path('cert'), TLS_KEY: path('key') }
-  const more = { REDIS_URL: 'redis://user:S3CR3T@127.0.0.1', TRUST_PROXIES: '1' }
-  t.match(await check({ ...good, ...more }), {
+  const good = {
+    GATEWAY_SECRET_FILE,
+    REDIS_URL: 'redis://user:S3CR3T@127.0.0.1',
+    TLS_CERT,
+    TLS_KEY,
+  }
+  t.match(await check({ ...good, TRUST_PROXIES: '1' }), {
     stdout: new RegExp(
       [
-        'DRAIN_TIMEOUT_MS=10000',
-        `GATEWAY_SECRET=\\[read from ${path('secret')}\\]`,
+        `GATEWAY_SECRET=\\[read from ${GATEWAY_SECRET_FILE}\\]`,
         'REDIS_URL=\\[set\\]',
-        `TLS_CERT=${path('cert')}`,
+        `TLS_CERT=${TLS_CERT}`,
+        'DRAIN_TIMEOUT_MS=10000',
         '# The certificate is for DNS:api.example, until 20\\d\\d-',
         '# TRUST_PROXIES is not a setting of this process',
       ].join('[^]*'),
     ),
   })
-  for (const [env, stderr] of [
-    [{ TLS_CERT: path('cert') }, /TLS_KEY is not/],
-    [{ TLS_CERT: path('cert'), TLS_KEY: path('other') }, /TLS_KEY is not the key of/],
-    [{ TLS_CERT: path('junk'), TLS_KEY: path('key') }, /TLS_CERT cannot be used/],
-    [{ TLS_CERT: '/nowhere', TLS_KEY: path('key') }, /TLS_CERT names a file that cannot be read/],
-    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector' }, /OTEL_EXPORTER_OTLP_ENDPOINT must be an http/],
+  const wrong = { ...good, TLS_KEY: '/nowhere', DRAIN_TIMEOUT_MS: '1', GATEWAY_PROT: '1' }
+  t.match(await check(wrong), {
+    code: 2,
+    stderr: /TLS_KEY names a file .* ENOENT.*\n.*DRAIN_TIMEOUT_MS must be.*\n.*GATEWAY_PROT is not/,
+  })
+})
+
+t.test('a certificate is held against its key before it is used', async (t) => {
+  const { cert, key } = await createCertificate(t, 'DNS:api.example')
+  const other = await createCertificate(t, 'DNS:other.example')
+  const read = readCertificate(`${cert}${other.cert}`, key)
+  t.match(read, { names: 'DNS:api.example', expiresAt: Number })
+  t.equal(readCertificate(undefined, undefined), undefined)
+  for (const [one, its, message] of [
+    [cert, undefined, /TLS_KEY is not/],
+    [undefined, key, /TLS_CERT is not/],
+    [cert, other.key, /TLS_KEY is not the key of the first certificate of TLS_CERT/],
+    ['junk', key, /TLS_CERT cannot be used/],
+    [cert, 'junk', /TLS_KEY cannot be used/],
+    [`${cert}-----BEGIN CERTIFICATE-----\njunk`, key, /TLS_CERT cannot be used/],
   ] as const) {
-    t.match(await check({ ...base, ...env }), { code: 2, stderr })
+    t.throws(() => readCertificate(one, its), { name: 'SettingsError', message })
   }
+  const day = 24 * 3_600_000
+  if (read === undefined) throw new Error('no certificate')
+  t.equal(expiryWarning(read, read.expiresAt - 8 * day), undefined)
+  t.match(expiryWarning(read, read.expiresAt - 6 * day), 'ends on 20')
+  t.match(expiryWarning(read, read.expiresAt + day), 'ended on 20')
 })
 
 t.test('a drain ends when its time is over', async (t) => {
