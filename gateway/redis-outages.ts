@@ -10,11 +10,15 @@ import { isRefusal, type RedisStore, reasonOf } from './redis-store.ts'
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
 const NOT_YET = 'no connection yet'
+/** While connections are being made for the first time, a probe that fails tells nothing. */
+const PROBES_SILENT = 4
 
 interface Outage {
   /** The count that is tried: one of the part. */
   readonly name: string
   reason: string
+  /** Reasons that were logged, each once. */
+  readonly told: Set<string>
 }
 
 export class RedisOutages {
@@ -25,10 +29,11 @@ export class RedisOutages {
   /** Of the script calls without an answer: aborted all at once when the breaker of a part opens. */
   readonly #waiting = new Map<string, AbortController>()
   readonly #probing: NodeJS.Timeout
+  #probesFailed = 0
   /** How many there were, for operators. */
   count = 0
   /** Until Redis was seen for the first time. */
-  #start: Outage | undefined = { name: probeName(''), reason: NOT_YET }
+  #start: Outage | undefined = { name: probeName(''), reason: NOT_YET, told: new Set() }
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
     this.#store = store
@@ -61,7 +66,7 @@ export class RedisOutages {
     if (this.isAway(part)) return
     const reason = reasonOf(error)
     this.count++
-    this.#open.set(part, { name: probeName(tag), reason })
+    this.#open.set(part, { name: probeName(tag), reason, told: new Set([reason]) })
     this.#log.error({ part, reason, onOutage: this.#onOutage }, 'redis is away: limit not shared')
     this.#waiting.get(part)?.abort(error)
     this.#waiting.delete(part)
@@ -84,14 +89,13 @@ export class RedisOutages {
     clearInterval(this.#probing)
   }
 
-  /** What Redis itself says tells more than that it was not reached; it is logged once. */
   #note(part: string | undefined, error: unknown): void {
     const outage = this.#start ?? this.#open.get(part ?? '')
-    if (outage === undefined || !(isRefusal(error) || outage.reason === NOT_YET)) return
-    const reason = reasonOf(error)
-    if (reason === outage.reason) return
-    outage.reason = reason
-    this.#log.error({ part, reason }, 'redis cannot be used')
+    if (outage === undefined) return
+    outage.reason = reasonOf(error)
+    if (outage.told.has(outage.reason)) return
+    outage.told.add(outage.reason)
+    this.#log.error({ part, reason: outage.reason }, 'redis cannot be used')
   }
 
   #probeAll(): void {
@@ -99,13 +103,16 @@ export class RedisOutages {
     for (const [part, outage] of this.#open) void this.#probe(outage, part)
   }
 
-  async #probe({ name }: Outage, part: string | undefined): Promise<void> {
+  async #probe(outage: Outage, part: string | undefined): Promise<void> {
+    const { name } = outage
     try {
       // A spend of one call where none is allowed: it uses every command and counts nothing.
       await this.#store.spend([name], [PROBE_EXPIRES_MS, 0, 1, 0, 0, 0])
       this.#end(part)
     } catch (error) {
-      if (isRefusal(error)) this.#note(part, error)
+      const isNews = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT
+      // Why there is no connection the connection itself tells better.
+      if (isRefusal(error) || isNews) this.#note(part, error)
       this.#log.debug({ part, reason: reasonOf(error) }, 'redis is still away')
       if (part !== undefined) this.#store.renew(part, error)
     }

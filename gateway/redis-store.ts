@@ -8,12 +8,14 @@ import { Cluster, Command, Redis, ReplyError, type Result } from 'ioredis'
 import type { RedisAddress, RedisLogin } from './redis-address.ts'
 
 /** With the time of one turn, what a call waits at most when a fault begins. */
-export const COMMAND_TIMEOUT_MS = 250
+const COMMAND_TIMEOUT_MS = 250
 /** Until a connection that is given up is dropped, if the other side says nothing to it. */
 const DISCONNECT_TIMEOUT_MS = 50
 /** Between two tries to connect. */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
+/** To listen to a sentinel again that went away: there are others. */
+const SENTINEL_RECONNECT_MS = 1_000
 /** Counts in one script call, so that none holds Redis for long (a few µs each). */
 const COUNTS_PER_CALL_MAX = 256
 /** Of a cluster: where a slot is being moved a call takes two hops, after a failover some more. */
@@ -81,10 +83,17 @@ function connectServer(
   const redis = new Redis({ ...commonOptions(address, tls), ...whereabouts(address, tls) })
   const part = 'redis'
   let isClosed = false
-  // ioredis 6 ends for good where a failover is told of while it asks the sentinels.
+  // ioredis 6 ends for good where it is told to connect anew while it asks the sentinels.
   redis.on('end', () => {
     if (!isClosed) setTimeout(() => redis.connect().catch(() => {}), RECONNECT_MS_MIN)
   })
+  const watches =
+    address.form === 'sentinel'
+      ? watchFailovers(address, tls, (host, port) => {
+          const { remoteAddress, remotePort } = redis.stream ?? {}
+          if (remoteAddress !== host || remotePort !== port) redis.disconnect(true)
+        })
+      : []
   return {
     countsPerCallMax: COUNTS_PER_CALL_MAX,
     partOf: () => part,
@@ -92,13 +101,45 @@ function connectServer(
     renew(_, error) {
       if (isTimeout(error)) redis.disconnect(true)
     },
-    onFault: (listener) => void redis.on('error', (error) => listener(error, part)),
+    onFault(listener) {
+      redis.on('error', (error) => listener(error, part))
+      redis.on('sentinelError', (error) => listener(error))
+    },
     onReady: (listener) => void redis.on('ready', listener),
     close() {
       isClosed = true
-      redis.disconnect()
+      for (const one of [redis, ...watches]) one.disconnect()
     },
   }
+}
+
+/**
+ * A master that was cut off from the others may go on answering us: what it counts is lost. So the
+ * sentinels are listened to; each tells when it knows. (The `failoverDetector` of ioredis writes each of their faults to standard
+ * error.)
+ */
+function watchFailovers(
+  { sentinels, sentinelLogin, master, isTls }: Extract<RedisAddress, { form: 'sentinel' }>,
+  tls: RedisTls,
+  onFailover: (host: string, port: number) => void,
+): Redis[] {
+  return sentinels.map((sentinel) => {
+    const watch = new Redis({
+      ...sentinel,
+      ...sentinelLogin,
+      ...(isTls ? { tls } : {}),
+      enableReadyCheck: false,
+      maxRetriesPerRequest: null,
+      retryStrategy: () => SENTINEL_RECONNECT_MS,
+    })
+    watch.on('error', () => {})
+    watch.on('message', (_, switched: string) => {
+      const [name, , , host = '', port] = switched.split(' ')
+      if (name === master) onFailover(host, Number(port))
+    })
+    watch.subscribe('+switch-master').catch(() => {})
+    return watch
+  })
 }
 
 function whereabouts(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: RedisTls) {
@@ -117,9 +158,6 @@ function whereabouts(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: R
         ...(address.isTls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
         sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
         sentinelRetryStrategy: () => RECONNECT_MS_MAX,
-        // Told of a failover, so that a master that was cut off from the others is not asked on.
-        failoverDetector: true,
-        sentinelReconnectStrategy: () => 1_000,
       }
     }
   }
@@ -153,7 +191,9 @@ function connectCluster(
     partOf,
     async spend(names, values) {
       // There the queue is without bounds.
-      if (cluster.status !== 'ready') throw new Error(NO_CONNECTION)
+      if (cluster.status !== 'ready') {
+        throw new Error('the cluster is down, or none of its nodes answers')
+      }
       return cluster.spendCalls(names.length, ...names, ...values)
     },
     renew(part, error) {
@@ -224,7 +264,7 @@ const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
     'its user may not run a command that we need (see the ACL line of the documentation)',
   ],
   // What it says to that is mostly lost with the connection.
-  [/^DENIED|EPIPE/, 'it closed the connection, as in protected mode or at maxclients'],
+  [/^DENIED|EPIPE|ECONNRESET/, 'it closed the connection, as in protected mode or at maxclients'],
   [/Unknown Redis command/, 'it is older than Redis 7.0'],
   [/^READONLY/, 'this one is a replica'],
   [/^OOM/, 'its memory is full (maxmemory)'],
