@@ -260,8 +260,9 @@ export class Listener {
   }
 
   #logFault({ requestId }: Call, problem: Problem): void {
-    const fields = { requestId, code: problem.code, err: problem.cause }
-    this.#faults.error(problem.code, fields, problem.message)
+    const { code, cause, message } = problem
+    const kind = `${message} ${cause instanceof Error ? cause.name : ''}`
+    this.#faults.error(kind, { requestId, code, err: cause }, message)
   }
 }
 
