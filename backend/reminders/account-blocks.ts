@@ -46,8 +46,8 @@ export async function noticeAccounts(
 
 function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  if (isReadOnly(row.status)) return 'account_read_only'
-  return row.is_demo === 1 ? 'demo' : null
+  // Sample data never become anything else, so that there is nothing to notice.
+  return isReadOnly(row.status) ? 'account_read_only' : null
 }
 
 async function noticeBlock(

@@ -102,10 +102,12 @@ async function suppress(
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
-/** An approval that nobody gave in time has expired; any other does not hold any more. */
+/** What somebody approved stays so, unless something else than that is owed now. */
 function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['reason']) {
-  if (status === null) return {}
-  return { approval_status: reason === 'approval_expired' ? 'expired' : 'lapsed' } as const
+  if (reason === 'approval_expired') return { approval_status: 'expired' } as const
+  const isOwed = reason !== 'invoice_paid' && reason !== 'payment_received'
+  if (status === null || (status === 'approved' && isOwed)) return {}
+  return { approval_status: 'lapsed' } as const
 }
 
 /** Recipient or amounts are not what it says. That less is due is a rail of its own. */

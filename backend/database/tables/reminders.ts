@@ -11,7 +11,7 @@ export interface ChasingSettingsRow {
   /** What fell due before this day is never chased. */
   chase_from: string | null
   /** What holds the whole account back, as the planner last saw it. */
-  blocked_by: 'kill_switch' | 'account_read_only' | 'demo' | null
+  blocked_by: 'kill_switch' | 'account_read_only' | null
   /** All debtors after this id are to be looked at again; null: none. */
   replan_after: string | null
 }
