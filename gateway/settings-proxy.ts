@@ -16,7 +16,7 @@ import { clientAddress } from './client-address.ts'
 import type { Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { passedHeaders } from './translate.ts'
-import type { Upstream } from './upstream.ts'
+import { type Backend, type Upstream, wasNeverConnected } from './upstream.ts'
 
 /** What a page may be asked with. */
 const REQUEST_HEADERS = [
@@ -95,7 +95,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
 
   async function forward(exchange: PageExchange): Promise<Reply> {
     const from = performance.now()
-    const answer = await send(exchange).finally(() => {
+    const answer = await sendToOne(exchange).finally(() => {
       exchange.story.upstreamMs += performance.now() - from
     })
     const { statusCode: status = 0, headers } = answer
@@ -108,23 +108,33 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     return { status, headers: [...passedHeaders(headers), ...own], body: answer }
   }
 
-  function send({
-    req,
-    res,
-    head,
-    body,
-    requestId,
-    abort,
-    story,
-  }: PageExchange): Promise<IncomingMessage> {
-    const { url, address: backend } = upstream.choose()
+  /** A backend that refuses is passed over: nobody was asked yet. */
+  async function sendToOne(exchange: PageExchange): Promise<IncomingMessage> {
+    let backend = upstream.choose()
+    for (let refusals = 1; ; refusals++) {
+      try {
+        return await send(exchange, backend)
+      } catch (cause) {
+        if (!wasNeverConnected(cause)) throw pageLost(cause)
+        upstream.markUnreachable(backend)
+        const next = upstream.choose(backend)
+        if (next === backend || refusals >= upstream.size) throw pageLost(cause)
+        backend = next
+      }
+    }
+  }
+
+  function send(
+    { req, res, head, body, requestId, abort, story }: PageExchange,
+    { url, address: place }: Backend,
+  ): Promise<IncomingMessage> {
     story.backend = url
     const { address, trace } = story
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
     const passed = [...REQUEST_HEADERS, ...(placeAt(head.path)?.headers ?? [])]
     req.headers = requestHeaders(head, body, passed, {
-      host: new URL(backend.origin).host,
+      host: new URL(place.origin).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
       [CLIENT_ADDRESS_HEADER]: clientAddress(address, head.headers, trustedProxies),
@@ -137,11 +147,9 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     return new Promise((resolve, reject) => {
       waiting.set(req, resolve)
       // http-proxy-3 gives the request up then, but does not say so.
-      abort.signal.addEventListener('abort', () => reject(pageLost(new Error('client went away'))))
-      const target = targetOf(backend)
-      proxy.web(req, res, { target, buffer: Readable.from([body]) }, (cause) => {
-        reject(pageLost(cause))
-      })
+      abort.signal.addEventListener('abort', () => reject(new Error('client went away')))
+      const target = targetOf(place)
+      proxy.web(req, res, { target, buffer: Readable.from([body]) }, reject)
     })
   }
 
@@ -176,9 +184,8 @@ function requestHeaders(
   return headers
 }
 
-function pageLost(cause: Error): Problem {
-  const refused = 'code' in cause && cause.code === 'ECONNREFUSED'
-  return refused
+function pageLost(cause: unknown): Problem {
+  return wasNeverConnected(cause)
     ? new Problem('service_unavailable', 'The pages are away. Try again in a second.', {
         headers: { 'retry-after': '1' },
         cause,

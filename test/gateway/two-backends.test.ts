@@ -39,6 +39,16 @@ t.test('a backend that refuses is passed over, however many ask at once', async 
   }
 })
 
+t.test('a page too passes over a backend that refuses', async (t) => {
+  const { one, other, gateway } = await startBoth(t)
+  for (const stopped of [one, other]) {
+    stopped.stop()
+    for (let page = 0; page < 5; page++) {
+      t.equal((await fetch(`${gateway.url}/docs`)).status, stopped === one ? 200 : 503)
+    }
+  }
+})
+
 t.test('two that refuse of three are passed over', async (t) => {
   const good = await startRawBackend(t)
   const dead = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`)
