@@ -79,6 +79,8 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
     case 'delayed':
       return { kind: 'delay' }
     case 'delivered':
+    // It reached the address, which stands for others.
+    case 'expanded':
       return { kind: 'delivery' }
     default:
       // Handed on to where nobody reports.

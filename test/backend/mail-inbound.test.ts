@@ -137,6 +137,9 @@ t.test('a report of delivery marks it delivered, one of delay nothing', async (t
   const at = service.books.backend.now.toISOString()
   t.match(await messageOf(service, id), { status: 'delivered', delivery: { delivered_at: at } })
   t.strictSame(await service.events(), ['message.delivered'])
+  const { id: toAlias } = await sentReminder(service)
+  await service.post(deliveryReport({ messageId: toAlias, action: 'expanded', status: '2.0.0' }))
+  t.match(await messageOf(service, toAlias), { status: 'delivered' })
 })
 
 t.test('a complaint stops writing for good; an Admin cannot take it back', async (t) => {
