@@ -154,7 +154,7 @@ function renderChasing(
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin' && row.erased_at === null
   const ladder = readLadder(row.ladder)
-  const held = row.status === 'active' && open.some(isHeld)
+  const held = row.chasing_status === 'active' && open.some(isHeld)
   const why = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: nothing is ever sent.</p>`}

@@ -52,8 +52,8 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${whose && html`<p class="lead">Of <a href="/settings/customers/${filters.debtor_id}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
 <form method="get" action="${PATH}" class="search">
 ${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
-<label for="number">Number</label> <input id="number" name="number" value="${filters.number}" maxlength="64">
-<label for="status">Status</label> <select id="status" name="status">${option('', 'All')}${INVOICE_STATUSES.map((status) => option(status, INVOICE_STATUS_WORDS[status]))}</select>
+<span class="row"><label for="number">Number</label> <input id="number" name="number" value="${filters.number}" maxlength="64"></span>
+<span class="row"><label for="status">Status</label> <select id="status" name="status">${option('', 'All')}${INVOICE_STATUSES.map((status) => option(status, INVOICE_STATUS_WORDS[status]))}</select></span>
 <button>Show</button></form>
 ${rows.length === 0 ? html`<div class="card empty"><p>There is no such invoice.</p></div>` : renderInvoiceTable('Invoices, the newest first', rows, view)}
 ${renderNext(PATH, filters, next, 'Older')}`

@@ -69,13 +69,13 @@ function renderFilters({ filters }: LogPage): Html {
     label: string,
     options: readonly (readonly [value: string, text: string])[],
   ) =>
-    html`<label for="${name}">${label}</label> <select id="${name}" name="${name}">${[
+    html`<span class="row"><label for="${name}">${label}</label> <select id="${name}" name="${name}">${[
       ['', 'All'] as const,
       ...options,
     ].map(
       ([value, text]) =>
         html`<option value="${value}"${attribute('selected', value === (filters[name] ?? ''))}>${text}</option>`,
-    )}</select>`
+    )}</select></span>`
   return html`<form method="get" action="${PATH}" class="search">
 ${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
 ${select(
