@@ -43,7 +43,8 @@ export function eventWithoutPersonalData(text: string): string {
 
 /** An audit row's detail: that, when and by whom stays. People name people in reasons. */
 export function detailWithoutPersonalData(text: string): string {
-  return rewrite(text, (detail) => replace(detail, { name: ERASED_NAME, reason: ERASED_NAME }))
+  const replacements = { name: ERASED_NAME, address: ERASED_NAME, reason: ERASED_NAME }
+  return rewrite(text, (detail) => replace(detail, replacements))
 }
 
 /** What a message was planned from. */
