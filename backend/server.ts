@@ -99,7 +99,11 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   let draining = false
 
   async function health(): Promise<Health> {
-    const degraded = database.fault === undefined ? [] : [`database: ${database.fault.message}`]
+    const mailFault = deps.postOffice?.fault()
+    const degraded = [
+      ...(database.fault === undefined ? [] : [`database: ${database.fault.message}`]),
+      ...(mailFault === undefined ? [] : [`mail: ${mailFault}`]),
+    ]
     if (draining) return { unready: ['draining'], degraded }
     const reads = await database.read
       .selectFrom('accounts')

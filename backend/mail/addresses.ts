@@ -23,6 +23,11 @@ export function hostOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1).toLowerCase()
 }
 
+/** For logs: servers like to name whom a reply is about. */
+export function withoutAddresses(text: string): string {
+  return text.replace(/<?[^\s<>]+@[^\s<>]+>?/g, '<address>')
+}
+
 /**
  * Of documentation and tests (RFC 2606, RFC 6761): nobody is there, and mail that is sent there all
  * the same tells of sample data on its way out.

@@ -7,7 +7,13 @@ import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import MailComposer from 'nodemailer/lib/mail-composer'
 import type { Logger } from '../../shared/log.ts'
-import { headerText, hostOf, isReservedAddress, type NamedAddress } from './addresses.ts'
+import {
+  headerText,
+  hostOf,
+  isReservedAddress,
+  type NamedAddress,
+  withoutAddresses,
+} from './addresses.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mail, type Mailer } from './mail.ts'
 import { handOver } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
@@ -132,9 +138,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
 
 function logHandOff(log: Logger, { messageId }: Mail, handOff: HandOff): void {
   const { outcome, ...rest } = handOff
-  // Servers like to name whom a reply is about.
-  const detail =
-    'detail' in rest ? rest.detail.replace(/[^\s<>]+@[^\s<>]+/g, '<address>') : undefined
+  const detail = 'detail' in rest ? withoutAddresses(rest.detail) : undefined
   const facts = { messageId, ...rest, ...(detail !== undefined && { detail }) }
   if (outcome === 'accepted') log.info(facts, 'mail handed over')
   else log.warn(facts, `mail ${outcome}`)

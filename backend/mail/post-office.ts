@@ -2,7 +2,7 @@
 import type { Logger } from '../../shared/log.ts'
 import type { Database } from '../database/database.ts'
 import type { Periodic } from '../periodic.ts'
-import type { NamedAddress } from './addresses.ts'
+import { type NamedAddress, withoutAddresses } from './addresses.ts'
 import { createInvitationCodes, type InvitationCodes } from './invitation-codes.ts'
 import type { HandOff, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
@@ -34,6 +34,8 @@ export interface PostOffice {
   readonly inboundSecrets: readonly string[] | undefined
   /** Undefined where there is no server: then people hand links on. */
   readonly mailedInvitations: InvitationCodes | undefined
+  /** Why the last mail did not leave, where that was no fault of its address. */
+  fault(): string | undefined
   /** Begins to send notices. */
   start(): void
   /** Finishes or gives back what is under way. */
@@ -42,7 +44,15 @@ export interface PostOffice {
 
 export function createPostOffice(options: PostOfficeOptions): PostOffice {
   const { server, baseUrl, linkKeys, codeKeys, inboundSecrets } = options
-  const mailer = createMailer({ ...options, wantsReports: inboundSecrets !== undefined })
+  let fault: string | undefined
+  const mailer = createMailer({
+    ...options,
+    wantsReports: inboundSecrets !== undefined,
+    onHandOff(handOff) {
+      fault = handOff.outcome === 'abandoned' ? withoutAddresses(handOff.detail) : undefined
+      options.onHandOff?.(handOff)
+    },
+  })
   const codes = createInvitationCodes(codeKeys)
   let outbox: Periodic | undefined
   return {
@@ -50,6 +60,7 @@ export function createPostOffice(options: PostOfficeOptions): PostOffice {
     links: createUnsubscribeLinks(baseUrl, linkKeys),
     inboundSecrets,
     mailedInvitations: server === undefined ? undefined : codes,
+    fault: () => fault,
     start() {
       outbox = startOutbox({ ...options, mailer, codes })
     },

@@ -152,6 +152,21 @@ t.test('what was not taken is tried again for three days, as the same mail', asy
   t.ok(days > 1 && days < 4, `${days} days`)
 })
 
+t.test('a server that takes nothing is told of where probes look', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const { backend } = service.books
+  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
+  await noticeOfEndpoint(service)
+  smtp.failAt('rcpt', { code: 554, text: '5.7.1 <ada@acme.nl>: Relay access denied' }, 1)
+  await service.sendNotices()
+  const degraded = ['mail: 554 5.7.1 <address>: Relay access denied']
+  t.strictSame(await backend.health(), { unready: [], degraded })
+  backend.now = new Date(backend.now.getTime() + 60_000)
+  await service.sendNotices()
+  t.strictSame(await backend.health(), { unready: [], degraded: [] })
+})
+
 t.test('an address that does not exist is given up at once', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startReminding(t, smtp.url)
