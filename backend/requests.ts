@@ -1,6 +1,6 @@
 /** What is told of each request once it is answered: numbers, and a span where traces are wanted. */
 import type { Request, Server } from '@hapi/hapi'
-import { readTrace } from '../shared/trace.ts'
+import { continueTrace } from '../shared/trace.ts'
 import type { Span, Tracing } from '../shared/tracing.ts'
 import type { RequestNumbers } from './metrics.ts'
 import { requestIdOf } from './problem-answers.ts'
@@ -30,9 +30,9 @@ export function observeRequests(server: Server, { numbers, tracing }: RequestsOp
     numbers.note(operationOf(request), status, (to - from) / 1000)
     if (tracing === undefined) return
     const { traceparent, tracestate } = request.headers
-    const trace = readTrace(asText(traceparent), asText(tracestate), () => false)
     // Traces begin at gateways: what they ask for themselves, e.g. every second, is none.
-    tracing.record(trace, spanOf(request, status, from, to), [])
+    const trace = continueTrace(asText(traceparent), asText(tracestate))
+    if (trace !== undefined) tracing.record(trace, spanOf(request, status, from, to), [])
   })
 }
 

@@ -33,7 +33,7 @@ export function createAccess(options: AccessOptions): Access {
   const log = withoutRedaction(options.log)
 
   function tell(call: Call, status: number): void {
-    const { story, req } = call
+    const { story } = call
     const now = performance.now()
     const ms = now - call.arrivedAt
     numbers.note(story, status, ms)
@@ -51,7 +51,7 @@ export function createAccess(options: AccessOptions): Access {
           accountId: story.accountId,
           ms: rounded(ms),
           upstreamMs: story.upstreamMs === 0 ? undefined : rounded(story.upstreamMs),
-          sentBytes: req.socket.bytesWritten - story.sentBefore,
+          sentBytes: story.sentBytes,
           backend: story.backend,
           client: clientOf(story),
           traceId: story.trace?.id,

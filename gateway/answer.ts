@@ -44,20 +44,20 @@ export function problemAnswer(problem: Problem, baseUrl: string, requestId: stri
   return { status: problem.status, headers, body: renderProblem(problem, baseUrl, requestId) }
 }
 
-/** Sends a whole answer. `close`: the connection ends with it. */
+/** Sends a whole answer; gives the length of its body. `close`: the connection ends with it. */
 export function sendAnswer(
   res: ServerResponse,
   answer: Answer,
   context: AnswerContext,
   close: boolean,
-): void {
+): number {
   const headers = [...answer.headers, ...contextHeaders(context)]
-  if (answer.body !== undefined) {
-    headers.push('content-length', String(Buffer.byteLength(answer.body)))
-  }
+  const length = answer.body === undefined ? 0 : Buffer.byteLength(answer.body)
+  if (answer.body !== undefined) headers.push('content-length', String(length))
   if (close) headers.push('connection', 'close')
   res.writeHead(answer.status, headers)
   res.end(answer.body)
+  return length
 }
 
 /** The same as bytes, for a connection whose request Node could not parse. */

@@ -20,8 +20,8 @@ export interface CallStory {
   upstreamMs: number
   /** Of the problem that the gateway answered itself. */
   code: ProblemCode | undefined
-  /** What the connection had sent before this call's turn. */
-  sentBefore: number
+  /** Of the answer's body; of a large one as the connection counts it. */
+  sentBytes: number
   /** Undefined: nobody wants them. */
   readonly steps: CallStep[] | undefined
 }
@@ -46,7 +46,7 @@ export function createStory(address: string, notesSteps: boolean): CallStory {
     backend: undefined,
     upstreamMs: 0,
     code: undefined,
-    sentBefore: 0,
+    sentBytes: 0,
     steps: notesSteps ? [] : undefined,
   }
 }

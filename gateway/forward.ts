@@ -53,24 +53,12 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   let repeats = REPEATS_SAVED_MAX
 
   const forward: Forwarder['forward'] = async (request, signal, story) => {
-    const from = performance.now()
-    try {
-      return await tryBackends(request, signal, story)
-    } finally {
-      story.upstreamMs += performance.now() - from
-    }
-  }
-
-  async function tryBackends(
-    request: UpstreamRequest,
-    signal: AbortSignal,
-    story: Pick<CallStory, 'backend'>,
-  ): Promise<UpstreamAnswer> {
     repeats = Math.min(REPEATS_SAVED_MAX, repeats + REPEAT_SHARE)
     let lost: AttemptFailed | undefined
     let backend = upstream.choose()
     for (let refusals = 0; ; ) {
       story.backend = backend.url
+      const from = performance.now()
       try {
         return await attempt(backend, request, signal)
       } catch (error) {
@@ -89,6 +77,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
           lost = error
         }
         backend = next
+      } finally {
+        story.upstreamMs += performance.now() - from
       }
     }
   }

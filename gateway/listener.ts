@@ -65,6 +65,8 @@ export interface Call extends Exchange {
 /** An answer whose body may still be arriving. */
 export type Reply = Omit<Answer, 'body'> & { readonly body: Answer['body'] | Readable }
 
+type StreamedReply = Omit<Answer, 'body'> & { readonly body: Readable }
+
 export interface ListenerOptions {
   readonly baseUrl: string
   /** From the first byte of a request to its last. */
@@ -174,7 +176,6 @@ export class Listener {
     }
     const turn = connection.begin(call)
     if (turn !== true && !(await turn)) return
-    call.story.sentBefore = req.socket.bytesWritten
     try {
       await this.#answer(call, connection)
     } catch (error) {
@@ -213,17 +214,24 @@ export class Listener {
   #send(call: Call, { status, headers, body }: Reply, close: boolean): Promise<void> | void {
     const { res } = call
     if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
-      sendAnswer(res, { status, headers, body }, call, close)
+      call.story.sentBytes = sendAnswer(res, { status, headers, body }, call, close)
       const untaken = call.req.socket.writableLength
       return untaken === 0 ? undefined : this.#untilTaken(call, untaken)
     }
+    return this.#stream(call, { status, headers, body }, close)
+  }
+
+  async #stream(call: Call, { status, headers, body }: StreamedReply, close: boolean) {
+    const { req, res, story } = call
+    const before = req.socket.bytesWritten
     const closing = close ? ['connection', 'close'] : []
     res.writeHead(status, [...headers, ...contextHeaders(call), ...closing])
     // Where the body breaks off, `pipeline` destroys the socket: the answer never looks whole.
     pipeline(body, res, (error) => {
       if (error) this.#log.warn({ requestId: call.requestId, err: error }, 'answer broke off')
     })
-    return this.#untilTaken(call, 0)
+    await this.#untilTaken(call, 0)
+    story.sentBytes = req.socket.bytesWritten - before
   }
 
   async #untilTaken({ req, res, requestId }: Call, bytes: number): Promise<void> {

@@ -1,5 +1,5 @@
 /** The gateway's numbers (docs/metrics.md): those of each call, and those its parts keep. */
-import type { Counter, Histogram, Metrics } from '../shared/metrics.ts'
+import type { Histogram, Metrics } from '../shared/metrics.ts'
 import type { ProblemCode } from '../shared/problem.ts'
 import type { Accounting } from './accounting.ts'
 import type { Authenticator } from './authenticate.ts'
@@ -19,15 +19,10 @@ export interface CallNumbers {
 interface OperationNumbers {
   readonly duration: ReturnType<Histogram['labels']>
   readonly upstream: ReturnType<Histogram['labels']>
-  readonly byStatus: Map<number, ReturnType<Counter['labels']>>
+  readonly byStatus: Map<number, number>
 }
 
 export function createCallNumbers(metrics: Metrics): CallNumbers {
-  const calls = metrics.counter(
-    'receivables_gateway_calls_total',
-    'Calls answered, by operation and status; 499: the client went away.',
-    ['operation', 'status'],
-  )
   const durations = metrics.histogram(
     'receivables_gateway_call_duration_seconds',
     'From the head of a request to the end of its answer.',
@@ -44,6 +39,15 @@ export function createCallNumbers(metrics: Metrics): CallNumbers {
     ['status', 'code'],
   )
   const known = new Map<string, OperationNumbers>()
+  metrics.total(
+    'receivables_gateway_calls_total',
+    'Calls answered, by operation and status; 499: the client went away.',
+    () =>
+      [...known].flatMap(([operation, { byStatus }]) =>
+        [...byStatus].map(([status, calls]) => [operation, String(status), calls] as const),
+      ),
+    { labels: ['operation', 'status'] },
+  )
 
   function numbersOf(operation: string): OperationNumbers {
     const found = known.get(operation)
@@ -57,29 +61,23 @@ export function createCallNumbers(metrics: Metrics): CallNumbers {
     return numbers
   }
 
-  function count(operation: string, { byStatus }: OperationNumbers, status: number): void {
-    let counter = byStatus.get(status)
-    if (counter === undefined) {
-      counter = calls.labels(operation, String(status))
-      byStatus.set(status, counter)
-    }
-    counter.inc()
-  }
-
   return {
     note({ operation, upstreamMs, code }, status, ms) {
-      const name = operation?.operationId ?? 'none'
-      const numbers = numbersOf(name)
-      count(name, numbers, status)
+      const numbers = numbersOf(operation?.operationId ?? 'none')
+      count(numbers, status)
       numbers.duration.observe(ms / 1000)
       if (upstreamMs > 0) numbers.upstream.observe(upstreamMs / 1000)
       if (code !== undefined) refusals.inc({ status, code })
     },
     noteRefused(status, code) {
-      count('none', numbersOf('none'), status)
+      count(numbersOf('none'), status)
       refusals.inc({ status, code })
     },
   }
+}
+
+function count({ byStatus }: OperationNumbers, status: number): void {
+  byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
 }
 
 export interface GatewayParts {

@@ -5,7 +5,7 @@
 import type { Contract } from '../shared/contract.ts'
 import { REFUSAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
-import { createSpanId, readTrace } from '../shared/trace.ts'
+import { continueTrace, createSpanId } from '../shared/trace.ts'
 import type { Tracing } from '../shared/tracing.ts'
 import type { Access } from './access.ts'
 import type { Accounting } from './accounting.ts'
@@ -44,12 +44,12 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
   const { bodies, authenticator, accounting, forwarder, pages, log } = dependencies
   const { usage, access, tracing } = dependencies
   const route = createRouter(dependencies.contract)
-  const isSampled = tracing === undefined ? () => false : tracing.isSampled
 
   /** The head is checked already: the listener does that first. */
   async function serve(head: Head, call: Call): Promise<Reply> {
     const { headers } = head
-    call.story.trace = readTrace(headers.get('traceparent'), headers.get('tracestate'), isSampled)
+    call.story.trace =
+      continueTrace(headers.get('traceparent'), headers.get('tracestate')) ?? tracing?.begin()
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
     const methods = pages.methodsAt(head.path)
@@ -85,7 +85,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     for (let refusals = 0; refusals < REFUSALS_MAX; ) {
       const decision = decide(routing, body, key, call.allowance)
       if (decision.kind === 'forward') {
-        const spanId = createSpanId()
+        const spanId = call.story.trace && createSpanId()
         const request = toUpstream(head, decision.operation, decision.body, key, {
           requestId: call.requestId,
           trace: call.story.trace,

@@ -40,9 +40,10 @@ const NEVER_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-c
 /** What the gateway's records and the backend's are told apart and put together by. */
 export interface Marks {
   readonly requestId: string
+  /** Undefined: nobody traces it. */
   readonly trace: Trace | undefined
   /** Of the forwarding, which the backend's part of the trace hangs on. */
-  readonly spanId: string
+  readonly spanId: string | undefined
 }
 
 export function toUpstream(
@@ -53,11 +54,12 @@ export function toUpstream(
   { requestId, trace, spanId }: Marks,
 ): UpstreamRequest {
   const headers: Record<string, string> = {
-    ...(trace === undefined ? {} : traceHeaders(trace, spanId)),
     [PRINCIPAL_HEADER]: key.principal,
     'x-request-id': requestId,
     via: '1.1 receivables-gateway',
   }
+  if (trace !== undefined && spanId !== undefined)
+    Object.assign(headers, traceHeaders(trace, spanId))
   for (const name of FORWARDED_HEADERS) {
     const value = head.headers.get(name)
     if (value !== undefined) headers[name] = value

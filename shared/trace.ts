@@ -1,6 +1,6 @@
 /**
  * W3C Trace Context, level 2: which trace a call belongs to. A caller's is continued where its headers
- * are as the standard says, else one begins here; what is passed on names a span of our own.
+ * are as the standard says; what is passed on names a span of our own.
  */
 import { randomHex } from './random.ts'
 
@@ -24,23 +24,24 @@ export interface Trace {
   readonly state: string
 }
 
-/** Continues the trace that the headers name, or begins one; `isSampled` then decides whether it is kept. */
-export function readTrace(
+/** The trace that the headers name; undefined where they name none, or not as they should. */
+export function continueTrace(
   traceparent: string | undefined,
   tracestate: string | undefined,
-  isSampled: (id: string) => boolean,
-): Trace {
+): Trace | undefined {
+  if (traceparent === undefined) return undefined
   const [, version = 'ff', id = '', parentSpanId = '', flags = '', rest] =
-    TRACEPARENT.exec(traceparent ?? '') ?? []
+    TRACEPARENT.exec(traceparent) ?? []
   // Versions to come may have more behind it; those of today may not.
   const isKnown = version !== 'ff' && (version !== '00' || rest === undefined)
-  if (!isKnown || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) {
-    const fresh = randomHex(16)
-    const sampled = isSampled(fresh) ? SAMPLED : 0
-    return { id: fresh, parentSpanId: undefined, flags: sampled | RANDOM_ID, state: '' }
-  }
+  if (!isKnown || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) return undefined
   const kept = Number.parseInt(flags, 16) & (SAMPLED | RANDOM_ID)
   return { id, parentSpanId, flags: kept, state: readState(tracestate) }
+}
+
+export function beginTrace(isKept: boolean): Trace {
+  const flags = isKept ? SAMPLED | RANDOM_ID : RANDOM_ID
+  return { id: randomHex(16), parentSpanId: undefined, flags, state: '' }
 }
 
 /** The headers that pass the trace on, with `spanId` as the parent of what comes of it. */

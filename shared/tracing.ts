@@ -10,7 +10,7 @@ import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from './log.ts'
 import { readVersion } from './metrics.ts'
 import { createRepeatedLog } from './repeated-log.ts'
-import { createSpanId, isSampled, type Trace } from './trace.ts'
+import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
 /** Spans that wait, at most; beyond it they are dropped. A batch leaves when it is full, or this old. */
 const WAITING_MAX = 8_192
@@ -34,8 +34,8 @@ export interface Span {
 }
 
 export interface Tracing {
-  /** Whether a trace that begins here is kept. One that a caller began is, where the caller keeps it. */
-  isSampled(traceId: string): boolean
+  /** Of a call that no caller has given one; whether it is kept, chance decides. */
+  begin(): Trace
   /** `parts` become children of `whole`. Never throws, never waits. */
   record(trace: Trace, whole: Span, parts: readonly Span[]): void
   /** Sends what waits, as far as it is taken soon. */
@@ -110,7 +110,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
   }
 
   return {
-    isSampled: (traceId) => Number.parseInt(traceId.slice(-8), 16) < share * 2 ** 32,
+    begin: () => beginTrace(Math.random() < share),
     record(trace, whole, parts) {
       if (!isSampled(trace)) return
       const context = (spanId: string) => ({ traceId: trace.id, spanId, traceFlags: trace.flags })

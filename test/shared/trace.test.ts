@@ -1,12 +1,18 @@
 import t from 'tap'
-import { createSpanId, isSampled, readTrace, traceHeaders } from '../../shared/trace.ts'
+import {
+  beginTrace,
+  continueTrace,
+  createSpanId,
+  isSampled,
+  type Trace,
+  traceHeaders,
+} from '../../shared/trace.ts'
 
 const ID = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'
-const never = () => false
 
 t.test("a caller's trace is continued, with a span of our own", async (t) => {
-  const trace = readTrace(`00-${ID}-${SPAN}-01`, 'vendor=a:1,other@x=b', never)
+  const trace = read(`00-${ID}-${SPAN}-01`, 'vendor=a:1,other@x=b')
   t.match(trace, { id: ID, parentSpanId: SPAN })
   t.ok(isSampled(trace))
   const spanId = createSpanId()
@@ -18,17 +24,17 @@ t.test("a caller's trace is continued, with a span of our own", async (t) => {
 })
 
 t.test('flags that are not known are not passed on', async (t) => {
-  const headers = traceHeaders(readTrace(`00-${ID}-${SPAN}-ff`, undefined, never), SPAN)
+  const headers = traceHeaders(read(`00-${ID}-${SPAN}-ff`), SPAN)
   t.same(headers, { traceparent: `00-${ID}-${SPAN}-03` })
-  t.notOk(isSampled(readTrace(`00-${ID}-${SPAN}-02`, undefined, () => true)))
+  t.notOk(isSampled(read(`00-${ID}-${SPAN}-02`)))
 })
 
 t.test('a version to come is read as far as we know it', async (t) => {
-  t.equal(readTrace(`cc-${ID}-${SPAN}-01-more`, undefined, never).id, ID)
-  t.equal(readTrace(`cc-${ID}-${SPAN}-01`, undefined, never).id, ID)
+  t.equal(read(`cc-${ID}-${SPAN}-01-more`).id, ID)
+  t.equal(read(`cc-${ID}-${SPAN}-01`).id, ID)
 })
 
-t.test('what is none begins a trace, sampled as we are told', async (t) => {
+t.test('what is no trace is not continued', async (t) => {
   const zero = (digits: number) => '0'.repeat(digits)
   for (const traceparent of [
     undefined,
@@ -42,16 +48,21 @@ t.test('what is none begins a trace, sampled as we are told', async (t) => {
     `00-${ID}-${SPAN}-01, 00-${ID}-${SPAN}-01`,
     ` 00-${ID}-${SPAN}-01`,
   ]) {
-    const trace = readTrace(traceparent, 'vendor=1', (id) => /^[0-9a-f]{32}$/.test(id))
-    t.not(trace.id, ID, String(traceparent))
-    t.match(trace, { parentSpanId: undefined, state: '' })
-    t.ok(isSampled(trace))
-    t.notOk(isSampled(readTrace(traceparent, undefined, never)))
+    t.equal(continueTrace(traceparent, 'vendor=1'), undefined, String(traceparent))
   }
 })
 
+t.test('a trace that begins here is kept or not, as we are told', async (t) => {
+  const trace = beginTrace(true)
+  t.match(trace, { id: /^[0-9a-f]{32}$/, parentSpanId: undefined, state: '' })
+  t.ok(isSampled(trace))
+  t.notOk(isSampled(beginTrace(false)))
+  t.not(trace.id, beginTrace(true).id)
+  t.match(traceHeaders(beginTrace(false), SPAN), { traceparent: /^00-[0-9a-f]{32}-\w{16}-02$/ })
+})
+
 t.test('a state that is not well formed is dropped whole', async (t) => {
-  const state = (tracestate: string) => readTrace(`00-${ID}-${SPAN}-01`, tracestate, never).state
+  const state = (tracestate: string) => read(`00-${ID}-${SPAN}-01`, tracestate).state
   t.equal(state('a=1 , b=2,,'), 'a=1,b=2')
   t.equal(state(`a=${'x'.repeat(256)}`), `a=${'x'.repeat(256)}`)
   for (const bad of [
@@ -68,3 +79,9 @@ t.test('a state that is not well formed is dropped whole', async (t) => {
     t.equal(state(bad), '', bad)
   }
 })
+
+function read(traceparent: string, tracestate?: string): Trace {
+  const trace = continueTrace(traceparent, tracestate)
+  if (trace === undefined) throw new Error(`not continued: ${traceparent}`)
+  return trace
+}
