@@ -52,6 +52,8 @@ export interface Situation {
     readonly row: Pick<MessageRow, 'approval_status'>
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
+    /** Money came since it was planned, and is on no invoice yet: it may be for these. */
+    readonly isPaidOnAccount: boolean
   }
 }
 
@@ -176,7 +178,11 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
   const found = coveredBy(message).find(
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
   )
-  return found && { reason: 'payment_received', detail: `less is due on invoice ${found.number}` }
+  if (found !== undefined) {
+    return { reason: 'payment_received', detail: `less is due on invoice ${found.number}` }
+  }
+  if (!message?.isPaidOnAccount) return undefined
+  return { reason: 'payment_received', detail: 'the customer has paid on account since' }
 }
 
 function approvalExpired({ message, now }: Situation): Refusal | undefined {

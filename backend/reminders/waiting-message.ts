@@ -97,13 +97,28 @@ export async function situationOf(
     .where('account_id', '=', message.account_id)
     .where('id', 'in', ids)
     .execute()
+  const onAccount = await tx
+    .selectFrom('payments')
+    .select('id')
+    .where('account_id', '=', message.account_id)
+    .where('debtor_id', '=', debtor.id)
+    .where('created_at', '>', message.created_at)
+    .where('status', '=', 'recorded')
+    .where('unapplied_amount', '>', 0)
+    .limit(1)
+    .executeTakeFirst()
   const suppressionOf = await readSuppressions(tx, [debtor])
   return {
     now,
     account: { ...account.row, switches: account.switches },
     debtor,
     suppressed: suppressionOf(debtor),
-    message: { row: message, facts, invoices: new Map(invoices.map((row) => [row.id, row])) },
+    message: {
+      row: message,
+      facts,
+      invoices: new Map(invoices.map((row) => [row.id, row])),
+      isPaidOnAccount: onAccount !== undefined,
+    },
   }
 }
 

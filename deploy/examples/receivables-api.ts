@@ -916,7 +916,11 @@ export type InvoiceChasing = {
   next_stage: NullableStage
   next_action_at: NullableTimestamp
   last_message_at: NullableTimestamp
-  /** What holds the next reminder back, such as a reason that a message's `suppression` can have. */
+  /**
+   * What holds the next reminder back: a reason that a message's `suppression` can have, or `awaiting_approval`,
+   * `approval_rejected`, `before_chase_from` (it fell due before the day from which the account chases), `history`
+   * (it was past due when it was created, and is not to be chased). More may be added.
+   */
   blocked_reason: string | null
 }
 
