@@ -11,12 +11,8 @@ import { Agent } from 'undici'
 import { type DocumentedOperation, readDocument } from '../../backend/docs/document.ts'
 import { readContractDocument } from '../../shared/contract.ts'
 import { type Answer, call } from '../fixtures/call.ts'
-import {
-  type GeneratedRequest,
-  refusalsOf,
-  requestsOf,
-  rulesOf,
-} from '../fixtures/generated-requests.ts'
+import { type GeneratedRequest, requestsOf } from '../fixtures/generated-requests.ts'
+import { refusalsOf, rulesOf } from '../fixtures/request-refusals.ts'
 import { startSystem } from '../fixtures/system.ts'
 
 const COUNT = Number(process.env['GENERATED_REQUESTS'] ?? 200)
