@@ -61,6 +61,14 @@ type ValuesOf<A extends readonly string[], O extends Readonly<Record<string, Opt
   readonly [K in A[number]]: string
 } & { readonly [K in keyof O]: OptionValue<O[K]> }
 
+/** Of acts that others will ask about. */
+export const REASON = {
+  type: 'string',
+  required: true,
+  value: 'R',
+  description: 'Why, for those who look later.',
+} as const
+
 /** Wrong use of the command line: exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'

@@ -10,7 +10,14 @@ import { editDebtor } from '../debtors/details.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import { resumeInvoicesOf } from '../invoices/acts.ts'
 import { clearSuppression } from '../mail/reachability.ts'
-import { type Command, type Context, defineCommand, type Output, UsageError } from './command.ts'
+import {
+  type Command,
+  type Context,
+  defineCommand,
+  type Output,
+  REASON,
+  UsageError,
+} from './command.ts'
 import { accountOf } from './owner.ts'
 
 const text = (value: string, description: string) =>
@@ -51,7 +58,7 @@ export const debtorCommands: readonly Command[] = [
     summary: 'Send a customer no reminders until a date, or until resumed.',
     arguments: ['ID'],
     options: {
-      reason: { ...text('R', 'Why, for those who look later.'), required: true },
+      reason: REASON,
       until: text('D', 'YYYY-MM-DD where the account is, or an instant with an offset.'),
     },
     async run({ ID, reason, until }, context) {

@@ -10,7 +10,7 @@ import {
   writeOffInvoice,
 } from '../invoices/acts.ts'
 import { renderInvoice } from '../invoices/representation.ts'
-import { type Command, type Context, defineCommand, type Output } from './command.ts'
+import { type Command, type Context, defineCommand, type Output, REASON } from './command.ts'
 import { accountOf } from './owner.ts'
 
 export const invoiceCommands: readonly Command[] = [
@@ -52,14 +52,7 @@ function reasoned(verb: string, summary: string, done: string, act: typeof voidI
     name: `invoices ${verb}`,
     summary,
     arguments: ['ID'],
-    options: {
-      reason: {
-        type: 'string',
-        required: true,
-        value: 'R',
-        description: 'Why, for those who look later.',
-      },
-    },
+    options: { reason: REASON },
     run: ({ ID, reason }, context) =>
       perform(context, ID, done, (tx, accountId, id, by) => act(tx, accountId, id, reason, by)),
   })

@@ -2,7 +2,7 @@ import { OPERATOR } from '../accounts/audit.ts'
 import { readAllocations } from '../payments/payment-list.ts'
 import { renderPayment } from '../payments/representation.ts'
 import { reversePayment } from '../payments/reversal.ts'
-import { type Command, defineCommand } from './command.ts'
+import { type Command, defineCommand, REASON } from './command.ts'
 import { accountOf } from './owner.ts'
 
 export const paymentCommands: readonly Command[] = [
@@ -10,14 +10,7 @@ export const paymentCommands: readonly Command[] = [
     name: 'payments reverse',
     summary: 'Reverse a payment that did not hold: what it paid is owed, and chased, again.',
     arguments: ['ID'],
-    options: {
-      reason: {
-        type: 'string',
-        required: true,
-        value: 'R',
-        description: 'Why, for those who look later.',
-      },
-    },
+    options: { reason: REASON },
     async run({ ID, reason }, context) {
       const database = await context.database()
       const accountId = await accountOf(database, 'payments', ID)

@@ -8,7 +8,6 @@ import type { MessageRow } from '../database/tables.ts'
 import { createPostOffice } from '../mail/post-office.ts'
 import { readCoveredInvoices } from '../messages/messages.ts'
 import { renderMessage } from '../messages/representation.ts'
-import { maskRecipient } from '../messages/shown-text.ts'
 import { moneyText } from '../money/money-text.ts'
 import {
   type Approval,
@@ -18,6 +17,7 @@ import {
 } from '../reminders/approvals.ts'
 import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
 import { rehearse } from '../reminders/rehearsal.ts'
+import { renderPreviewed } from '../reminders/representation.ts'
 import {
   type Command,
   type Context,
@@ -54,7 +54,11 @@ export const reminderCommands: readonly Command[] = [
       const ahead = parseDays(days)
       const messages = await previewReminders(read, id, context.now, ahead)
       return {
-        json: { account_id: id, now: context.now.toISOString(), messages: messages.map(represent) },
+        json: {
+          account_id: id,
+          now: context.now.toISOString(),
+          messages: messages.map(renderPreviewed),
+        },
         text: renderPreview(messages, timezone, ahead),
       }
     },
@@ -184,26 +188,6 @@ function parseDays(text: string | undefined): number {
   const days = text === undefined ? DAYS : Number(text)
   if (Number.isInteger(days) && days >= 0 && days <= DAYS_MAX) return days
   throw new UsageError(`--days is a number up to ${DAYS_MAX}, not ${text}`)
-}
-
-function represent({ at, debtorId, debtorName, recipient, ...message }: PreviewedMessage) {
-  return {
-    at,
-    debtor_id: debtorId,
-    debtor_name: debtorName,
-    to: recipient === null ? null : maskRecipient(recipient),
-    stage: message.stage,
-    invoices: message.invoices.map(({ id, number, dueDate, amountDue, currency }) => ({
-      id,
-      number,
-      due_date: dueDate,
-      amount_due: amountDue,
-      currency,
-    })),
-    requires_approval: message.requiresApproval,
-    refusal: message.refusal,
-    message: message.message,
-  }
 }
 
 function renderPreview(

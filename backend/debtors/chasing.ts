@@ -34,12 +34,7 @@ export async function pauseChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   const until = pause.until?.toISOString() ?? null
-  await recordAudit(tx, act, {
-    accountId,
-    action: 'debtor.chasing_paused',
-    subjectId: id,
-    detail: { name: debtor.name, reason, until },
-  })
+  await note(tx, debtor, 'chasing_paused', act, { reason, until })
   await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, act.now)
   const change = { chasing_status: 'paused', chasing_reason: reason, chasing_until: until } as const
   return changeDebtor(tx, debtor, change, act.now)
@@ -55,12 +50,7 @@ export async function resumeChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   if (debtor.chasing_status === 'active') return debtor
-  await recordAudit(tx, act, {
-    accountId,
-    action: 'debtor.chasing_resumed',
-    subjectId: id,
-    detail: { name: debtor.name },
-  })
+  await note(tx, debtor, 'chasing_resumed', act)
   return changeDebtor(tx, debtor, CHASED, act.now)
 }
 
@@ -73,12 +63,7 @@ export async function archiveDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'archived') return debtor
-  await recordAudit(tx, act, {
-    accountId,
-    action: 'debtor.archived',
-    subjectId: id,
-    detail: { name: debtor.name },
-  })
+  await note(tx, debtor, 'archived', act)
   await stopMessagesTo(tx, debtor, 'the customer was archived', act.now)
   const change = {
     status: 'archived',
@@ -98,17 +83,23 @@ export async function restoreDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'active') return debtor
-  await recordAudit(tx, act, {
-    accountId,
-    action: 'debtor.restored',
-    subjectId: id,
-    detail: { name: debtor.name },
-  })
+  await note(tx, debtor, 'restored', act)
   return changeDebtor(tx, debtor, { status: 'active', ...CHASED }, act.now)
 }
 
 const ARCHIVED = 'archived'
 const CHASED = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const
+
+async function note(
+  tx: Transaction,
+  { id, account_id: accountId, name }: DebtorRow,
+  what: string,
+  act: Act,
+  detail: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  const entry = { accountId, action: `debtor.${what}`, subjectId: id, detail: { name, ...detail } }
+  await recordAudit(tx, act, entry)
+}
 
 function refuseArchived({ name, status }: DebtorRow): void {
   if (status !== 'archived') return

@@ -1,8 +1,7 @@
 /** What a payment does to an invoice (contract 1.5). The caller holds the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
-import { recordEvent } from '../webhooks/events.ts'
-import { renderInvoice } from './representation.ts'
+import { changeInvoice, type InvoiceChange } from './change.ts'
 
 /** How long a partial payment keeps the next reminder back. */
 const PAUSE_MS = 7 * 86_400_000
@@ -21,42 +20,11 @@ export async function settleInvoice(
   now: Date,
 ): Promise<InvoiceRow> {
   const amountDue = invoice.amount_due - amount
-  const changed = {
-    amount_paid: invoice.amount_paid + amount,
-    amount_due: amountDue,
-    updated_at: now.toISOString(),
-    ...(amountDue === 0 ? paid(now) : partiallyPaid(invoice, now)),
-  }
-  await tx
-    .updateTable('invoices')
-    .set(changed)
-    .where('account_id', '=', invoice.account_id)
-    .where('id', '=', invoice.id)
-    .execute()
-  const settled = { ...invoice, ...changed }
-  await announce(tx, invoice, settled, now)
-  return settled
-}
-
-/** A part payment of what was written off changes no status: `payment.recorded` tells of it. */
-async function announce(
-  tx: Transaction,
-  before: InvoiceRow,
-  row: InvoiceRow,
-  now: Date,
-): Promise<void> {
-  if (row.status !== 'paid' && row.status !== 'partially_paid') return
-  await recordEvent(
-    tx,
-    {
-      accountId: row.account_id,
-      type: `invoice.${row.status}`,
-      subjectId: row.id,
-      render: (today) => renderInvoice(row, today),
-      renderBefore: (today) => renderInvoice(before, today),
-    },
-    now,
-  )
+  const state = amountDue === 0 ? paid(now) : partiallyPaid(invoice, now)
+  const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
+  // A part payment of what was written off changes no status: `payment.recorded` tells of it.
+  const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
+  return changeInvoice(tx, invoice, change, event, now)
 }
 
 function paid(now: Date) {
@@ -70,7 +38,10 @@ function paid(now: Date) {
   } as const
 }
 
-function partiallyPaid(invoice: InvoiceRow, now: Date) {
+function partiallyPaid(
+  invoice: InvoiceRow,
+  now: Date,
+): InvoiceChange & { status?: 'partially_paid' } {
   // What was given up stays so until it is paid in full.
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const

@@ -2,7 +2,8 @@
 import { Problem } from '../../shared/problem.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
 import { countWaiting } from '../messages/approval-log.ts'
-import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts'
+import { previewReminders } from '../reminders/preview.ts'
+import { renderPreviewed } from '../reminders/representation.ts'
 import { readChasingSettings } from '../reminders/settings.ts'
 import { listOf } from './list-query.ts'
 import { createPreviews, type Previews } from './previews.ts'
@@ -29,7 +30,7 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         const waiting = await countWaiting(read, accountId)
         const view = { session, now, days, day, preview, holidays, chaseFrom, waiting }
         return {
-          json: listOf(preview?.messages.map(represent) ?? [], null),
+          json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),
           page: (frame) => renderReminders(frame, view),
         }
       },
@@ -60,24 +61,4 @@ function parseQuery(query: URLSearchParams): { days: number; day: string | undef
     throw new Problem('invalid_query_parameter', 'day is a date, YYYY-MM-DD.')
   }
   return { days, day }
-}
-
-function represent(message: PreviewedMessage) {
-  return {
-    at: message.at,
-    debtor_id: message.debtorId,
-    debtor_name: message.debtorName,
-    to: message.recipient,
-    stage: message.stage,
-    invoices: message.invoices.map(({ id, number, dueDate, amountDue, currency }) => ({
-      id,
-      number,
-      due_date: dueDate,
-      amount_due: amountDue,
-      currency,
-    })),
-    requires_approval: message.requiresApproval,
-    held_back: message.refusal,
-    message: message.message,
-  }
 }

@@ -240,10 +240,10 @@ t.test('the overview shows who will be sent what, and who not and why', async (t
     message: { status: 'awaiting_approval' },
   })
   t.match(of(soon.debtor_id)[0], {
-    ...{ stage: 'friendly', held_back: null, at: /^2026-11-26/ },
+    ...{ stage: 'friendly', refusal: null, at: /^2026-11-26/ },
     invoices: [{ id: soon.id, amount_due: 5000 }],
   })
-  t.match(of(paused.debtor_id)[0], { held_back: { reason: 'debtor_paused' } })
+  t.match(of(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
   const page = await ada.page('/settings/reminders')
   t.match(page.text, /Thursday 26 November.*1 reminder/s)
   t.match(page.text, /Held back.*the customer is paused/s)
