@@ -45,13 +45,10 @@ export async function eraseDebtor(
   const owner = { accountId: found.account_id, debtorId: id }
   const debtor = await database.transaction((tx) => eraseRow(tx, owner, why, act))
   const erased: Record<string, number> = {}
-  // What is looked through may be large; a snapshot may be read for as long as that takes.
-  await database.snapshot(async (read) => {
-    for (const trace of TRACES) {
-      const count = await eraseTrace({ read, database, now: act.now }, trace, owner)
-      if (count > 0) erased[trace.table] = count
-    }
-  })
+  for (const trace of TRACES) {
+    const count = await eraseTrace(database, trace, owner, act.now)
+    if (count > 0) erased[trace.table] = count
+  }
   return { debtor, wasErased: found.erased_at !== null, erased }
 }
 

@@ -4,7 +4,7 @@
  */
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
-import type { Database, Reader, Transaction } from '../database/database.ts'
+import type { OpenDatabase, Reader, Transaction } from '../database/database.ts'
 import {
   detailWithoutPersonalData,
   eventWithoutPersonalData,
@@ -160,22 +160,20 @@ const BATCH_MAX = 100
 
 type Row = Readonly<Record<string, unknown>>
 
-export interface ErasureDeps {
-  readonly read: Reader
-  readonly database: Database
-  readonly now: Date
-}
-
 /** Resolves to how many rows changed: none where all was erased before. */
 export async function eraseTrace(
-  { read, database, now }: ErasureDeps,
+  database: OpenDatabase,
   trace: Columns | Document | Rows,
   owner: Owner,
+  now: Date,
 ): Promise<number> {
   let count = 0
   let last: Row | undefined
   for (;;) {
-    const rows = await readPage(read, trace, owner, last)
+    const after = last
+    // What is looked through may be large, and a snapshot may be read for as long as that takes. One
+    // for each page: SQLite's log would grow while it is held.
+    const rows = await database.snapshot((read) => readPage(read, trace, owner, after))
     last = rows.at(-1)
     if (last === undefined) return count
     const changes = rows.flatMap((row) => changeOf(trace, row, now) ?? [])
