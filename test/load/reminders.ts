@@ -17,6 +17,7 @@ import { recordPayment } from '../../backend/payments/payments.ts'
 import { runPlanning } from '../../backend/reminders/planning-run.ts'
 import { createId } from '../../shared/id.ts'
 import { createLogger } from '../../shared/log.ts'
+import { plainDebtor, plainInvoice } from '../fixtures/plain-records.ts'
 
 const DEBTORS = Number(process.argv[2] ?? 10_000)
 const INVOICES_EACH = 10
@@ -129,39 +130,10 @@ function seedOne(database: OpenDatabase) {
       timezone: TIMEZONE,
       paymentTermsDays: 30,
     }
-    const none = {
-      externalId: null,
-      phone: null,
-      language: null,
-      timezone: null,
-      currency: null,
-      paymentTermsDays: null,
-      address: null,
-      taxId: null,
-      companyNumber: null,
-    }
-    const named = { name: 'Jansen Bouw', email: 'ap@jansen-bouw.nl', metadata: {} }
-    const debtor = await createDebtor(tx, owner, { ...none, ...named }, NOW)
-    const invoice = await createInvoice(
-      tx,
-      owner,
-      {
-        debtor: { id: debtor.id },
-        number: null,
-        externalId: null,
-        currency: 'EUR',
-        amount: 1_000_000,
-        lines: [],
-        issueDate: '2026-09-01',
-        dueDate: '2026-12-24',
-        status: 'open',
-        poNumber: null,
-        notes: null,
-        paymentUrl: null,
-        metadata: {},
-      },
-      NOW,
-    )
+    const debtor = await createDebtor(tx, owner, plainDebtor(), NOW)
+    const due = { amount: 1_000_000, dueDate: '2026-12-24' }
+    const input = plainInvoice({ debtor: { id: debtor.id }, ...due })
+    const invoice = await createInvoice(tx, owner, input, NOW)
     return { owner, debtor, invoice }
   })
 }
