@@ -26,6 +26,7 @@ const NAMES = [
   'rate-limits',
   'payments',
   'syncing',
+  'messages',
   'webhooks',
   'money',
   'clients',

@@ -19,6 +19,7 @@ t.test('the documentation has its pages', async (t) => {
     'rate-limits',
     'payments',
     'syncing',
+    'messages',
     'webhooks',
     'money',
     'clients',
@@ -169,4 +170,13 @@ t.test('what is not there is said as a page', async (t) => {
   const answer = await backend.ask('GET', '/docs/nowhere')
   t.match(answer, { status: 404, text: /There is no such page/ })
   t.match(answer.headers.get('content-security-policy'), /^default-src 'none'/)
+})
+
+t.test('the guide to messages names every status and every reason', async (t) => {
+  const { json } = await backend.ask('GET', '/docs/openapi.json')
+  const { schemas } = JSON.parse(JSON.stringify(json)).components
+  const { reason } = schemas.Message.properties.suppression.properties
+  for (const value of [...schemas.MessageStatus.enum, ...reason.enum]) {
+    t.match(pages.get('/docs/messages'), `<code>${value}</code>`)
+  }
 })

@@ -96,6 +96,7 @@ for (const guide of [
   'rate-limits',
   'payments',
   'syncing',
+  'messages',
   'money',
   'errors',
 ]) {
