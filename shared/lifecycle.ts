@@ -94,10 +94,11 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     log.fatal({ err: error }, 'start failed')
     return log.flush(() => process.exit(1))
   }
-  process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
-  log.info(running.listening, 'listening')
   reloadOnSignal(options, settings, running, log)
   drainOnSignal(() => running.drain(), own.DRAIN_TIMEOUT_MS, log)
+  // Last: whoever reads it may send a signal at once.
+  process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
+  log.info(running.listening, 'listening')
 }
 
 function readAll<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOptions<S>) {
