@@ -7,7 +7,6 @@ import { listMessages, readCoveredInvoices } from '../messages/messages.ts'
 import { renderMessage } from '../messages/representation.ts'
 import { readHistory } from '../reminders/approvals.ts'
 import { notFound } from './faults.ts'
-import { Html } from './html.ts'
 import { newestFrom } from './invoice-pages.ts'
 import { listOf, pageOf, parseListQuery, wordOf } from './list-query.ts'
 import { LOG_REASONS, LOG_STAGES, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
@@ -89,9 +88,9 @@ export const messagePages: readonly StayPage[] = [
     method: 'GET',
     path: MESSAGE_TEXT_PATH,
     async handle({ session, id }, { database: { read } }) {
+      // Nothing runs in it and it loads nothing: see the headers.
       const text = await findMessageHtml(read, session.account.id, id)
-      // A document of its own, in which nothing runs and which loads nothing: see the headers.
-      return { page: () => new Html(text ?? notFound('message', id)) }
+      return { document: text ?? notFound('message', id) }
     },
   },
 ]

@@ -77,6 +77,8 @@ export interface Answer {
   /** Undefined: 204. */
   readonly json?: unknown
   readonly page?: Draw
+  /** HTML of its own, which a page shows in a frame. */
+  readonly document?: string
   /** Where a browser goes next, in place of a page. */
   readonly location?: string
   /** A session that begins, or null where it ended. */
@@ -204,11 +206,11 @@ async function answerPage<V extends Visit>(
 async function write(
   request: Request,
   h: ResponseToolkit,
-  { status, json, page, location, visit }: FullAnswer,
+  { status, json, page, document, location, visit }: FullAnswer,
   { database }: SettingsDeps,
 ) {
   if (visit?.wantsJson) {
-    if (json === undefined && page !== undefined) {
+    if (json === undefined && (page !== undefined || document !== undefined)) {
       throw new Problem('not_acceptable', 'This is a page for people: accept text/html.')
     }
     if (json === undefined) return h.response().code(204)
@@ -218,6 +220,7 @@ async function write(
       .type(JSON_MEDIA_TYPE)
   }
   if (location !== undefined) return h.response().code(303).header('location', location)
+  if (document !== undefined) return h.response(document).type(HTML_MEDIA_TYPE)
   const { session, csrfToken = '' } = visit ?? {}
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null
@@ -229,7 +232,7 @@ async function write(
   return h
     .response(drawn)
     .code(status ?? 200)
-    .type('text/html; charset=utf-8')
+    .type(HTML_MEDIA_TYPE)
 }
 
 /** The installation's before the account's own. */
@@ -239,6 +242,7 @@ async function findHalt({ read }: Database, { account }: Session) {
 }
 
 const JSON_MEDIA_TYPE = 'application/json; charset=utf-8'
+const HTML_MEDIA_TYPE = 'text/html; charset=utf-8'
 
 /** Browsers name HTML; who sends JSON and names nothing wants JSON. */
 export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
