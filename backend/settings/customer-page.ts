@@ -92,7 +92,7 @@ ${renderBalances(customer)}
 ${renderContact(frame, customer, path)}
 ${renderChasing(frame, customer, path, isOfForm ? failed : undefined)}
 </div>
-${renderPart('Open invoices', open, `/settings/invoices?debtor_id=${row.id}&status=open`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today }))}
+${renderPart('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today }))}
 ${others.length > 0 && renderPart('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today }))}
 ${renderPart('Payments', payments, `/settings/payments?debtor_id=${row.id}`, (rows) => renderPaymentTable('Payments', rows))}
 ${renderPart('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (rows) => renderMessageTable('Messages', rows, times))}`
