@@ -93,7 +93,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     },
     async drain() {
       isDraining = true
-      await Promise.all(working.values().map(({ worker }) => end(worker)))
+      // Those that are about to listen too.
+      await Promise.all(Object.values(cluster.workers ?? {}).map(end))
       await operations.close()
     },
   }
@@ -110,8 +111,8 @@ async function readyLine({ process: { stdout } }: Worker) {
   return undefined
 }
 
-async function end(worker: Worker): Promise<void> {
-  if (worker.isDead()) return
+async function end(worker: Worker | undefined): Promise<void> {
+  if (worker === undefined || worker.isDead()) return
   const exited = once(worker, 'exit')
   worker.process.kill('SIGTERM')
   await exited
