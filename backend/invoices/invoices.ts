@@ -18,6 +18,7 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
+import { foreseeChasing } from '../reminders/first-look.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { takeInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
@@ -67,8 +68,10 @@ export async function createInvoice(
   const termsDays = debtor.payment_terms_days ?? owner.paymentTermsDays
   const dueDate = input.dueDate ?? addDays(issueDate, termsDays)
   const isHistory = input.chaseIfOverdue === false && dueDate < today
+  const isChased = input.status === 'open' && !isHistory
+  const key = { id: createId('inv'), due_date: dueDate }
   const row: InvoiceRow = {
-    id: createId('inv'),
+    ...key,
     account_id: accountId,
     debtor_id: debtor.id,
     number: input.number ?? (await takeInvoiceNumber(tx, accountId)),
@@ -79,18 +82,15 @@ export async function createInvoice(
     amount_due: totals.amount,
     line_items: JSON.stringify(totals.lines),
     issue_date: issueDate,
-    due_date: dueDate,
     status: input.status,
     po_number: input.poNumber,
     notes: input.notes,
     payment_url: input.paymentUrl,
-    // A draft is not chased until someone finalises it.
-    chasing_status: input.status === 'draft' || isHistory ? 'stopped' : 'active',
     chasing_stage: null,
-    chasing_next_stage: null,
-    chasing_next_action_at: null,
     chasing_last_message_at: null,
-    chasing_blocked_reason: isHistory ? 'history' : null,
+    ...(isChased
+      ? await foreseeChasing(tx, debtor, owner.timezone, key, now)
+      : notChased(isHistory ? 'history' : null)),
     chasing_cycle: 1,
     paid_at: null,
     voided_at: null,
@@ -105,6 +105,16 @@ export async function createInvoice(
   const render = (today: string) => renderInvoice(row, today)
   await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, render }, now)
   return row
+}
+
+/** A draft is not, until someone finalises it. */
+function notChased(chasing_blocked_reason: string | null) {
+  return {
+    chasing_status: 'stopped',
+    chasing_next_stage: null,
+    chasing_next_action_at: null,
+    chasing_blocked_reason,
+  } as const
 }
 
 /** The debtor, held, and what the invoice comes to. Throws the 422 that names every fault. */

@@ -172,7 +172,7 @@ function readTakenStages(reader: Reader, debtorIds: readonly string[]): Promise<
 }
 
 /** Whatever became of it later. */
-async function readLastSent(
+export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],
 ): Promise<ReadonlyMap<string, string | null>> {

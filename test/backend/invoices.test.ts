@@ -30,7 +30,7 @@ t.test('an invoice gets number, dates and status where none are sent', async (t)
     is_overdue: false,
     days_past_due: 0,
     po_number: null,
-    chasing: { status: 'active', stage: null, next_stage: null, blocked_reason: null },
+    chasing: { status: 'active', stage: null, next_stage: 'friendly', blocked_reason: null },
     paid_at: null,
     metadata: {},
   })

@@ -35,3 +35,15 @@ t.test('an overdue invoice walks the whole ladder, each stage once', async (t) =
     blocked_reason: null,
   })
 })
+
+t.test('a new invoice shows from the beginning what the planner will find', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-26')
+  t.match(invoice.chasing, {
+    status: 'active',
+    next_stage: 'friendly',
+    next_action_at: '2026-11-30T07:00:00.000Z',
+  })
+  await engine.plan('2026-11-21T10:20:00.000Z')
+  t.same(await engine.books.read(`/api/v1/invoices/${invoice.id}`), invoice, 'nothing changes')
+})
