@@ -92,7 +92,8 @@ function respond(
   const response = h
     .response(takesGzip ? zipped : content)
     .type(type)
-    .etag(takesGzip ? `${version}-gzip` : version)
+    // Of what is zipped hapi makes it another.
+    .etag(version)
     .header('vary', 'accept-encoding')
   return takesGzip ? response.header('content-encoding', 'gzip') : response
 }

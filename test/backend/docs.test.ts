@@ -164,6 +164,8 @@ t.test('whoever takes gzip gets a page that way, with a tag of its own', async (
   t.not(zipped.headers.get('etag'), plain.headers.get('etag'))
   t.match(zipped.headers.get('vary'), /accept-encoding/i)
   t.equal((await ask('gzip;q=0')).headers.get('content-encoding'), null)
+  const headers = { 'accept-encoding': 'gzip', 'if-none-match': zipped.headers.get('etag') ?? '' }
+  t.match(await backend.ask('GET', path, { headers }), { status: 304, text: '' })
 })
 
 t.test('what is not there is said as a page', async (t) => {
