@@ -48,6 +48,7 @@ type Read = () => Reading | undefined | Promise<Reading | undefined>
 export function createMetrics(process: string): Metrics {
   const registry = new Registry()
   const registers = [registry]
+  const version = readVersion()
   collectDefaultMetrics({ register: registry })
   for (const name of MISNAMED) registry.removeSingleMetric(name)
 
@@ -87,7 +88,7 @@ export function createMetrics(process: string): Metrics {
   metrics.gauge(
     'receivables_info',
     'What runs; always 1.',
-    () => [[process, readVersion(), globalThis.process.version, 1]],
+    () => [[process, version, globalThis.process.version, 1]],
     { labels: ['process', 'version', 'node'], gathering: 'first' },
   )
   return metrics
