@@ -1,18 +1,15 @@
 /** What is sent is what the OpenAPI document says of it. */
-import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { parse } from 'yaml'
 import { setStatus } from '../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../backend/api-keys/api-keys.ts'
 import { EVENT_TYPES } from '../../backend/webhooks/event-types.ts'
 import { sampleOf } from '../../backend/webhooks/samples.ts'
+import { readContractDocument } from '../../shared/contract.ts'
 import { faultsOf } from '../fixtures/schema.ts'
 import { openWebhooks } from '../fixtures/webhooks.ts'
 
-const { webhooks: documented } = parse(
-  readFileSync(new URL('../../shared/openapi.yaml', import.meta.url), 'utf8'),
-)
+const { webhooks: documented } = JSON.parse(readContractDocument().json)
 
 function schemaOf(type: string): string {
   const { schema } = documented[type].post.requestBody.content['application/json']
