@@ -1,5 +1,6 @@
 // Customers, invoices and payments in Settings, as scripts ask for them and as pages.
 import t, { type Test } from 'tap'
+import { suppressAddress } from '../../backend/mail/reachability.ts'
 import type { Json } from '../fixtures/books.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../fixtures/settings.ts'
 
@@ -125,6 +126,44 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
   t.match(saved, { status: 303 })
   t.match((await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
 })
+
+t.test(
+  'a bounced customer is written to again once an Admin says that its address works',
+  async (t) => {
+    const ledger = await openLedger(t)
+    const { backend, account } = ledger
+    const { id } = await ledger.debtor({ email: 'old@globex.nl' })
+    const suppress = (address: string, reason: 'bounced' | 'complained') =>
+      backend.database.transaction((tx) =>
+        suppressAddress(
+          tx,
+          { accountId: account.id, address, reason, detail: null, messageId: null },
+          backend.now,
+        ),
+      )
+    await suppress('old@globex.nl', 'bounced')
+    const ada = await logIn(backend, ADMIN)
+    const path = `/settings/customers/${id}`
+    t.match((await ada.page(path)).text, /Bounced.*Paused.*mail to the address bounced/s)
+    await ada.send('PUT', path, { email: 'new@globex.nl' })
+    t.match(
+      await ledger.read(`debtors/${id}`),
+      { contactability: { email: 'bounced' } },
+      'not by itself',
+    )
+    t.match(await ada.submit(`${path}/clear-contact`, {}), { status: 303 })
+    t.match(await ledger.read(`debtors/${id}`), {
+      contactability: { email: 'ok' },
+      chasing: { status: 'active' },
+    })
+    await suppress('new@globex.nl', 'complained')
+    const refused = await ada.submit(`${path}/clear-contact`, {})
+    t.match(refused, { status: 409, text: /has reported our mail as unwanted/ })
+    t.match(await ada.send('POST', `${path}/clear-contact`), {
+      json: { code: 'address_suppressed' },
+    })
+  },
+)
 
 t.test('an Admin acts on invoices and reverses payments', async (t) => {
   const ledger = await openLedger(t)
