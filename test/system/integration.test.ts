@@ -135,7 +135,7 @@ t.test(
       [`${EXAMPLES}/post-payments.ts`, statement, books],
       env,
     )
-    await until(() => network.calls() > 6, 'some calls were made')
+    await until(() => network.calls() > 6, 'some calls were made', 60_000)
     await system.backend.stop('SIGKILL')
     await system.startBackend()
     const posted = await posting
