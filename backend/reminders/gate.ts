@@ -110,13 +110,19 @@ function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['re
   return { approval_status: 'lapsed' } as const
 }
 
-/** Recipient or amounts are not what it says. That less is due is a rail of its own. */
+/**
+ * Recipient or amounts are not what it says, or it was paid and reopened meanwhile and is planned anew.
+ * That less is due is a rail of its own.
+ */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
   const { facts, invoices } = message
   return (
     facts.recipient !== debtor.email ||
-    facts.invoices.some(({ id, amountDue }) => invoices.get(id)?.amount_due !== amountDue)
+    facts.invoices.some(({ id, amountDue, cycle }) => {
+      const invoice = invoices.get(id)
+      return invoice?.amount_due !== amountDue || invoice.chasing_cycle !== cycle
+    })
   )
 }
 

@@ -59,7 +59,7 @@ export interface Situation {
 
 export type InvoiceState = Pick<
   InvoiceRow,
-  'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason'
+  'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason' | 'chasing_cycle'
 >
 
 type Rail = (situation: Situation) => Refusal | undefined

@@ -93,7 +93,14 @@ export async function situationOf(
   const ids = facts.invoices.map(({ id }) => id)
   const invoices: InvoiceState[] = await tx
     .selectFrom('invoices')
-    .select(['id', 'status', 'amount_due', 'chasing_status', 'chasing_blocked_reason'])
+    .select([
+      'id',
+      'status',
+      'amount_due',
+      'chasing_status',
+      'chasing_blocked_reason',
+      'chasing_cycle',
+    ])
     .where('account_id', '=', message.account_id)
     .where('id', 'in', ids)
     .execute()

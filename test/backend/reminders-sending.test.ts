@@ -1,5 +1,7 @@
 // A hand-over goes wrong in every way that it can; nothing is lost, and nobody gets a message thrice.
 import t from 'tap'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { reversePayment } from '../../backend/payments/reversal.ts'
 import { openGate } from '../../backend/reminders/gate.ts'
 import { recordHandOff } from '../../backend/reminders/hand-off.ts'
 import { sendRound, startSendWorker } from '../../backend/reminders/send-worker.ts'
@@ -217,3 +219,28 @@ t.test('a message that cannot be written does not keep the others from leaving',
   await worker.drain()
   t.same(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
 })
+
+t.test(
+  'paid and reopened while its worker is dead, it is planned anew and sent once',
+  async (t) => {
+    const engine = await startEngine(t)
+    const invoice = await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await dieAfterGate(engine)
+    const { backend, accountId } = engine.books
+    const payment = await engine.books.create('/api/v1/payments', {
+      invoice_id: invoice.id,
+      amount: 10_000,
+      currency: 'EUR',
+    })
+    await backend.database.transaction((tx) =>
+      reversePayment(tx, accountId, payment.id, 'It bounced', {
+        actor: OPERATOR,
+        now: backend.now,
+      }),
+    )
+    await engine.at('2026-11-24T10:00:00.000Z')
+    await engine.at('2026-11-25T10:00:00.000Z')
+    t.same(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+  },
+)
