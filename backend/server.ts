@@ -47,6 +47,9 @@ const DRAIN_MS_MAX = 8000
 /** How long idle connections stay open in a drain: calls on their way arrive well within. */
 const DRAIN_GRACE_MS = 500
 
+/** What health waits for the database; gateways, who ask, wait for 900 ms. */
+const PROBE_MS_MAX = 700
+
 /** Largest body of an API call: 256 KiB, as at the gateway. */
 const BODY_BYTES_MAX = 262_144
 
@@ -105,16 +108,15 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       ...(mailFault === undefined ? [] : [`mail: ${mailFault}`]),
     ]
     if (draining) return { unready: ['draining'], degraded }
-    const reads = await database.read
-      .selectFrom('accounts')
-      .select('id')
-      .limit(1)
-      .execute()
-      .then(
-        () => true,
-        () => false,
-      )
-    return { unready: reads ? [] : ['the database cannot be read'], degraded }
+    const probe = database.read.selectFrom('accounts').select('id').limit(1).execute()
+    const reason = await Promise.race([
+      probe.then(
+        () => undefined,
+        () => 'the database cannot be read',
+      ),
+      delay(PROBE_MS_MAX, 'the database does not answer', { ref: false }),
+    ])
+    return { unready: reason === undefined ? [] : [reason], degraded }
   }
 
   const server = createServerFor(deps)

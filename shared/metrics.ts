@@ -23,6 +23,9 @@ type Gathering = 'sum' | 'min' | 'max' | 'first'
 /** Seconds; from a call that is answered from memory to the longest deadline. */
 const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
+/** What a scrape waits for a number. Scrapers wait for ten seconds as a rule. */
+const READ_MS_MAX = 2_000
+
 /** Gauges of prom-client that are named as counters are. */
 const MISNAMED = ['handles', 'requests', 'resources'].map((it) => `nodejs_active_${it}_total`)
 
@@ -36,7 +39,10 @@ export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): Counter
   /** Of seconds. */
   histogram(name: string, help: string, labels?: readonly string[]): Histogram
-  /** `read` is called at each scrape; where it throws or gives undefined there is no sample. */
+  /**
+   * `read` is called at each scrape; where it throws, takes too long or gives undefined there is no
+   * sample.
+   */
   gauge(name: string, help: string, read: Read, options?: ReadOptions): void
   /** The same for a number that only grows. */
   total(name: string, help: string, read: Read, options?: ReadOptions): void
@@ -66,7 +72,7 @@ export function createMetrics(process: string): Metrics {
       registers,
       aggregator: gathering,
       async collect() {
-        const reading = await Promise.try(read).catch(() => undefined)
+        const reading = await readSoon(read)
         metric.reset()
         // `reset` leaves a metric without labels at 0, which would be a number that nobody read.
         if (reading === undefined) metric.remove()
@@ -92,6 +98,19 @@ export function createMetrics(process: string): Metrics {
     { labels: ['process', 'version', 'node'], gathering: 'first' },
   )
   return metrics
+}
+
+/** Undefined where it cannot be read, or not soon: the other numbers are wanted most just then. */
+async function readSoon(read: Read): Promise<Reading | undefined> {
+  const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => resolve(undefined), READ_MS_MAX)
+  try {
+    return await Promise.race([Promise.try(read), tooLate])
+  } catch {
+    return undefined
+  } finally {
+    clearTimeout(timer)
+  }
 }
 
 function labelled(names: readonly string[], sample: readonly (string | number)[]) {
