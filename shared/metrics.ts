@@ -75,9 +75,10 @@ export function createMetrics(process: string): Metrics {
         const reading = await readSoon(read)
         metric.reset()
         // `reset` leaves a metric without labels at 0, which would be a number that nobody read.
-        if (reading === undefined) metric.remove()
-        else if (typeof reading === 'number') metric.inc(reading)
-        else for (const sample of reading) metric.inc(labelled(labels, sample), numberOf(sample))
+        if (labels.length === 0) metric.remove()
+        if (typeof reading === 'number') metric.inc(reading)
+        else
+          for (const sample of reading ?? []) metric.inc(labelled(labels, sample), numberOf(sample))
       },
     })
   }

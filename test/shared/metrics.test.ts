@@ -6,7 +6,9 @@ t.test('numbers are read at each scrape; one that cannot be read is left out', a
   let calls = 0
   metrics.total('calls_total', 'Calls.', () => [['a', ++calls]], { labels: ['name'] })
   metrics.gauge('depth', 'Depth.', () => calls)
-  metrics.gauge('lost', 'Cannot be read.', () => Promise.reject(new Error('away')))
+  const lost = () => Promise.reject(new Error('away'))
+  metrics.gauge('lost', 'Cannot be read.', lost)
+  metrics.gauge('lost_by_name', 'Cannot be read.', lost, { labels: ['name'] })
   metrics.gauge('slow', 'Never ends.', () => new Promise(() => {}))
   metrics.gauge('missing', 'Is not there.', () => undefined)
   await metrics.registry.metrics()
@@ -14,7 +16,7 @@ t.test('numbers are read at each scrape; one that cannot be read is left out', a
   t.match(text, /^calls_total\{name="a"\} 2$/m)
   t.match(text, /^depth 2$/m)
   t.match(text, /^receivables_info\{process="test",version="[^"]+",node="v\d+[^"]*"\} 1$/m)
-  t.notMatch(text, /^(lost|slow|missing) /m)
+  t.notMatch(text, /^(lost|lost_by_name|slow|missing)[ {]/m)
 })
 
 t.test('what is dear to read is read once for all who ask within its time', async (t) => {
