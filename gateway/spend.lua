@@ -9,6 +9,10 @@
 --   unreported  of `known`, what it admitted alone while the store was away
 -- Returns: the store's time, then for each key the count before these calls and the window's end.
 
+-- Where a cluster moves a slot a counter takes along how long it lives, not until when: its end shifts
+-- by the time that takes, and by what two clocks differ.
+local SHIFT_MS = 5000
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local window = tonumber(ARGV[1])
@@ -33,10 +37,16 @@ for i, key in ipairs(KEYS) do
     end
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
   elseif known_end > now and known_end < ends then
-    -- Lost, and opened anew by a gateway that did not know: the older window holds.
-    before, ends = before + known, known_end
+    if ends - known_end < SHIFT_MS and before >= known - unreported then
+      -- Moved, with all that was counted.
+      before = before + unreported
+    else
+      -- Lost, and opened anew by a gateway that did not know: the older window holds.
+      before = before + known
+    end
+    ends = known_end
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
-  elseif known_end == ends then
+  elseif known_end >= ends and known_end - ends < SHIFT_MS then
     before = math.max(before + unreported, known)
   end
 

@@ -110,6 +110,25 @@ t.test('a master is killed: its keys are counted here, the others exactly', asyn
   )
 })
 
+t.test('with the policy to deny only keys of the part that is away are refused', async (t) => {
+  const { cluster } = await open(t)
+  const account = shareAccount(t, cluster.url, { onOutage: 'deny' })
+  await until(() => account.state() === 'exact', 'the account is shared')
+  const [lost = ''] = keysAt(cluster, 0)
+  const [kept = ''] = keysAt(cluster, 1)
+  await account.spend(lost, LIMIT)
+  cluster.masters[0]?.signal('SIGSTOP')
+  const from = performance.now()
+  await t.rejects(account.spend(lost, LIMIT), { code: 'service_unavailable' })
+  t.ok(performance.now() - from < SETTLED_MS_MAX)
+  t.match(await account.spend(kept, LIMIT), { used: 1, degraded: false })
+  await t.rejects(account.spend(lost, LIMIT), { code: 'service_unavailable' })
+  t.equal(account.state(), 'degraded')
+  cluster.masters[0]?.signal('SIGCONT')
+  await until(() => account.state() === 'exact', 'shared again')
+  t.match(await account.spend(lost, LIMIT), { degraded: false })
+})
+
 t.test('slots that move under calls lose and double nothing', async (t) => {
   const { cluster, account } = await open(t)
   const calls = startCalls(account)

@@ -77,6 +77,23 @@ t.test('an emptied Redis is raised to what a gateway last knew', async (t) => {
   t.match(await b.spend(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
 })
 
+// A slot that moved took its counts along with ends some milliseconds later, and they counted twice.
+t.test('a count whose end shifted, as where a cluster moves it, is the same count', async (t) => {
+  const redis = await startRedis(t)
+  const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
+  const key = newKey()
+  const [first] = await spendMany(a, key, 100)
+  await spendMany(b, key, 50)
+  for (const [place, shiftMs] of [40, -40, 900, -900].entries()) {
+    const end = await redis.client.pexpiretime(`rate-limit:{${key}}`)
+    await redis.client.pexpireat(`rate-limit:{${key}}`, end + shiftMs)
+    t.match(await a.spend(key, LIMIT), { used: 151 + 2 * place }, `${shiftMs} ms`)
+    t.match(await b.spend(key, LIMIT), { used: 152 + 2 * place })
+  }
+  const { windowEndsAt } = await a.spend(key, LIMIT)
+  t.ok(Math.abs(windowEndsAt - (first?.windowEndsAt ?? 0)) <= 2_000)
+})
+
 for (const fault of ['stopped', 'killed'] as const) {
   t.test(`${fault} Redis: calls settle, are counted here, and reported once`, async (t) => {
     const redis = await startRedis(t)
