@@ -244,3 +244,19 @@ t.test(
     t.same(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
   },
 )
+
+t.test('a worker notices by itself that the mail server is back', async (t) => {
+  const engine = await startEngine(t)
+  for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  await engine.smtp.stop()
+  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5, awayMs: 5 })
+  t.teardown(() => worker.drain())
+  await until(
+    async () => (await engine.log()).every((entry) => entry === 'friendly:queued'),
+    'every message was tried',
+  )
+  await engine.smtp.start()
+  engine.books.backend.now = new Date('2026-11-24T09:00:00.000Z')
+  await until(() => engine.smtp.mails.length === 3, 'all have left')
+})
