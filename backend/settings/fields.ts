@@ -70,10 +70,10 @@ export function unsupportedType(): Problem {
 function readJson(body: JsonObject, expected: Expected) {
   const values = new Map<string, readonly string[]>()
   const errors: FieldError[] = []
-  for (const [path, value] of membersOf(body, expected)) {
-    const result = readMember(path, value, expected)
-    if ('values' in result) values.set(path, result.values)
-    else if ('code' in result) errors.push({ pointer: pointerTo(path), ...result })
+  for (const { path, pointer, value } of membersOf(body, expected)) {
+    const read = readMember(path, value, expected)
+    if (Array.isArray(read)) values.set(path, read)
+    else if (read !== undefined) errors.push({ pointer, ...read })
   }
   if (errors.length > 0) {
     const detail = errors.map((error) => error.detail).join(' ')
@@ -82,40 +82,51 @@ function readJson(body: JsonObject, expected: Expected) {
   return values
 }
 
+interface Member {
+  readonly path: string
+  readonly pointer: string
+  readonly value: unknown
+}
+
 /** Of objects in which members are expected, those members in their place. */
-function membersOf(body: JsonObject, { numbers = [] }: Expected): [string, unknown][] {
-  return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
+function membersOf(body: JsonObject, { numbers = [] }: Expected): Member[] {
+  return Object.entries(body).flatMap(([name, value]): Member[] => {
+    const pointer = `/${escapePointer(name)}`
     const isNested = numbers.some((path) => path.startsWith(`${name}/`))
-    if (!isNested || !isObject(value)) return [[name, value]]
-    return Object.entries(value).map(([inner, member]) => [`${name}/${inner}`, member])
+    if (!isNested || !isObject(value)) return [{ path: name, pointer, value }]
+    return Object.entries(value).map(([inner, member]) => ({
+      path: `${name}/${inner}`,
+      pointer: `${pointer}/${escapePointer(inner)}`,
+      value: member,
+    }))
   })
 }
 
-type Member =
-  | { values: readonly string[] }
-  | { code: string; detail: string }
-  | Record<never, never>
-
-function readMember(path: string, value: unknown, expected: Expected): Member {
-  const { texts = [], lists = [], numbers = [] } = expected
-  if (![...texts, ...lists, ...numbers].includes(path)) {
+/** What it says, or what is wrong with it; undefined where it is as if it had been left out. */
+function readMember(
+  path: string,
+  value: unknown,
+  { texts = [], lists = [], numbers = [] }: Expected,
+): string[] | Pick<FieldError, 'code' | 'detail'> | undefined {
+  if (numbers.includes(path)) {
+    // Null is a number that there is none of.
+    if (value === null) return ['']
+    if (Number.isSafeInteger(value)) return [String(value)]
+    return { code: 'invalid_type', detail: `${path} must be a whole number.` }
+  }
+  const isText = texts.includes(path)
+  if (!isText && !lists.includes(path)) {
     return { code: 'unknown_field', detail: `${path} is not a field of this.` }
   }
-  // As if it had been left out; of a number that it is none.
-  if (value === null) return numbers.includes(path) ? { values: [''] } : {}
-  if (texts.includes(path) && typeof value === 'string') return { values: [value] }
-  if (lists.includes(path) && isTexts(value)) return { values: value }
-  if (numbers.includes(path) && Number.isSafeInteger(value)) return { values: [String(value)] }
-  const must = texts.includes(path)
-    ? 'a string'
-    : lists.includes(path)
-      ? 'an array of strings'
-      : 'a whole number'
+  if (value === null) return undefined
+  if (isText && typeof value === 'string') return [value]
+  if (!isText && isTexts(value)) return [...value]
+  const must = isText ? 'a string' : 'an array of strings'
   return { code: 'invalid_type', detail: `${path} must be ${must}.` }
 }
 
-function pointerTo(path: string): string {
-  return `/${path.replaceAll('~', '~0')}`
+function escapePointer(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
 }
 
 function readForm(body: Uint8Array, { texts = [], lists = [], numbers = [] }: Expected) {

@@ -1,5 +1,4 @@
 /** Invoices: the list, one of them, and what can be done with it. */
-import { Problem } from '../../shared/problem.ts'
 import type { Act } from '../accounts/audit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { InvoiceRow, Reader, Transaction } from '../database/tables.ts'
@@ -14,7 +13,6 @@ import {
 } from '../invoices/acts.ts'
 import { findInvoice, listInvoices } from '../invoices/invoices.ts'
 import { renderInvoice } from '../invoices/representation.ts'
-import type { Page } from '../lists/keyset.ts'
 import { listMessages } from '../messages/messages.ts'
 import { listPayments } from '../payments/payment-list.ts'
 import { setFlash } from '../sessions/sessions.ts'
@@ -22,7 +20,7 @@ import type { FailedAct } from './acts.ts'
 import { notFound } from './faults.ts'
 import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 import { INVOICE_STATUSES, renderInvoices } from './invoices-page.ts'
-import { listOf, pageOf, parseListQuery, wordOf } from './list-query.ts'
+import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from './list-query.ts'
 import { readNames } from './names.ts'
 import type { Draw, Stay, StayPage } from './visit.ts'
 
@@ -78,21 +76,6 @@ export const invoicePages: readonly StayPage[] = [
   reasonedPage('dispute', 'invoice_disputed', disputeInvoice),
   reasonedPage('resolve', 'invoice_resolved', resolveDispute),
 ]
-
-/** The newest first, after the row that the cursor names. Throws `invalid_cursor`. */
-export async function newestFrom(
-  cursor: string | undefined,
-  limit: number,
-  find: (id: string) => Promise<{ readonly created_at: string } | undefined>,
-): Promise<Page> {
-  const page = { sort: 'created_at', direction: 'desc', fetch: limit + 1 } as const
-  if (cursor === undefined) return { ...page, after: undefined }
-  const row = await find(cursor)
-  if (row === undefined) {
-    throw new Problem('invalid_cursor', 'Begin again: the list has no such place.')
-  }
-  return { ...page, after: { value: row.created_at, id: cursor } }
-}
 
 function reasonedPage(name: string, flash: string, work: typeof voidInvoice): StayPage {
   return actPage(

@@ -1,5 +1,6 @@
 /** The query of a list in Settings: filters, a cursor, a limit, and what leads to its next page. */
 import { Problem } from '../../shared/problem.ts'
+import type { Page } from '../lists/keyset.ts'
 import { type Html, html } from './html.ts'
 
 const LIMIT_DEFAULT = 50
@@ -56,6 +57,21 @@ export function pageOf<Row extends { readonly id: string }>(
 ): ListPage<Row> {
   const rows = fetched.slice(0, limit)
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
+}
+
+/** The newest first, after the row that the cursor names. Throws `invalid_cursor`. */
+export async function newestFrom(
+  cursor: string | undefined,
+  limit: number,
+  find: (id: string) => Promise<{ readonly created_at: string } | undefined>,
+): Promise<Page> {
+  const page = { sort: 'created_at', direction: 'desc', fetch: limit + 1 } as const
+  if (cursor === undefined) return { ...page, after: undefined }
+  const row = await find(cursor)
+  if (row === undefined) {
+    throw new Problem('invalid_cursor', 'Begin again: the list has no such place.')
+  }
+  return { ...page, after: { value: row.created_at, id: cursor } }
 }
 
 export function listOf<T>(data: readonly T[], next: string | null) {

@@ -11,8 +11,8 @@ const WAIT_MS = 5000
 /** What took longer is kept. */
 const SLOW_MS = 1000
 const KEPT_MS = 120_000
-/** Accounts; of each some megabytes. */
-const KEPT_MAX = 8
+/** Accounts; of each up to twenty megabytes. */
+const KEPT_MAX = 4
 
 export interface Preview {
   readonly messages: readonly PreviewedMessage[]
