@@ -1,4 +1,5 @@
 /** How an account chases: its ladder, holidays and the day from which it does; a debtor's own ladder. */
+import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { faultsProblem } from '../api/faults.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
@@ -45,7 +46,7 @@ export function settingsOf(
 
 /**
  * Holds from the next plan on; what is on its way stays as it is. Throws `validation_failed` with
- * pointers `/ladder/…`, `/holidays/…`, `/chase_from`.
+ * pointers `/ladder/…`, `/holidays/…`, `/chase_from`; `not_found`.
  */
 export async function changeChasingSettings(
   tx: Transaction,
@@ -53,6 +54,8 @@ export async function changeChasingSettings(
   change: ChasingSettingsChange,
   act: Act,
 ): Promise<ChasingSettings> {
+  // Two changes at once are made one after the other.
+  await lockAccount(tx, accountId)
   const before = await readChasingSettings(tx, accountId)
   const settings = check({ ...before, ...change })
   const changes = changesOf(before, settings)

@@ -6,7 +6,12 @@ import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
 import { type Facts, readFacts } from './facts.ts'
 import type { InvoiceState, Situation } from './rails.ts'
-import { type ChasingAccount, readChasingAccounts, readSuppressions } from './situations.ts'
+import {
+  type ChasingAccount,
+  readChasingAccounts,
+  readSuppressions,
+  WAITING,
+} from './situations.ts'
 
 /** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
 export const UNKNOWN_MAX = 2
@@ -53,6 +58,11 @@ export async function holdWaiting(
     .where('id', '=', messageId)
     .executeTakeFirst()
   if (account === undefined || reminder === undefined || message === undefined) return undefined
+  if (!WAITING.includes(message.status)) {
+    // A report of its delivery can be quicker than the mark that it was sent.
+    await goOnAt(tx, messageId, null)
+    return undefined
+  }
   return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
 }
 
