@@ -7,7 +7,8 @@ export function renderHelp(commands: readonly Command[]): string {
     '',
     ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
     '',
-    'Settings: DATA_DIR, DATABASE_URL, KEY_PEPPER; unset ones are read from $DATA_DIR/secrets.env.',
+    'Settings: DATA_DIR, DATABASE_URL, KEY_PEPPER; for reminders run also REHEARSAL, SMTP_URL, MAIL_FROM,',
+    'BASE_URL, SECRET_BOX_KEY. Unset ones are read from $DATA_DIR/secrets.env.',
   ].join('\n')
 }
 
