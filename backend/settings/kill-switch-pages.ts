@@ -1,5 +1,4 @@
 /** The kill switch of an account: while it is on no reminder leaves. */
-
 import type { Problem } from '../../shared/problem.ts'
 import {
   type KillSwitch,
@@ -7,8 +6,7 @@ import {
   renderKillSwitch,
   setKillSwitch,
 } from '../reminders/kill-switch.ts'
-import type { Session } from '../sessions/sessions.ts'
-import { setFlash } from '../sessions/sessions.ts'
+import { type Session, setFlash } from '../sessions/sessions.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
 import type { Frame, SettingsDeps, StayPage } from './visit.ts'

@@ -2,6 +2,7 @@
 import { Problem } from '../../shared/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { setReplyAddress } from '../accounts/reply-address.ts'
+import type { Reader } from '../database/database.ts'
 import { findDebtor } from '../debtors/debtors.ts'
 import { countWaiting } from '../messages/approval-log.ts'
 import { type Ladder, readLadder } from '../reminders/ladder.ts'
@@ -64,8 +65,6 @@ export const schedulePages: readonly StayPage[] = [
   customerPage('PUT'),
   customerPage('POST'),
 ]
-
-type Reader = Parameters<typeof findDebtor>[0]
 
 async function readCustomerSchedule({ session, id }: Stay, reader: Reader) {
   const row = (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
