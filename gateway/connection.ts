@@ -74,8 +74,10 @@ export function createConnection(socket: Socket): Connection {
   socket.on('data', () => rawHeads.forget(closing || isReadingBody()))
   // Node takes its own listener away with a CONNECT.
   socket.on('error', () => {})
-  // Node calls this once the last answer is written; its own does not read what is still coming.
+  // Node calls this once the last answer is written; its own does not read what is still coming. Of a
+  // client that has closed its half it takes the answer under way for the last.
   socket.destroySoon = () => {
+    if (lastWords !== undefined) return
     socket.end()
     socket.resume()
     setTimeout(() => socket.destroy(), LINGER_MS).unref()
@@ -110,7 +112,7 @@ export function createConnection(socket: Socket): Connection {
     line = line.filter((place) => place.exchange !== exchange)
     if (line.length <= 1 && socket.isPaused()) socket.resume()
     if (wasFirst) line[0]?.start(true)
-    if (line.length === 0) lastWords?.()
+    if (line.length === 0) sayLastWords()
   }
 
   function closeAfter(exchange: Exchange): void {
@@ -130,13 +132,19 @@ export function createConnection(socket: Socket): Connection {
         socket.write(renderAnswer())
         socket.destroySoon()
       }
-      if (line.length === 0) lastWords()
+      if (line.length === 0) sayLastWords()
     } else if (line.some(({ exchange }) => exchange === reading)) {
       reading.abort.abort(problem)
     } else {
       // Its one answer is out already.
       socket.destroy()
     }
+  }
+
+  function sayLastWords(): void {
+    const say = lastWords
+    lastWords = undefined
+    say?.()
   }
 
   function readNoMore(): void {

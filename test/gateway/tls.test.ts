@@ -55,10 +55,12 @@ t.test('the door is the same over TLS', async (t) => {
       return Number(headers['x-ratelimit-remaining'])
     },
   }
-  for (const one of Object.values(CORPUS).flat()) {
-    const [name, clause, , outcome] = one
-    const seen = await tryCase(one, SPLITS['between CR and LF'], trial).catch(String)
-    t.same(seen, withBehind(outcome), `${name} (RFC ${clause})`)
+  for (const split of [SPLITS['between CR and LF'], SPLITS['whole, then half closed']]) {
+    for (const one of Object.values(CORPUS).flat()) {
+      const [name, clause, , outcome] = one
+      const seen = await tryCase(one, split, trial).catch(String)
+      t.same(seen, withBehind(outcome), `${name} (RFC ${clause})`)
+    }
   }
   t.notMatch(gateway.log(), /uncaught/)
 })
