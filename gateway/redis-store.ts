@@ -4,6 +4,7 @@
  * double.
  */
 import { readFileSync } from 'node:fs'
+import type { Writable } from 'node:stream'
 import { Cluster, Command, Redis, ReplyError, type Result } from 'ioredis'
 import type { RedisAddress, RedisLogin } from './redis-address.ts'
 
@@ -183,8 +184,15 @@ function connectCluster(
   })
   // Until it connects, which it tries without end: the reasons are those of `node error`.
   cluster.on('error', () => {})
-  // Also to replicas: one that takes over is there at once.
-  cluster.on('+node', (node: Redis) => node.connect().catch(() => {}))
+  const nodes = new Map<string, Redis>()
+  cluster.on('+node', (node: Redis) => {
+    nodes.set(keyOf(node), node)
+    // Also to replicas: one that takes over is there at once.
+    node.connect().catch(() => {})
+  })
+  cluster.on('-node', (node: Redis) => {
+    if (nodes.get(keyOf(node)) === node) nodes.delete(keyOf(node))
+  })
   const partOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
   return {
     countsPerCallMax: 1,
@@ -194,14 +202,11 @@ function connectCluster(
       if (cluster.status !== 'ready') {
         throw new Error('the cluster is down, or none of its nodes answers')
       }
+      gather(nodes.get(partOf(names[0] ?? ''))?.stream)
       return cluster.spendCalls(names.length, ...names, ...values)
     },
     renew(part, error) {
-      if (isTimeout(error)) {
-        for (const node of cluster.nodes()) {
-          if (`${node.options.host}:${node.options.port}` === part) node.disconnect()
-        }
-      }
+      if (isTimeout(error)) nodes.get(part)?.disconnect()
       cluster.refreshSlotsCache()
     },
     // The node may be a replica, or have lost its slots to one: a call that misses tells better.
@@ -209,6 +214,17 @@ function connectCluster(
     onReady: (listener) => void cluster.on('ready', listener),
     close: () => cluster.disconnect(),
   }
+}
+
+function keyOf({ options: { host, port } }: Redis): string {
+  return `${host}:${port}`
+}
+
+/** What one turn writes goes out at once: a write of its own costs more than the rest of a call. */
+function gather(stream: Writable | undefined): void {
+  if (stream === undefined || stream.writableCorked > 0) return
+  stream.cork()
+  process.nextTick(() => stream.uncork())
 }
 
 function slotOf(name: string): number {
