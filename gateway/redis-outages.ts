@@ -5,7 +5,8 @@
  */
 import type { Logger } from '../shared/log.ts'
 import type { AccountingState } from './accounting.ts'
-import { isRefusal, type RedisStore, reasonOf } from './redis-store.ts'
+import { reasonOf } from './redis-reasons.ts'
+import { isRefusal, type RedisStore } from './redis-store.ts'
 
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
