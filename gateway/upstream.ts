@@ -56,8 +56,8 @@ export interface Upstream {
   /** Tells that a backend refused or lost a connection. */
   markUnreachable(backend: Backend): void
   /**
-   * Sends a small signed JSON request of the gateway's own, and answers status and text. One that is
-   * lost is sent once more, to another backend: it may be done twice.
+   * Sends a small signed JSON request of the gateway's own, and answers status and text. Backends that
+   * refuse are passed over; what is lost is sent once more, to another: it may be done twice.
    */
   ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer>
   /** `starting`: no backend has been seen ready yet. */
@@ -123,15 +123,25 @@ export class BackendPools implements Upstream {
   }
 
   async ask(method: 'GET' | 'POST', path: string, body?: unknown): Promise<OwnAnswer> {
-    const backend = this.choose()
-    try {
-      return await this.#askOne(backend, method, path, body, this.#timeoutMs)
-    } catch (error) {
-      if (isDeadline(error)) throw error
-      if (wasNeverConnected(error)) this.markUnreachable(backend)
-      const other = this.choose(backend)
-      if (other === backend) throw error
-      return this.#askOne(other, method, path, body, this.#timeoutMs)
+    let backend = this.choose()
+    let isRepeat = false
+    for (let refusals = 0; ; ) {
+      try {
+        return await this.#askOne(backend, method, path, body, this.#timeoutMs)
+      } catch (error) {
+        if (isDeadline(error)) throw error
+        if (wasNeverConnected(error)) {
+          // To pass it over is no repeat: nobody was asked yet.
+          this.markUnreachable(backend)
+          if (++refusals >= this.size) throw error
+        } else {
+          if (isRepeat) throw error
+          isRepeat = true
+        }
+        const other = this.choose(backend)
+        if (other === backend) throw error
+        backend = other
+      }
     }
   }
 
