@@ -3,7 +3,7 @@
  * gateway's whole job costs (who calls, one count in a Redis that is shared, scope by route,
  * forwarding), side by side with other gateways that do the same job and with proxies that do none
  * of it. The subject has a core of its own; load, upstream and Redis share the other. Rounds are
- * interleaved: what else the machine does meets everybody. How to read it: docs/performance.md.
+ * interleaved: what else the machine does meets everybody.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
