@@ -7,6 +7,12 @@ export function median(figures: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2
 }
 
+/** `share` 0.99: what 99 of a hundred do not exceed. */
+export function quantile(figures: readonly number[], share: number): number {
+  const sorted = figures.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
+}
+
 /** A table in Markdown, its columns aligned; the first names the row. */
 export function tableOf(columns: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = columns.map((column, at) =>

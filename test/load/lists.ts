@@ -1,0 +1,303 @@
+/**
+ * `node test/load/lists.ts`: how long reads by id and pages of lists take in books of a thousand, a
+ * hundred thousand and a million invoices. A backend for each, on SQLite and on PostgreSQL, asked by
+ * one caller over HTTP as a gateway asks; the sizes take turns, call by call, so that what else the
+ * machine does meets all of them. `--help` says what can be chosen.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import pg from 'pg'
+import { Client } from 'undici'
+import { createAccount } from '../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
+import { SCOPES } from '../../backend/api-keys/scopes.ts'
+import { deriveKey } from '../../backend/config.ts'
+import { openDatabase } from '../../backend/database/open.ts'
+import { digestApiKey } from '../../shared/api-key.ts'
+import { createLogger } from '../../shared/log.ts'
+import { PRINCIPAL_HEADER, SIGNATURE_HEADER, signRequest } from '../../shared/principal.ts'
+import { startPostgres } from '../fixtures/postgres.ts'
+import { startProcess } from '../fixtures/process.ts'
+import { type Books, CALLS, type Call } from './lists/calls.ts'
+import { type Ledger, seedLedger } from './lists/ledger.ts'
+import { describeMachine, pin, Stage, SUBJECT_CORE, stayOnLoadCore } from './machine.ts'
+import { quantile, rounded, tableOf } from './report.ts'
+
+const HELP = `Latency of reads and lists by the size of the books.
+
+Usage: node test/load/lists.ts [options]
+
+  --sizes N,N,…     numbers of invoices, the smallest first (1000,100000,1000000)
+  --engine NAME     sqlite or postgres (both)
+  --rounds N        how often all calls are asked (5)
+  --only TEXT       calls whose name holds it
+  --data DIR        keeps the SQLite files there, and uses those that it finds
+  --postgres URL    a server to use, e.g. postgres://user@host/postgres: keeps databases, as above
+  --seed            fills the databases and ends
+  --json FILE       the figures for programs
+`
+/** Of each call, at each size, in a round. */
+const CALLS_EACH = 20
+/** A call that is not flat may take seconds. */
+const BLOCK_MS_MAX = 2_000
+/** p50 of a size over that of the smallest. */
+const FLAT_MAX = 1.5
+/** Principals hold for a minute. */
+const LOOK_UP_EVERY_MS = 20_000
+
+const SECRETS = {
+  KEY_PEPPER: 'pepper+of+the+benchmark+0123456789abcdef',
+  SECRET_BOX_KEY: 'box+key+of+the+benchmark+0123456789abcde',
+  GATEWAY_SECRET: 'gateways+of+the+benchmark+0123456789abcd',
+}
+
+type Engine = 'SQLite' | 'PostgreSQL'
+
+/** A backend over books of one size, and who asks it. */
+interface Subject {
+  readonly engine: Engine
+  readonly invoices: number
+  readonly books: Books
+  ask(call: Call): Promise<number>
+}
+
+interface Figure {
+  readonly engine: Engine
+  readonly call: string
+  readonly invoices: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  /** Of the p50, to that of the smallest books. */
+  readonly ratio: number
+}
+
+const { values: options } = parseArgs({
+  options: {
+    sizes: { type: 'string', default: '1000,100000,1000000' },
+    engine: { type: 'string' },
+    rounds: { type: 'string', default: '5' },
+    only: { type: 'string', default: '' },
+    data: { type: 'string' },
+    postgres: { type: 'string' },
+    seed: { type: 'boolean' },
+    json: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  },
+})
+if (options.help) {
+  process.stdout.write(HELP)
+  process.exit(0)
+}
+const sizes = options.sizes.split(',').map(Number)
+const calls = CALLS.filter(({ name }) => name.includes(options.only))
+const log = createLogger('lists', 'error')
+
+stayOnLoadCore()
+const stage = new Stage()
+try {
+  print(`${describeMachine()}\n`)
+  const figures: Figure[] = []
+  if (options.engine !== 'postgres') figures.push(...(await compare('SQLite', sqliteUrls())))
+  if (options.engine !== 'sqlite') {
+    figures.push(...(await compare('PostgreSQL', await postgresUrls())))
+  }
+  const json = { machine: describeMachine(), sizes, figures }
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
+} finally {
+  await stage.end()
+}
+process.exit(0)
+
+/** Where the books of a size are. */
+type Urls = (size: number) => Promise<string>
+
+function sqliteUrls(): Urls {
+  const directory = options.data ?? mkdtempSync(join(tmpdir(), 'lists-load-'))
+  mkdirSync(directory, { recursive: true })
+  if (options.data === undefined) stage.teardown(() => rmSync(directory, { recursive: true }))
+  return async (size) => `sqlite:${join(directory, `lists-${size}.db`)}`
+}
+
+async function postgresUrls(): Promise<Urls> {
+  const at = options.postgres ?? (await ownPostgres())
+  return async (size) => {
+    const url = new URL(at)
+    url.pathname = `/lists_${size}`
+    const client = new pg.Client(at)
+    await client.connect()
+    const named = await client.query('select from pg_database where datname = $1', [
+      url.pathname.slice(1),
+    ])
+    if (named.rowCount === 0) await client.query(`create database ${url.pathname.slice(1)}`)
+    await client.end()
+    return url.href
+  }
+}
+
+async function ownPostgres(): Promise<string> {
+  const server = await startPostgres({ durable: true })
+  stage.teardown(() => server.remove())
+  return server.url('postgres')
+}
+
+async function compare(engine: Engine, urls: Urls): Promise<Figure[]> {
+  const subjects: Subject[] = []
+  for (const size of sizes) subjects.push(await prepare(engine, await urls(size), size))
+  if (options.seed) return []
+  const times = new Map<string, number[]>()
+  // The first round warms everybody up.
+  for (let round = 0; round <= Number(options.rounds); round++) {
+    for (const call of calls) {
+      for (const subject of subjects) {
+        const taken = await askSome(subject, call)
+        const key = `${call.name} ${subject.invoices}`
+        if (round > 0) times.set(key, [...(times.get(key) ?? []), ...taken])
+      }
+    }
+  }
+  const figures = calls.flatMap(({ name }) => figuresOf(engine, name, times))
+  print(`${engine}: milliseconds, one caller\n\n${tableOfFigures(figures)}\n`)
+  return figures
+}
+
+async function askSome(subject: Subject, call: Call): Promise<number[]> {
+  const begin = performance.now()
+  const times: number[] = []
+  while (times.length < CALLS_EACH && performance.now() - begin < BLOCK_MS_MAX) {
+    times.push(await subject.ask(call))
+  }
+  return times
+}
+
+/** Books of this size, made unless they are there, a backend over them and a caller of it. */
+async function prepare(engine: Engine, url: string, invoices: number): Promise<Subject> {
+  const { ledger, secret } = await openBooks(url, invoices)
+  const cursorKey = deriveKey(SECRETS.SECRET_BOX_KEY, 'cursor')
+  const books = { ledger, cursorKey }
+  const dataDirectory = mkdtempSync(join(tmpdir(), 'lists-backend-'))
+  stage.teardown(() => rmSync(dataDirectory, { recursive: true }))
+  const backend = await startProcess(stage, 'backend/main.ts', {
+    ...SECRETS,
+    KEY_PEPPER: `v1:${SECRETS.KEY_PEPPER}`,
+    DATA_DIR: dataDirectory,
+    DATABASE_URL: url,
+    BACKEND_PORT: '0',
+    BACKEND_OPERATIONS_PORT: '0',
+    LOG_LEVEL: 'warn',
+    // Nobody is to be reminded of these.
+    REHEARSAL: 'on',
+  })
+  pin(backend.pid, SUBJECT_CORE)
+  const client = new Client(`http://127.0.0.1:${backend.port}`)
+  stage.teardown(() => client.destroy())
+  let principal = ''
+  let lookedUpAt = Number.NEGATIVE_INFINITY
+  return {
+    engine,
+    invoices,
+    books,
+    async ask(call) {
+      if (performance.now() - lookedUpAt > LOOK_UP_EVERY_MS) {
+        principal = await lookUp(client, secret)
+        lookedUpAt = performance.now()
+      }
+      const path = `/api/v1/${call.path(books)}`
+      const begin = performance.now()
+      const { statusCode, body } = await client.request({
+        method: 'GET',
+        path,
+        headers: { [PRINCIPAL_HEADER]: principal },
+      })
+      const text = await body.text()
+      const took = performance.now() - begin
+      if (statusCode !== 200) throw new Error(`${path}: ${statusCode} ${text}`)
+      return took
+    },
+  }
+}
+
+/** As a gateway that does not know the key yet. */
+async function lookUp(client: Client, secret: string): Promise<string> {
+  const path = '/internal/api-keys/look-up'
+  const body = JSON.stringify({ digest: digestApiKey(secret) })
+  const request = { method: 'POST', path, body } as const
+  const signature = signRequest(request, Date.now(), [SECRETS.GATEWAY_SECRET])
+  const headers = { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' }
+  const answer = await client.request({ ...request, headers })
+  // Of our own making.
+  const { principal } = (await answer.body.json()) as { readonly principal: string }
+  return principal
+}
+
+async function openBooks(url: string, invoices: number) {
+  const database = await openDatabase({ url, log, user: 'migrator' })
+  try {
+    const act = { actor: OPERATOR, now: new Date() }
+    const known = await database.read
+      .selectFrom('accounts')
+      .select(['id', 'created_at'])
+      .executeTakeFirst()
+    // Its books end when it was made.
+    const account =
+      known ?? (await database.transaction((tx) => createAccount(tx, { name: 'Lists' }, act)))
+    const ledger: Ledger = { accountId: account.id, invoices, now: new Date(account.created_at) }
+    if (known === undefined) await fill(ledger)
+    const peppers = [{ version: 'v1', secret: SECRETS.KEY_PEPPER }]
+    const key = { accountId: account.id, name: 'Caller', scopes: SCOPES }
+    const { secret } = await database.transaction((tx) => issueApiKey(tx, key, peppers, act))
+    return { ledger, secret }
+  } finally {
+    await database.close()
+  }
+
+  async function fill(ledger: Ledger): Promise<void> {
+    const begin = performance.now()
+    let done = 0
+    await seedLedger(database, url, ledger, (more) => {
+      done += more
+      if (process.stderr.isTTY) process.stderr.write(`\r${rounded(done)} of ${rounded(invoices)} `)
+    })
+    const seconds = (performance.now() - begin) / 1000
+    print(`${rounded(invoices)} invoices in ${rounded(seconds, 1)} s (${url.split(':')[0]})`)
+  }
+}
+
+function figuresOf(engine: Engine, call: string, times: ReadonlyMap<string, number[]>): Figure[] {
+  const p50Of = (invoices: number) => quantile(times.get(`${call} ${invoices}`) ?? [], 0.5)
+  return sizes.map((invoices) => ({
+    engine,
+    call,
+    invoices,
+    p50Ms: p50Of(invoices),
+    p99Ms: quantile(times.get(`${call} ${invoices}`) ?? [], 0.99),
+    ratio: p50Of(invoices) / p50Of(sizes[0] ?? 0),
+  }))
+}
+
+function tableOfFigures(figures: readonly Figure[]): string {
+  const byCall = Map.groupBy(figures, ({ call }) => call)
+  const rows = [...byCall].map(([call, all]) => {
+    const others = all.slice(1)
+    const flat = others.every(({ ratio }) => ratio <= FLAT_MAX)
+    return [
+      call,
+      ...all.map(({ p50Ms, p99Ms }) => `${rounded(p50Ms, 2)} (${rounded(p99Ms, 2)})`),
+      ...others.map(({ ratio }) => rounded(ratio, 2)),
+      flat ? '' : 'not flat',
+    ]
+  })
+  const columns = [
+    'p50 (p99) of a call',
+    ...sizes.map((size) => rounded(size)),
+    ...sizes.slice(1).map((size) => `× at ${rounded(size)}`),
+    '',
+  ]
+  return tableOf(columns, rows)
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
