@@ -56,6 +56,7 @@ await runProcess({
       endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
       share: settings.OTEL_TRACES_SAMPLER_ARG,
       service: 'backend',
+      metrics,
       log,
     })
     // A list has at least one.

@@ -3,7 +3,7 @@ import cluster from 'node:cluster'
 import { loadContract } from '../shared/contract.ts'
 import { type Running, runProcess } from '../shared/lifecycle.ts'
 import type { Logger } from '../shared/log.ts'
-import { createMetrics, type Metrics, shareWithSupervisor } from '../shared/metrics.ts'
+import { createMetrics, type Metrics } from '../shared/metrics.ts'
 import { type Health, listenForOperations } from '../shared/operations.ts'
 import { SettingsError, type SettingsOf } from '../shared/settings.ts'
 import { startTracing } from '../shared/tracing.ts'
@@ -63,11 +63,11 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   // Everybody holds this one: a reload replaces what is in it.
   const gatewaySecrets = [...settings.GATEWAY_SECRET]
   const metrics = createMetrics('gateway')
-  if (cluster.isWorker) shareWithSupervisor(metrics)
   const tracing = await startTracing({
     endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
     share: settings.OTEL_TRACES_SAMPLER_ARG,
     service: 'gateway',
+    metrics,
     log,
   })
   let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
@@ -140,7 +140,12 @@ function connectBackends(settings: Settings, gatewaySecrets: readonly string[], 
   const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
   const shared = { addresses, gatewaySecrets, timeoutMs, log }
   const upstream = new BackendPools({ ...shared, connections: settings.BACKEND_CONNECTIONS })
-  const strangersUpstream = new BackendPools({ ...shared, connections: STRANGERS_CONNECTIONS })
+  const strangersUpstream = new BackendPools({
+    ...shared,
+    connections: STRANGERS_CONNECTIONS,
+    // The same backends: what is to be said of them is said once.
+    log: log.child({}, { level: 'silent' }),
+  })
   return {
     upstream,
     strangersUpstream,

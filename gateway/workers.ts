@@ -8,8 +8,9 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Running } from '../shared/lifecycle.ts'
 import type { Logger } from '../shared/log.ts'
-import { createMetrics, gatherFromWorkers } from '../shared/metrics.ts'
+import { createMetrics, gatherFrom, type Told } from '../shared/metrics.ts'
 import { type Health, listenForOperations } from '../shared/operations.ts'
+import { createRepeatedLog, type RepeatedLog } from '../shared/repeated-log.ts'
 
 /** Between the end of a worker and the start of another; doubled while they end soon. */
 const REPLACE_MS_MIN = 100
@@ -17,6 +18,8 @@ const REPLACE_MS_MAX = 10_000
 /** A worker that lived for so long did not end because of how it was started. */
 const SETTLED_MS = 60_000
 const ASK_TIMEOUT_MS = 1_000
+/** Longer than a worker waits for a number that cannot be read. */
+const ASK_METRICS_TIMEOUT_MS = 3_000
 
 export interface WorkersOptions {
   readonly count: number
@@ -74,11 +77,15 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     })
   }
 
+  const silences = createRepeatedLog(log)
   // First, for it is nobody else's: of the public port the system does not tell two services apart.
   const operations = await listenForOperations({
     host: options.operationsHost,
     port: options.operationsPort,
-    metrics: { ...createMetrics('gateway'), registry: gatherFromWorkers() },
+    metrics: {
+      ...createMetrics('gateway'),
+      registry: gatherFrom(() => askMetrics([...working.values()], silences)),
+    },
     log,
     health: () => healthOf([...working.values()], count, isDraining),
     onLogLevel: (level) => tellAll([...working.values()], level, log),
@@ -152,18 +159,45 @@ async function askHealth({ operationsPort }: Working): Promise<Health> {
 async function tellAll(workers: readonly Working[], level: string, log: Logger): Promise<void> {
   await Promise.all(
     workers.map(({ worker, operationsPort }) =>
-      ask(operationsPort, 'PUT', '/log-level', level).catch((error: unknown) => {
+      ask(operationsPort, 'PUT', '/log-level', { body: level }).catch((error: unknown) => {
         log.warn({ worker: worker.id, err: error }, 'a worker keeps its log level')
       }),
     ),
   )
 }
 
-async function ask(port: number, method: 'GET' | 'PUT', path: string, body?: string) {
+async function askMetrics(
+  workers: readonly Working[],
+  silences: RepeatedLog,
+): Promise<ReadonlyMap<number, Told | undefined>> {
+  const answers = workers.map(async ({ worker, operationsPort }) => {
+    try {
+      const answer = await ask(operationsPort, 'GET', '/metrics', {
+        timeoutMs: ASK_METRICS_TIMEOUT_MS,
+      })
+      // Of our own making, over loopback.
+      return [worker.id, JSON.parse(answer) as Told] as const
+    } catch (error) {
+      const fields = { worker: worker.id, err: error }
+      silences.warn('metrics', fields, 'a worker does not tell its numbers: the last ones serve')
+      return [worker.id, undefined] as const
+    }
+  })
+  return new Map(await Promise.all(answers))
+}
+
+interface Asking {
+  readonly body?: string
+  readonly timeoutMs?: number
+}
+
+async function ask(port: number, method: 'GET' | 'PUT', path: string, asking: Asking = {}) {
+  const { body = null, timeoutMs = ASK_TIMEOUT_MS } = asking
   const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
     method,
-    body: body ?? null,
-    signal: AbortSignal.timeout(ASK_TIMEOUT_MS),
+    body,
+    headers: { accept: 'application/json' },
+    signal: AbortSignal.timeout(timeoutMs),
   })
   return answer.text()
 }

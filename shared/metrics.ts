@@ -98,6 +98,7 @@ export function createMetrics(process: string): Metrics {
     () => [[process, version, globalThis.process.version, 1]],
     { labels: ['process', 'version', 'node'], gathering: 'first' },
   )
+  metrics.gauge('receivables_processes', 'How many processes answered for these numbers.', () => 1)
   return metrics
 }
 
@@ -147,16 +148,37 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The numbers of all workers of this process, each with that of the others as it is declared. */
-export function gatherFromWorkers(): Registry {
-  const workers = new AggregatorRegistry<typeof Registry.PROMETHEUS_CONTENT_TYPE>()
-  workers.metrics = () => workers.clusterMetrics()
-  return workers
+/** The numbers of one process as it tells them to another. */
+export type Told = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
+
+/**
+ * The numbers of several processes as one, each with that of the others as it is declared. `ask` gives
+ * what each says by its id, undefined where it does not answer. What a process has counted stays when
+ * it hangs or is no more: a total that goes back is taken for a restart, and all of it counted anew.
+ */
+export function gatherFrom(ask: () => Promise<ReadonlyMap<number, Told | undefined>>): Registry {
+  const last = new Map<number, Told>()
+  let ended: Told = []
+
+  async function gather(): Promise<Registry> {
+    const answers = await ask()
+    for (const [id, told] of last) {
+      if (answers.has(id)) continue
+      ended = await AggregatorRegistry.aggregate([ended, totalsOf(told)]).getMetricsAsJSON()
+      last.delete(id)
+    }
+    const present = [...answers].map(([id, told]) => told ?? totalsOf(last.get(id) ?? []))
+    for (const [id, told] of answers) if (told !== undefined) last.set(id, told)
+    return AggregatorRegistry.aggregate([...present, ended])
+  }
+
+  const gathered = new Registry()
+  gathered.metrics = async () => (await gather()).metrics()
+  gathered.getMetricsAsJSON = async () => (await gather()).getMetricsAsJSON()
+  return gathered
 }
 
-/** In a worker: answers the supervisor that gathers. */
-export function shareWithSupervisor({ registry }: Metrics): void {
-  AggregatorRegistry.setRegistries(registry)
-  // Made for the listener that it installs.
-  new AggregatorRegistry()
+/** What only grows. Its declared types name kinds by number; in JSON they are words. */
+function totalsOf(told: Told): Told {
+  return told.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }

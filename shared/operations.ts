@@ -71,6 +71,10 @@ async function serve(
   if (url === '/healthz') return answerJson(response, 200, { alive: true })
   if (url === '/metrics') {
     const { registry } = metrics
+    // As a supervisor asks, which adds them to those of others.
+    if (request.headers.accept === 'application/json') {
+      return answerJson(response, 200, await registry.getMetricsAsJSON())
+    }
     return answer(response, 200, await registry.metrics(), registry.contentType)
   }
   const { unready, degraded } = await health()

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { SpanContext } from '@opentelemetry/api'
 import type { ReadableSpan, SpanExporter } from '@opentelemetry/sdk-trace'
 import type { Logger } from './log.ts'
-import { readVersion } from './metrics.ts'
+import { type Metrics, readVersion } from './metrics.ts'
 import { createRepeatedLog } from './repeated-log.ts'
 import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
@@ -48,11 +48,12 @@ export interface TracingOptions {
   /** Of the traces that begin here, from 0 to 1. */
   readonly share: number
   readonly service: string
+  readonly metrics: Metrics
   readonly log: Logger
 }
 
 export async function startTracing(options: TracingOptions): Promise<Tracing | undefined> {
-  const { endpoint, share, service, log } = options
+  const { endpoint, share, service, metrics, log } = options
   if (endpoint === undefined) return undefined
   const [{ BatchSpanProcessor }, { OTLPTraceExporter }, { resourceFromAttributes }, { SpanKind }] =
     await Promise.all([
@@ -62,9 +63,10 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       import('@opentelemetry/api'),
     ])
   const url = `${endpoint}/v1/traces`
-  const exporter = new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS })
+  const collector = new OTLPTraceExporter({ url, timeoutMillis: EXPORT_TIMEOUT_MS })
+  const exporter = countSpans(collector, metrics, log)
   const processor = new BatchSpanProcessor({
-    exporter: saying(exporter, log),
+    exporter,
     maxQueueSize: WAITING_MAX,
     maxExportBatchSize: BATCH_MAX,
     scheduledDelayMillis: BATCH_AGE_MS,
@@ -109,6 +111,10 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
     }
   }
 
+  const enqueue = (span: ReadableSpan) => {
+    if (exporter.admits()) processor.onEnd(span)
+  }
+
   return {
     begin: () => beginTrace(Math.random() < share),
     record(trace, whole, parts) {
@@ -118,9 +124,9 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       const own = context(whole.id ?? createSpanId())
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
-      processor.onEnd(readable(whole, own, parent))
+      enqueue(readable(whole, own, parent))
       for (const part of parts) {
-        processor.onEnd(readable(part, context(part.id ?? createSpanId()), own))
+        enqueue(readable(part, context(part.id ?? createSpanId()), own))
       }
     },
     async close() {
@@ -130,14 +136,35 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
   }
 }
 
-/** The package keeps failures to itself. */
-function saying(exporter: SpanExporter, log: Logger): SpanExporter {
+interface CountingExporter extends SpanExporter {
+  /** Whether another span may wait; one that may not is counted as dropped. */
+  admits(): boolean
+}
+
+/** The package says neither what it drops nor what it could not export. */
+function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): CountingExporter {
+  const name = 'receivables_trace_spans_total'
+  const spans = metrics.counter(name, 'Spans by what became of them.', ['outcome'])
+  const exported = spans.labels('exported')
+  const failed = spans.labels('failed')
+  const dropped = spans.labels('dropped')
   const repeated = createRepeatedLog(log)
+  let waiting = 0
   return {
-    export(spans, done) {
-      exporter.export(spans, (result) => {
-        if (result.error !== undefined) {
-          const fields = { spans: spans.length, reason: result.error.message }
+    admits() {
+      const isFree = waiting < WAITING_MAX
+      if (isFree) waiting++
+      else dropped.inc()
+      return isFree
+    },
+    export(batch, done) {
+      waiting -= batch.length
+      exporter.export(batch, (result) => {
+        if (result.error === undefined) {
+          exported.inc(batch.length)
+        } else {
+          failed.inc(batch.length)
+          const fields = { spans: batch.length, reason: result.error.message }
           repeated.warn('export', fields, 'spans not exported: they are lost')
         }
         done(result)

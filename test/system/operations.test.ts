@@ -114,6 +114,9 @@ t.test('a line a call, by its route, without what the client put into it', async
   t.match(lines[4], { status: 404, code: 'route_not_found' })
   t.notOk('route' in (lines[4] ?? {}))
   t.notMatch(gateway.log() + system.backend.log(), 'S3CR3T')
+  const ready = linesOf(gateway).filter(({ msg }) => msg === 'backend')
+  t.match(ready, [{ ready: true }])
+  t.equal(ready.length, 1, 'a backend that is ready is told of once')
 })
 
 t.test('a call is one trace over both processes, with its steps', async (t) => {

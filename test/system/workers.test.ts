@@ -23,13 +23,13 @@ const operations = async (path: string, init: RequestInit = {}) => {
   const answer = await fetch(`http://127.0.0.1:${gateway.operationsPort}${path}`, init)
   return { status: answer.status, text: await answer.text() }
 }
-const metric = async (name: string) => {
-  const { text } = await operations('/metrics')
+const sumOf = (name: string, text: string) => {
   const samples = text
     .split('\n')
     .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
   return samples.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
 }
+const metric = async (name: string) => sumOf(name, (await operations('/metrics')).text)
 const workers = () =>
   execFileSync('ps', ['--ppid', String(gateway.pid), '-o', 'pid='], { encoding: 'utf8' })
     .trim()
@@ -82,10 +82,27 @@ t.test('readiness, liveness and the log level are of all workers', async (t) => 
   t.equal(changed.length, 1 + WORKERS)
 })
 
+t.test('a worker that hangs takes no numbers with it', async (t) => {
+  const before = await operations('/metrics')
+  t.equal(sumOf('receivables_processes', before.text), WORKERS)
+  const [hanging = 0] = workers()
+  process.kill(hanging, 'SIGSTOP')
+  t.teardown(() => process.kill(hanging, 'SIGCONT'))
+  const { status, text } = await operations('/metrics')
+  t.equal(status, 200)
+  t.equal(sumOf('receivables_processes', text), WORKERS - 1)
+  const calls = 'receivables_gateway_calls_total'
+  t.equal(sumOf(calls, text), sumOf(calls, before.text))
+  t.match((await operations('/readyz')).text, 'a worker is not ready: it does not answer')
+  t.match(gateway.log(), 'a worker does not tell its numbers: the last ones serve')
+})
+
 t.test('a worker that is killed costs its own calls alone, and is replaced', async (t) => {
+  await until(async () => (await metric('receivables_processes')) === WORKERS, 'all answer')
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
   const before = workers()
   t.equal(before.length, WORKERS)
+  const counted = await metric('receivables_gateway_calls_total')
   const [killed = 0] = before
   process.kill(killed, 'SIGKILL')
   await until(() => !workers().includes(killed), 'it is gone')
@@ -99,6 +116,7 @@ t.test('a worker that is killed costs its own calls alone, and is replaced', asy
   }, 'another takes its place')
   await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'all run')
   t.match(gateway.log(), 'a worker ended: another takes its place')
+  t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total goes back')
 })
 
 t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {

@@ -1,0 +1,51 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { createLogger } from '../../shared/log.ts'
+import { createMetrics } from '../../shared/metrics.ts'
+import { startTracing } from '../../shared/tracing.ts'
+import { until } from '../fixtures/until.ts'
+
+/** A collector that takes batches and answers none of them before it is told to. */
+async function startHangingCollector(t: Test) {
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
+  let batches = 0
+  const server = createServer(async (request, response) => {
+    batches++
+    await released
+    request.resume()
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    release()
+    server.close()
+    server.closeAllConnections()
+  })
+  // A TCP server has an address of this form.
+  const { port } = server.address() as AddressInfo
+  return { url: `http://127.0.0.1:${port}`, batches: () => batches, release }
+}
+
+t.test('spans that too many wait before are dropped and counted', async (t) => {
+  const collector = await startHangingCollector(t)
+  const metrics = createMetrics('test')
+  const log = createLogger('test', 'silent')
+  const options = { endpoint: collector.url, share: 1, service: 'test', metrics, log }
+  const tracing = await startTracing(options)
+  if (tracing === undefined) throw new Error('there is a collector')
+  const at = performance.now()
+  const span = { name: 'x', kind: 'internal', from: at, to: at, failed: false } as const
+  const record = () => tracing.record(tracing.begin(), { ...span, attributes: {} }, [])
+  // The first batch leaves when it is full.
+  for (let n = 0; n < 512; n++) record()
+  await until(() => collector.batches() === 1, 'a batch has left')
+  for (let n = 0; n < 10_000; n++) record()
+  const outcomes = async () => await metrics.registry.metrics()
+  t.match(await outcomes(), 'receivables_trace_spans_total{outcome="dropped"} 1808')
+  collector.release()
+  await tracing.close()
+  t.match(await outcomes(), 'receivables_trace_spans_total{outcome="exported"} 8704')
+})
