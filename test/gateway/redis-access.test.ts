@@ -9,15 +9,15 @@ import { call } from '../fixtures/call.ts'
 import { createCertificate } from '../fixtures/certificate.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { freePort, shareAccount, startRedis } from '../fixtures/redis.ts'
+import { startSentinels } from '../fixtures/redis-sentinels.ts'
 import { until } from '../fixtures/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const PASSWORD = 'canary-in-the-mine'
 /** What the documentation tells operators to write. */
-const [ACL_LINE = ''] =
-  /^user gateway .+$/m.exec(
-    readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8'),
-  ) ?? []
+const page = readFileSync(new URL('../../docs/scaling.md', import.meta.url), 'utf8')
+const [ACL_LINE = ''] = /^user gateway .+$/m.exec(page) ?? []
+const [SENTINELS_ACL_LINE = ''] = /^user watcher .+$/m.exec(page) ?? []
 
 async function startGuarded(t: Test, more: readonly string[] = []) {
   const aclFile = join(t.testdir(), 'users.acl')
@@ -42,6 +42,35 @@ t.test('the documented ACL line is enough, and not too much', async (t) => {
 })
 
 t.test(
+  'the documented ACL line of sentinels is enough to find the master and to follow it',
+  async (t) => {
+    const sentinels = await startSentinels(t, [SENTINELS_ACL_LINE.replace('PASSWORD', PASSWORD)])
+    const accounting = shareAccount(
+      t,
+      `${sentinels.url}?sentinel_username=watcher&sentinel_password=${PASSWORD}`,
+    )
+    await until(() => accounting.state() === 'exact', 'the account is shared')
+    await accounting.spend('key', 9)
+    const before = await sentinels.master()
+    await sentinels.failOver()
+    await until(async () => (await sentinels.master()) !== before, 'there is another master')
+    const { client } = await sentinels.master()
+    await until(async () => {
+      await accounting.spend('key', 1_000_000)
+      return Number(await client.get('rate-limit:{key}')) > 1
+    }, 'the account is shared again')
+
+    const [, port] = /:(\d+),/.exec(sentinels.url) ?? []
+    const login = { username: 'watcher', password: PASSWORD, enableReadyCheck: false }
+    const watcher = new Redis(Number(port), '127.0.0.1', login)
+    t.teardown(() => watcher.disconnect())
+    await t.rejects(watcher.info(), /NOPERM/)
+    await t.rejects(watcher.call('sentinel', 'failover', 'receivables'), /NOPERM/)
+    t.equal(await watcher.subscribe('+switch-master'), 1)
+  },
+)
+
+t.test(
   'a refusal says why in the log and in /readyz, and nothing of it in an answer',
   async (t) => {
     const { port, client } = await startGuarded(t)
@@ -56,7 +85,7 @@ t.test(
       return body.includes('refuses') && body
     }, 'the reason is known')
     t.match(text, 'it refuses the user or the password of REDIS_URL')
-    t.match(gateway.log(), 'it refuses the user or the password of REDIS_URL')
+    await until(() => gateway.log().includes('it refuses the user or'), 'and logged')
     const answer = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
     t.equal(answer.status, 200, 'counted in the gateway')
     t.notMatch(JSON.stringify([answer, text, gateway.log()]), PASSWORD)
