@@ -1,9 +1,9 @@
 /**
- * `node test/load/gateway.ts [--rounds N] [--seconds N] [--only NAME,…] [--json FILE]`: what a
- * gateway's whole job costs (who calls, one count in a Redis that is shared, scope by route,
- * forwarding), side by side with other gateways that do the same job and with proxies that do none
- * of it. The subject has a core of its own; load, upstream and Redis share the other. Rounds are
- * interleaved: what else the machine does meets everybody.
+ * `node test/load/gateway.ts`: what a gateway's whole job costs (who calls, one count in a Redis that
+ * is shared, scope by route, forwarding), side by side with other gateways that do the same job and
+ * with proxies that do none of it. The subject has a core of its own; load, upstream and Redis share
+ * the other. Rounds are interleaved: what else the machine does meets everybody. `--help` says what
+ * can be chosen, docs/performance.md how to read the figures.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,14 +13,12 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
-import { askClosedLoop, type ClosedLoop } from './gateway/closed-loop.ts'
+import { askClosedLoop, warmUp } from './gateway/closed-loop.ts'
 import { type Keys, serveKeys } from './gateway/keys.ts'
 import { startNginx, upstreamConfig } from './gateway/nginx.ts'
-import { askOpenLoop, type OpenLoop } from './gateway/open-loop.ts'
+import { askOpenLoop } from './gateway/open-loop.ts'
+import { latencyTable, type Round, type Rounds, throughputTable } from './gateway/results.ts'
 import {
-  DIRECT,
-  FASTIFY,
-  NGINX_LUA,
   OURS,
   type RunningSubject,
   SUBJECTS,
@@ -28,54 +26,88 @@ import {
   startOurs,
   type World,
 } from './gateway/subjects.ts'
-import { describeMachine, LOAD_CORE, residentMegabytes, Stage, stayOnLoadCore } from './machine.ts'
-import { median, rounded, tableOf } from './report.ts'
+import {
+  describeMachine,
+  LOAD_CORE,
+  requirePackages,
+  residentMegabytes,
+  Stage,
+  stayOnLoadCore,
+} from './machine.ts'
+import { rounded } from './report.ts'
 
 const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'
 const KEYS = 10_000
 const KEYS_FOR_MEMORY = 100_000
-/** A busier core of the load says more of the load than of the subject. */
-const LOAD_CORE_BUSY_MAX = 0.85
+/** Calls a second of the open loop where ours is not among the subjects. */
+const RATE_WITHOUT_OURS = 5_000
+
+const HELP = `Gateways side by side: calls a second, CPU of a call, latency, memory.
+
+Usage: npm run bench -- gateway [options]
+
+  --rounds N        how often each subject is measured (5)
+  --seconds N       for how long each time, once warm (5)
+  --rate N          calls a second of the open loop (half of what this gateway gives at most)
+  --only NAME,…     of: ${SUBJECTS.map(({ name }) => name).join(', ')}
+  --json FILE       the figures for programs
+`
 
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '5' },
+    rate: { type: 'string' },
     only: { type: 'string' },
     json: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
   },
 })
-const rounds = Number(options.rounds)
+if (options.help) {
+  process.stdout.write(HELP)
+  process.exit(0)
+}
 const seconds = Number(options.seconds)
 const only = options.only?.split(',')
 const subjects = SUBJECTS.filter(({ name }) => only === undefined || only.includes(name))
 
+bringPeers()
 stayOnLoadCore()
 const stage = new Stage()
 try {
-  print(`${describeMachine()}\n${rounds} rounds of ${seconds} s, ${KEYS} keys\n`)
+  print(`${describeMachine()}\n${options.rounds} rounds of ${seconds} s, ${KEYS} keys\n`)
   const directory = mkdtempSync(join(tmpdir(), 'gateway-load-'))
   stage.teardown(() => rmSync(directory, { recursive: true }))
-  bringPeers()
   const keys = await serveKeys(stage, KEYS, directory)
   const world = await createWorld(directory, keys)
-  const closed = await compareThroughput(world, keys)
-  print(`\n${throughputTable(closed)}\n`)
-  const rate = halfOfOurs(closed)
-  const open = await compareLatency(world, keys, rate)
-  print(`\nat ${rounded(rate)} calls a second, an open loop\n\n${latencyTable(open)}\n`)
-  const megabytes = await measureMemory(world)
-  print(`\nresident after ${rounded(KEYS_FOR_MEMORY)} keys: ${rounded(megabytes)} MB`)
-  const figures = { closed: Object.fromEntries(closed), open: Object.fromEntries(open) }
-  const json = JSON.stringify({ machine: describeMachine(), rate, ...figures, megabytes }, null, 2)
-  if (options.json !== undefined) writeFileSync(options.json, `${json}\n`)
+  const rate = await chooseRate(world, keys)
+  const rounds = await compare(world, keys, rate)
+  print(`\nas many calls as each gives\n\n${throughputTable(subjects, rounds)}\n`)
+  print(`${rounded(rate)} calls a second, whatever comes of them\n`)
+  print(`${latencyTable(subjects, rounds)}\n`)
+  const measuresOurs = subjects.some(({ name }) => name === OURS)
+  const megabytes = measuresOurs ? await measureMemory(world) : undefined
+  if (megabytes !== undefined) {
+    print(`${OURS}, resident after ${rounded(KEYS_FOR_MEMORY)} keys: ${rounded(megabytes)} MB`)
+  }
+  const json = { machine: describeMachine(), rate, rounds: Object.fromEntries(rounds), megabytes }
+  if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
 } finally {
   await stage.end()
 }
 process.exit(0)
 
-/** What the peers are built of is installed beside them, so that nobody else needs it. */
+/** What the Node peers are built of is installed beside them, so that nobody else needs it. */
 function bringPeers(): void {
+  requirePackages({
+    wrk: '/usr/bin/wrk',
+    'redis-server': '/usr/bin/redis-server',
+    haproxy: '/usr/sbin/haproxy',
+    'nginx-light': '/usr/sbin/nginx',
+    'libnginx-mod-http-lua': '/usr/lib/nginx/modules/ngx_http_lua_module.so',
+    'lua-nginx-redis': '/usr/share/lua/5.1/nginx/redis.lua',
+    'lua-cjson': '/usr/lib/*/lua/5.1/cjson.so',
+  })
   const prefix = fileURLToPath(new URL('gateway/peers', import.meta.url))
   if (existsSync(join(prefix, 'node_modules'))) return
   execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--prefix', prefix], { stdio: 'inherit' })
@@ -89,50 +121,53 @@ async function createWorld(directory: string, keys: Keys): Promise<World> {
   return { directory, upstreamPort: upstream.port, lookUpUrl, redisPort: redis.port }
 }
 
-/** Starts each subject anew in every round, warms it up, and asks for as much as it gives. */
-async function compareThroughput(world: World, keys: Keys): Promise<Map<string, ClosedLoop[]>> {
-  const figures = new Map<string, ClosedLoop[]>(subjects.map(({ name }) => [name, []]))
-  for (let round = 0; round < rounds; round++) {
+/** One for all: latencies at different rates say nothing of each other. */
+async function chooseRate(world: World, keys: Keys): Promise<number> {
+  if (options.rate !== undefined) return Number(options.rate)
+  const ours = subjects.find(({ name }) => name === OURS)
+  if (ours === undefined) return RATE_WITHOUT_OURS
+  const { callsPerSecond } = await withSubject(ours, world, keys, (it) => measureClosed(it, keys))
+  return Math.round(callsPerSecond / 2)
+}
+
+/** Starts each subject anew in every round. */
+async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> {
+  const figures = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]))
+  const requests = keys.all.map(requestOf)
+  for (let round = 0; round < Number(options.rounds); round++) {
     for (const subject of inTurn(round)) {
       const one = await withSubject(subject, world, keys, async (running) => {
-        await askClosedLoop(running, { keyFile: keys.file, path: PATH, seconds: 3 })
-        return await askClosedLoop(running, { keyFile: keys.file, path: PATH, seconds })
+        const closed = await measureClosed(running, keys)
+        const pace = { rate, seconds, warmUpSeconds: 1 }
+        return { closed, open: await askOpenLoop(running.url, requests, pace) }
       })
       figures.get(subject.name)?.push(one)
-      const { callsPerSecond, callsPerCpuSecond, loadCoreBusy, failed } = one
-      print(
-        `${round + 1}  ${subject.name.padEnd(20)} ${rounded(callsPerSecond).padStart(8)}/s ${rounded(callsPerCpuSecond).padStart(8)}/CPU s  load core ${rounded(100 * loadCoreBusy)} %${failed > 0 ? `  ${failed} FAILED` : ''}`,
-      )
+      print(`${round + 1}  ${subject.name.padEnd(20)} ${lineOf(one)}`)
     }
   }
   return figures
 }
 
-async function compareLatency(
-  world: World,
-  keys: Keys,
-  rate: number,
-): Promise<Map<string, OpenLoop[]>> {
-  const figures = new Map<string, OpenLoop[]>(subjects.map(({ name }) => [name, []]))
-  const requests = keys.all.map((key) =>
-    Buffer.from(
-      `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\nAccept: application/json\r\n\r\n`,
-    ),
-  )
-  const pace = { rate, seconds, warmUpSeconds: 2 }
-  for (let round = 0; round < rounds; round++) {
-    for (const subject of inTurn(round)) {
-      const one = await withSubject(subject, world, keys, async (running) => {
-        await askClosedLoop(running, { keyFile: keys.file, path: PATH, seconds: 3 })
-        return await askOpenLoop(running.url, requests, pace)
-      })
-      figures.get(subject.name)?.push(one)
-      print(
-        `${round + 1}  ${subject.name.padEnd(20)} p50 ${rounded(one.p50Ms, 2)}  p99 ${rounded(one.p99Ms, 2)}  p99.9 ${rounded(one.p999Ms, 2)} ms${one.failed > 0 ? `  ${one.failed} FAILED` : ''}`,
-      )
-    }
-  }
-  return figures
+async function measureClosed(running: RunningSubject, keys: Keys) {
+  const asking = { keyFile: keys.file, path: PATH }
+  await warmUp(running, asking)
+  return await askClosedLoop(running, { ...asking, seconds })
+}
+
+function lineOf({ closed, open }: Round): string {
+  const failed = closed.failed + open.failed
+  return [
+    `${rounded(closed.callsPerSecond).padStart(8)}/s`,
+    `${rounded(1e6 / closed.callsPerCpuSecond, 1).padStart(6)} µs`,
+    `load core ${rounded(100 * closed.loadCoreBusy)} %`,
+    `p50 ${rounded(open.p50Ms, 2)}  p99 ${rounded(open.p99Ms, 2)}  p99.9 ${rounded(open.p999Ms, 2)} ms`,
+    failed > 0 ? `${failed} FAILED` : '',
+  ].join('  ')
+}
+
+function requestOf(key: string): Buffer {
+  const head = `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json`
+  return Buffer.from(`${head}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
 }
 
 /** Nobody is always first. */
@@ -189,81 +224,6 @@ async function measureMemory(world: World): Promise<number> {
   } finally {
     await own.end()
   }
-}
-
-function halfOfOurs(closed: ReadonlyMap<string, readonly ClosedLoop[]>): number {
-  const ours = closed.get(OURS) ?? []
-  return Math.round(median(ours.map(({ callsPerSecond }) => callsPerSecond)) / 2) || 5_000
-}
-
-function throughputTable(closed: ReadonlyMap<string, readonly ClosedLoop[]>): string {
-  const mid = (name: string, figure: (one: ClosedLoop) => number) =>
-    median((closed.get(name) ?? []).map(figure))
-  const perSecond = (one: ClosedLoop) => one.callsPerSecond
-  const perCpuSecond = (one: ClosedLoop) => one.callsPerCpuSecond
-  const ratio = (name: string, to: string, figure: (one: ClosedLoop) => number) =>
-    rounded(mid(name, figure) / mid(to, figure), 2)
-  const rows = subjects.map(({ name, job }) => {
-    const all = closed.get(name) ?? []
-    const rates = all.map(perSecond)
-    const bound = all.filter(({ loadCoreBusy }) => loadCoreBusy > LOAD_CORE_BUSY_MAX).length
-    return [
-      name,
-      job,
-      rounded(median(rates)),
-      `${rounded(Math.min(...rates))}–${rounded(Math.max(...rates))}`,
-      rounded(mid(name, perCpuSecond)),
-      ratio(name, NGINX_LUA, perSecond),
-      ratio(name, NGINX_LUA, perCpuSecond),
-      ratio(name, FASTIFY, perSecond),
-      ratio(name, FASTIFY, perCpuSecond),
-      `${rounded(100 * mid(name, ({ loadCoreBusy }) => loadCoreBusy))} %`,
-      bound === 0 ? '' : `${bound} of ${all.length}`,
-    ]
-  })
-  return tableOf(
-    [
-      'subject',
-      'job',
-      'calls/s',
-      'range',
-      'calls/CPU s',
-      '× nginx+Lua, /s',
-      '/CPU s',
-      '× Fastify, /s',
-      '/CPU s',
-      'load core',
-      'bound by load',
-    ],
-    rows,
-  )
-}
-
-function latencyTable(open: ReadonlyMap<string, readonly OpenLoop[]>): string {
-  const mid = (name: string, figure: (one: OpenLoop) => number) =>
-    median((open.get(name) ?? []).map(figure))
-  const rows = subjects.map(({ name }) => [
-    name,
-    rounded(
-      mid(name, ({ p50Ms }) => p50Ms),
-      2,
-    ),
-    rounded(
-      mid(name, ({ p99Ms }) => p99Ms),
-      2,
-    ),
-    rounded(
-      mid(name, ({ p999Ms }) => p999Ms),
-      2,
-    ),
-    rounded(mid(name, ({ p50Ms }) => p50Ms) - mid(DIRECT, ({ p50Ms }) => p50Ms), 2),
-    rounded(mid(name, ({ p99Ms }) => p99Ms) - mid(DIRECT, ({ p99Ms }) => p99Ms), 2),
-    rounded(mid(name, ({ failed }) => failed)),
-  ])
-  return tableOf(
-    ['subject', 'p50 ms', 'p99 ms', 'p99.9 ms', 'p50 added', 'p99 added', 'failed'],
-    rows,
-  )
 }
 
 function print(text: string): void {

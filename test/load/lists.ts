@@ -28,7 +28,7 @@ import { quantile, rounded, tableOf } from './report.ts'
 
 const HELP = `Latency of reads and lists by the size of the books.
 
-Usage: node test/load/lists.ts [options]
+Usage: npm run bench -- lists [options]
 
   --sizes N,N,…     numbers of invoices, the smallest first (1000,100000,1000000)
   --engine NAME     sqlite or postgres (both)

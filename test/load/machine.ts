@@ -1,7 +1,7 @@
 /** The machine under a benchmark: which core does what, and how busy cores and processes were. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { cpus } from 'node:os'
 
@@ -115,6 +115,17 @@ function familyOf(pid: number): number[] {
 
 function proc(pid: number, file: string): string {
   return readFileSync(`/proc/${pid}/${file}`, 'utf8')
+}
+
+/** Debian's packages by what each brings. Where one is missing the process ends, and says how to get it. */
+export function requirePackages(packages: Readonly<Record<string, string>>): void {
+  const missing = Object.keys(packages).filter(
+    (name) => globSync(packages[name] ?? '').length === 0,
+  )
+  if (missing.length === 0) return
+  const command = `apt-get install -y --no-install-recommends ${missing.join(' ')}`
+  process.stderr.write(`The benchmark needs more packages of Debian: ${command}\n`)
+  process.exit(2)
 }
 
 export function describeMachine(): string {

@@ -1,6 +1,5 @@
 /**
- * `node test/load/product.ts [--rounds N] [--seconds N] [--json FILE]`: gateway, backend and database
- * as an integration meets them. The whole product has one core, load and Redis the other (PostgreSQL
+ * `node test/load/product.ts`: gateway, backend and database as an integration meets them. The whole product has one core, load and Redis the other (PostgreSQL
  * too: it stands for another machine); beside it the floor, bare hapi over the raw driver, and how
  * often this disk syncs. Every payment is on disk before it is answered.
  */
@@ -34,13 +33,27 @@ const INVOICES = 2_000
 const SEEDERS = 32
 const SCRIPT = fileURLToPath(new URL('product/calls.lua', import.meta.url))
 
+const HELP = `The whole product beside bare hapi: reads, lists, payments.
+
+Usage: npm run bench -- product [options]
+
+  --rounds N     how often each is measured (5)
+  --seconds N    for how long each time (5)
+  --json FILE    the figures for programs
+`
+
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '5' },
     json: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
   },
 })
+if (options.help) {
+  process.stdout.write(HELP)
+  process.exit(0)
+}
 const rounds = Number(options.rounds)
 const seconds = Number(options.seconds)
 

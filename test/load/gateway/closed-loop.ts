@@ -7,6 +7,12 @@ import type { RunningSubject } from './subjects.ts'
 const CONNECTIONS = 64
 const SCRIPT = fileURLToPath(new URL('peers/wrk.lua', import.meta.url))
 
+/** A look at whether it still becomes faster, and how many looks at most. */
+const WARM_UP_SECONDS = 3
+const WARM_UP_LOOKS_MAX = 6
+/** Less than that is chance. */
+const FASTER_MIN = 1.03
+
 export interface ClosedLoop {
   readonly callsPerSecond: number
   /** Of the subject's own CPU time. NaN where it has no process. */
@@ -40,4 +46,19 @@ export async function askClosedLoop(subject: RunningSubject, asking: Asking): Pr
     loadCoreBusy: (core.busy - coreBefore.busy) / (core.total - coreBefore.total),
     failed,
   }
+}
+
+/**
+ * Until it gets no more calls out of its CPU than before: what is compiled as it runs needs a while.
+ * Resolves with the seconds it took.
+ */
+export async function warmUp(subject: RunningSubject, asking: Omit<Asking, 'seconds'>) {
+  let best = 0
+  for (let look = 1; look <= WARM_UP_LOOKS_MAX; look++) {
+    const asked = await askClosedLoop(subject, { ...asking, seconds: WARM_UP_SECONDS })
+    const rate = subject.pid === 0 ? asked.callsPerSecond : asked.callsPerCpuSecond
+    if (rate < FASTER_MIN * best) return look * WARM_UP_SECONDS
+    best = Math.max(best, rate)
+  }
+  return WARM_UP_LOOKS_MAX * WARM_UP_SECONDS
 }

@@ -27,6 +27,7 @@ export async function startNginx(
     file,
     `${load}
 worker_processes 1;
+pcre_jit on;
 ${process.getuid?.() === 0 ? 'user root;' : ''}
 daemon off;
 pid ${directory}/${name}.pid;
@@ -116,6 +117,7 @@ export function luaConfig(port: number, gateway: LuaGateway): string {
   const peer = (file: string) => new URL(`peers/${file}`, import.meta.url)
   return `${backend(upstreamPort)}
   lua_package_path '/usr/share/lua/5.1/?.lua;;';
+  lua_socket_log_errors off;
   init_by_lua_block {
     require 'resty.core'
     REDIS_HOST, REDIS_PORT = '127.0.0.1', ${redisPort}

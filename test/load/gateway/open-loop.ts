@@ -5,17 +5,23 @@
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { quantile } from '../report.ts'
 
 const CONNECTIONS = 128
 /** How long to sleep between two looks at clock and sockets: what the figures are blurred by. */
 const NAP_MS = 0.05
 const CLOCK = new Int32Array(new SharedArrayBuffer(4))
+/** What is waited for after the last call was due. */
+const END_MS_MAX = 5_000
 
 export interface OpenLoop {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly p999Ms: number
+  /** How late the generator itself began a call, at p99: the other figures hold it too. */
+  readonly lateP99Ms: number
   readonly calls: number
+  /** Refused, or not answered at all. */
   readonly failed: number
 }
 
@@ -26,82 +32,96 @@ export interface Pace {
   readonly warmUpSeconds: number
 }
 
-interface Line {
-  readonly socket: Socket
-  /** When the call under way was meant to begin. */
-  dueAt: number
-  /** Bytes of the answer still missing; undefined before its head. */
-  missing: number | undefined
-  head: string
-}
-
 export async function askOpenLoop(
   url: string,
   requests: readonly Buffer[],
   pace: Pace,
 ): Promise<OpenLoop> {
-  const idle: Line[] = []
+  const begin = performance.now()
+  const countFrom = begin + pace.warmUpSeconds * 1000
+  const end = countFrom + pace.seconds * 1000
   const latencies: number[] = []
+  const lateness: number[] = []
   let failed = 0
-  let counting = false
-
-  function onData(line: Line, chunk: Buffer): void {
-    if (line.missing === undefined) {
-      line.head += chunk.toString('latin1')
-      const end = line.head.indexOf('\r\n\r\n')
-      if (end < 0) return
-      if (!line.head.startsWith('HTTP/1.1 200 ')) failed++
-      const length = Number(/\r\ncontent-length: (\d+)/i.exec(line.head)?.[1] ?? Number.NaN)
-      line.missing = length - (line.head.length - end - 4)
-    } else {
-      line.missing -= chunk.length
-    }
-    if (line.missing > 0) return
-    if (counting) latencies.push(performance.now() - line.dueAt)
-    line.missing = undefined
-    line.head = ''
-    idle.push(line)
-  }
-
   const { hostname, port } = new URL(url)
+  const idle: Line[] = []
   const lines = await Promise.all(
-    Array.from({ length: CONNECTIONS }, async () => {
-      const socket = connect(Number(port), hostname)
-      const line: Line = { socket, dueAt: 0, missing: undefined, head: '' }
-      socket.setNoDelay(true).on('data', (chunk: Buffer) => onData(line, chunk))
-      await once(socket, 'connect')
-      return line
-    }),
+    Array.from({ length: CONNECTIONS }, () =>
+      openLine(Number(port), hostname, (line, status) => {
+        if (status !== 200) failed++
+        if (line.dueAt >= countFrom) latencies.push(performance.now() - line.dueAt)
+        idle.push(line)
+      }),
+    ),
   )
   idle.push(...lines)
 
   const intervalMs = 1000 / pace.rate
-  const begin = performance.now()
-  const countFrom = begin + pace.warmUpSeconds * 1000
-  const end = countFrom + pace.seconds * 1000
   let dueAt = begin
+  /** When the last call found every line busy. Those due before are late through the subject. */
+  let crowdedAt = Number.NEGATIVE_INFINITY
   let place = Math.floor(Math.random() * requests.length)
   const isOver = () => dueAt >= end && idle.length === lines.length
-  while (!isOver() && performance.now() < end + 5_000) {
+  while (!isOver() && performance.now() < end + END_MS_MAX) {
     const now = performance.now()
-    counting ||= now >= countFrom
     for (; dueAt <= now && dueAt < end; dueAt += intervalMs) {
       const line = idle.shift()
-      if (line === undefined) break
+      if (line === undefined) {
+        crowdedAt = now
+        break
+      }
       line.dueAt = dueAt
       place = (place + 1) % requests.length
       line.socket.write(requests[place] ?? '')
+      if (dueAt > Math.max(countFrom, crowdedAt)) lateness.push(performance.now() - dueAt)
     }
     await new Promise((resolve) => setImmediate(resolve))
     Atomics.wait(CLOCK, 0, 0, NAP_MS)
   }
+  failed += lines.length - idle.length
   for (const { socket } of lines) socket.destroy()
-  return summarise(latencies, failed)
+  return {
+    p50Ms: quantile(latencies, 0.5),
+    p99Ms: quantile(latencies, 0.99),
+    p999Ms: quantile(latencies, 0.999),
+    lateP99Ms: quantile(lateness, 0.99),
+    calls: latencies.length,
+    failed,
+  }
 }
 
-function summarise(latencies: number[], failed: number): OpenLoop {
-  latencies.sort((a, b) => a - b)
-  const at = (share: number) =>
-    latencies[Math.min(latencies.length - 1, Math.floor(share * latencies.length))] ?? Number.NaN
-  return { p50Ms: at(0.5), p99Ms: at(0.99), p999Ms: at(0.999), calls: latencies.length, failed }
+/** A connection with one call at a time. */
+interface Line {
+  readonly socket: Socket
+  /** When the call under way was meant to begin. */
+  dueAt: number
+}
+
+async function openLine(
+  port: number,
+  host: string,
+  onAnswer: (line: Line, status: number) => void,
+): Promise<Line> {
+  const socket = connect(port, host)
+  const line: Line = { socket, dueAt: 0 }
+  let head = ''
+  /** Bytes of the body still to come; undefined before the end of the head. */
+  let missing: number | undefined
+  socket.setNoDelay(true).on('data', (chunk: Buffer) => {
+    if (missing === undefined) {
+      head += chunk.toString('latin1')
+      const end = head.indexOf('\r\n\r\n')
+      if (end < 0) return
+      missing = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1]) - (head.length - end - 4)
+    } else {
+      missing -= chunk.length
+    }
+    if (missing > 0) return
+    const status = Number(head.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length))
+    head = ''
+    missing = undefined
+    onAnswer(line, status)
+  })
+  await once(socket, 'connect')
+  return line
 }

@@ -83,6 +83,7 @@ export async function seedLedger(
   advance: (invoices: number) => void,
 ): Promise<void> {
   const insert = isPostgres(url) ? insertIntoPostgres : insertIntoSqlite
+  if (!isPostgres(url)) await database.transaction(prepareSqlite)
   for (let from = 0; from < debtorCount(ledger); from += BATCH) {
     const rows = placesFrom(from, debtorCount(ledger)).map((place) => debtorRow(ledger, place))
     await database.transaction((tx) => insert(tx, 'debtors', rows))
@@ -133,6 +134,12 @@ export async function seedLedger(
 
 function placesFrom(from: number, end: number): number[] {
   return Array.from({ length: Math.min(BATCH, end - from) }, (_, n) => from + n)
+}
+
+/** The indexes are written all over: in memory, and to the disk once in a while. */
+async function prepareSqlite(tx: Transaction): Promise<void> {
+  await sql`pragma cache_size = -1000000`.execute(tx)
+  await sql`pragma wal_autocheckpoint = 100000`.execute(tx)
 }
 
 type Rows = readonly (object & { readonly account_id: string })[]

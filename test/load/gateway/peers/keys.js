@@ -15,6 +15,7 @@ const remembered = new LRUCache({
   max: 200_000,
   ttl: 60_000,
   fetchMethod: async (token) => {
+    if (token === '') return undefined
     const answer = await fetch(process.env.LOOK_UP_URL, { method: 'POST', body: token })
     const { found, ...key } = await answer.json()
     return found ? { ...key, scopes: new Set(key.scopes) } : undefined
@@ -23,11 +24,18 @@ const remembered = new LRUCache({
 
 const BEARER = /^Bearer (\S+)$/i
 
+/** The key where it is remembered. */
+export function rememberedKey(authorization = '') {
+  return remembered.get(tokenOf(authorization))
+}
+
 /** Undefined: there is no such key. */
-export function findKey(authorization = '') {
-  const token = BEARER.exec(authorization)?.[1]
-  if (token === undefined) return undefined
-  return remembered.get(token) ?? remembered.fetch(token)
+export async function findKey(authorization = '') {
+  return remembered.fetch(tokenOf(authorization))
+}
+
+function tokenOf(authorization) {
+  return BEARER.exec(authorization)?.[1] ?? ''
 }
 
 export function scopeOf(method, url) {

@@ -1,0 +1,79 @@
+/** What came of a comparison, as tables. */
+import { median, rounded, tableOf } from '../report.ts'
+import type { ClosedLoop } from './closed-loop.ts'
+import type { OpenLoop } from './open-loop.ts'
+import { DIRECT, FASTIFY, NGINX_LUA, type Subject } from './subjects.ts'
+
+/** A busier core of the load says more of the load than of the subject. */
+const LOAD_CORE_BUSY_MAX = 0.85
+
+/** Of one subject in one round. */
+export interface Round {
+  readonly closed: ClosedLoop
+  readonly open: OpenLoop
+}
+
+/** The rounds of each subject, by its name. */
+export type Rounds = ReadonlyMap<string, readonly Round[]>
+
+export function throughputTable(subjects: readonly Subject[], rounds: Rounds): string {
+  const mid = (name: string, figure: (one: ClosedLoop) => number) =>
+    median((rounds.get(name) ?? []).map(({ closed }) => figure(closed)))
+  const perSecond = (one: ClosedLoop) => one.callsPerSecond
+  const perCpuSecond = (one: ClosedLoop) => one.callsPerCpuSecond
+  const ratio = (name: string, to: string, figure: (one: ClosedLoop) => number) =>
+    rounded(mid(name, figure) / mid(to, figure), 2)
+  const rows = subjects.map(({ name, job }) => {
+    const all = (rounds.get(name) ?? []).map(({ closed }) => closed)
+    const rates = all.map(perSecond)
+    const bound = all.filter(({ loadCoreBusy }) => loadCoreBusy > LOAD_CORE_BUSY_MAX).length
+    return [
+      name,
+      job,
+      rounded(median(rates)),
+      `${rounded(Math.min(...rates))}–${rounded(Math.max(...rates))}`,
+      rounded(1e6 / mid(name, perCpuSecond), 1),
+      ratio(name, NGINX_LUA, perSecond),
+      ratio(name, NGINX_LUA, perCpuSecond),
+      ratio(name, FASTIFY, perSecond),
+      ratio(name, FASTIFY, perCpuSecond),
+      `${rounded(100 * mid(name, ({ loadCoreBusy }) => loadCoreBusy))} %`,
+      bound === 0 ? '' : `${bound} of ${all.length}`,
+    ]
+  })
+  const columns = [
+    'subject',
+    'job',
+    'calls/s',
+    'range',
+    'CPU µs a call',
+    '× nginx+Lua, /s',
+    '/CPU s',
+  ]
+  return tableOf([...columns, '× Fastify, /s', '/CPU s', 'load core', 'bound by load'], rows)
+}
+
+export function latencyTable(subjects: readonly Subject[], rounds: Rounds): string {
+  const mid = (name: string, figure: (one: OpenLoop) => number) =>
+    median((rounds.get(name) ?? []).map(({ open }) => figure(open)))
+  const p50 = ({ p50Ms }: OpenLoop) => p50Ms
+  const p99 = ({ p99Ms }: OpenLoop) => p99Ms
+  const rows = subjects.map(({ name }) => [
+    name,
+    rounded(mid(name, p50), 2),
+    rounded(mid(name, p99), 2),
+    rounded(
+      mid(name, ({ p999Ms }) => p999Ms),
+      2,
+    ),
+    rounded(mid(name, p50) - mid(DIRECT, p50), 2),
+    rounded(mid(name, p99) - mid(DIRECT, p99), 2),
+    rounded(
+      mid(name, ({ lateP99Ms }) => lateP99Ms),
+      2,
+    ),
+    rounded(mid(name, ({ failed }) => failed)),
+  ])
+  const columns = ['subject', 'p50 ms', 'p99 ms', 'p99.9 ms', 'p50 added', 'p99 added']
+  return tableOf([...columns, 'generator late, p99', 'failed'], rows)
+}
