@@ -1,7 +1,8 @@
 /**
- * `node test/load/product.ts`: gateway, backend and database as an integration meets them. The whole product has one core, load and Redis the other (PostgreSQL
- * too: it stands for another machine); beside it the floor, bare hapi over the raw driver, and how
- * often this disk syncs. Every payment is on disk before it is answered.
+ * `node test/load/product.ts`: gateway, backend and database as an integration meets them. The whole
+ * product has one core, load and Redis the other (PostgreSQL too: it stands for another machine);
+ * beside it the floor, bare hapi over the raw driver, and how often this disk syncs. Every payment is
+ * on disk before it is answered.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
