@@ -15,6 +15,8 @@ import {
 /** What a caller knows of the books. */
 export interface Books {
   readonly ledger: Ledger
+  /** How many places, all over the books, are asked about. */
+  readonly places: number
   /** Seals the cursors of pages that nobody has walked to. */
   readonly cursorKey: Buffer
 }
@@ -26,13 +28,13 @@ export interface Call {
 }
 
 export const CALLS: readonly Call[] = [
-  { name: 'debtor by id', path: ({ ledger }) => `debtors/${idOf('deb', anyDebtor(ledger))}` },
-  { name: 'invoice by id', path: ({ ledger }) => `invoices/${idOf('inv', anyPlace(ledger))}` },
+  { name: 'debtor by id', path: (books) => `debtors/${idOf('deb', anyDebtor(books))}` },
+  { name: 'invoice by id', path: (books) => `invoices/${idOf('inv', anyPlace(books))}` },
 
   list('debtors'),
-  list('debtors', 'q=…', ({ ledger }) => `q=${encodeURIComponent(nameOf(anyDebtor(ledger)))}`),
-  list('debtors', 'email=…', ({ ledger }) => `email=${emailOf(anyDebtor(ledger))}`),
-  list('debtors', 'external_id=…', ({ ledger }) => `external_id=C-${anyDebtor(ledger)}`),
+  list('debtors', 'q=…', (books) => `q=${encodeURIComponent(nameOf(anyDebtor(books)))}`),
+  list('debtors', 'email=…', (books) => `email=${emailOf(anyDebtor(books))}`),
+  list('debtors', 'external_id=…', (books) => `external_id=C-${anyDebtor(books)}`),
   list('debtors', 'updated_since=…, sort=updated_at', changedLately),
   list('debtors', 'status=archived: none', () => 'status=archived'),
   list('debtors', 'a page halfway', ({ ledger, cursorKey }) =>
@@ -58,8 +60,8 @@ export const CALLS: readonly Call[] = [
     return `due_since=${ledger.now.toISOString().slice(0, 10)}&sort=due_date`
   }),
   list('invoices', 'currency=USD: none', () => 'currency=USD'),
-  list('invoices', 'number=…', ({ ledger }) => `number=INV-${anyPlace(ledger)}`),
-  list('invoices', 'external_id=…', ({ ledger }) => `external_id=E-${anyPlace(ledger)}`),
+  list('invoices', 'number=…', (books) => `number=INV-${anyPlace(books)}`),
+  list('invoices', 'external_id=…', (books) => `external_id=E-${anyPlace(books)}`),
   list('invoices', 'updated_since=…, sort=updated_at', changedLately),
   list('invoices', 'a page halfway', ({ ledger, cursorKey }) => {
     const place = Math.floor(ledger.invoices / 2)
@@ -70,8 +72,8 @@ export const CALLS: readonly Call[] = [
   list('payments'),
   list('payments', 'debtor_id=…', ofDebtor),
   list('payments', 'invoice_id=…', ofInvoice),
-  list('payments', 'idempotency_key=…', ({ ledger }) => {
-    return `idempotency_key=bank-line-${anyPlace(ledger)}`
+  list('payments', 'idempotency_key=…', (books) => {
+    return `idempotency_key=bank-line-${anyPlace(books)}`
   }),
   list('payments', 'received_since=…', ({ ledger }) => {
     return `received_since=${createdAt(ledger, 0.92 * ledger.invoices)
@@ -105,20 +107,20 @@ function list(name: string, filter = '', query?: (books: Books) => string): Call
   }
 }
 
-function anyPlace({ invoices }: Ledger): number {
-  return Math.floor(Math.random() * invoices)
+function anyPlace({ ledger: { invoices }, places }: Books): number {
+  return (Math.floor(Math.random() * places) * 104_729 + 17) % invoices
 }
 
-function anyDebtor(ledger: Ledger): number {
-  return Math.floor(Math.random() * debtorCount(ledger))
+function anyDebtor(books: Books): number {
+  return debtorOf(books.ledger, anyPlace(books))
 }
 
-function ofDebtor({ ledger }: Books): string {
-  return `debtor_id=${idOf('deb', debtorOf(ledger, anyPlace(ledger)))}`
+function ofDebtor(books: Books): string {
+  return `debtor_id=${idOf('deb', anyDebtor(books))}`
 }
 
-function ofInvoice({ ledger }: Books): string {
-  return `invoice_id=${idOf('inv', anyPlace(ledger))}`
+function ofInvoice(books: Books): string {
+  return `invoice_id=${idOf('inv', anyPlace(books))}`
 }
 
 /** As many changes in books of any size. */
