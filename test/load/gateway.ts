@@ -136,10 +136,15 @@ async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> 
   const requests = keys.all.map(requestOf)
   for (let round = 0; round < Number(options.rounds); round++) {
     for (const subject of inTurn(round)) {
-      const one = await withSubject(subject, world, keys, async (running) => {
-        const closed = await measureClosed(running, keys)
-        const pace = { rate, seconds, warmUpSeconds: 1 }
-        return { closed, open: await askOpenLoop(running.url, requests, pace) }
+      const measure = () =>
+        withSubject(subject, world, keys, async (running) => {
+          const closed = await measureClosed(running, keys)
+          const pace = { rate, seconds, warmUpSeconds: 1 }
+          return { closed, open: await askOpenLoop(running.url, requests, pace) }
+        })
+      const one = await measure().catch((error: unknown) => {
+        print(`${round + 1}  ${subject.name.padEnd(20)} once more: ${error}`)
+        return measure()
       })
       figures.get(subject.name)?.push(one)
       print(`${round + 1}  ${subject.name.padEnd(20)} ${lineOf(one)}`)

@@ -38,6 +38,7 @@ export async function askClosedLoop(subject: RunningSubject, asking: Asking): Pr
     connections: CONNECTIONS,
     seconds: asking.seconds,
   })
+  if (calls === 0) throw new Error(`${subject.url} answers no more`)
   const core = coreSeconds(LOAD_CORE)
   const cpu = subject.pid === 0 ? Number.NaN : cpuSeconds(subject.pid) - cpuBefore
   return {
@@ -48,17 +49,13 @@ export async function askClosedLoop(subject: RunningSubject, asking: Asking): Pr
   }
 }
 
-/**
- * Until it gets no more calls out of its CPU than before: what is compiled as it runs needs a while.
- * Resolves with the seconds it took.
- */
+/** Until it gets no more calls out of its CPU than before: what is compiled as it runs needs a while. */
 export async function warmUp(subject: RunningSubject, asking: Omit<Asking, 'seconds'>) {
   let best = 0
   for (let look = 1; look <= WARM_UP_LOOKS_MAX; look++) {
     const asked = await askClosedLoop(subject, { ...asking, seconds: WARM_UP_SECONDS })
     const rate = subject.pid === 0 ? asked.callsPerSecond : asked.callsPerCpuSecond
-    if (rate < FASTER_MIN * best) return look * WARM_UP_SECONDS
+    if (rate < FASTER_MIN * best) return
     best = Math.max(best, rate)
   }
-  return WARM_UP_LOOKS_MAX * WARM_UP_SECONDS
 }
