@@ -1,4 +1,4 @@
-/** Kysely over SQLite connections: over the writer's alone, and over a pool of readers. */
+/** Kysely over SQLite: over one connection, and over readers. */
 import {
   CompiledQuery,
   type DatabaseConnection,
@@ -9,19 +9,14 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import type { SqliteConnection } from './sqlite-connection.ts'
-
 /** Statements run one after the other, each begun when the one before has ended. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
   return kyselyOn(new SingleConnection(connection), false)
 }
 
-/** `assertUsable` is called before each read. */
-export function kyselyOnReaders<T>(
-  readers: readonly SqliteConnection[],
-  assertUsable: () => void,
-): Kysely<T> {
-  return kyselyOn(new ReaderPool(readers, assertUsable), true)
+/** Statements need not wait for each other. */
+export function kyselyOnReaders<T>(readers: DatabaseConnection): Kysely<T> {
+  return kyselyOn(new SingleConnection(readers), true)
 }
 
 function kyselyOn<T>(driver: Driver, multipleConnections: boolean): Kysely<T> {
@@ -62,8 +57,13 @@ const ROW_LOCKS = new Set<string | undefined>([
   'SkipLocked',
 ])
 
-/** There is one writer: what a transaction reads, nobody changes meanwhile. Rows need no locks. */
 class QueryCompiler extends SqliteQueryCompiler {
+  /** By number: readers put something else in their place. */
+  protected override getCurrentParameterPlaceholder(): string {
+    return `?${this.numParameters}`
+  }
+
+  /** There is one writer: what a transaction reads, nobody changes meanwhile. Rows need no locks. */
   protected override visitSelectModifier(node: SelectModifierNode): void {
     if (!ROW_LOCKS.has(node.modifier)) super.visitSelectModifier(node)
   }
@@ -96,40 +96,6 @@ class SingleConnection implements Driver {
   }
 
   async releaseConnection(): Promise<void> {}
-
-  async destroy(): Promise<void> {}
-}
-
-class ReaderPool implements Driver {
-  readonly #free: DatabaseConnection[]
-  readonly #waiting: ((connection: DatabaseConnection) => void)[] = []
-  readonly #assertUsable: () => void
-
-  constructor(readers: readonly SqliteConnection[], assertUsable: () => void) {
-    this.#free = [...readers]
-    this.#assertUsable = assertUsable
-  }
-
-  async init(): Promise<void> {}
-
-  async acquireConnection(): Promise<DatabaseConnection> {
-    this.#assertUsable()
-    return this.#free.pop() ?? new Promise((resolve) => this.#waiting.push(resolve))
-  }
-
-  async releaseConnection(connection: DatabaseConnection): Promise<void> {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#free.push(connection)
-    else next(connection)
-  }
-
-  async beginTransaction(): Promise<void> {
-    throw new Error('Readers begin no transaction')
-  }
-
-  async commitTransaction(): Promise<void> {}
-
-  async rollbackTransaction(): Promise<void> {}
 
   async destroy(): Promise<void> {}
 }

@@ -7,6 +7,7 @@ import type { DatabaseOptions, OpenDatabase } from './database.ts'
 import { kyselyOnConnection, kyselyOnReaders } from './kysely-sqlite.ts'
 import { migrate, migrateIfEmpty } from './migrations.ts'
 import { SqliteConnection } from './sqlite-connection.ts'
+import { SqliteReaders } from './sqlite-readers.ts'
 import type { Reader, Tables } from './tables.ts'
 import { WriteQueue } from './write-queue.ts'
 
@@ -29,20 +30,18 @@ export async function openSqlite(
       waits,
     })
     const writer = kyselyOnConnection<Tables>(queue.connection)
-    const connections = await Promise.all(
-      Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read')),
-    )
-    const read = kyselyOnReaders<Tables>(connections, () =>
-      queue.assertOutside('Inside a transaction, read through it'),
+    const readers = new SqliteReaders(
+      await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
+      () => queue.assertOutside('Inside a transaction, read through it'),
     )
     const closeAll = async () => {
       await queue.close()
-      await Promise.all(connections.map((connection) => connection.close()))
+      await readers.close()
       await lock?.release()
     }
     let closing: Promise<void> | undefined
     return {
-      read,
+      read: kyselyOnReaders<Tables>(readers),
       transaction: (work) => queue.add(() => work(writer)),
       migrated,
       snapshot: (work) => readSnapshot(path, work),
