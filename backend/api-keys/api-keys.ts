@@ -9,6 +9,7 @@ import { createId } from '../../shared/id.ts'
 import { type FieldError, Problem } from '../../shared/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
+import { prepared } from '../database/prepared.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
@@ -136,8 +137,13 @@ export type KeyOfAccount = NonNullable<Awaited<ReturnType<typeof findKeyById>>>
 
 /** Revoked keys are found too. */
 export async function findKeyById(reader: Reader, id: string) {
-  return selectKeys(reader).where('api_keys.id', '=', id).executeTakeFirst()
+  const [row] = await findKey(reader, { id })
+  return row
 }
+
+const findKey = prepared((reader: Reader, { id }: { id: string }) =>
+  selectKeys(reader).where('api_keys.id', '=', id),
+)
 
 /** Revoked keys are found too. `digest` is `digestApiKey` of the secret. */
 export async function findKeyByDigest(

@@ -11,12 +11,15 @@ import {
   type RootOperationNode,
 } from 'kysely'
 
+/** One, however many connections: what is prepared for one serves all. */
+const ADAPTER = new PostgresAdapter()
+
 /** Every statement goes over this connection. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
   return new Kysely<T>({
     dialect: {
       createDriver: () => new SingleConnection(connection),
-      createAdapter: () => new PostgresAdapter(),
+      createAdapter: () => ADAPTER,
       createIntrospector: (db) => new PostgresIntrospector(db),
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },

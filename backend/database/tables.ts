@@ -489,7 +489,10 @@ export interface Tables {
 }
 
 /** Reads; outside a transaction, or inside one by passing its `Transaction`. */
-export type Reader = Pick<Kysely<Tables>, 'selectFrom' | 'fn' | 'dynamic'>
+export type Reader = Pick<
+  Kysely<Tables>,
+  'selectFrom' | 'fn' | 'dynamic' | 'executeQuery' | 'getExecutor'
+>
 
 /**
  * What domain functions that write take. Only routes, workers and the CLI open one

@@ -1,5 +1,6 @@
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 
 /** Of one debtor in one currency; never added up across currencies. */
 export interface Balance {
@@ -24,8 +25,8 @@ export async function readBalances(
 ): Promise<ReadonlyMap<string, readonly Balance[]>> {
   if (debtorIds.length === 0) return new Map()
   const [due, unapplied] = await Promise.all([
-    sumInvoices(reader, accountId, debtorIds, today),
-    sumUnapplied(reader, accountId, debtorIds),
+    sumInvoices(reader, { accountId, debtorIds, today }),
+    sumUnapplied(reader, { accountId, debtorIds }),
   ])
   const balances = new Map<string, Balance[]>()
   const balanceOf = (debtorId: string, currency: string): Balance => {
@@ -53,32 +54,32 @@ export async function readBalances(
 const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
 
-async function sumInvoices(
-  reader: Reader,
-  accountId: string,
-  debtorIds: readonly string[],
-  today: string,
-) {
-  return await reader
-    .selectFrom('debtors')
-    .innerJoin('invoices', 'invoices.debtor_id', 'debtors.id')
-    .where('debtors.account_id', '=', accountId)
-    .where('debtors.id', 'in', debtorIds)
-    .where(INVOICE_IS_OPEN)
-    .groupBy(['debtors.id', 'invoices.currency'])
-    .select((eb) => [
-      'debtors.id as debtor_id',
-      'invoices.currency',
-      eb.fn.sum<number | string>('invoices.amount_due').as('outstanding'),
-      sql<number | string>`sum(
-        case when invoices.due_date < ${today} then invoices.amount_due else 0 end
-      )`.as('overdue'),
-    ])
-    .execute()
+interface Debtors {
+  readonly accountId: string
+  readonly debtorIds: readonly string[]
 }
 
-async function sumUnapplied(reader: Reader, accountId: string, debtorIds: readonly string[]) {
-  return await reader
+const sumInvoices = prepared(
+  (reader: Reader, { accountId, debtorIds, today }: Debtors & { today: string }) =>
+    reader
+      .selectFrom('debtors')
+      .innerJoin('invoices', 'invoices.debtor_id', 'debtors.id')
+      .where('debtors.account_id', '=', accountId)
+      .where('debtors.id', 'in', debtorIds)
+      .where(INVOICE_IS_OPEN)
+      .groupBy(['debtors.id', 'invoices.currency'])
+      .select((eb) => [
+        'debtors.id as debtor_id',
+        'invoices.currency',
+        eb.fn.sum<number | string>('invoices.amount_due').as('outstanding'),
+        sql<number | string>`sum(
+        case when invoices.due_date < ${today} then invoices.amount_due else 0 end
+      )`.as('overdue'),
+      ]),
+)
+
+const sumUnapplied = prepared((reader: Reader, { accountId, debtorIds }: Debtors) =>
+  reader
     .selectFrom('debtors')
     .innerJoin('payments', 'payments.debtor_id', 'debtors.id')
     .where('debtors.account_id', '=', accountId)
@@ -89,6 +90,5 @@ async function sumUnapplied(reader: Reader, accountId: string, debtorIds: readon
       'debtors.id as debtor_id',
       'payments.currency',
       eb.fn.sum<number | string>('payments.unapplied_amount').as('unapplied'),
-    ])
-    .execute()
-}
+    ]),
+)

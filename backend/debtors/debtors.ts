@@ -4,6 +4,7 @@
  */
 import { createId } from '../../shared/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
 import { readContactability } from '../mail/suppressed-addresses.ts'
@@ -79,10 +80,22 @@ export async function findDebtor(
   accountId: string,
   id: string,
 ): Promise<DebtorRow | undefined> {
-  return await selectDebtor(reader, accountId, id).executeTakeFirst()
+  const [row] = await readDebtor(reader, { accountId, id })
+  return row
 }
 
-function selectDebtor(reader: Reader, accountId: string, id: string) {
+interface DebtorId {
+  readonly accountId: string
+  readonly id: string
+}
+
+const readDebtor = prepared(selectDebtor)
+
+const readDebtorForNoKeyUpdate = prepared((tx: Transaction, debtor: DebtorId) =>
+  selectDebtor(tx, debtor).forNoKeyUpdate(),
+)
+
+function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
   return reader
     .selectFrom('debtors')
     .selectAll()
@@ -99,7 +112,8 @@ export async function lockDebtor(
   accountId: string,
   id: string,
 ): Promise<DebtorRow | undefined> {
-  return await selectDebtor(tx, accountId, id).forNoKeyUpdate().executeTakeFirst()
+  const [row] = await readDebtorForNoKeyUpdate(tx, { accountId, id })
+  return row
 }
 
 export async function findDebtorId(
@@ -123,13 +137,17 @@ export async function touchDebtor(
   id: string,
   now: Date,
 ): Promise<void> {
-  await tx
-    .updateTable('debtors')
-    .set({ updated_at: now.toISOString(), plan_at: now.toISOString() })
-    .where('account_id', '=', accountId)
-    .where('id', '=', id)
-    .execute()
+  await updateTouched(tx, { accountId, id, at: now.toISOString() })
 }
+
+const updateTouched = prepared(
+  (tx: Transaction, { accountId, id, at }: DebtorId & { at: string }) =>
+    tx
+      .updateTable('debtors')
+      .set({ updated_at: at, plan_at: at })
+      .where('account_id', '=', accountId)
+      .where('id', '=', id),
+)
 
 /** Has the planner look at it again: something changed that decides whether it is chased. */
 export async function replanDebtor(

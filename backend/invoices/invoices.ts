@@ -6,6 +6,7 @@ import { type Fault, faultsProblem } from '../api/faults.ts'
 import { addDays, todayIn } from '../calendar/calendar.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { refuseTaken } from '../debtors/external-id.ts'
@@ -201,13 +202,17 @@ export async function findInvoices(
   accountId: string,
   ids: readonly string[],
 ): Promise<InvoiceRow[]> {
-  return await reader
-    .selectFrom('invoices')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where('id', 'in', ids)
-    .execute()
+  return await readInvoices(reader, { accountId, ids })
 }
+
+const readInvoices = prepared(
+  (reader: Reader, { accountId, ids }: { accountId: string; ids: readonly string[] }) =>
+    reader
+      .selectFrom('invoices')
+      .selectAll()
+      .where('account_id', '=', accountId)
+      .where('id', 'in', ids),
+)
 
 export interface InvoiceFilters {
   readonly created_since?: string
