@@ -14,10 +14,17 @@ import { parseArgs } from 'node:util'
 import { startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
 import { askClosedLoop, warmUp } from './gateway/closed-loop.ts'
+import { watchCores } from './gateway/cores.ts'
 import { type Keys, serveKeys } from './gateway/keys.ts'
 import { startNginx, upstreamConfig } from './gateway/nginx.ts'
 import { askOpenLoop } from './gateway/open-loop.ts'
-import { latencyTable, type Round, type Rounds, throughputTable } from './gateway/results.ts'
+import {
+  DISTURBED_MAX,
+  latencyTable,
+  type Round,
+  type Rounds,
+  throughputTable,
+} from './gateway/results.ts'
 import {
   OURS,
   type RunningSubject,
@@ -139,8 +146,10 @@ async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> 
       const measure = () =>
         withSubject(subject, world, keys, async (running) => {
           const closed = await measureClosed(running, keys)
+          const endWatch = watchCores(running)
           const pace = { rate, seconds, warmUpSeconds: 1 }
-          return { closed, open: await askOpenLoop(running.url, requests, pace) }
+          const open = await askOpenLoop(running.url, requests, pace)
+          return { closed, open: { ...open, ...endWatch() } }
         })
       const one = await measure().catch((error: unknown) => {
         print(`${round + 1}  ${subject.name.padEnd(20)} once more: ${error}`)
@@ -161,11 +170,13 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
 
 function lineOf({ closed, open }: Round): string {
   const failed = closed.failed + open.failed
+  const disturbed = Math.max(closed.disturbed, open.disturbed)
   return [
     `${rounded(closed.callsPerSecond).padStart(8)}/s`,
     `${rounded(1e6 / closed.callsPerCpuSecond, 1).padStart(6)} µs`,
     `load core ${rounded(100 * closed.loadCoreBusy)} %`,
     `p50 ${rounded(open.p50Ms, 2)}  p99 ${rounded(open.p99Ms, 2)}  p99.9 ${rounded(open.p999Ms, 2)} ms`,
+    disturbed > DISTURBED_MAX ? `disturbed: ${rounded(100 * disturbed)} %` : '',
     failed > 0 ? `${failed} FAILED` : '',
   ].join('  ')
 }

@@ -1,7 +1,7 @@
 /** As many calls as a subject answers while 64 connections each ask again at once (wrk). */
 import { fileURLToPath } from 'node:url'
-import { coreSeconds, cpuSeconds, LOAD_CORE } from '../machine.ts'
 import { runWrk } from '../wrk.ts'
+import { type Cores, watchCores } from './cores.ts'
 import type { RunningSubject } from './subjects.ts'
 
 const CONNECTIONS = 64
@@ -13,12 +13,10 @@ const WARM_UP_LOOKS_MAX = 6
 /** Less than that is chance. */
 const FASTER_MIN = 1.03
 
-export interface ClosedLoop {
+export interface ClosedLoop extends Cores {
   readonly callsPerSecond: number
   /** Of the subject's own CPU time. NaN where it has no process. */
   readonly callsPerCpuSecond: number
-  /** Share of the time that the core of load, upstream and Redis was busy. */
-  readonly loadCoreBusy: number
   readonly failed: number
 }
 
@@ -29,8 +27,7 @@ export interface Asking {
 }
 
 export async function askClosedLoop(subject: RunningSubject, asking: Asking): Promise<ClosedLoop> {
-  const cpuBefore = subject.pid === 0 ? 0 : cpuSeconds(subject.pid)
-  const coreBefore = coreSeconds(LOAD_CORE)
+  const endWatch = watchCores(subject)
   const { calls, seconds, failed } = await runWrk(subject.url, {
     script: SCRIPT,
     // Every key of the file in turn, from a random one on.
@@ -39,14 +36,9 @@ export async function askClosedLoop(subject: RunningSubject, asking: Asking): Pr
     seconds: asking.seconds,
   })
   if (calls === 0) throw new Error(`${subject.url} answers no more`)
-  const core = coreSeconds(LOAD_CORE)
-  const cpu = subject.pid === 0 ? Number.NaN : cpuSeconds(subject.pid) - cpuBefore
-  return {
-    callsPerSecond: calls / seconds,
-    callsPerCpuSecond: calls / cpu,
-    loadCoreBusy: (core.busy - coreBefore.busy) / (core.total - coreBefore.total),
-    failed,
-  }
+  const cores = endWatch()
+  const callsPerCpuSecond = calls / cores.subjectSeconds
+  return { ...cores, callsPerSecond: calls / seconds, callsPerCpuSecond, failed }
 }
 
 /** Until it gets no more calls out of its CPU than before: what is compiled as it runs needs a while. */

@@ -1,16 +1,20 @@
 /** What came of a comparison, as tables. */
 import { median, rounded, tableOf } from '../report.ts'
 import type { ClosedLoop } from './closed-loop.ts'
+import type { Cores } from './cores.ts'
 import type { OpenLoop } from './open-loop.ts'
 import { DIRECT, FASTIFY, NGINX_LUA, type Subject } from './subjects.ts'
 
 /** A busier core of the load says more of the load than of the subject. */
 const LOAD_CORE_BUSY_MAX = 0.85
 
+/** Share of the subject's core. What others take makes calls wait that the subject would have served. */
+export const DISTURBED_MAX = 0.05
+
 /** Of one subject in one round. */
 export interface Round {
   readonly closed: ClosedLoop
-  readonly open: OpenLoop
+  readonly open: OpenLoop & Cores
 }
 
 /** The rounds of each subject, by its name. */
@@ -39,6 +43,7 @@ export function throughputTable(subjects: readonly Subject[], rounds: Rounds): s
       ratio(name, FASTIFY, perCpuSecond),
       `${rounded(100 * mid(name, ({ loadCoreBusy }) => loadCoreBusy))} %`,
       bound === 0 ? '' : `${bound} of ${all.length}`,
+      disturbedOf(all),
     ]
   })
   const columns = [
@@ -50,7 +55,8 @@ export function throughputTable(subjects: readonly Subject[], rounds: Rounds): s
     '× nginx+Lua, /s',
     '/CPU s',
   ]
-  return tableOf([...columns, '× Fastify, /s', '/CPU s', 'load core', 'bound by load'], rows)
+  const more = ['× Fastify, /s', '/CPU s', 'load core', 'bound by load', 'disturbed']
+  return tableOf([...columns, ...more], rows)
 }
 
 export function latencyTable(subjects: readonly Subject[], rounds: Rounds): string {
@@ -73,7 +79,14 @@ export function latencyTable(subjects: readonly Subject[], rounds: Rounds): stri
       2,
     ),
     rounded(mid(name, ({ failed }) => failed)),
+    disturbedOf((rounds.get(name) ?? []).map(({ open }) => open)),
   ])
   const columns = ['subject', 'p50 ms', 'p99 ms', 'p99.9 ms', 'p50 added', 'p99 added']
-  return tableOf([...columns, 'generator late, p99', 'failed'], rows)
+  return tableOf([...columns, 'generator late, p99', 'failed', 'disturbed'], rows)
+}
+
+/** How many rounds something else ran on the subject's core. */
+function disturbedOf(rounds: readonly Cores[]): string {
+  const disturbed = rounds.filter(({ disturbed }) => disturbed > DISTURBED_MAX).length
+  return disturbed === 0 ? '' : `${disturbed} of ${rounds.length}`
 }
