@@ -172,9 +172,18 @@ export function gatherFrom(ask: () => Promise<ReadonlyMap<number, Told | undefin
     return AggregatorRegistry.aggregate([...present, ended])
   }
 
+  /** Who asks meanwhile gets the same: nothing is added twice. */
+  let gathering: Promise<Registry> | undefined
+  const gatherOnce = () => {
+    gathering ??= gather().finally(() => {
+      gathering = undefined
+    })
+    return gathering
+  }
+
   const gathered = new Registry()
-  gathered.metrics = async () => (await gather()).metrics()
-  gathered.getMetricsAsJSON = async () => (await gather()).getMetricsAsJSON()
+  gathered.metrics = async () => (await gatherOnce()).metrics()
+  gathered.getMetricsAsJSON = async () => (await gatherOnce()).getMetricsAsJSON()
   return gathered
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { cachedFor, createMetrics } from '../../shared/metrics.ts'
+import { cachedFor, createMetrics, gatherFrom, type Told } from '../../shared/metrics.ts'
 
 t.test('numbers are read at each scrape; one that cannot be read is left out', async (t) => {
   const metrics = createMetrics('test')
@@ -26,4 +26,36 @@ t.test('what is dear to read is read once for all who ask within its time', asyn
   t.equal(await read(), 1)
   const always = cachedFor(-1, async () => ++reads)
   t.not(await always(), await always())
+})
+
+t.test('numbers of several processes: totals stay when one hangs or ends', async (t) => {
+  const [one, other] = [createMetrics('one'), createMetrics('other')]
+  const calls = [one, other].map((metrics) => metrics.counter('calls_total', 'Calls.', ['code']))
+  for (const [n, counter] of calls.entries()) counter.inc({ code: '200' }, n + 1)
+  one.histogram('took_seconds', 'Took.').observe(1)
+  const [first, second] = [
+    await one.registry.getMetricsAsJSON(),
+    await other.registry.getMetricsAsJSON(),
+  ]
+  const answers = new Map<number, Told | undefined>([
+    [1, first],
+    [2, second],
+  ])
+  const gathered = gatherFrom(async () => answers)
+  const read = async () => {
+    const text = await gathered.metrics()
+    return ['calls_total{code="200"}', 'receivables_processes', 'took_seconds_count'].map(
+      (sample) => Number(text.split(`\n${sample} `)[1]?.split('\n')[0]),
+    )
+  }
+  t.same(await read(), [3, 2, 1])
+  answers.set(1, undefined)
+  t.same(await read(), [3, 1, 1], 'one hangs')
+  answers.delete(1)
+  t.same(await Promise.all([read(), read()]), [
+    [3, 1, 1],
+    [3, 1, 1],
+  ])
+  answers.set(3, first)
+  t.same(await read(), [4, 2, 2], 'another takes its place')
 })
