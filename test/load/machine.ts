@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { cpus } from 'node:os'
+import { endWithThisProcess } from '../fixtures/undertaker.ts'
 
 /** What is measured has a core of its own; load, upstream and Redis share the other. */
 export const SUBJECT_CORE = 0
@@ -53,6 +54,7 @@ export function startOn(
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
+  endWithThisProcess(child)
   const ended = once(child, 'exit')
   stage.teardown(() => {
     child.kill('SIGTERM')
