@@ -6,9 +6,9 @@
 import { type Logger, withoutRedaction } from '../shared/log.ts'
 import type { Problem } from '../shared/problem.ts'
 import type { Tracing } from '../shared/tracing.ts'
+import type { Call } from './call.ts'
 import type { CallStory } from './call-story.ts'
 import { clientAddress } from './client-address.ts'
-import type { Call } from './listener.ts'
 import type { CallNumbers } from './metrics.ts'
 import { spanOfCall, spansOfSteps } from './spans.ts'
 

@@ -2,21 +2,28 @@
  * The one place that writes answers. Every answer carries the request id and what is left of the
  * key's hour; one without an authenticated key carries 0, for without a key there is no allowance.
  */
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from 'node:http'
+import type { Readable } from 'node:stream'
 import { PROBLEM_MEDIA_TYPE, Problem, type ProblemCode, renderProblem } from '../shared/problem.ts'
 import { type Allowance, secondsToReset, WINDOW_MS } from './accounting.ts'
+import { KEEP_ALIVE_MS } from './connection.ts'
 
 export interface Answer {
   readonly status: number
-  /** Names and values in turn, as `writeHead` takes them; without the length of `body`. */
+  /** Names and values in turn; without the length of `body`, unless that is a stream. */
   readonly headers: readonly string[]
   /** Undefined where the status or the method has none. */
-  readonly body: Buffer | string | undefined
+  readonly body: Buffer | undefined
 }
+
+/** An answer whose body may still be arriving. */
+export type Reply = Omit<Answer, 'body'> & { readonly body: Answer['body'] | Readable }
 
 /** What an answer says of its call. */
 export interface AnswerContext {
   readonly requestId: string
+  /** The connection ends with it. */
+  readonly closes: boolean
   /** Undefined until the key is authenticated. */
   readonly allowance: Allowance | undefined
 }
@@ -41,58 +48,57 @@ export function problemAnswer(problem: Problem, baseUrl: string, requestId: stri
   const headers = ['content-type', PROBLEM_MEDIA_TYPE, 'cache-control', 'no-store']
   headers.push('proxy-status', `receivables-gateway; error=${error}`)
   for (const [name, value] of Object.entries(problem.headers)) headers.push(name, value)
-  return { status: problem.status, headers, body: renderProblem(problem, baseUrl, requestId) }
+  return {
+    status: problem.status,
+    headers,
+    body: Buffer.from(renderProblem(problem, baseUrl, requestId)),
+  }
 }
 
-/** Sends a whole answer; gives the length of its body. `close`: the connection ends with it. */
-export function sendAnswer(
-  res: ServerResponse,
-  answer: Answer,
+/** The head of an answer, with the empty line at its end. */
+export function renderHead(
+  { status, headers }: Pick<Answer, 'status' | 'headers'>,
   context: AnswerContext,
-  close: boolean,
-): number {
-  const headers = [...answer.headers, ...contextHeaders(context)]
-  const length = answer.body === undefined ? 0 : Buffer.byteLength(answer.body)
-  if (answer.body !== undefined) headers.push('content-length', String(length))
-  if (close) headers.push('connection', 'close')
-  res.writeHead(answer.status, headers)
-  res.end(answer.body)
-  return length
+): string {
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
+  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
+  return `${text}${contextLines(context)}date: ${httpDate()}\r\n${
+    context.closes ? 'connection: close\r\n' : KEPT_ALIVE
+  }\r\n`
 }
 
-/** The same as bytes, for a connection whose request Node could not parse. */
-export function renderAnswer(answer: Answer, context: AnswerContext): string {
-  const { body = '' } = answer
-  const headers = [...answer.headers, ...contextHeaders(context), 'connection', 'close']
-  headers.push('date', new Date().toUTCString())
-  headers.push('content-length', String(Buffer.byteLength(body)))
-  const lines = [`HTTP/1.1 ${answer.status} ${STATUS_CODES[answer.status] ?? ''}`]
-  for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at]}: ${headers[at + 1]}`)
-  return `${lines.join('\r\n')}\r\n\r\n${body}`
+/** The header for the length of a whole body. */
+export function lengthHeader({ body }: Answer): string[] {
+  return body === undefined ? [] : ['content-length', String(body.length)]
 }
+
+const KEPT_ALIVE = `connection: keep-alive\r\nkeep-alive: timeout=${KEEP_ALIVE_MS / 1000}\r\n`
 
 /** Request id and rate limit, in the spec's headers and the IETF draft's. */
-export function contextHeaders({ requestId, allowance }: AnswerContext): string[] {
-  if (allowance === undefined) {
-    return ['x-request-id', requestId, 'x-ratelimit-remaining', '0']
-  }
+function contextLines({ requestId, allowance }: AnswerContext): string {
+  if (allowance === undefined) return `x-request-id: ${requestId}\r\nx-ratelimit-remaining: 0\r\n`
   const { limit, used, windowEndsAt, degraded } = allowance
   const remaining = Math.max(0, limit - used)
-  const policy = `"hour";q=${limit};w=${WINDOW_MS / 1000}${degraded ? ';degraded' : ''}`
-  return [
-    'x-request-id',
-    requestId,
-    'x-ratelimit-limit',
-    String(limit),
-    'x-ratelimit-remaining',
-    String(remaining),
-    'x-ratelimit-reset',
-    String(Math.ceil(windowEndsAt / 1000)),
-    'ratelimit-policy',
-    policy,
-    'ratelimit',
-    `"hour";r=${remaining};t=${secondsToReset(allowance)}`,
-  ]
+  return `x-request-id: ${requestId}\r
+x-ratelimit-limit: ${limit}\r
+x-ratelimit-remaining: ${remaining}\r
+x-ratelimit-reset: ${Math.ceil(windowEndsAt / 1000)}\r
+ratelimit-policy: "hour";q=${limit};w=${WINDOW_MS / 1000}${degraded ? ';degraded' : ''}\r
+ratelimit: "hour";r=${remaining};t=${secondsToReset(allowance)}\r
+`
+}
+
+let dateSecond = 0
+let date = ''
+
+/** Of this second (RFC 9110, section 5.6.7). */
+function httpDate(): string {
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== dateSecond) {
+    dateSecond = second
+    date = new Date(second * 1000).toUTCString()
+  }
+  return date
 }
 
 /** What an error becomes for the client. */

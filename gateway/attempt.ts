@@ -4,6 +4,7 @@
  * tell, is a failure.
  */
 import { Readable } from 'node:stream'
+import type { Abort } from './call.ts'
 import type { Backend, DispatchController, DispatchHandler } from './upstream.ts'
 
 /** Answers up to this size are read whole first, so that one that breaks off becomes a 502. */
@@ -66,7 +67,7 @@ export interface AttemptLimits {
 export type Attempt = (
   backend: Backend,
   request: UpstreamRequest,
-  signal: AbortSignal,
+  abort: Abort,
 ) => Promise<UpstreamAnswer>
 
 /** Every rejection of an attempt is an `AttemptFailed`. */
@@ -81,17 +82,17 @@ export function createAttempt({ timeoutMs, streamsMax }: AttemptLimits): Attempt
     return stream
   }
 
-  return (backend, request, signal) => {
+  return (backend, request, abort) => {
     return new Promise((resolve, reject) => {
       const { method, target: path, headers, body } = request
       const isFull = backend.inFlight >= IN_FLIGHT_MAX
       if (isFull) return reject(new AttemptFailed('nothing_sent', new DeadlinePassed('line full')))
-      if (signal.aborted) return reject(new AttemptFailed('nothing_sent', signal.reason))
+      if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
       const exchange = new Exchange({
         backend,
         method,
         timeoutMs,
-        signal,
+        abort,
         createStream,
         resolve,
         reject,
@@ -112,7 +113,7 @@ interface ExchangeOptions {
   readonly backend: Backend
   readonly method: string
   readonly timeoutMs: number
-  readonly signal: AbortSignal
+  readonly abort: Abort
   /** Undefined where there are too many. */
   createStream(controller: DispatchController, gathered: readonly Buffer[]): Readable | undefined
   resolve(answer: UpstreamAnswer): void
@@ -121,7 +122,6 @@ interface ExchangeOptions {
 
 class Exchange implements DispatchHandler {
   readonly #options: ExchangeOptions
-  readonly #onClientGone = () => this.#abort(new Error('the client went away'))
   #progress: Progress = 'nothing_sent'
   #controller: DispatchController | undefined
   #isSettled = false
@@ -135,7 +135,7 @@ class Exchange implements DispatchHandler {
   constructor(options: ExchangeOptions) {
     this.#options = options
     options.backend.inFlight++
-    options.signal.addEventListener('abort', this.#onClientGone)
+    options.abort.listen((reason) => this.#abort(reason))
     this.#deadline = this.#startDeadline(QUEUE_TIMEOUT_MS, 'no connection became free')
   }
 
@@ -215,7 +215,7 @@ class Exchange implements DispatchHandler {
     this.#isSettled = true
     this.#options.backend.inFlight--
     clearTimeout(this.#deadline)
-    this.#options.signal.removeEventListener('abort', this.#onClientGone)
+    this.#options.abort.listen(undefined)
   }
 }
 

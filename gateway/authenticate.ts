@@ -27,7 +27,7 @@ export interface Authenticator {
    */
   readCredential(authorization: string | undefined): string
   /** The key, remembered or looked up. Throws 401 where it is unknown or revoked, 503 undecided. */
-  identify(digest: string): Promise<KnownKey>
+  identify(digest: string): KnownKey | Promise<KnownKey>
   /** The same by a look-up that began after `since` (`performance.now()`), shared by all who wait. */
   confirm(digest: string, since: number): Promise<KnownKey>
   counts(): AuthenticatorCounts
@@ -90,7 +90,7 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     return digest
   }
 
-  async function identify(digest: string): Promise<KnownKey> {
+  function identify(digest: string): KnownKey | Promise<KnownKey> {
     const remembered = known.get(digest)
     const fresh = performance.now() - REMEMBER_MS
     if (remembered !== undefined && remembered.lookedUpAt > fresh) {

@@ -2,9 +2,9 @@
  * A request's body, whole and in memory before anything is counted or sent: so that a call can be
  * refused, or repeated towards another backend, without harm.
  */
-import type { IncomingMessage } from 'node:http'
 import { Problem } from '../shared/problem.ts'
-import type { BodyFraming } from './request-check.ts'
+import { type BodyFraming, HEADER_BYTES_MAX, headersTooLarge } from './request-check.ts'
+import { malformed, parseField } from './request-reader.ts'
 
 /** The largest body that is forwarded. */
 export const BODY_BYTES_MAX = 256 * 1024
@@ -14,18 +14,34 @@ const ALL_BODIES_BYTES_MAX = 64 * 1024 * 1024
 /** `tooLarge`: over `BODY_BYTES_MAX`, the rest not read. Remembered: authentication comes first. */
 export type Body = Buffer | 'tooLarge'
 
-const EMPTY = Buffer.alloc(0)
+export const NO_BODY: Buffer = Buffer.alloc(0)
 
-export interface Bodies {
-  /** Memory that they take at present. */
-  readonly bytesHeld: number
-  /**
-   * Resolves with the whole body. Rejects with 503 where the memory for bodies is used up, and with
-   * the signal's reason where the connection fails first.
-   */
-  read(req: IncomingMessage, framing: BodyFraming, signal: AbortSignal): Promise<Body>
-  /** Gives the memory of a body back, once its call is answered. */
-  release(body: Body): void
+/** The memory that bodies take. */
+export class Bodies {
+  #bytesHeld = 0
+
+  get bytesHeld(): number {
+    return this.#bytesHeld
+  }
+
+  /** Throws `Problem` 503 where it is used up. */
+  hold(bytes: number): void {
+    if (this.#bytesHeld + bytes > ALL_BODIES_BYTES_MAX) {
+      throw new Problem(
+        'service_unavailable',
+        'Too many requests at once. Try again in a second.',
+        {
+          headers: { 'retry-after': '1' },
+        },
+      )
+    }
+    this.#bytesHeld += bytes
+  }
+
+  /** Gives it back. */
+  release(bytes: number): void {
+    this.#bytesHeld -= bytes
+  }
 }
 
 /** Whether there is a body that may be forwarded, as far as the head tells. */
@@ -35,52 +51,134 @@ export function isReadable(framing: BodyFraming): boolean {
   )
 }
 
-export function createBodies(): Bodies {
-  let bytesHeld = 0
+/** Takes a body out of the bytes of a connection as they come. */
+export class BodyReader {
+  readonly #bodies: Bodies
+  readonly #framing: LengthFraming | ChunkedFraming
+  readonly #parts: Buffer[] = []
+  #bytes = 0
 
-  function read(req: IncomingMessage, framing: BodyFraming, signal: AbortSignal): Promise<Body> {
-    if (framing.kind === 'none') return Promise.resolve(EMPTY)
-    if (!isReadable(framing)) return Promise.resolve('tooLarge')
-    return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = []
-      let bytes = 0
-      const settle = (result: Body | Error) => {
-        req.off('data', onData).off('end', onEnd)
-        signal.removeEventListener('abort', onAbort)
-        if (!(result instanceof Buffer)) bytesHeld -= bytes
-        if (result instanceof Error) reject(result)
-        else resolve(result)
-      }
-      const onData = (chunk: Buffer) => {
-        bytes += chunk.length
-        bytesHeld += chunk.length
-        chunks.push(chunk)
-        if (bytes > BODY_BYTES_MAX) settle('tooLarge')
-        else if (bytesHeld > ALL_BODIES_BYTES_MAX) settle(overloaded())
-      }
-      const onEnd = () => settle(Buffer.concat(chunks, bytes))
-      const onAbort = () => settle(signal.reason)
-      if (signal.aborted) return onAbort()
-      signal.addEventListener('abort', onAbort)
-      req.on('data', onData).on('end', onEnd)
+  constructor(framing: BodyFraming, bodies: Bodies) {
+    this.#bodies = bodies
+    this.#framing =
+      framing.kind === 'length' ? new LengthFraming(framing.bytes) : new ChunkedFraming()
+  }
+
+  /**
+   * Takes what belongs to the body. Gives it once it is whole or known to be too large, with what stands
+   * behind it; undefined before. Throws `Problem` where it is malformed or memory is used up.
+   */
+  take(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
+    const rest = this.#framing.take(bytes, (part) => {
+      this.#bodies.hold(part.length)
+      this.#bytes += part.length
+      this.#parts.push(part)
     })
+    if (this.#bytes > BODY_BYTES_MAX) {
+      this.drop()
+      return { body: 'tooLarge', rest: NO_BODY }
+    }
+    return rest === undefined ? undefined : { body: Buffer.concat(this.#parts, this.#bytes), rest }
   }
 
-  function release(body: Body): void {
-    if (body !== 'tooLarge') bytesHeld -= body.length
-  }
-
-  return {
-    get bytesHeld() {
-      return bytesHeld
-    },
-    read,
-    release,
+  /** Gives the memory back of what will not become a body. */
+  drop(): void {
+    this.#bodies.release(this.#bytes)
+    this.#bytes = 0
+    this.#parts.length = 0
   }
 }
 
-function overloaded(): Problem {
-  return new Problem('service_unavailable', 'Too many requests at once. Try again in a second.', {
-    headers: { 'retry-after': '1' },
-  })
+type OnPart = (part: Buffer) => void
+
+/** RFC 9112, section 6.3: as many bytes as `Content-Length` says. */
+class LengthFraming {
+  #left: number
+
+  constructor(bytes: number) {
+    this.#left = bytes
+  }
+
+  /** Gives what stands behind the body, once its end is there. */
+  take(bytes: Buffer, onPart: OnPart): Buffer | undefined {
+    const part = bytes.subarray(0, this.#left)
+    this.#left -= part.length
+    if (part.length > 0) onPart(part)
+    return this.#left > 0 ? undefined : bytes.subarray(part.length)
+  }
+}
+
+/** A line of a chunked body, its size or a trailer, is no longer than this. */
+const LINE_BYTES_MAX = HEADER_BYTES_MAX
+/** RFC 9112, section 7.1.1, without the blanks that only old senders write. */
+const CHUNK_SIZE =
+  /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
+/** Fields that a trailer may not bring: they would say how long the body is. */
+const NEVER_IN_A_TRAILER = new Set(['content-length', 'transfer-encoding'])
+const LF = 10
+
+/** RFC 9112, section 7.1. Trailers are checked and dropped. */
+class ChunkedFraming {
+  #state: 'size' | 'data' | 'data end' | 'trailer' = 'size'
+  #left = 0
+  #trailerBytes = 0
+  /** What has come of a line. */
+  #begun = NO_BODY
+
+  take(bytes: Buffer, onPart: OnPart): Buffer | undefined {
+    let rest = this.#begun.length === 0 ? bytes : Buffer.concat([this.#begun, bytes])
+    this.#begun = NO_BODY
+    for (;;) {
+      if (this.#state === 'data') {
+        const part = rest.subarray(0, this.#left)
+        this.#left -= part.length
+        if (part.length > 0) onPart(part)
+        if (this.#left > 0) return undefined
+        rest = rest.subarray(part.length)
+        this.#state = 'data end'
+      }
+      const end = rest.indexOf('\r\n', 0, 'latin1')
+      if (end < 0) {
+        this.#keepBegun(rest)
+        return undefined
+      }
+      const line = rest.toString('latin1', 0, end)
+      rest = rest.subarray(end + 2)
+      if (this.#takeLine(line)) return rest
+    }
+  }
+
+  /** Whether it was the last. */
+  #takeLine(line: string): boolean {
+    if (this.#state === 'trailer') return this.#takeTrailer(line)
+    if (this.#state === 'data end') {
+      if (line !== '') throw malformed()
+      this.#state = 'size'
+      return false
+    }
+    const digits = line.length > LINE_BYTES_MAX ? undefined : CHUNK_SIZE.exec(line)?.[1]
+    if (digits === undefined) throw malformed()
+    this.#left = Number.parseInt(digits, 16)
+    this.#state = this.#left === 0 ? 'trailer' : 'data'
+    return false
+  }
+
+  #takeTrailer(line: string): boolean {
+    if (line === '') return true
+    this.#trailerBytes += line.length
+    if (this.#trailerBytes > LINE_BYTES_MAX) throw headersTooLarge()
+    const field: string[] = []
+    parseField(line, field)
+    if (NEVER_IN_A_TRAILER.has(field[0] ?? '')) throw malformed()
+    return false
+  }
+
+  #keepBegun(line: Buffer): void {
+    if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
+    if (line.length > LINE_BYTES_MAX) {
+      throw this.#state === 'trailer' ? headersTooLarge() : malformed()
+    }
+    // A copy: the packet it came in may be large.
+    this.#begun = Buffer.from(line)
+  }
 }

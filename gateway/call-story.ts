@@ -55,10 +55,10 @@ export function createStory(address: string, notesSteps: boolean): CallStory {
 export function noteStep<T>(
   { steps }: CallStory,
   name: string,
-  work: Promise<T>,
+  work: T | Promise<T>,
   spanId?: string,
-): Promise<T> {
-  if (steps === undefined) return work
+): T | Promise<T> {
+  if (steps === undefined || !(work instanceof Promise)) return work
   const from = performance.now()
   const note = (failed: boolean) => {
     const step = { name, spanId: spanId ?? createSpanId(), from, to: performance.now(), failed }

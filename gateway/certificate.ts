@@ -2,7 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { SettingsError } from '../shared/settings.ts'
-import type { TlsFiles } from './http-server.ts'
+import type { TlsFiles } from './listener.ts'
 
 /** From so long before its end on, operators are told. */
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000

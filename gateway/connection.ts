@@ -1,13 +1,19 @@
 /**
- * What the requests of one connection share: each is begun when the one before it is done, so that
- * pipelined writes keep their order; each gets one answer; and once one is refused in a way that
- * closes, nothing behind it is acted on.
+ * A client's connection: requests are read from it one after another, each is begun when the one
+ * before it is answered, each gets one answer; and once one is refused in a way that closes, nothing
+ * behind it is acted on.
  */
-import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Problem } from '../shared/problem.ts'
-import { createRawHeads } from './raw-heads.ts'
+import { Problem } from '../shared/problem.ts'
+import { type Bodies, type Body, BodyReader, isReadable, NO_BODY } from './body.ts'
+import type { Call } from './call.ts'
+import type { BodyFraming, RawHead } from './request-check.ts'
+import { malformed, RequestReader } from './request-reader.ts'
 
+/** From the first byte of a request to the end of its head, at most. */
+const HEAD_TIMEOUT_MS = 10_000
+/** How long an idle connection is kept. Balancers in front should keep theirs for less. */
+export const KEEP_ALIVE_MS = 65_000
 /**
  * How long a closing connection still reads and drops what the client sends. Closed at once, a
  * client that is still sending would see a reset instead of the answer.
@@ -18,146 +24,296 @@ const LINGER_MS = 2_000
  * may be answered, then they are given up.
  */
 const HALF_CLOSED_MS = 1_000
+/** A client that sends so much behind a call under way is not read on before its answer. */
+const READ_AHEAD_BYTES_MAX = 64 * 1024
+/** What slow readers may leave with us, all together, of answers that are sent. */
+const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+/** Bodies up to this size leave with their head, in one write. */
+const JOINED_BYTES_MAX = 16 * 1024
 
-export interface Exchange {
-  readonly req: IncomingMessage
-  /** Aborted with a `Problem` where the request breaks off or is too slow, else as the client goes. */
-  readonly abort: AbortController
+/** What connections share. */
+export interface ConnectionHost {
+  /** From the first byte of a request to its last. */
+  readonly requestTimeoutMs: number
+  /** For a client to take an answer. */
+  readonly answerTimeoutMs: number
+  readonly bodies: Bodies
+  /** Bytes of answers that are sent and not taken. */
+  untakenBytes: number
+  /** Begins a call, which ends with `Connection.end`. */
+  serve(connection: Connection, head: RawHead, arrivedAt: number): Call
+  /** The answer to what never became a call. */
+  refuse(connection: Connection, problem: Problem): string
+  /** A client that does not take its answer is cut off. */
+  onUntaken(call: Call | undefined): void
 }
 
-export interface Connection {
+interface WaitingForBody {
+  readonly reader: BodyReader
+  settle(result: Body | Error): void
+}
+
+export class Connection {
   /** The client's, or of the proxy in front; '' where it was gone at once. */
   readonly address: string
-  /** Takes the head of the request that just came; see `RawHeads`. */
-  takeHead(requestLine: string): number | undefined
-  /** How long the request line is that is being read; 0 within a request. */
-  lineLength(): number
+  readonly #socket: Socket
+  readonly #host: ConnectionHost
+  readonly #requests = new RequestReader()
+  #call: Call | undefined
+  #body: WaitingForBody | undefined
+  #isBodyRead = false
+  /** Told when the client has taken all that was written, or is gone. */
+  #onTaken: (() => void) | undefined
+  readonly #onWritten = () => {
+    if (this.#socket.writableLength === 0) this.#onTaken?.()
+  }
+  /** Of a request that is begun; of the connection before the first. */
+  #begunAt = performance.now()
+  /** By `performance.now()`: of what is waited for at present, and of the connection. */
+  #deadline: number
+  #endsBy = Number.POSITIVE_INFINITY
+  #isFresh = true
+  /** The client has closed its half. */
+  #hasEnded = false
+  /** The last answer is out; what still comes is dropped. */
+  #isClosing = false
+
+  constructor(socket: Socket, host: ConnectionHost) {
+    this.#socket = socket
+    this.#host = host
+    // Asked for later it may be gone.
+    this.address = socket.remoteAddress ?? ''
+    this.#deadline = this.#begunAt + this.#headTimeoutMs
+    socket.on('data', (bytes: Buffer) => this.#read(bytes))
+    socket.on('end', () => this.#readEnd())
+    // What follows says all: the connection closes.
+    socket.on('error', () => {})
+    socket.on('close', () => this.#close())
+  }
+
+  get isOpen(): boolean {
+    return !this.#socket.destroyed
+  }
+
+  /** Nothing is under way, and no byte of a request has come. */
+  get isIdle(): boolean {
+    return this.#call === undefined && this.#requests.isEmpty
+  }
+
+  /** Nothing has come behind the call under way. */
+  get isReadEmpty(): boolean {
+    return this.#requests.isEmpty
+  }
+
+  /** The client has closed its half. */
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  get bytesWritten(): number {
+    return this.#socket.bytesWritten
+  }
+
   /**
-   * Takes a place in line; resolves when its turn has come, with false where it is not to be acted
-   * on. Not a promise where it is the only one.
+   * The body of the call under way. Rejects with the reason for which the call is aborted, and with
+   * a `Problem` where the body is malformed.
    */
-  begin(exchange: Exchange): boolean | Promise<boolean>
-  /** The exchange is answered, or will never be. */
-  end(exchange: Exchange): void
-  /** The answer to `exchange` is the last: drops what is in line behind it. */
-  closeAfter(exchange: Exchange): void
-  /**
-   * The parser gave up. The request it was reading is aborted with `problem`, and so answered in its
-   * turn; where there is none, `renderAnswer` is sent after the answers still due.
-   */
-  fail(problem: Problem, renderAnswer: () => string): void
-  /** Nothing more is acted on; the connection ends with the last answer that is due. */
-  readNoMore(): void
-  /** Whether the connection ends with the answer to `exchange`. */
-  isLast(exchange: Exchange): boolean
-}
-
-interface Place {
-  readonly exchange: Exchange
-  readonly start: (go: boolean) => void
-}
-
-export function createConnection(socket: Socket): Connection {
-  /** In the order they came; the first is under way. */
-  let line: Place[] = []
-  let latest: Exchange | undefined
-  let closing = false
-  let lastWords: (() => void) | undefined
-  const rawHeads = createRawHeads()
-  // Asked for later it may be gone.
-  const address = socket.remoteAddress ?? ''
-
-  // The one listener comes before the parser's, the other after it.
-  socket.prependListener('data', (bytes: Buffer) => {
-    if (!closing) rawHeads.add(bytes)
-  })
-  socket.on('data', () => rawHeads.forget(closing || isReadingBody()))
-  // Node takes its own listener away with a CONNECT.
-  socket.on('error', () => {})
-  // Node calls this once the last answer is written; its own does not read what is still coming. Of a
-  // client that has closed its half it takes the answer under way for the last.
-  socket.destroySoon = () => {
-    if (lastWords !== undefined) return
-    socket.end()
-    socket.resume()
-    setTimeout(() => socket.destroy(), LINGER_MS).unref()
-  }
-  socket.on('end', () => {
-    readNoMore()
-    setTimeout(() => socket.destroy(), HALF_CLOSED_MS).unref()
-  })
-  socket.on('close', () => {
-    for (const { exchange, start } of line) {
-      exchange.abort.abort(new Error('the client went away'))
-      start(false)
-    }
-  })
-
-  const isReadingBody = () => latest !== undefined && !latest.req.complete
-
-  function begin(exchange: Exchange): boolean | Promise<boolean> {
-    if (closing) return false
-    latest = exchange
-    if (line.length === 0) {
-      line.push({ exchange, start: () => {} })
-      return true
-    }
-    // A client that pipelines is read again when the line is short.
-    socket.pause()
-    return new Promise((start) => line.push({ exchange, start }))
-  }
-
-  function end(exchange: Exchange): void {
-    const wasFirst = line[0]?.exchange === exchange
-    line = line.filter((place) => place.exchange !== exchange)
-    if (line.length <= 1 && socket.isPaused()) socket.resume()
-    if (wasFirst) line[0]?.start(true)
-    if (line.length === 0) sayLastWords()
-  }
-
-  function closeAfter(exchange: Exchange): void {
-    closing = true
-    lastWords = undefined
-    const at = line.findIndex((place) => place.exchange === exchange)
-    for (const { start } of line.splice(at + 1)) start(false)
-  }
-
-  function fail(problem: Problem, renderAnswer: () => string): void {
-    // The parser fails again on every byte that follows.
-    if (closing) return
-    closing = true
-    const reading = isReadingBody() ? latest : undefined
-    if (reading === undefined) {
-      lastWords = () => {
-        socket.write(renderAnswer())
-        socket.destroySoon()
+  readBody(call: Call, framing: BodyFraming, sayContinue: boolean): Promise<Body> {
+    if (framing.kind === 'none') return Promise.resolve(NO_BODY)
+    return new Promise((resolve, reject) => {
+      const reader = new BodyReader(framing, this.#host.bodies)
+      const settle = (result: Body | Error) => {
+        call.abort.listen(undefined)
+        this.#deadline = Number.POSITIVE_INFINITY
+        this.#body = undefined
+        if (!(result instanceof Error)) return resolve(result)
+        reader.drop()
+        reject(result)
       }
-      if (line.length === 0) sayLastWords()
-    } else if (line.some(({ exchange }) => exchange === reading)) {
-      reading.abort.abort(problem)
+      this.#body = { reader, settle }
+      if (!isReadable(framing)) return settle('tooLarge')
+      if (sayContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1')
+      this.#deadline = this.#begunAt + this.#host.requestTimeoutMs
+      if (call.abort.reason !== undefined) return settle(call.abort.reason)
+      call.abort.listen(settle)
+      this.#readBody(this.#requests.takeAll())
+    })
+  }
+
+  /** Sends a part of an answer; where the client is slow, resolves when it has taken it or is gone. */
+  write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
+    const socket = this.#socket
+    if (body.length <= JOINED_BYTES_MAX) {
+      socket.write(
+        body.length === 0 ? head : head + body.toString('latin1'),
+        'latin1',
+        this.#onWritten,
+      )
     } else {
-      // Its one answer is out already.
-      socket.destroy()
+      socket.cork()
+      socket.write(head, 'latin1')
+      socket.write(body, this.#onWritten)
+      socket.uncork()
+    }
+    return socket.writableLength === 0 ? undefined : this.#untilTaken(socket.writableLength)
+  }
+
+  /**
+   * Drops the body of the call under way where nobody has read it; whether all of it was there, so that
+   * the next request is found behind it.
+   */
+  skipBody(framing: BodyFraming): boolean {
+    if (framing.kind === 'none' || this.#isBodyRead) return true
+    const reader = new BodyReader(framing, this.#host.bodies)
+    try {
+      const taken = reader.take(this.#requests.takeAll())
+      if (taken === undefined || taken.body === 'tooLarge') return false
+      this.#requests.push(taken.rest)
+      return true
+    } catch {
+      return false
+    } finally {
+      reader.drop()
     }
   }
 
-  function sayLastWords(): void {
-    const say = lastWords
-    lastWords = undefined
-    say?.()
+  /** The answer is out. `closes`: it was the last. */
+  end(closes: boolean): void {
+    this.#call = undefined
+    this.#isBodyRead = false
+    if (closes) {
+      this.#closeSoon()
+      return
+    }
+    const now = performance.now()
+    if (!this.#requests.isEmpty) this.#begunAt = now
+    this.#begin(now)
   }
 
-  function readNoMore(): void {
-    closing = true
-    if (line.length === 0) socket.destroySoon()
+  destroy(): void {
+    this.#socket.destroy()
   }
 
-  function isLast(exchange: Exchange): boolean {
-    return closing && lastWords === undefined && line.at(-1)?.exchange === exchange
+  closeIfIdle(): void {
+    if (this.isIdle) this.#closeSoon()
   }
 
-  const takeHead = rawHeads.take
-  const lineLength = () => (isReadingBody() ? 0 : rawHeads.lineLength())
+  /** Acts on what has taken too long. */
+  checkTime(now: number): void {
+    if (now > this.#endsBy) this.destroy()
+    else if (now > this.#deadline) this.#expire()
+  }
 
-  return { address, takeHead, lineLength, begin, end, closeAfter, fail, readNoMore, isLast }
+  #read(bytes: Buffer): void {
+    if (this.#isClosing) return
+    const wasEmpty = this.#requests.isEmpty
+    if (this.#call === undefined) {
+      this.#requests.push(bytes)
+      const now = performance.now()
+      if (wasEmpty) this.#begunAt = now
+      this.#begin(now)
+    } else if (this.#body === undefined) {
+      this.#requests.push(bytes)
+      if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
+    } else {
+      this.#readBody(bytes)
+    }
+  }
+
+  /** Begins the next call, as soon as its head is there. */
+  #begin(now: number): void {
+    let head: RawHead | undefined
+    try {
+      head = this.#requests.readHead()
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      this.#refuse(error)
+      return
+    }
+    if (head !== undefined) {
+      this.#isFresh = false
+      this.#deadline = Number.POSITIVE_INFINITY
+      this.#call = this.#host.serve(this, head, now)
+    } else if (this.#hasEnded) {
+      if (this.#requests.isEmpty) this.#closeSoon()
+      else this.#refuse(malformed())
+    } else {
+      const isWaited = this.#isFresh || !this.#requests.isEmpty
+      this.#deadline = isWaited ? this.#begunAt + this.#headTimeoutMs : now + KEEP_ALIVE_MS
+      if (this.#socket.isPaused()) this.#socket.resume()
+    }
+  }
+
+  get #headTimeoutMs(): number {
+    return Math.min(HEAD_TIMEOUT_MS, this.#host.requestTimeoutMs)
+  }
+
+  #readBody(bytes: Buffer): void {
+    const body = this.#body
+    if (body === undefined) return
+    try {
+      const taken = body.reader.take(bytes)
+      if (taken === undefined) return
+      this.#isBodyRead = taken.body !== 'tooLarge'
+      this.#requests.push(taken.rest)
+      body.settle(taken.body)
+    } catch (error) {
+      body.settle(error instanceof Error ? error : new Error(String(error)))
+    }
+  }
+
+  #readEnd(): void {
+    this.#hasEnded = true
+    this.#endsBy = performance.now() + HALF_CLOSED_MS
+    if (this.#isClosing) return
+    if (this.#call === undefined) this.#begin(performance.now())
+    else if (this.#body !== undefined) this.#call.abort.abort(malformed())
+  }
+
+  #expire(): void {
+    if (this.#onTaken !== undefined) this.#host.onUntaken(this.#call)
+    if (this.#isClosing || this.#onTaken !== undefined) {
+      this.destroy()
+      return
+    }
+    const tooSlow = new Problem('request_timeout', 'The request took too long to arrive.')
+    if (this.#call !== undefined) this.#call.abort.abort(tooSlow)
+    else if (this.#isFresh || !this.#requests.isEmpty) this.#refuse(tooSlow)
+    else this.#closeSoon()
+  }
+
+  #refuse(problem: Problem): void {
+    this.#socket.write(this.#host.refuse(this, problem), 'latin1')
+    this.#closeSoon()
+  }
+
+  #closeSoon(): void {
+    this.#isClosing = true
+    this.#requests.takeAll()
+    this.#socket.end()
+    this.#socket.resume()
+    this.#deadline = performance.now() + LINGER_MS
+  }
+
+  #close(): void {
+    this.#isClosing = true
+    this.#onTaken?.()
+    this.#call?.abort.abort(new Error('the client went away'))
+  }
+
+  #untilTaken(bytes: number): Promise<void> {
+    const host = this.#host
+    if (host.untakenBytes + bytes > UNTAKEN_BYTES_MAX) this.destroy()
+    if (this.#socket.destroyed) return Promise.resolve()
+    host.untakenBytes += bytes
+    this.#deadline = performance.now() + host.answerTimeoutMs
+    return new Promise((resolve) => {
+      this.#onTaken = () => {
+        this.#onTaken = undefined
+        host.untakenBytes -= bytes
+        this.#deadline = Number.POSITIVE_INFINITY
+        resolve()
+      }
+    })
+  }
 }

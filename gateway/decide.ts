@@ -2,10 +2,10 @@
 import type { Operation } from '../shared/contract.ts'
 import { Problem } from '../shared/problem.ts'
 import { type Allowance, isOverLimit, secondsToReset } from './accounting.ts'
+import type { Reply } from './answer.ts'
 import { insufficientScopeChallenge } from './authenticate.ts'
 import { BODY_BYTES_MAX, type Body } from './body.ts'
 import type { KnownKey } from './key-look-up.ts'
-import type { Reply } from './listener.ts'
 import type { Routing } from './route.ts'
 
 export type Decision =

@@ -12,6 +12,7 @@ import {
   type UpstreamAnswer,
   type UpstreamRequest,
 } from './attempt.ts'
+import type { Abort } from './call.ts'
 import type { CallStory } from './call-story.ts'
 import { type Backend, type Upstream, wasNeverConnected } from './upstream.ts'
 
@@ -22,11 +23,11 @@ const REPEATS_SAVED_MAX = 10
 export interface Forwarder {
   /**
    * Throws `Problem` 503 where nothing was sent, 504 past a deadline, 502 where the answer was lost
-   * or garbled. `signal` aborts when the client goes away. `story` is told of the backend and its time.
+   * or garbled, and gives up where the call is aborted. `story` is told of the backend and its time.
    */
   forward(
     request: UpstreamRequest,
-    signal: AbortSignal,
+    abort: Abort,
     story: Pick<CallStory, 'backend' | 'upstreamMs'>,
   ): Promise<UpstreamAnswer>
   /** Attempts that failed, by backend and kind. */
@@ -52,7 +53,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   let retries = 0
   let repeats = REPEATS_SAVED_MAX
 
-  const forward: Forwarder['forward'] = async (request, signal, story) => {
+  const forward: Forwarder['forward'] = async (request, abort, story) => {
     repeats = Math.min(REPEATS_SAVED_MAX, repeats + REPEAT_SHARE)
     let lost: AttemptFailed | undefined
     let backend = upstream.choose()
@@ -60,10 +61,10 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       story.backend = backend.url
       const from = performance.now()
       try {
-        return await attempt(backend, request, signal)
+        return await attempt(backend, request, abort)
       } catch (error) {
         if (!(error instanceof AttemptFailed)) throw error
-        noteFailure(backend, error, signal)
+        noteFailure(backend, error, abort)
         // What a lost attempt may have done stays unknown, however little the next one did.
         const failure = lost?.progress === 'sent' ? lost : error
         const next = upstream.choose(backend)
@@ -71,7 +72,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
           // To pass it over is no repeat: nobody was asked yet.
           if (next === backend || ++refusals >= upstream.size) throw problemOf(failure)
         } else {
-          if (lost !== undefined || !mayRepeat(request, error, signal)) throw problemOf(failure)
+          if (lost !== undefined || !mayRepeat(request, error, abort)) throw problemOf(failure)
           repeats--
           retries++
           lost = error
@@ -83,17 +84,17 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     }
   }
 
-  function mayRepeat(request: UpstreamRequest, failure: AttemptFailed, signal: AbortSignal) {
-    if (failure.isDeadline || signal.aborted || repeats < 1) return false
+  function mayRepeat(request: UpstreamRequest, failure: AttemptFailed, abort: Abort) {
+    if (failure.isDeadline || abort.reason !== undefined || repeats < 1) return false
     return (
       failure.progress === 'nothing_sent' || (failure.progress === 'sent' && request.idempotent)
     )
   }
 
-  function noteFailure(backend: Backend, failure: AttemptFailed, signal: AbortSignal): void {
+  function noteFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
     if (wasNeverConnected(failure.cause)) upstream.markUnreachable(backend)
     const { url } = backend
-    const kind = kindOf(failure, signal)
+    const kind = kindOf(failure, abort)
     const ofBackend = failures.get(url) ?? new Map<FailureKind, number>()
     failures.set(url, ofBackend.set(kind, (ofBackend.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return
@@ -110,8 +111,8 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   }
 }
 
-function kindOf(failure: AttemptFailed, signal: AbortSignal): FailureKind {
-  if (signal.aborted) return 'client_gone'
+function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {
+  if (reason !== undefined) return 'client_gone'
   if (wasNeverConnected(failure.cause)) return 'unreachable'
   if (failure.isDeadline) return 'timeout'
   return failure.progress === 'answer_begun' ? 'broken' : 'lost'

@@ -1,29 +1,20 @@
 /**
- * The public socket: from bytes to a checked head, and from a reply back to bytes. Everything that
- * is answered leaves through here, refusals of the parser too.
+ * The public socket: from a head to a call, and from a reply back to bytes. Everything that is
+ * answered leaves through here, refusals of what is no request too.
  */
 import cluster from 'node:cluster'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { pipeline, type Readable } from 'node:stream'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import type { Readable } from 'node:stream'
+import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
 import { createId } from '../shared/id.ts'
 import type { Logger } from '../shared/log.ts'
-import { Problem } from '../shared/problem.ts'
+import type { Problem } from '../shared/problem.ts'
 import { createRepeatedLog, type RepeatedLog } from '../shared/repeated-log.ts'
-import type { Allowance } from './accounting.ts'
-import {
-  type Answer,
-  asProblem,
-  contextHeaders,
-  problemAnswer,
-  renderAnswer,
-  sendAnswer,
-} from './answer.ts'
-import { type CallStory, createStory } from './call-story.ts'
-import { type Connection, createConnection, type Exchange } from './connection.ts'
-import { createHttpServer, type HttpServer, renewTls, type TlsFiles } from './http-server.ts'
-import { type ParserError, parserProblem } from './parser-problem.ts'
-import { checkHead, clientRequestId, type Head, methodUnknown } from './request-check.ts'
+import { asProblem, lengthHeader, problemAnswer, type Reply, renderHead } from './answer.ts'
+import type { Bodies } from './body.ts'
+import { Call } from './call.ts'
+import { Connection, type ConnectionHost } from './connection.ts'
+import { checkHead, clientRequestId, type Head, type RawHead } from './request-check.ts'
 
 /**
  * Connections that wait to be accepted, at most (the kernel allows fewer where `somaxconn` is less).
@@ -31,34 +22,21 @@ import { checkHead, clientRequestId, type Head, methodUnknown } from './request-
  * after a second, or believe themselves connected.
  */
 const BACKLOG = 4096
-/** What slow readers may leave with us, all together, of answers that are sent. */
-const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
 /** For operators, of a call whose client went away; nothing is sent. */
 const CLIENT_GONE = 499
 /** While draining: how long clients get to send a last call on connections they hold. */
 const DRAIN_GRACE_MS = 3_000
+/** Between two looks at what takes too long. */
+const CHECK_INTERVAL_MS = 250
+/** For a client to agree on keys with us; well within the time that a drain may take. */
+const HANDSHAKE_TIMEOUT_MS = 5_000
+const TLS_VERSION_MIN = 'TLSv1.2'
 
-/** One request under way. */
-export interface Call extends Exchange {
-  readonly res: ServerResponse
-  readonly requestId: string
-  /** What is known to stand behind the head; undefined where its first line reads otherwise. */
-  readonly bytesBehind: number | undefined
-  /** `performance.now()` when the head had arrived. */
-  readonly arrivedAt: number
-  /** Whether `100 Continue` was sent. */
-  saidContinue: boolean
-  /** Set once the key is authenticated and the call spent. */
-  allowance: Allowance | undefined
-  /** The answer is the backend's. */
-  forwarded: boolean
-  readonly story: CallStory
+/** In PEM form: the certificate with its chain, and its key. */
+export interface TlsFiles {
+  readonly cert: string
+  readonly key: string
 }
-
-/** An answer whose body may still be arriving. */
-export type Reply = Omit<Answer, 'body'> & { readonly body: Answer['body'] | Readable }
-
-type StreamedReply = Omit<Answer, 'body'> & { readonly body: Readable }
 
 export interface ListenerOptions {
   readonly baseUrl: string
@@ -66,6 +44,7 @@ export interface ListenerOptions {
   readonly requestTimeoutMs: number
   /** For a client to take an answer. */
   readonly answerTimeoutMs: number
+  readonly bodies: Bodies
   readonly log: Logger
   /** Undefined: plain HTTP, for a balancer in front that speaks TLS with clients. */
   readonly tls: TlsFiles | undefined
@@ -85,33 +64,27 @@ export class Listener {
   readonly #options: ListenerOptions
   readonly #log: Logger
   readonly #faults: RepeatedLog
-  readonly #connections = new Map<Socket, Connection>()
-  readonly #server: HttpServer
+  readonly #connections = new Set<Connection>()
+  readonly #server: Server & Partial<Pick<TlsServer, 'setSecureContext'>>
+  readonly #host: ConnectionHost
   #draining = false
-  #untakenBytes = 0
 
   constructor(options: ListenerOptions) {
+    const { requestTimeoutMs, answerTimeoutMs, bodies, log, tls } = options
     this.#options = options
-    this.#log = options.log
-    this.#faults = createRepeatedLog(options.log)
-    this.#server = createHttpServer(options.requestTimeoutMs, options.tls)
-    this.#server.on(
-      options.tls === undefined ? 'connection' : 'secureConnection',
-      (socket: Socket) => {
-        this.#connections.set(socket, createConnection(socket))
-        socket.on('close', () => this.#connections.delete(socket))
-      },
-    )
-    const onRequest = (req: IncomingMessage, res: ServerResponse) => void this.#handle(req, res)
-    for (const event of ['request', 'checkContinue', 'checkExpectation']) {
-      this.#server.on(event, onRequest)
+    this.#log = log
+    this.#faults = createRepeatedLog(log)
+    this.#host = {
+      requestTimeoutMs,
+      answerTimeoutMs,
+      bodies,
+      untakenBytes: 0,
+      serve: (connection, head, arrivedAt) => this.#serve(connection, head, arrivedAt),
+      refuse: (connection, problem) => this.#refuse(connection, problem),
+      onUntaken: (call) =>
+        log.warn({ requestId: call?.requestId }, 'the client does not take its answer'),
     }
-    this.#server.on('clientError', (error: ParserError, socket) => {
-      this.#refuseBytes(error, socket as Socket)
-    })
-    this.#server.on('connect', (_, socket) => {
-      this.#refuseBytes(methodUnknown('CONNECT'), socket as Socket)
-    })
+    this.#server = this.#createServer(tls)
   }
 
   /** Resolves with the port. */
@@ -135,129 +108,158 @@ export class Listener {
 
   /** For connections to come; those that are open keep what they have. */
   renewTls(tls: TlsFiles): void {
-    renewTls(this.#server, tls)
+    this.#server.setSecureContext?.({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
   /** Accepts no more connections; resolves when every accepted call is answered. */
   async drain(): Promise<void> {
     this.#draining = true
     const closed = new Promise<void>((resolve) => {
-      // Not `Server.close` of node:http, which drops idle connections at once: on one of them a call
-      // may be on its way. Each is answered with `Connection: close`.
-      NetServer.prototype.close.call(this.#server, () => resolve())
+      this.#server.close(() => resolve())
     })
-    const grace = setTimeout(() => this.#server.closeIdleConnections(), DRAIN_GRACE_MS)
+    // Not idle ones at once: on one of them a call may be on its way. Each is answered with
+    // `Connection: close`.
+    const grace = setTimeout(() => {
+      for (const connection of this.#connections) connection.closeIfIdle()
+    }, DRAIN_GRACE_MS)
     await closed
     clearTimeout(grace)
-    this.#server.closeAllConnections()
   }
 
-  async #handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
-    const connection = this.#connections.get(req.socket)
-    if (connection === undefined) return
-    const call: Call = {
-      req,
-      res,
-      abort: new AbortController(),
-      requestId: clientRequestId(req.rawHeaders) ?? createId('req'),
-      bytesBehind: connection.takeHead(requestLine(req)),
-      arrivedAt: performance.now(),
-      saidContinue: false,
-      allowance: undefined,
-      forwarded: false,
-      story: createStory(connection.address, this.#options.notesSteps),
+  #createServer(tls: TlsFiles | undefined): Server {
+    // What is closed in one direction may still be read, see `LINGER_MS`.
+    const options = { allowHalfOpen: true, noDelay: true }
+    const onConnection = (socket: Socket) => {
+      const connection = new Connection(socket, this.#host)
+      this.#connections.add(connection)
+      socket.on('close', () => this.#connections.delete(connection))
     }
-    const turn = connection.begin(call)
-    if (turn !== true && !(await turn)) return
+    const checking = setInterval(() => {
+      const now = performance.now()
+      for (const connection of this.#connections) connection.checkTime(now)
+    }, CHECK_INTERVAL_MS)
+    const server =
+      tls === undefined
+        ? createServer(options, onConnection)
+        : createTlsServer(
+            {
+              ...options,
+              ...tls,
+              minVersion: TLS_VERSION_MIN,
+              ALPNProtocols: ['http/1.1'],
+              handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+            },
+            onConnection,
+          )
+    server.on('tlsClientError', (_: Error, socket: Socket) => socket.destroy())
+    return server.on('close', () => clearInterval(checking))
+  }
+
+  #serve(connection: Connection, raw: RawHead, arrivedAt: number): Call {
+    const { notesSteps } = this.#options
+    const requestId = clientRequestId(raw.fields) ?? createId('req')
+    const call = new Call({ connection, method: raw.method, requestId, arrivedAt, notesSteps })
+    void this.#handle(call, raw)
+    return call
+  }
+
+  async #handle(call: Call, raw: RawHead): Promise<void> {
+    const { connection } = call
     try {
-      await this.#answer(call, connection)
+      connection.end(await this.#answer(call, raw))
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'answer failed')
-      req.socket.destroy()
-    } finally {
-      connection.end(call)
+      connection.destroy()
     }
   }
 
-  async #answer(call: Call, connection: Connection): Promise<void> {
+  /** Resolves when the client has taken the answer: whether the connection ends with it. */
+  async #answer(call: Call, raw: RawHead): Promise<boolean> {
+    const { connection, story } = call
     let reply: Reply
-    let head: Head | undefined
     try {
-      head = checkHead(call.req, call.bytesBehind)
-      call.story.head = head
-      reply = await this.#options.serve(head, call)
+      story.head = checkHead(raw)
+      reply = await this.#options.serve(story.head, call)
     } catch (error) {
       // Nobody is there to be answered, and nothing is wrong with us.
-      if (call.req.socket.destroyed) return this.#options.onSettled(call, CLIENT_GONE)
+      if (!connection.isOpen) {
+        this.#options.onSettled(call, CLIENT_GONE)
+        return true
+      }
       const problem = asProblem(error)
-      call.story.code = problem.code
+      story.code = problem.code
       reply = problemAnswer(problem, this.#options.baseUrl, call.requestId)
       if (problem.status === 401) call.allowance = undefined
       if (problem.status >= 500) this.#logFault(call, problem)
     }
-    if (this.#draining) connection.readNoMore()
-    const close = connection.isLast(call) || mustClose(call, head)
-    if (close) connection.closeAfter(call)
+    const closes = this.#isLast(call, reply)
     this.#options.onAnswered(call, reply.status)
-    await this.#send(call, reply, close)
+    await this.#send(call, reply, closes)
     this.#options.onSettled(call, reply.status)
+    return closes
   }
 
-  /** Resolves when the client has taken the answer: what is pipelined behind it waits for that. */
-  #send(call: Call, { status, headers, body }: Reply, close: boolean): Promise<void> | void {
-    const { res } = call
-    if (body === undefined || typeof body === 'string' || Buffer.isBuffer(body)) {
-      call.story.sentBytes = sendAnswer(res, { status, headers, body }, call, close)
-      const untaken = call.req.socket.writableLength
-      return untaken === 0 ? undefined : this.#untilTaken(call, untaken)
+  /**
+   * After a refused head the next bytes cannot be trusted. What is left of a body that nobody will read
+   * is not worth the connection, and where no 100 was sent nobody knows whether the body will come.
+   */
+  #isLast({ connection, story: { head }, saidContinue }: Call, { body }: Reply): boolean {
+    if (head === undefined || head.closes) return true
+    // To HTTP/1.0 the end of the connection is the end of what has no length.
+    if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
+    if (head.expectsContinue && !saidContinue) return true
+    if (!connection.skipBody(head.framing)) return true
+    return (this.#draining || connection.hasEnded) && connection.isReadEmpty
+  }
+
+  #send(call: Call, reply: Reply, closes: boolean): Promise<void> | undefined {
+    const { connection, story, method, requestId, allowance } = call
+    const { status, body } = reply
+    const context = { requestId, allowance, closes }
+    const isHead = method === 'HEAD'
+    if (body !== undefined && !Buffer.isBuffer(body)) {
+      return this.#stream(call, { ...reply, body }, context)
     }
-    return this.#stream(call, { status, headers, body }, close)
+    const headers = [...reply.headers, ...lengthHeader({ status, headers: [], body })]
+    story.sentBytes = body === undefined || isHead ? 0 : body.length
+    return connection.write(renderHead({ status, headers }, context), isHead ? undefined : body)
   }
 
-  async #stream(call: Call, { status, headers, body }: StreamedReply, close: boolean) {
-    const { req, res, story } = call
-    const before = req.socket.bytesWritten
-    const closing = close ? ['connection', 'close'] : []
-    res.writeHead(status, [...headers, ...contextHeaders(call), ...closing])
-    // Where the body breaks off, `pipeline` destroys the socket: the answer never looks whole.
-    pipeline(body, res, (error) => {
-      if (error) this.#log.warn({ requestId: call.requestId, err: error }, 'answer broke off')
-    })
-    await this.#untilTaken(call, 0)
-    story.sentBytes = req.socket.bytesWritten - before
-  }
-
-  async #untilTaken({ req, res, requestId }: Call, bytes: number): Promise<void> {
-    if (this.#untakenBytes + bytes > UNTAKEN_BYTES_MAX) req.socket.destroy()
-    this.#untakenBytes += bytes
-    const deadline = setTimeout(() => {
-      this.#log.warn({ requestId }, 'the client does not take its answer')
-      req.socket.destroy()
-    }, this.#options.answerTimeoutMs)
-    if (!res.closed && !req.socket.destroyed) await ended(res, req.socket)
-    clearTimeout(deadline)
-    this.#untakenBytes -= bytes
-  }
-
-  /** Refuses what never became a request: by the parser's error, or by our own refusal. */
-  #refuseBytes(reason: ParserError | Problem, socket: Socket): void {
-    const connection = this.#connections.get(socket)
-    if (connection === undefined) return void socket.destroy()
-    // Answered and closing: what still comes is dropped, and the parser fails on all of it. Destroyed
-    // now, the client might see a reset in place of the answer.
-    if (!socket.writable) return
-    // Bytes behind a request that said `Connection: close`: they are nobody's.
-    if (!(reason instanceof Problem) && reason.code === 'HPE_CLOSED_CONNECTION') {
-      connection.readNoMore()
-      return
+  async #stream(
+    { connection, story, method, requestId }: Call,
+    { status, headers, body }: Omit<Reply, 'body'> & { readonly body: Readable },
+    context: Parameters<typeof renderHead>[1],
+  ): Promise<void> {
+    const hasBody = method !== 'HEAD' && status !== 204 && status !== 304
+    const isChunked =
+      hasBody && !headers.includes('content-length') && story.head?.version !== '1.0'
+    const coding = isChunked ? ['transfer-encoding', 'chunked'] : []
+    const before = connection.bytesWritten
+    try {
+      await connection.write(renderHead({ status, headers: [...headers, ...coding] }, context))
+      let lineEnd = ''
+      for await (const part of body as AsyncIterable<Buffer>) {
+        if (!connection.isOpen) break
+        if (!hasBody || part.length === 0) continue
+        await connection.write(isChunked ? `${lineEnd}${part.length.toString(16)}\r\n` : '', part)
+        lineEnd = '\r\n'
+      }
+      if (isChunked) await connection.write(`${lineEnd}0\r\n\r\n`)
+    } catch (error) {
+      // The answer never looks whole.
+      connection.destroy()
+      this.#log.warn({ requestId, err: error }, 'answer broke off')
     }
-    const problem =
-      reason instanceof Problem ? reason : parserProblem(reason, connection.lineLength())
-    connection.fail(problem, () => {
-      const context = { requestId: createId('req'), allowance: undefined }
-      this.#options.onRefusedBytes(context.requestId, connection.address, problem)
-      return renderAnswer(problemAnswer(problem, this.#options.baseUrl, context.requestId), context)
-    })
+    story.sentBytes = connection.bytesWritten - before
+  }
+
+  /** Answers what never became a request. */
+  #refuse({ address }: Connection, problem: Problem): string {
+    const context = { requestId: createId('req'), allowance: undefined, closes: true }
+    this.#options.onRefusedBytes(context.requestId, address, problem)
+    const answer = problemAnswer(problem, this.#options.baseUrl, context.requestId)
+    const headers = [...answer.headers, ...lengthHeader(answer)]
+    return renderHead({ ...answer, headers }, context) + answer.body?.toString('latin1')
   }
 
   #logFault({ requestId }: Call, problem: Problem): void {
@@ -265,33 +267,4 @@ export class Listener {
     const kind = `${message} ${cause instanceof Error ? cause.name : ''}`
     this.#faults.error(kind, { requestId, code, err: cause }, message)
   }
-}
-
-/**
- * After a refused head the next bytes cannot be trusted. What is left of a body that nobody will read
- * is not worth the connection, and where no 100 was sent nobody knows whether the body will come.
- * Behind an upgrade that is ignored the parser has dropped bytes.
- */
-function mustClose({ req, saidContinue, bytesBehind }: Call, head: Head | undefined): boolean {
-  if (head === undefined || !req.complete) return true
-  if (head.expectsContinue && !saidContinue) return true
-  return head.offersUpgrade && bytesBehind !== 0
-}
-
-/** Resolves when the answer is handed over, or its connection ends before. */
-function ended(res: ServerResponse, socket: Socket): Promise<void> {
-  return new Promise((resolve) => {
-    const settle = () => {
-      res.off('close', settle)
-      socket.off('close', settle)
-      resolve()
-    }
-    res.on('close', settle)
-    socket.on('close', settle)
-  })
-}
-
-/** The one way to write the first line of a head that was parsed so. */
-function requestLine({ method, url, httpVersion }: IncomingMessage): string {
-  return `${method} ${url} HTTP/${httpVersion}\r\n`
 }

@@ -13,7 +13,7 @@ import { createLocalAccounting } from './accounting-local.ts'
 import { RedisAccounting } from './accounting-redis.ts'
 import { createAuthenticator } from './authenticate.ts'
 import { watchBackendAddresses } from './backend-addresses.ts'
-import { createBodies } from './body.ts'
+import { Bodies } from './body.ts'
 import { type Certificate, expiryWarning, readCertificate } from './certificate.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
 import { createForwarder } from './forward.ts'
@@ -80,7 +80,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const authenticator = createAuthenticator({ upstream, strangersUpstream })
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })
-  const bodies = createBodies()
+  const bodies = new Bodies()
   const trustedProxies = settings.TRUST_PROXY
   const numbers = createCallNumbers(metrics)
   const lines = settings.ACCESS_LOG === 'on'

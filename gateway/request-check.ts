@@ -1,10 +1,9 @@
 /**
  * The door. A request whose head could be read two ways, here and at another hop, is refused before
- * anything is counted or sent: Node's parser lets a good deal through that RFC 9110 and 9112 forbid
- * or leave open. What passes has one method, one canonical target, one length and one of each header
- * that matters. After a refusal the connection closes, and what follows on it is never parsed.
+ * anything is counted or sent. What passes has one method, one canonical target, one length and one
+ * of each header that matters. After a refusal the connection closes, and what follows on it is never
+ * parsed.
  */
-import type { IncomingMessage } from 'node:http'
 import { isIPv6 } from 'node:net'
 import { Problem, type ProblemCode } from '../shared/problem.ts'
 
@@ -43,9 +42,20 @@ export type BodyFraming =
   | { readonly kind: 'length'; readonly bytes: number }
   | { readonly kind: 'chunked' }
 
+/** A head as it was written, in well-formed lines. */
+export interface RawHead {
+  readonly method: string
+  readonly target: string
+  /** e.g. `1.1` */
+  readonly version: string
+  /** Names in lower case and values, in turn. */
+  readonly fields: readonly string[]
+}
+
 /** The head of a request that can be read one way only. */
 export interface Head {
   readonly method: string
+  readonly version: '1.0' | '1.1'
   /** Canonical path: what routes are matched against and what is sent upstream. */
   readonly path: string
   /** With its `?`, or empty. */
@@ -55,42 +65,41 @@ export interface Head {
   readonly headers: ReadonlyMap<string, string>
   /** The client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean
-  /** It is ignored. */
-  readonly offersUpgrade: boolean
+  /** The connection ends with the answer. */
+  readonly closes: boolean
 }
 
-/**
- * Throws a `Problem`; the connection then closes. `bytesBehind`: undefined where the request line is
- * not written as the parser understood it.
- */
-export function checkHead(req: IncomingMessage, bytesBehind: number | undefined): Head {
-  const { method = '', url: target = '', httpVersion } = req
-  checkSize(target, req.rawHeaders)
-  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
-    throw new Problem('bad_request', 'Use HTTP/1.1.')
-  }
+/** Throws a `Problem`; the connection then closes. */
+export function checkHead({ method, target, version, fields }: RawHead): Head {
+  checkSize(target, fields)
+  if (version !== '1.1' && version !== '1.0') throw new Problem('bad_request', 'Use HTTP/1.1.')
   if (!METHODS.has(method)) throw methodUnknown(method)
-  if (bytesBehind === undefined) {
-    throw new Problem('bad_request', 'The request line is not "METHOD target HTTP/1.1".')
-  }
-  const headers = collectHeaders(req.rawHeaders)
+  const headers = collectHeaders(fields)
   checkHost(headers.get('host'))
-  const framing = readFraming(method, httpVersion, headers)
+  const framing = readFraming(method, version, headers)
   checkUpgrade(headers, framing)
-  const offersUpgrade = headers.has('upgrade')
-  const expectsContinue = readExpect(httpVersion, headers)
+  const expectsContinue = readExpect(version, headers)
   const { path, query } = readTarget(target)
-  dropConnectionHeaders(headers)
-  return { method, path, query, framing, headers, expectsContinue, offersUpgrade }
+  const { closes, keepsAlive } = takeConnectionOptions(headers)
+  return {
+    method,
+    version,
+    path,
+    query,
+    framing,
+    headers,
+    expectsContinue,
+    closes: closes || (version === '1.0' && !keepsAlive),
+  }
 }
 
 /** The client's own request id where it is one that can stand in a log line. */
-export function clientRequestId(rawHeaders: readonly string[]): string | undefined {
+export function clientRequestId(fields: readonly string[]): string | undefined {
   let found: string | undefined
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    if (rawHeaders[at]?.toLowerCase() !== 'x-request-id') continue
+  for (let name = 0; name < fields.length; name += 2) {
+    if (fields[name] !== 'x-request-id') continue
     if (found !== undefined) return undefined
-    found = rawHeaders[at + 1]
+    found = fields[name + 1]
   }
   return found !== undefined && REQUEST_ID.test(found) ? found : undefined
 }
@@ -105,10 +114,11 @@ export function methodUnknown(method: string): Problem {
   )
 }
 
-function checkSize(target: string, rawHeaders: readonly string[]): void {
+function checkSize(target: string, fields: readonly string[]): void {
   if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
-  const bytes = rawHeaders.reduce((sum, part) => sum + part.length, rawHeaders.length)
-  if (rawHeaders.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
+  let bytes = fields.length
+  for (const part of fields) bytes += part.length
+  if (fields.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
 }
 
 export function targetTooLong(): Problem {
@@ -122,11 +132,11 @@ export function headersTooLarge(): Problem {
   )
 }
 
-function collectHeaders(rawHeaders: readonly string[]): Map<string, string> {
+function collectHeaders(fields: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>()
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at]?.toLowerCase() ?? ''
-    const value = rawHeaders[at + 1] ?? ''
+  for (let at = 0; at < fields.length; at += 2) {
+    const name = fields[at] ?? ''
+    const value = fields[at + 1] ?? ''
     // CGI-like hops read `_` and `-` as the same: `content_length` must not reach one.
     if (name.includes('_')) continue
     const earlier = headers.get(name)
@@ -157,13 +167,13 @@ function checkHost(host: string | undefined): void {
 /** RFC 9112, section 6: the length of a body, where only one reading is possible. */
 function readFraming(
   method: string,
-  httpVersion: string,
+  version: string,
   headers: ReadonlyMap<string, string>,
 ): BodyFraming {
   const coding = headers.get('transfer-encoding')
   const length = headers.get('content-length')
   if (coding !== undefined) {
-    if (coding !== 'chunked' || httpVersion === '1.0' || length !== undefined) {
+    if (coding !== 'chunked' || version === '1.0' || length !== undefined) {
       throw new Problem(
         'bad_request',
         'Transfer-Encoding may only be chunked, in HTTP/1.1, without Content-Length.',
@@ -189,10 +199,10 @@ function checkUpgrade(headers: ReadonlyMap<string, string>, framing: BodyFraming
 }
 
 /** RFC 9110, section 10.1.1: HTTP/1.0 has no answer 100. */
-function readExpect(httpVersion: string, headers: ReadonlyMap<string, string>): boolean {
+function readExpect(version: string, headers: ReadonlyMap<string, string>): boolean {
   const expect = headers.get('expect')
   if (expect === undefined) return false
-  if (expect.toLowerCase() === '100-continue') return httpVersion !== '1.0'
+  if (expect.toLowerCase() === '100-continue') return version !== '1.0'
   throw new Problem('bad_request', 'Expect may only be 100-continue.')
 }
 
@@ -239,10 +249,18 @@ function isEncodedText(text: string): boolean {
   }
 }
 
-/** RFC 9110, section 7.6.1: what `Connection` names is between the client and us. */
-function dropConnectionHeaders(headers: Map<string, string>): void {
+/**
+ * RFC 9110, section 7.6.1: what `Connection` names is between the client and us. What the client wants
+ * of the connection; some still say so in `Proxy-Connection`.
+ */
+function takeConnectionOptions(headers: Map<string, string>) {
+  let closes = headers.get('proxy-connection')?.toLowerCase() === 'close'
+  let keepsAlive = false
   for (const name of headers.get('connection')?.split(',') ?? []) {
     const option = name.trim().toLowerCase()
+    if (option === 'close') closes = true
+    if (option === 'keep-alive') keepsAlive = true
     if (option !== 'host' && option !== 'authorization') headers.delete(option)
   }
+  return { closes, keepsAlive }
 }

@@ -9,13 +9,15 @@ import { continueTrace, createSpanId } from '../shared/trace.ts'
 import type { Tracing } from '../shared/tracing.ts'
 import type { Access } from './access.ts'
 import type { Accounting } from './accounting.ts'
+import type { Reply } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
-import { type Bodies, type Body, isReadable } from './body.ts'
+import { type Bodies, type Body, isReadable, NO_BODY } from './body.ts'
+import type { Call } from './call.ts'
 import { noteStep } from './call-story.ts'
 import { decide } from './decide.ts'
 import type { Forwarder } from './forward.ts'
 import type { KnownKey } from './key-look-up.ts'
-import { type Call, Listener, type ListenerOptions, type Reply } from './listener.ts'
+import { Listener, type ListenerOptions } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { createRouter, type Routing } from './route.ts'
 import type { PagesProxy } from './settings-proxy.ts'
@@ -62,7 +64,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const routing = route(head)
     if ('operationId' in routing) call.story.operation = routing
     const digest = authenticator.readCredential(head.headers.get('authorization'))
-    const body = await readBody(bodies, head, call)
+    const body = hasBody(head) ? await readBody(head, call) : NO_BODY
     try {
       const key = await noteStep(call.story, 'look up key', authenticator.identify(digest))
       call.story.keyId = key.keyId
@@ -71,7 +73,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
       call.allowance = await noteStep(call.story, 'spend', spent)
       return await decideAndForward({ head, call, digest, body, routing }, key)
     } finally {
-      bodies.release(body)
+      release(bodies, body)
     }
   }
 
@@ -91,7 +93,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
           trace: call.story.trace,
           spanId,
         })
-        const answered = forwarder.forward(request, call.abort.signal, call.story)
+        const answered = forwarder.forward(request, call.abort, call.story)
         const answer = await noteStep(call.story, 'forward', answered, spanId)
         const refusal = answer.headers[REFUSAL_HEADER]
         if (refusal === undefined) {
@@ -156,22 +158,28 @@ async function servePage(parts: PageParts, head: Head, call: Call): Promise<Repl
     const detail = `${head.path} takes ${allow}, not ${head.method}.`
     throw new Problem('method_not_allowed', detail, { headers: { allow } })
   }
-  call.story.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
-  const body = await readBody(bodies, head, call)
+  const { requestId, story, abort } = call
+  story.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
+  const body = hasBody(head) ? await readBody(head, call) : NO_BODY
   try {
     if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
-    return await pages.forward({ ...call, head, body })
+    return await pages.forward({ head, body, requestId, story, abort })
   } finally {
-    bodies.release(body)
+    release(bodies, body)
   }
 }
 
-function readBody(bodies: Bodies, head: Head, call: Call): Promise<Body> {
-  if (head.expectsContinue && isReadable(head.framing)) {
-    call.res.writeContinue()
-    call.saidContinue = true
-  }
-  return bodies.read(call.req, head.framing, call.abort.signal)
+function release(bodies: Bodies, body: Body): void {
+  if (body !== 'tooLarge') bodies.release(body.length)
+}
+
+function hasBody({ framing }: Head): boolean {
+  return framing.kind !== 'none'
+}
+
+function readBody({ framing, expectsContinue }: Head, call: Call): Promise<Body> {
+  call.saidContinue = expectsContinue && isReadable(framing)
+  return call.connection.readBody(call, framing, call.saidContinue)
 }
 
 function redirectToDocs({ method }: Head): Reply {
@@ -180,5 +188,5 @@ function redirectToDocs({ method }: Head): Reply {
       headers: { allow: 'GET, HEAD' },
     })
   }
-  return { status: 302, headers: ['location', '/docs', 'cache-control', 'no-store'], body: '' }
+  return { status: 302, headers: ['location', '/docs', 'cache-control', 'no-store'], body: NO_BODY }
 }

@@ -4,16 +4,18 @@
  * an allow-list set before it starts, and it never writes the answer itself (`selfHandleResponse`):
  * a bad status would crash it, an answer that breaks off would look whole.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import httpProxy from 'http-proxy-3'
 import { CLIENT_ADDRESS_HEADER, SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import { createSpanId, traceHeaders } from '../shared/trace.ts'
+import type { Reply } from './answer.ts'
 import type { BackendAddress } from './backend-addresses.ts'
+import type { Abort } from './call.ts'
 import type { CallStory } from './call-story.ts'
 import { clientAddress } from './client-address.ts'
-import type { Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { passedHeaders } from './translate.ts'
 import { type Backend, type Upstream, wasNeverConnected } from './upstream.ts'
@@ -61,14 +63,11 @@ export interface PagesProxy {
 }
 
 export interface PageExchange {
-  readonly req: IncomingMessage
-  readonly res: ServerResponse
   readonly head: Head
   readonly body: Buffer
   readonly requestId: string
   readonly story: CallStory
-  /** Aborts when the client goes away. */
-  readonly abort: AbortController
+  readonly abort: Abort
 }
 
 export interface PagesProxyOptions {
@@ -125,7 +124,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   }
 
   function send(
-    { req, res, head, body, requestId, abort, story }: PageExchange,
+    { head, body, requestId, abort, story }: PageExchange,
     { url, address: place }: Backend,
   ): Promise<IncomingMessage> {
     story.backend = url
@@ -133,6 +132,11 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
     const passed = [...REQUEST_HEADERS, ...(placeAt(head.path)?.headers ?? [])]
+    // What http-proxy-3 takes; no connection stands behind them.
+    const req = new IncomingMessage(new Socket())
+    const res = new ServerResponse(req)
+    req.method = head.method
+    req.url = path
     req.headers = requestHeaders(head, body, passed, {
       host: new URL(place.origin).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
@@ -146,8 +150,11 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     })
     return new Promise((resolve, reject) => {
       waiting.set(req, resolve)
-      // http-proxy-3 gives the request up then, but does not say so.
-      abort.signal.addEventListener('abort', () => reject(new Error('client went away')))
+      abort.listen((reason) => {
+        // Upon which http-proxy-3 gives the request up, without a word.
+        res.emit('close')
+        reject(reason)
+      })
       const target = targetOf(place)
       proxy.web(req, res, { target, buffer: Readable.from([body]) }, reject)
     })

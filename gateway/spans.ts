@@ -1,7 +1,7 @@
 /** A call as a trace shows it, by OpenTelemetry's conventions for HTTP servers. */
 import type { Span } from '../shared/tracing.ts'
+import type { Call } from './call.ts'
 import type { CallStep } from './call-story.ts'
-import type { Call } from './listener.ts'
 
 /** `to`: when it was over, by `performance.now()`. */
 export function spanOfCall(

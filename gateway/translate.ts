@@ -3,9 +3,9 @@ import type { Operation } from '../shared/contract.ts'
 import { PRINCIPAL_HEADER } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import { type Trace, traceHeaders } from '../shared/trace.ts'
+import type { Reply } from './answer.ts'
 import type { UpstreamAnswer, UpstreamRequest } from './attempt.ts'
 import type { KnownKey } from './key-look-up.ts'
-import type { Reply } from './listener.ts'
 import type { Head } from './request-check.ts'
 
 /** Request headers that are meant for the backend, beside those the gateway sets. */

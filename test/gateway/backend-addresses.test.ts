@@ -1,6 +1,7 @@
 import type { LookupAddress } from 'node:dns'
 import t, { type Test } from 'tap'
 import { parseBackendUrl, watchBackendAddresses } from '../../gateway/backend-addresses.ts'
+import { Abort } from '../../gateway/call.ts'
 import { createStory } from '../../gateway/call-story.ts'
 import { createForwarder } from '../../gateway/forward.ts'
 import { BackendPools } from '../../gateway/upstream.ts'
@@ -43,7 +44,7 @@ async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) 
     port,
     asked,
     upstream,
-    send: () => forward(REQUEST, new AbortController().signal, createStory('127.0.0.1', false)),
+    send: () => forward(REQUEST, new Abort(), createStory('127.0.0.1', false)),
     /** Waits until exactly these are ready, and asks the name meanwhile. */
     async settled(...ready: string[]) {
       const seen = () => upstream.backends().filter((one) => one.ready)
