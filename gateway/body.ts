@@ -3,8 +3,8 @@
  * refused, or repeated towards another backend, without harm.
  */
 import { Problem } from '../shared/problem.ts'
-import { type BodyFraming, HEADER_BYTES_MAX, headersTooLarge } from './request-check.ts'
-import { malformed, parseField } from './request-reader.ts'
+import { ChunkedFraming, LengthFraming } from './framing.ts'
+import type { BodyFraming } from './request-check.ts'
 
 /** The largest body that is forwarded. */
 export const BODY_BYTES_MAX = 256 * 1024
@@ -86,99 +86,5 @@ export class BodyReader {
     this.#bodies.release(this.#bytes)
     this.#bytes = 0
     this.#parts.length = 0
-  }
-}
-
-type OnPart = (part: Buffer) => void
-
-/** RFC 9112, section 6.3: as many bytes as `Content-Length` says. */
-class LengthFraming {
-  #left: number
-
-  constructor(bytes: number) {
-    this.#left = bytes
-  }
-
-  /** Gives what stands behind the body, once its end is there. */
-  take(bytes: Buffer, onPart: OnPart): Buffer | undefined {
-    const part = bytes.subarray(0, this.#left)
-    this.#left -= part.length
-    if (part.length > 0) onPart(part)
-    return this.#left > 0 ? undefined : bytes.subarray(part.length)
-  }
-}
-
-/** A line of a chunked body, its size or a trailer, is no longer than this. */
-const LINE_BYTES_MAX = HEADER_BYTES_MAX
-/** RFC 9112, section 7.1.1, without the blanks that only old senders write. */
-const CHUNK_SIZE =
-  /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
-/** Fields that a trailer may not bring: they would say how long the body is. */
-const NEVER_IN_A_TRAILER = new Set(['content-length', 'transfer-encoding'])
-const LF = 10
-
-/** RFC 9112, section 7.1. Trailers are checked and dropped. */
-class ChunkedFraming {
-  #state: 'size' | 'data' | 'data end' | 'trailer' = 'size'
-  #left = 0
-  #trailerBytes = 0
-  /** What has come of a line. */
-  #begun = NO_BODY
-
-  take(bytes: Buffer, onPart: OnPart): Buffer | undefined {
-    let rest = this.#begun.length === 0 ? bytes : Buffer.concat([this.#begun, bytes])
-    this.#begun = NO_BODY
-    for (;;) {
-      if (this.#state === 'data') {
-        const part = rest.subarray(0, this.#left)
-        this.#left -= part.length
-        if (part.length > 0) onPart(part)
-        if (this.#left > 0) return undefined
-        rest = rest.subarray(part.length)
-        this.#state = 'data end'
-      }
-      const end = rest.indexOf('\r\n', 0, 'latin1')
-      if (end < 0) {
-        this.#keepBegun(rest)
-        return undefined
-      }
-      const line = rest.toString('latin1', 0, end)
-      rest = rest.subarray(end + 2)
-      if (this.#takeLine(line)) return rest
-    }
-  }
-
-  /** Whether it was the last. */
-  #takeLine(line: string): boolean {
-    if (this.#state === 'trailer') return this.#takeTrailer(line)
-    if (this.#state === 'data end') {
-      if (line !== '') throw malformed()
-      this.#state = 'size'
-      return false
-    }
-    const digits = line.length > LINE_BYTES_MAX ? undefined : CHUNK_SIZE.exec(line)?.[1]
-    if (digits === undefined) throw malformed()
-    this.#left = Number.parseInt(digits, 16)
-    this.#state = this.#left === 0 ? 'trailer' : 'data'
-    return false
-  }
-
-  #takeTrailer(line: string): boolean {
-    if (line === '') return true
-    this.#trailerBytes += line.length
-    if (this.#trailerBytes > LINE_BYTES_MAX) throw headersTooLarge()
-    const field: string[] = []
-    parseField(line, field)
-    if (NEVER_IN_A_TRAILER.has(field[0] ?? '')) throw malformed()
-    return false
-  }
-
-  #keepBegun(line: Buffer): void {
-    if (line.includes(LF) || (this.#state === 'data end' && line.length > 1)) throw malformed()
-    if (line.length > LINE_BYTES_MAX) {
-      throw this.#state === 'trailer' ? headersTooLarge() : malformed()
-    }
-    // A copy: the packet it came in may be large.
-    this.#begun = Buffer.from(line)
   }
 }

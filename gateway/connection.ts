@@ -7,8 +7,9 @@ import type { Socket } from 'node:net'
 import { Problem } from '../shared/problem.ts'
 import { type Bodies, type Body, BodyReader, isReadable, NO_BODY } from './body.ts'
 import type { Call } from './call.ts'
+import { malformed } from './fields.ts'
 import type { BodyFraming, RawHead } from './request-check.ts'
-import { malformed, RequestReader } from './request-reader.ts'
+import { RequestReader } from './request-reader.ts'
 
 /** From the first byte of a request to the end of its head, at most. */
 const HEAD_TIMEOUT_MS = 10_000

@@ -1,5 +1,6 @@
 /** Asks the backend what a key's digest stands for. The answer is parsed here and trusted after. */
 import { Problem } from '../shared/problem.ts'
+import { isFieldValue } from './fields.ts'
 import type { Upstream } from './upstream.ts'
 
 /** A key as one look-up found it. */
@@ -49,7 +50,8 @@ function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
     !Array.isArray(granted_scopes) ||
     typeof rate_limit !== 'number' ||
     !Number.isSafeInteger(rate_limit) ||
-    typeof principal !== 'string'
+    typeof principal !== 'string' ||
+    !isFieldValue(principal)
   ) {
     throw unreadable()
   }

@@ -172,10 +172,11 @@ function measureUpstream(metrics: Metrics, { upstream, forwarder }: GatewayParts
     'receivables_gateway_upstream_connections',
     'Open connections to the backend.',
     () =>
-      upstream.backends().flatMap(({ url, pool: { stats } }) => [
-        [url, 'busy', stats.connected - stats.free],
-        [url, 'idle', stats.free],
-      ]),
+      upstream.backends().flatMap(({ url, pool, ownPool }) => {
+        const connected = pool.stats.connected + ownPool.stats.connected
+        const free = pool.stats.free + ownPool.stats.free
+        return [[url, 'busy', connected - free] as const, [url, 'idle', free] as const]
+      }),
     { labels: ['backend', 'state'] },
   )
   metrics.total(

@@ -3,7 +3,8 @@
  * that the grammar does not have. We read them ourselves: Node's parser takes several spaces for one and
  * RTSP for HTTP, and drops what stands behind an upgrade, all without saying so.
  */
-import { Problem } from '../shared/problem.ts'
+import type { Problem } from '../shared/problem.ts'
+import { malformed, parseFields } from './fields.ts'
 import {
   HEADER_BYTES_MAX,
   headersTooLarge,
@@ -17,13 +18,8 @@ const HEAD_BYTES_MAX = 2 * (TARGET_BYTES_MAX + HEADER_BYTES_MAX)
 const END_OF_HEAD = '\r\n\r\n'
 const CR = 13
 const LF = 10
-const SPACE = 32
-const TAB = 9
 
 const REQUEST_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e\x80-\xff]+) HTTP\/(\d\.\d)$/
-const FIELD_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
-/** RFC 9110, section 5.5. */
-const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 /** A control character, or a line end that is none. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const NEVER_IN_A_HEAD = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<=[^\r])\n|\r(?=[^\n])/
@@ -101,41 +97,11 @@ export class RequestReader {
 function parseHead(text: string): RawHead {
   const end = text.indexOf('\r\n')
   const line = parseRequestLine(end < 0 ? text : text.slice(0, end))
-  const fields: string[] = []
-  for (let at = end + 2; end >= 0 && at <= text.length; ) {
-    const next = text.indexOf('\r\n', at)
-    const stop = next < 0 ? text.length : next
-    parseField(text.slice(at, stop), fields)
-    at = stop + 2
-  }
-  return { ...line, fields }
+  return { ...line, fields: end < 0 ? [] : parseFields(text, end + 2) }
 }
 
 function parseRequestLine(text: string): Omit<RawHead, 'fields'> {
   const [, method, target, version] = REQUEST_LINE.exec(text) ?? []
   if (method === undefined || target === undefined || version === undefined) throw malformed()
   return { method, target, version }
-}
-
-/** A field of a head or a trailer, onto the end of `fields`. */
-export function parseField(line: string, fields: string[]): void {
-  const colon = line.indexOf(':')
-  const name = line.slice(0, colon)
-  if (colon < 1 || !FIELD_NAME.test(name) || !FIELD_VALUE.test(line)) throw malformed()
-  let from = colon + 1
-  let to = line.length
-  while (isBlank(line.charCodeAt(from))) from++
-  while (to > from && isBlank(line.charCodeAt(to - 1))) to--
-  const lowerCase = name.toLowerCase()
-  // Not every hop takes a tab for a space here, and what it is not takes the body for a request.
-  if (lowerCase === 'transfer-encoding' && line.includes('\t')) throw malformed()
-  fields.push(lowerCase, line.slice(from, to))
-}
-
-function isBlank(code: number): boolean {
-  return code === SPACE || code === TAB
-}
-
-export function malformed(): Problem {
-  return new Problem('bad_request', 'This is not a well-formed HTTP/1.1 request.')
 }

@@ -21,7 +21,7 @@ import { Listener, type ListenerOptions } from './listener.ts'
 import type { Head } from './request-check.ts'
 import { createRouter, type Routing } from './route.ts'
 import type { PagesProxy } from './settings-proxy.ts'
-import { toClient, toUpstream } from './translate.ts'
+import { headerOf, toClient, toUpstream } from './translate.ts'
 import type { Usage } from './usage.ts'
 
 /** A backend refuses a principal at most so often before we say that we cannot decide. */
@@ -95,7 +95,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
         })
         const answered = forwarder.forward(request, call.abort, call.story)
         const answer = await noteStep(call.story, 'forward', answered, spanId)
-        const refusal = answer.headers[REFUSAL_HEADER]
+        const refusal = headerOf(answer.headers, REFUSAL_HEADER)
         if (refusal === undefined) {
           call.forwarded = true
           return toClient(head, answer)

@@ -16,6 +16,7 @@ import type { BackendAddress } from './backend-addresses.ts'
 import type { Abort } from './call.ts'
 import type { CallStory } from './call-story.ts'
 import { clientAddress } from './client-address.ts'
+import { isFieldValue } from './fields.ts'
 import type { Head } from './request-check.ts'
 import { passedHeaders } from './translate.ts'
 import { type Backend, type Upstream, wasNeverConnected } from './upstream.ts'
@@ -97,14 +98,16 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     const answer = await sendToOne(exchange).finally(() => {
       exchange.story.upstreamMs += performance.now() - from
     })
-    const { statusCode: status = 0, headers } = answer
+    const { statusCode: status = 0, headers, rawHeaders } = answer
     if (status < 200 || status > 599) {
       answer.destroy()
       throw new Problem('bad_gateway', 'The page did not arrive. Try again.')
     }
     const length = headers['content-length']
     const own = length === undefined ? [] : ['content-length', length]
-    return { status, headers: [...passedHeaders(headers), ...own], body: answer }
+    const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
+    if (!fields.every(isFieldValue)) throw new Problem('bad_gateway', 'The page is garbled.')
+    return { status, headers: [...passedHeaders(fields), ...own], body: answer }
   }
 
   /** A backend that refuses is passed over: nobody was asked yet. */

@@ -33,8 +33,6 @@ const HOP_BY_HOP = [
 /** Said by the gateway, or by nobody. */
 const OURS = ['content-length', 'date', 'server', 'via', 'x-powered-by', 'x-request-id']
 const NEVER = new Set([...HOP_BY_HOP, ...OURS])
-/** RFC 9110, section 5.5. */
-const FIELD_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const NEVER_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
 
 /** What the gateway's records and the backend's are told apart and put together by. */
@@ -53,16 +51,14 @@ export function toUpstream(
   key: KnownKey,
   { requestId, trace, spanId }: Marks,
 ): UpstreamRequest {
-  const headers: Record<string, string> = {
-    [PRINCIPAL_HEADER]: key.principal,
-    'x-request-id': requestId,
-    via: '1.1 receivables-gateway',
+  const headers = [PRINCIPAL_HEADER, key.principal, 'x-request-id', requestId]
+  headers.push('via', '1.1 receivables-gateway')
+  if (trace !== undefined && spanId !== undefined) {
+    headers.push(...Object.entries(traceHeaders(trace, spanId)).flat())
   }
-  if (trace !== undefined && spanId !== undefined)
-    Object.assign(headers, traceHeaders(trace, spanId))
   for (const name of FORWARDED_HEADERS) {
     const value = head.headers.get(name)
-    if (value !== undefined) headers[name] = value
+    if (value !== undefined) headers.push(name, value)
   }
   const isRead = head.method === 'GET' || head.method === 'HEAD'
   return {
@@ -70,7 +66,7 @@ export function toUpstream(
     target: head.path + head.query,
     headers,
     body,
-    idempotent: isRead || (operation.idempotent && headers['idempotency-key'] !== undefined),
+    idempotent: isRead || (operation.idempotent && head.headers.has('idempotency-key')),
   }
 }
 
@@ -81,8 +77,8 @@ export function toClient(head: Head, answer: UpstreamAnswer): Reply {
   const passed = passedHeaders(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
   if (!hasNoBody) return { status, headers: passed, body }
-  const length = headers['content-length']
-  if (typeof length === 'string') passed.push('content-length', length)
+  const length = headerOf(headers, 'content-length')
+  if (length !== undefined) passed.push('content-length', length)
   return { status, headers: passed, body: undefined }
 }
 
@@ -90,19 +86,23 @@ function garbled(): Problem {
   return new Problem('bad_gateway', 'The backend gave no usable answer.')
 }
 
-/** The headers that reach the client, names and values in turn. Throws 502 where one is garbled. */
-export function passedHeaders(headers: UpstreamAnswer['headers']): string[] {
-  const hopByHop = String(headers['connection'] ?? '')
-    .split(',')
+/** The headers that reach the client. Both lists hold names in lower case and values, in turn. */
+export function passedHeaders(headers: readonly string[]): string[] {
+  const hopByHop = headerOf(headers, 'connection')
+    ?.split(',')
     .map((name) => name.trim().toLowerCase())
   const passed: string[] = []
-  for (const [name, value] of Object.entries(headers)) {
-    if (value === undefined || NEVER.has(name) || hopByHop.includes(name)) continue
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] ?? ''
+    if (NEVER.has(name) || hopByHop?.includes(name)) continue
     if (NEVER_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
-    for (const single of Array.isArray(value) ? value : [value]) {
-      if (!FIELD_VALUE.test(single)) throw garbled()
-      passed.push(name, single)
-    }
+    passed.push(name, headers[at + 1] ?? '')
   }
   return passed
+}
+
+/** The first of this name. */
+export function headerOf(headers: readonly string[], name: string): string | undefined {
+  for (let at = 0; at < headers.length; at += 2) if (headers[at] === name) return headers[at + 1]
+  return undefined
 }

@@ -4,10 +4,11 @@
  * others answer.
  */
 import { isIP, type LookupFunction } from 'node:net'
-import { type Dispatcher, Pool } from 'undici'
+import { buildConnector, Pool } from 'undici'
 import type { Logger } from '../shared/log.ts'
 import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { type BackendAddress, type BackendAddresses, noBackendKnown } from './backend-addresses.ts'
+import { BackendPool } from './backend-pool.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
 /** Shorter than the backend keeps an idle connection, so that it is we who close. */
@@ -27,14 +28,14 @@ export interface UpstreamOptions {
   readonly log: Logger
 }
 
-export type DispatchHandler = Dispatcher.DispatchHandler
-export type DispatchController = Dispatcher.DispatchController
-
 export interface Backend {
   /** As its address has it. */
   readonly url: string
   readonly address: BackendAddress
-  readonly pool: Pool
+  /** For calls. */
+  readonly pool: BackendPool
+  /** For requests of the gateway's own: undici does more for them, at a price that calls need not pay. */
+  readonly ownPool: Pool
   /** Requests that wait for a connection, for an answer, or for its end. */
   inFlight: number
 }
@@ -156,7 +157,8 @@ export class BackendPools implements Upstream {
 
   async close(): Promise<void> {
     clearInterval(this.#probing)
-    await Promise.all(this.#backends.map(({ pool }) => pool.destroy()))
+    for (const { pool } of this.#backends) pool.destroy()
+    await Promise.all(this.#backends.map(({ ownPool }) => ownPool.destroy()))
   }
 
   async #askOne(
@@ -170,7 +172,7 @@ export class BackendPools implements Upstream {
     const signature = signRequest({ method, path, body: text }, Date.now(), this.#secrets)
     backend.inFlight++
     try {
-      const { statusCode, body: answer } = await backend.pool.request({
+      const { statusCode, body: answer } = await backend.ownPool.request({
         method,
         path,
         headers: { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' },
@@ -189,14 +191,17 @@ export class BackendPools implements Upstream {
     this.#backends = this.#addresses.current().map((address) => {
       const known = before.get(address.url)
       if (known !== undefined && before.delete(address.url)) return known
-      const pool = connect(address, this.#connections, this.#timeoutMs)
+      const pools = connect(address, this.#connections, this.#timeoutMs)
       const { url } = address
       const state = { passOverUntil: 0, ready: false, reason: 'not asked yet' }
-      const backend: Tracked = { url, address, pool, inFlight: 0, ...state }
+      const backend: Tracked = { url, address, ...pools, inFlight: 0, ...state }
       void this.#probe(backend)
       return backend
     })
-    for (const { pool } of before.values()) void pool.close()
+    for (const { pool, ownPool } of before.values()) {
+      pool.close()
+      void ownPool.close()
+    }
   }
 
   #probeAll(): void {
@@ -230,7 +235,7 @@ function connect(
   { origin, ip, socketPath }: BackendAddress,
   connections: number,
   timeoutMs: number,
-): Pool {
+): Pick<Backend, 'pool' | 'ownPool'> {
   // The name stays for `Host` and the certificate; connections go to this address of it.
   const lookup: LookupFunction | undefined =
     ip === undefined
@@ -240,20 +245,24 @@ function connect(
           if (all) done(null, [{ address: ip, family }])
           else done(null, ip, family)
         }
-  return new Pool(origin, {
+  const connect = buildConnector({
+    timeout: CONNECT_TIMEOUT_MS,
+    allowH2: false,
+    ...(lookup === undefined ? {} : { lookup }),
+    ...(socketPath === undefined ? {} : { socketPath }),
+  } as buildConnector.BuildOptions)
+  const pool = new BackendPool({ connect, origin, size: connections, keepAliveMs: KEEP_ALIVE_MS })
+  const ownPool = new Pool(origin, {
     connections,
     pipelining: 1,
-    connect: {
-      timeout: CONNECT_TIMEOUT_MS,
-      ...(lookup === undefined ? {} : { lookup }),
-      ...(socketPath === undefined ? {} : { socketPath }),
-    },
+    connect,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     keepAliveMaxTimeout: 2 * KEEP_ALIVE_MS,
     allowH2: false,
   })
+  return { pool, ownPool }
 }
 
 function isDeadline(error: unknown): boolean {

@@ -15,7 +15,7 @@ const log = createLogger('test', 'silent')
 const REQUEST = {
   method: 'POST',
   target: '/api/v1/debtors',
-  headers: {},
+  headers: [],
   body: Buffer.from('{}'),
   idempotent: false,
 }
