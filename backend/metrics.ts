@@ -1,5 +1,5 @@
 /** The backend's numbers (docs/metrics.md): of each request, of its parts, of what waits in the database. */
-import { type Counter, cachedFor, type Histogram, type Metrics } from '../shared/metrics.ts'
+import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/metrics.ts'
 import type { Problem } from '../shared/problem.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
@@ -35,7 +35,7 @@ export function createRequestNumbers(metrics: Metrics): RequestNumbers {
   return {
     note(operation, status, seconds) {
       calls.inc({ operation, status })
-      durations.observe({ operation }, seconds)
+      durations.of(operation).observe(seconds)
     },
     noteProblem({ status, code }) {
       problems.inc({ status, code })
@@ -44,11 +44,12 @@ export function createRequestNumbers(metrics: Metrics): RequestNumbers {
 }
 
 /** Where the times that transactions wait go. */
-export function createWaits(metrics: Metrics): Histogram {
-  return metrics.histogram(
+export function createWaits(metrics: Metrics): Durations {
+  const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
     'Wait for the writer (SQLite) or for a connection (PostgreSQL).',
   )
+  return waits.of()
 }
 
 /** To be told of each attempt to deliver a webhook. */
@@ -65,7 +66,7 @@ export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => vo
   return ({ result }) => {
     const failure = result.error === 'cut_off' ? 'cut_off' : 'failed'
     attempts.inc({ outcome: result.succeeded ? 'delivered' : failure })
-    durations.observe(result.durationMs / 1000)
+    durations.of().observe(result.durationMs / 1000)
   }
 }
 

@@ -166,7 +166,7 @@ export class RedisAccounting implements Accounting {
       const before = numbers[1 + 2 * index] ?? 0
       const windowEndsAt = numbers[2 + 2 * index] ?? 0
       const admitted = Math.min(waiting.length, Math.max(0, limit - before))
-      this.#windows.set(keyId, { used: before + admitted, endsAt: windowEndsAt, unreported: 0 })
+      this.#windows.set(keyId, before + admitted, windowEndsAt)
       const windowEndsInMs = windowEndsAt - now
       waiting.forEach((resolve, place) => {
         const used = before + place + 1

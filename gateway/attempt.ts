@@ -5,7 +5,8 @@
  */
 import { Readable } from 'node:stream'
 import type { AnswerReader, BackendConnection, BackendRequest } from './backend-connection.ts'
-import type { Abort } from './call.ts'
+import { NO_BODY } from './body.ts'
+import type { Abort, Abortable } from './call.ts'
 import type { Backend } from './upstream.ts'
 
 /** Answers up to this size are read whole first, so that one that breaks off becomes a 502. */
@@ -63,62 +64,75 @@ export type Attempt = (
 ) => Promise<UpstreamAnswer>
 
 /** Every rejection of an attempt is an `AttemptFailed`. */
-export function createAttempt({ timeoutMs, streamsMax }: AttemptLimits): Attempt {
-  let streams = 0
-
-  function createStream(connection: BackendConnection, gathered: readonly Buffer[]) {
-    if (streams >= streamsMax) return undefined
-    streams++
-    const stream = createAnswerStream(connection, gathered)
-    stream.once('close', () => streams--)
-    return stream
-  }
-
+export function createAttempt(limits: AttemptLimits): Attempt {
+  const streams = new AnswerStreams(limits.streamsMax)
+  const { timeoutMs } = limits
   return (backend, request, abort) => {
     return new Promise((resolve, reject) => {
       const isFull = backend.inFlight >= IN_FLIGHT_MAX
       if (isFull) return reject(new AttemptFailed('nothing_sent', new DeadlinePassed('line full')))
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
-      backend.inFlight++
-      const exchange = new Exchange({
-        timeoutMs,
-        createStream,
-        resolve,
-        reject,
-        onSettled() {
-          backend.inFlight--
-          abort.listen(undefined)
-        },
-      })
-      abort.listen((reason) => exchange.abort(reason))
+      const exchange = new Exchange({ backend, timeoutMs, streams, abort, resolve, reject })
       backend.pool.send(request, exchange)
     })
   }
 }
 
-interface ExchangeOptions {
-  readonly timeoutMs: number
-  /** Undefined where there are too many. */
-  createStream(connection: BackendConnection, gathered: readonly Buffer[]): Readable | undefined
-  resolve(answer: UpstreamAnswer): void
-  reject(failure: AttemptFailed): void
-  onSettled(): void
+/** Large answers under way. */
+class AnswerStreams {
+  readonly #max: number
+  #underWay = 0
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  /** Begins with what was gathered. Undefined where there are too many. */
+  create(connection: BackendConnection, gathered: readonly Buffer[]): Readable | undefined {
+    if (this.#underWay >= this.#max) return undefined
+    this.#underWay++
+    const stream = new Readable({
+      highWaterMark: STREAM_BYTES_MAX,
+      read: () => connection.resume(),
+      destroy(error, done) {
+        // Also when the client is gone: an answer that nobody reads would keep its connection for ever.
+        if (!stream.readableEnded) connection.abort(error ?? new Error('the client went away'))
+        done(error)
+      },
+    })
+    stream.once('close', () => this.#underWay--)
+    for (const part of gathered) stream.push(part)
+    return stream
+  }
 }
 
-class Exchange implements AnswerReader {
+interface ExchangeOptions {
+  readonly backend: Backend
+  readonly timeoutMs: number
+  readonly streams: AnswerStreams
+  readonly abort: Abort
+  resolve(answer: UpstreamAnswer): void
+  reject(failure: AttemptFailed): void
+}
+
+class Exchange implements AnswerReader, Abortable {
   readonly #options: ExchangeOptions
   #progress: Progress = 'nothing_sent'
   #connection: BackendConnection | undefined
   #isSettled = false
   #deadline = performance.now() + QUEUE_TIMEOUT_MS
   #informational = 0
-  #head: Omit<UpstreamAnswer, 'body'> | undefined
+  #status = 0
+  #headers: readonly string[] | undefined
   #stream: Readable | undefined
-  #gathered: Buffer[] = []
+  /** Of the body, while it is gathered. */
+  readonly #parts: Buffer[] = []
   #bytes = 0
 
   constructor(options: ExchangeOptions) {
     this.#options = options
+    options.backend.inFlight++
+    options.abort.listen(this)
   }
 
   onSend(connection: BackendConnection): boolean {
@@ -141,7 +155,8 @@ class Exchange implements AnswerReader {
       this.abort(new Error(`status ${status}`))
       return
     }
-    this.#head = { status, headers }
+    this.#status = status
+    this.#headers = headers
     this.#restartDeadline()
   }
 
@@ -154,7 +169,7 @@ class Exchange implements AnswerReader {
       this.#connection?.pause()
       return
     }
-    this.#gathered.push(part)
+    this.#parts.push(part)
     this.#bytes += part.length
     if (this.#bytes > GATHERED_BYTES_MAX) this.#beginStream()
   }
@@ -162,12 +177,7 @@ class Exchange implements AnswerReader {
   onEnd(): void {
     this.#settle()
     if (this.#stream !== undefined) this.#stream.push(null)
-    else if (this.#head !== undefined) {
-      const [only, ...others] = this.#gathered
-      const isWhole = only !== undefined && others.length === 0
-      const body = isWhole ? only : Buffer.concat(this.#gathered, this.#bytes)
-      this.#options.resolve({ ...this.#head, body })
-    }
+    else this.#resolve(this.#gathered())
   }
 
   onError(cause: Error): void {
@@ -188,18 +198,27 @@ class Exchange implements AnswerReader {
   }
 
   #beginStream(): void {
-    const head = this.#head
     const connection = this.#connection
-    if (head === undefined || connection === undefined) return
-    this.#stream = this.#options.createStream(connection, this.#gathered)
-    this.#gathered = []
+    if (connection === undefined) return
+    this.#stream = this.#options.streams.create(connection, this.#parts.splice(0))
     if (this.#stream === undefined) {
       // Only reads have large answers: nothing was done.
       this.#progress = 'nothing_sent'
       this.abort(new DeadlinePassed('too many large answers at once'))
     } else {
-      this.#options.resolve({ ...head, body: this.#stream })
+      this.#resolve(this.#stream)
     }
+  }
+
+  /** Most bodies come in one part. */
+  #gathered(): Buffer {
+    const [only = NO_BODY] = this.#parts
+    return this.#parts.length <= 1 ? only : Buffer.concat(this.#parts, this.#bytes)
+  }
+
+  #resolve(body: Buffer | Readable): void {
+    if (this.#headers === undefined) return
+    this.#options.resolve({ status: this.#status, headers: this.#headers, body })
   }
 
   #restartDeadline(): void {
@@ -208,20 +227,7 @@ class Exchange implements AnswerReader {
 
   #settle(): void {
     this.#isSettled = true
-    this.#options.onSettled()
+    this.#options.backend.inFlight--
+    this.#options.abort.listen(undefined)
   }
-}
-
-function createAnswerStream(connection: BackendConnection, gathered: readonly Buffer[]): Readable {
-  const stream = new Readable({
-    highWaterMark: STREAM_BYTES_MAX,
-    read: () => connection.resume(),
-    destroy(error, done) {
-      // Also when the client is gone: an answer that nobody reads would keep its connection for ever.
-      if (!stream.readableEnded) connection.abort(error ?? new Error('the client went away'))
-      done(error)
-    },
-  })
-  for (const part of gathered) stream.push(part)
-  return stream
 }

@@ -4,12 +4,13 @@
  * it may not be used to refuse: `confirm` comes first (the pipeline sees to that).
  */
 import { LRUCache } from 'lru-cache'
-import { digestApiKey, parseApiKey } from '../shared/api-key.ts'
+import { digestApiKey, isApiKeyShaped, parseApiKey } from '../shared/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import { type KnownKey, type LookUpResult, lookUpKey } from './key-look-up.ts'
 import type { Upstream } from './upstream.ts'
 
+const SCHEME = 'bearer '
 const KEYS_REMEMBERED_MAX = 100_000
 /** Refreshed well before the backend would find the principal expired. */
 const REMEMBER_MS = PRINCIPAL_LIFETIME_MS * 0.75
@@ -78,10 +79,12 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
 
   function readCredential(authorization: string | undefined): string {
     if (authorization === undefined) throw missingKey()
-    const token = /^bearer (\S+)$/i.exec(authorization)?.[1]
-    const key = token === undefined ? undefined : parseApiKey(token)
-    if (key === undefined) throw malformedKey()
-    const digest = digestApiKey(key.secret)
+    const isBearer = authorization.slice(0, SCHEME.length).toLowerCase() === SCHEME
+    const secret = authorization.slice(SCHEME.length)
+    if (!isBearer || !isApiKeyShaped(secret)) throw malformedKey()
+    const digest = digestApiKey(secret)
+    if (known.has(digest)) return digest
+    if (parseApiKey(secret) === undefined) throw malformedKey()
     const verdict = refused.get(digest)
     if (verdict !== undefined) {
       tally.refusals++

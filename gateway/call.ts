@@ -3,10 +3,15 @@ import type { Allowance } from './accounting.ts'
 import { type CallStory, createStory } from './call-story.ts'
 import type { Connection } from './connection.ts'
 
+/** A part of the work for a call that can be given up. */
+export interface Abortable {
+  abort(reason: Error): void
+}
+
 /** Whether work for a call is still wanted. One part of the work waits at a time. */
 export class Abort {
   #reason: Error | undefined
-  #waiting: ((reason: Error) => void) | undefined
+  #waiting: Abortable | undefined
 
   /**
    * Undefined: it is wanted. A `Problem` where the request broke off or is too slow, else the client is
@@ -17,14 +22,14 @@ export class Abort {
   }
 
   /** Tells `waiting`, in place of whoever waited before. */
-  listen(waiting: ((reason: Error) => void) | undefined): void {
+  listen(waiting: Abortable | undefined): void {
     this.#waiting = waiting
   }
 
   abort(reason: Error): void {
     if (this.#reason !== undefined) return
     this.#reason = reason
-    this.#waiting?.(reason)
+    this.#waiting?.abort(reason)
   }
 }
 

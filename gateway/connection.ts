@@ -63,6 +63,8 @@ export class Connection {
   #call: Call | undefined
   #body: WaitingForBody | undefined
   #isBodyRead = false
+  /** That it takes, until the call is answered. */
+  #bodyBytes = 0
   /** Told when the client has taken all that was written, or is gone. */
   #onTaken: (() => void) | undefined
   readonly #onWritten = () => {
@@ -136,7 +138,7 @@ export class Connection {
       if (sayContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1')
       this.#deadline = this.#begunAt + this.#host.requestTimeoutMs
       if (call.abort.reason !== undefined) return settle(call.abort.reason)
-      call.abort.listen(settle)
+      call.abort.listen({ abort: settle })
       this.#readBody(this.#requests.takeAll())
     })
   }
@@ -182,6 +184,8 @@ export class Connection {
   end(closes: boolean): void {
     this.#call = undefined
     this.#isBodyRead = false
+    this.#host.bodies.release(this.#bodyBytes)
+    this.#bodyBytes = 0
     if (closes) {
       this.#closeSoon()
       return
@@ -256,6 +260,7 @@ export class Connection {
       const taken = body.reader.take(bytes)
       if (taken === undefined) return
       this.#isBodyRead = taken.body !== 'tooLarge'
+      this.#bodyBytes = taken.body === 'tooLarge' ? 0 : taken.body.length
       this.#requests.push(taken.rest)
       body.settle(taken.body)
     } catch (error) {

@@ -51,7 +51,7 @@ export interface ListenerOptions {
   /** Whether calls note their steps, for traces. */
   readonly notesSteps: boolean
   /** Handles a checked request. A refusal is a thrown `Problem`. */
-  serve(head: Head, call: Call): Promise<Reply>
+  serve(head: Head, call: Call): Promise<Reply> | Reply
   /** Told of every call as its answer is made. */
   onAnswered(call: Call, status: number): void
   /** Told of every call once its answer is taken, or will not be. */
@@ -163,40 +163,37 @@ export class Listener {
     return call
   }
 
+  /** Resolves when the client has taken the answer. */
   async #handle(call: Call, raw: RawHead): Promise<void> {
-    const { connection } = call
+    let closes = true
     try {
-      connection.end(await this.#answer(call, raw))
+      let reply: Reply
+      try {
+        call.story.head = checkHead(raw)
+        reply = await this.#options.serve(call.story.head, call)
+      } catch (error) {
+        // Nobody is there to be answered, and nothing is wrong with us.
+        if (!call.connection.isOpen) return this.#options.onSettled(call, CLIENT_GONE)
+        reply = this.#replyToError(call, error)
+      }
+      closes = this.#isLast(call, reply)
+      this.#options.onAnswered(call, reply.status)
+      await this.#send(call, reply, closes)
+      this.#options.onSettled(call, reply.status)
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'answer failed')
-      connection.destroy()
+      call.connection.destroy()
+    } finally {
+      call.connection.end(closes)
     }
   }
 
-  /** Resolves when the client has taken the answer: whether the connection ends with it. */
-  async #answer(call: Call, raw: RawHead): Promise<boolean> {
-    const { connection, story } = call
-    let reply: Reply
-    try {
-      story.head = checkHead(raw)
-      reply = await this.#options.serve(story.head, call)
-    } catch (error) {
-      // Nobody is there to be answered, and nothing is wrong with us.
-      if (!connection.isOpen) {
-        this.#options.onSettled(call, CLIENT_GONE)
-        return true
-      }
-      const problem = asProblem(error)
-      story.code = problem.code
-      reply = problemAnswer(problem, this.#options.baseUrl, call.requestId)
-      if (problem.status === 401) call.allowance = undefined
-      if (problem.status >= 500) this.#logFault(call, problem)
-    }
-    const closes = this.#isLast(call, reply)
-    this.#options.onAnswered(call, reply.status)
-    await this.#send(call, reply, closes)
-    this.#options.onSettled(call, reply.status)
-    return closes
+  #replyToError(call: Call, error: unknown): Reply {
+    const problem = asProblem(error)
+    call.story.code = problem.code
+    if (problem.status === 401) call.allowance = undefined
+    if (problem.status >= 500) this.#logFault(call, problem)
+    return problemAnswer(problem, this.#options.baseUrl, call.requestId)
   }
 
   /**

@@ -21,7 +21,8 @@ export interface LocalWindows {
   find(keyId: string): Window | undefined
   /** The open window of a key; a new one where there is none. */
   open(keyId: string): Window
-  set(keyId: string, window: Window): void
+  /** As the shared store knows it. */
+  set(keyId: string, used: number, endsAt: number): void
   close(): void
 }
 
@@ -51,7 +52,11 @@ export function createLocalWindows(now: () => number): LocalWindows {
   return {
     find,
     open,
-    set: (keyId, window) => windows.set(keyId, window),
+    set(keyId, used, endsAt) {
+      const known = windows.get(keyId)
+      if (known === undefined) windows.set(keyId, { used, endsAt, unreported: 0 })
+      else Object.assign(known, { used, endsAt, unreported: 0 })
+    },
     close: () => clearInterval(sweep),
   }
 }

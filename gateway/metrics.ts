@@ -1,5 +1,5 @@
 /** The gateway's numbers (docs/metrics.md): those of each call, and those its parts keep. */
-import type { Histogram, Metrics } from '../shared/metrics.ts'
+import type { Durations, Metrics } from '../shared/metrics.ts'
 import type { ProblemCode } from '../shared/problem.ts'
 import type { Accounting } from './accounting.ts'
 import type { Authenticator } from './authenticate.ts'
@@ -17,8 +17,8 @@ export interface CallNumbers {
 
 /** Looked up once, so that a call does not put labels together. */
 interface OperationNumbers {
-  readonly duration: ReturnType<Histogram['labels']>
-  readonly upstream: ReturnType<Histogram['labels']>
+  readonly duration: Durations
+  readonly upstream: Durations
   readonly byStatus: Map<number, number>
 }
 
@@ -53,8 +53,8 @@ export function createCallNumbers(metrics: Metrics): CallNumbers {
     const found = known.get(operation)
     if (found !== undefined) return found
     const numbers = {
-      duration: durations.labels(operation),
-      upstream: upstreamDurations.labels(operation),
+      duration: durations.of(operation),
+      upstream: upstreamDurations.of(operation),
       byStatus: new Map(),
     }
     known.set(operation, numbers)
@@ -194,7 +194,7 @@ function measureUpstream(metrics: Metrics, { upstream, forwarder }: GatewayParts
 }
 
 /** Gives where the times of spends go. */
-export function measureRedis(metrics: Metrics, accounting: () => Accounting): Histogram {
+export function measureRedis(metrics: Metrics, accounting: () => Accounting): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',
     'Whether the rate limit is shared by way of Redis.',
@@ -211,8 +211,9 @@ export function measureRedis(metrics: Metrics, accounting: () => Accounting): Hi
     'Calls counted in the process while Redis was away.',
     () => accounting().counts.localAdmissions,
   )
-  return metrics.histogram(
+  const spends = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',
     'One script call, which spends the calls of one turn.',
   )
+  return spends.of()
 }

@@ -43,19 +43,19 @@ export interface GatewayDependencies extends Pick<ListenerOptions, FromListener>
 }
 
 export function createGateway(dependencies: GatewayDependencies): Listener {
-  const { bodies, authenticator, accounting, forwarder, pages, log } = dependencies
+  const { authenticator, accounting, forwarder, pages, log } = dependencies
   const { usage, access, tracing } = dependencies
   const route = createRouter(dependencies.contract)
 
   /** The head is checked already: the listener does that first. */
-  async function serve(head: Head, call: Call): Promise<Reply> {
+  function serve(head: Head, call: Call): Promise<Reply> | Reply {
     const { headers } = head
     call.story.trace =
       continueTrace(headers.get('traceparent'), headers.get('tracestate')) ?? tracing?.begin()
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
     const methods = pages.methodsAt(head.path)
-    if (methods !== undefined) return servePage({ bodies, pages, methods }, head, call)
+    if (methods !== undefined) return servePage({ pages, methods }, head, call)
     throw new Problem('route_not_found', `There is nothing at ${head.path}.`)
   }
 
@@ -65,16 +65,12 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     if ('operationId' in routing) call.story.operation = routing
     const digest = authenticator.readCredential(head.headers.get('authorization'))
     const body = hasBody(head) ? await readBody(head, call) : NO_BODY
-    try {
-      const key = await noteStep(call.story, 'look up key', authenticator.identify(digest))
-      call.story.keyId = key.keyId
-      call.story.accountId = key.accountId
-      const spent = accounting.spend(key.keyId, key.rateLimit)
-      call.allowance = await noteStep(call.story, 'spend', spent)
-      return await decideAndForward({ head, call, digest, body, routing }, key)
-    } finally {
-      release(bodies, body)
-    }
+    const key = await noteStep(call.story, 'look up key', authenticator.identify(digest))
+    call.story.keyId = key.keyId
+    call.story.accountId = key.accountId
+    const spent = accounting.spend(key.keyId, key.rateLimit)
+    call.allowance = await noteStep(call.story, 'spend', spent)
+    return decideAndForward({ head, call, digest, body, routing }, key)
   }
 
   /**
@@ -145,14 +141,13 @@ interface AskedCall {
 }
 
 interface PageParts {
-  readonly bodies: Bodies
   readonly pages: PagesProxy
   /** Those that pages at this path take. */
   readonly methods: readonly string[]
 }
 
 async function servePage(parts: PageParts, head: Head, call: Call): Promise<Reply> {
-  const { bodies, pages, methods } = parts
+  const { pages, methods } = parts
   if (!methods.includes(head.method)) {
     const allow = methods.join(', ')
     const detail = `${head.path} takes ${allow}, not ${head.method}.`
@@ -161,16 +156,8 @@ async function servePage(parts: PageParts, head: Head, call: Call): Promise<Repl
   const { requestId, story, abort } = call
   story.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
   const body = hasBody(head) ? await readBody(head, call) : NO_BODY
-  try {
-    if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
-    return await pages.forward({ head, body, requestId, story, abort })
-  } finally {
-    release(bodies, body)
-  }
-}
-
-function release(bodies: Bodies, body: Body): void {
-  if (body !== 'tooLarge') bodies.release(body.length)
+  if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
+  return pages.forward({ head, body, requestId, story, abort })
 }
 
 function hasBody({ framing }: Head): boolean {

@@ -153,10 +153,12 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     })
     return new Promise((resolve, reject) => {
       waiting.set(req, resolve)
-      abort.listen((reason) => {
-        // Upon which http-proxy-3 gives the request up, without a word.
-        res.emit('close')
-        reject(reason)
+      abort.listen({
+        abort(reason) {
+          // Upon which http-proxy-3 gives the request up, without a word.
+          res.emit('close')
+          reject(reason)
+        },
       })
       const target = targetOf(place)
       proxy.web(req, res, { target, buffer: Readable.from([body]) }, reject)

@@ -7,7 +7,7 @@
  * The checksum covers all that precedes it, so that secret scanners know a key when they see one
  * and a mistyped one is refused without a look-up. It proves nothing: only the digest does.
  */
-import { createHash, randomInt } from 'node:crypto'
+import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
@@ -28,9 +28,14 @@ export function mintApiKey(): ApiKey {
   return { secret: body + checksum(body), prefix: body.slice(0, PREFIX_LENGTH) }
 }
 
+/** Whether `text` can be a key, its checksum aside. */
+export function isApiKeyShaped(text: string): boolean {
+  return SHAPE.test(text)
+}
+
 /** The key in `text`, or undefined where shape or checksum is wrong. Nothing is trimmed. */
 export function parseApiKey(text: string): ApiKey | undefined {
-  if (!SHAPE.test(text)) return undefined
+  if (!isApiKeyShaped(text)) return undefined
   const body = text.slice(0, -CHECKSUM_LENGTH)
   if (checksum(body) !== text.slice(-CHECKSUM_LENGTH)) return undefined
   return { secret: text, prefix: text.slice(0, PREFIX_LENGTH) }
@@ -38,7 +43,7 @@ export function parseApiKey(text: string): ApiKey | undefined {
 
 /** SHA-256 of the secret, base64url: what the gateway remembers and sends to the look-up. */
 export function digestApiKey(secret: string): string {
-  return createHash('sha256').update(secret).digest('base64url')
+  return hash('sha256', secret, 'base64url')
 }
 
 function randomBase62(length: number): string {

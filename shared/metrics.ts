@@ -3,25 +3,16 @@
  * numbers, and read when they are scraped: a call pays for none of them.
  */
 import { readFileSync } from 'node:fs'
-import {
-  AggregatorRegistry,
-  Counter,
-  collectDefaultMetrics,
-  Gauge,
-  Histogram,
-  Registry,
-} from 'prom-client'
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { asMetric, type Durations, Histogram } from './histogram.ts'
 
-export type { Counter, Histogram }
+export type { Counter, Durations, Histogram }
 
 /** One sample of each set of labels, in the order of the label names; a bare number has no labels. */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
 
 /** How the numbers of several processes become one, where a supervisor gathers them. */
 type Gathering = 'sum' | 'min' | 'max' | 'first'
-
-/** Seconds; from a call that is answered from memory to the longest deadline. */
-const DURATION_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /** What a scrape waits for a number. Scrapers wait for ten seconds as a rule. */
 const READ_MS_MAX = 2_000
@@ -87,8 +78,11 @@ export function createMetrics(process: string): Metrics {
     registry,
     counter: (name, help, labels = []) =>
       new Counter({ name, help, labelNames: labels, registers }),
-    histogram: (name, help, labels = []) =>
-      new Histogram({ name, help, labelNames: labels, buckets: DURATION_BUCKETS, registers }),
+    histogram(name, help, labels = []) {
+      const histogram = new Histogram(name, help, labels)
+      registry.registerMetric(asMetric(histogram))
+      return histogram
+    },
     gauge: (name, help, read, options) => register(Gauge, name, help, read, options),
     total: (name, help, read, options) => register(Counter, name, help, read, options),
   }

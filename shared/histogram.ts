@@ -1,0 +1,81 @@
+/**
+ * A histogram of durations that costs a call next to nothing: prom-client's own puts labels together and
+ * looks them up at each observation (2 µs, of some 50 that a call takes).
+ */
+import type { Histogram as PromHistogram } from 'prom-client'
+
+/** Seconds; from a call that is answered from memory to the longest deadline. */
+const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
+
+/** Durations with the same labels. */
+export class Durations {
+  readonly labels: Readonly<Record<string, string>>
+  /** By bucket, those beyond the last at the end; not cumulated. */
+  readonly counts = new Float64Array(BUCKETS.length + 1)
+  sum = 0
+
+  constructor(labels: Readonly<Record<string, string>>) {
+    this.labels = labels
+  }
+
+  observe(seconds: number): void {
+    let bucket = 0
+    while (bucket < BUCKETS.length && seconds > (BUCKETS[bucket] ?? 0)) bucket++
+    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
+    this.sum += seconds
+  }
+}
+
+export class Histogram {
+  readonly name: string
+  readonly #help: string
+  readonly #labelNames: readonly string[]
+  readonly #all = new Map<string, Durations>()
+
+  constructor(name: string, help: string, labelNames: readonly string[]) {
+    this.name = name
+    this.#help = help
+    this.#labelNames = labelNames
+    // As prom-client does: without labels there is a sample from the start.
+    if (labelNames.length === 0) this.of()
+  }
+
+  /** Those with these labels, in the order of the names: to be kept where they are observed often. */
+  of(...values: readonly string[]): Durations {
+    const key = values.join('\n')
+    const found = this.#all.get(key)
+    if (found !== undefined) return found
+    const labels = this.#labelNames.map((name, at) => [name, values[at] ?? ''])
+    const durations = new Durations(Object.fromEntries(labels))
+    this.#all.set(key, durations)
+    return durations
+  }
+
+  /** What prom-client's registry asks of a metric. */
+  get() {
+    const values = [...this.#all.values()].flatMap((durations) => this.#samplesOf(durations))
+    return { name: this.name, help: this.#help, type: 'histogram', values, aggregator: 'sum' }
+  }
+
+  reset(): void {
+    this.#all.clear()
+  }
+
+  #samplesOf({ labels, counts, sum }: Durations) {
+    let count = 0
+    const buckets = [...BUCKETS, '+Inf'].map((le, at) => {
+      count += counts[at] ?? 0
+      return { labels: { le, ...labels }, value: count, metricName: `${this.name}_bucket` }
+    })
+    return [
+      ...buckets,
+      { labels, value: sum, metricName: `${this.name}_sum` },
+      { labels, value: count, metricName: `${this.name}_count` },
+    ]
+  }
+}
+
+/** As prom-client's types name it; the registry reads `name` and `get` alone. */
+export function asMetric(histogram: Histogram): PromHistogram {
+  return histogram as unknown as PromHistogram
+}
