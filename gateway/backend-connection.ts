@@ -72,7 +72,6 @@ export class BackendConnection {
     const { socket } = options
     this.#options = options
     this.#socket = socket
-    socket.on('data', (bytes: Buffer) => this.#read(bytes))
     socket.on('end', () => this.abort(new AnswerLost('the backend closed its connection')))
     socket.on('error', (error) => this.abort(error))
     socket.on('close', () => {
@@ -123,7 +122,8 @@ export class BackendConnection {
     reader?.onError(reason)
   }
 
-  #read(bytes: Buffer): void {
+  /** Bytes that came: the caller's again afterwards. */
+  read(bytes: Buffer): void {
     // Nobody asked for them: what they are taken for might be the next answer.
     if (this.#reader === undefined) return void this.#socket.destroy()
     if (!this.#hasBegun) {
@@ -149,7 +149,7 @@ export class BackendConnection {
       // What can be none is known before the deadline.
       const start = all.toString('latin1', 0, VERSION.length)
       if (!VERSION.startsWith(start)) throw new Error('the answer has no status line')
-      this.#begun = all
+      this.#begun = Buffer.from(all)
       return undefined
     }
     this.#begun = EMPTY
@@ -171,7 +171,7 @@ export class BackendConnection {
   }
 
   #readBody(bytes: Buffer): Buffer | undefined {
-    const rest = this.#framing?.take(bytes, (part) => this.#reader?.onData(part))
+    const rest = this.#framing?.take(bytes, (part) => this.#reader?.onData(Buffer.from(part)))
     if (rest === undefined) return undefined
     this.#finish(rest.length === 0)
     return undefined

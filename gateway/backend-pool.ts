@@ -1,6 +1,6 @@
 /** Connections to one backend: those that are free, those to come, and the requests that wait for one. */
 import type { Socket } from 'node:net'
-import type { buildConnector } from 'undici'
+import { buildConnector } from 'undici'
 import { type AnswerReader, BackendConnection, type BackendRequest } from './backend-connection.ts'
 
 /** Between two looks at what has taken too long, or was idle for too long. */
@@ -8,8 +8,14 @@ const CHECK_INTERVAL_MS = 100
 /** What a backend says of how long it keeps one is taken with so much reserve. */
 const KEEP_ALIVE_RESERVE_MS = 1_000
 
+/**
+ * What all connections read into, one at a time: with a buffer for each read, as streams have them, the
+ * memory to be allocated costs more than the reading.
+ */
+const READ_BUFFER = Buffer.alloc(64 * 1024)
+
 export interface BackendPoolOptions {
-  readonly connect: buildConnector.connector
+  readonly connecting: buildConnector.BuildOptions
   readonly origin: string
   /** Connections at once, at most. */
   readonly size: number
@@ -30,7 +36,9 @@ interface Waiting {
 export class BackendPool {
   readonly #options: BackendPoolOptions
   readonly #url: URL
+  readonly #connector: buildConnector.connector
   readonly #connections = new Set<BackendConnection>()
+  readonly #bySocket = new WeakMap<Socket, BackendConnection>()
   /** The one that was used last is used first. */
   #idle: Idle[] = []
   #waiting: Waiting[] = []
@@ -42,6 +50,15 @@ export class BackendPool {
   constructor(options: BackendPoolOptions) {
     this.#options = options
     this.#url = new URL(options.origin)
+    const bySocket = this.#bySocket
+    const onread = {
+      buffer: READ_BUFFER,
+      callback(this: Socket, length: number, buffer: Uint8Array) {
+        bySocket.get(this)?.read(Buffer.from(buffer.buffer, buffer.byteOffset, length))
+        return true
+      },
+    }
+    this.#connector = buildConnector({ ...options.connecting, onread })
     this.#checking = setInterval(() => this.#checkTime(), CHECK_INTERVAL_MS).unref()
   }
 
@@ -94,15 +111,12 @@ export class BackendPool {
     const { protocol, hostname, port, host } = this.#url
     this.#connecting++
     const defaultPort = protocol === 'https:' ? '443' : '80'
-    this.#options.connect(
-      { protocol, hostname, host, port: port || defaultPort },
-      (error, socket) => {
-        this.#connecting--
-        if (error === null) this.#adopt(socket)
-        else this.#waiting.shift()?.reader.onError(error)
-        this.#serveWaiting()
-      },
-    )
+    this.#connector({ protocol, hostname, host, port: port || defaultPort }, (error, socket) => {
+      this.#connecting--
+      if (error === null) this.#adopt(socket)
+      else this.#waiting.shift()?.reader.onError(error)
+      this.#serveWaiting()
+    })
   }
 
   #adopt(socket: Socket): void {
@@ -116,6 +130,7 @@ export class BackendPool {
       },
     })
     this.#connections.add(connection)
+    this.#bySocket.set(socket, connection)
     this.#free(connection)
   }
 
@@ -145,6 +160,7 @@ export class BackendPool {
     // of those under way would keep the dead alive (V8's tables point at those that replaced them).
     for (const connection of this.#connections) connection.checkTime(now)
     for (const { reader } of this.#waiting) reader.checkTime(now)
+    if (this.#isClosed && this.#connections.size === 0) clearInterval(this.#checking)
     const overdue = this.#idle.filter(({ until }) => until <= now)
     if (overdue.length === 0) return
     this.#idle = this.#idle.filter(({ until }) => until > now)

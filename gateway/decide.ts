@@ -53,7 +53,7 @@ function scopeMissing(scope: string, key: KnownKey): Problem {
       members: {
         required_scope: scope,
         scopes: [...key.scopes],
-        granted_scopes: key.grantedScopes,
+        granted_scopes: [...key.grantedScopes],
       },
     },
   )

@@ -10,7 +10,7 @@ export interface KnownKey {
   /** What the key may do at present: granted and allowed by the account. */
   readonly scopes: ReadonlySet<string>
   /** What it was issued with. */
-  readonly grantedScopes: readonly string[]
+  readonly grantedScopes: ReadonlySet<string>
   /** Calls a window. */
   readonly rateLimit: number
   /** Signed by the backend; forwarded as it is. */
@@ -58,12 +58,22 @@ function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
   return {
     keyId: key_id,
     accountId: account_id,
-    scopes: new Set(scopes.map(String)),
-    grantedScopes: granted_scopes.map(String),
+    scopes: setOf(scopes.map(String)),
+    grantedScopes: setOf(granted_scopes.map(String)),
     rateLimit: rate_limit,
     principal,
     lookedUpAt,
   }
+}
+
+/** There are few: keys with the same scopes share them, however many are remembered. */
+const scopeSets = new Map<string, ReadonlySet<string>>()
+
+function setOf(scopes: readonly string[]): ReadonlySet<string> {
+  const name = scopes.join(' ')
+  const known = scopeSets.get(name) ?? new Set(scopes)
+  scopeSets.set(name, known)
+  return known
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

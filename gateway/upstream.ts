@@ -4,7 +4,7 @@
  * others answer.
  */
 import { isIP, type LookupFunction } from 'node:net'
-import { buildConnector, Pool } from 'undici'
+import { type buildConnector, Pool } from 'undici'
 import type { Logger } from '../shared/log.ts'
 import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { type BackendAddress, type BackendAddresses, noBackendKnown } from './backend-addresses.ts'
@@ -245,17 +245,22 @@ function connect(
           if (all) done(null, [{ address: ip, family }])
           else done(null, ip, family)
         }
-  const connect = buildConnector({
+  const connecting = {
     timeout: CONNECT_TIMEOUT_MS,
     allowH2: false,
     ...(lookup === undefined ? {} : { lookup }),
     ...(socketPath === undefined ? {} : { socketPath }),
-  } as buildConnector.BuildOptions)
-  const pool = new BackendPool({ connect, origin, size: connections, keepAliveMs: KEEP_ALIVE_MS })
+  } as buildConnector.BuildOptions
+  const pool = new BackendPool({
+    connecting,
+    origin,
+    size: connections,
+    keepAliveMs: KEEP_ALIVE_MS,
+  })
   const ownPool = new Pool(origin, {
     connections,
     pipelining: 1,
-    connect,
+    connect: connecting,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
