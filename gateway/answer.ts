@@ -68,7 +68,7 @@ export function renderHead(
 }
 
 /** The header for the length of a whole body. */
-export function lengthHeader({ body }: Answer): string[] {
+export function lengthHeader(body: Answer['body']): string[] {
   return body === undefined ? [] : ['content-length', String(body.length)]
 }
 

@@ -181,7 +181,8 @@ export class BackendConnection {
     const reader = this.#reader
     this.#reader = undefined
     this.#framing = undefined
-    if (isClean && this.#isReusable) {
+    // A request that is not written to its end was answered before it was read.
+    if (isClean && this.#isReusable && this.#socket.writableLength === 0) {
       if (this.#socket.isPaused()) this.#socket.resume()
       this.#options.onFree(this)
     } else {

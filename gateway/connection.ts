@@ -75,6 +75,8 @@ export class Connection {
   /** By `performance.now()`: of what is waited for at present, and of the connection. */
   #deadline: number
   #endsBy = Number.POSITIVE_INFINITY
+  /** Of an answer that the client does not take at once, whole. */
+  #answerBy: number | undefined
   #isFresh = true
   /** The client has closed its half. */
   #hasEnded = false
@@ -186,10 +188,10 @@ export class Connection {
     this.#isBodyRead = false
     this.#host.bodies.release(this.#bodyBytes)
     this.#bodyBytes = 0
-    if (closes) {
-      this.#closeSoon()
-      return
-    }
+    this.#answerBy = undefined
+    if (closes) this.#closeSoon()
+    // What a client sent that is gone now is not acted on.
+    if (this.#isClosing) return
     const now = performance.now()
     if (!this.#requests.isEmpty) this.#begunAt = now
     this.#begin(now)
@@ -312,7 +314,8 @@ export class Connection {
     if (host.untakenBytes + bytes > UNTAKEN_BYTES_MAX) this.destroy()
     if (this.#socket.destroyed) return Promise.resolve()
     host.untakenBytes += bytes
-    this.#deadline = performance.now() + host.answerTimeoutMs
+    this.#answerBy ??= performance.now() + host.answerTimeoutMs
+    this.#deadline = this.#answerBy
     return new Promise((resolve) => {
       this.#onTaken = () => {
         this.#onTaken = undefined

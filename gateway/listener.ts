@@ -217,7 +217,7 @@ export class Listener {
     if (body !== undefined && !Buffer.isBuffer(body)) {
       return this.#stream(call, { ...reply, body }, context)
     }
-    const headers = [...reply.headers, ...lengthHeader({ status, headers: [], body })]
+    const headers = [...reply.headers, ...lengthHeader(body)]
     story.sentBytes = body === undefined || isHead ? 0 : body.length
     return connection.write(renderHead({ status, headers }, context), isHead ? undefined : body)
   }
@@ -255,7 +255,7 @@ export class Listener {
     const context = { requestId: createId('req'), allowance: undefined, closes: true }
     this.#options.onRefusedBytes(context.requestId, address, problem)
     const answer = problemAnswer(problem, this.#options.baseUrl, context.requestId)
-    const headers = [...answer.headers, ...lengthHeader(answer)]
+    const headers = [...answer.headers, ...lengthHeader(answer.body)]
     return renderHead({ ...answer, headers }, context) + answer.body?.toString('latin1')
   }
 

@@ -113,3 +113,20 @@ t.test(
     await until(() => gone.includes('/api/v1/debtors?closed'), 'given up')
   },
 )
+
+t.test('what a client pipelined that is gone is not acted on', async (t) => {
+  let givenUp = 0
+  backend.answerWith((_, res) => void res.on('close', () => givenUp++))
+  const { socket } = await open(t)
+  const from = backend.requests.length
+  socket.write(get('/api/v1/debtors?first') + get('/api/v1/debtors?second'))
+  await until(() => backend.requests.length > from, 'the backend has the first')
+  socket.resetAndDestroy()
+  await until(() => givenUp > 0, 'the first is given up')
+  backend.answerWith((_, res) => res.end('{}'))
+  t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
+  t.same(
+    backend.requests.slice(from).map(({ url }) => url),
+    ['/api/v1/debtors?first', '/api/v1/debtors'],
+  )
+})
