@@ -54,8 +54,13 @@ export function createLocalWindows(now: () => number): LocalWindows {
     open,
     set(keyId, used, endsAt) {
       const known = windows.get(keyId)
-      if (known === undefined) windows.set(keyId, { used, endsAt, unreported: 0 })
-      else Object.assign(known, { used, endsAt, unreported: 0 })
+      if (known === undefined) {
+        windows.set(keyId, { used, endsAt, unreported: 0 })
+      } else {
+        known.used = used
+        known.endsAt = endsAt
+        known.unreported = 0
+      }
     },
     close: () => clearInterval(sweep),
   }
