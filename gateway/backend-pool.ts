@@ -1,6 +1,5 @@
 /** Connections to one backend: those that are free, those to come, and the requests that wait for one. */
-import type { Socket } from 'node:net'
-import { buildConnector } from 'undici'
+import type { OnReadOpts, Socket } from 'node:net'
 import { type AnswerReader, BackendConnection, type BackendRequest } from './backend-connection.ts'
 
 /** Between two looks at what has taken too long, or was idle for too long. */
@@ -14,8 +13,15 @@ const KEEP_ALIVE_RESERVE_MS = 1_000
  */
 const READ_BUFFER = Buffer.alloc(64 * 1024)
 
+/** Connects to an origin, which is given in its parts. */
+export type Connect = (
+  origin: Pick<URL, 'protocol' | 'hostname' | 'host' | 'port'>,
+  done: (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void,
+) => void
+
 export interface BackendPoolOptions {
-  readonly connecting: buildConnector.BuildOptions
+  /** What makes connections; bytes that come are given to `onread`, as `node:net` means it. */
+  createConnect(onread: OnReadOpts): Connect
   readonly origin: string
   /** Connections at once, at most. */
   readonly size: number
@@ -36,7 +42,7 @@ interface Waiting {
 export class BackendPool {
   readonly #options: BackendPoolOptions
   readonly #url: URL
-  readonly #connector: buildConnector.connector
+  readonly #connectTo: Connect
   readonly #connections = new Set<BackendConnection>()
   readonly #bySocket = new WeakMap<Socket, BackendConnection>()
   /** The one that was used last is used first. */
@@ -58,7 +64,7 @@ export class BackendPool {
         return true
       },
     }
-    this.#connector = buildConnector({ ...options.connecting, onread })
+    this.#connectTo = options.createConnect(onread)
     this.#checking = setInterval(() => this.#checkTime(), CHECK_INTERVAL_MS).unref()
   }
 
@@ -111,7 +117,7 @@ export class BackendPool {
     const { protocol, hostname, port, host } = this.#url
     this.#connecting++
     const defaultPort = protocol === 'https:' ? '443' : '80'
-    this.#connector({ protocol, hostname, host, port: port || defaultPort }, (error, socket) => {
+    this.#connectTo({ protocol, hostname, host, port: port || defaultPort }, (error, socket) => {
       this.#connecting--
       if (error === null) this.#adopt(socket)
       else this.#waiting.shift()?.reader.onError(error)

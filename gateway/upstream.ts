@@ -4,7 +4,7 @@
  * others answer.
  */
 import { isIP, type LookupFunction } from 'node:net'
-import { type buildConnector, Pool } from 'undici'
+import { buildConnector, Pool } from 'undici'
 import type { Logger } from '../shared/log.ts'
 import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { type BackendAddress, type BackendAddresses, noBackendKnown } from './backend-addresses.ts'
@@ -252,7 +252,7 @@ function connect(
     ...(socketPath === undefined ? {} : { socketPath }),
   } as buildConnector.BuildOptions
   const pool = new BackendPool({
-    connecting,
+    createConnect: (onread) => buildConnector({ ...connecting, onread }),
     origin,
     size: connections,
     keepAliveMs: KEEP_ALIVE_MS,

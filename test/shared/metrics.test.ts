@@ -32,7 +32,7 @@ t.test('numbers of several processes: totals stay when one hangs or ends', async
   const [one, other] = [createMetrics('one'), createMetrics('other')]
   const calls = [one, other].map((metrics) => metrics.counter('calls_total', 'Calls.', ['code']))
   for (const [n, counter] of calls.entries()) counter.inc({ code: '200' }, n + 1)
-  one.histogram('took_seconds', 'Took.').observe(1)
+  one.histogram('took_seconds', 'Took.').of().observe(1)
   const [first, second] = [
     await one.registry.getMetricsAsJSON(),
     await other.registry.getMetricsAsJSON(),
