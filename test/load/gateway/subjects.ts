@@ -67,7 +67,11 @@ export async function startOurs(
 ): Promise<RunningSubject> {
   const port = await freePort()
   const main = fileURLToPath(new URL('../../../gateway/main.ts', import.meta.url))
-  const { pid } = startOn(stage, SUBJECT_CORE, [process.execPath, main], {
+  const command = [process.execPath, '--max-semi-space-size=8', main]
+  const { pid } = startOn(stage, SUBJECT_CORE, command, {
+    NODE_COMPILE_CACHE: fileURLToPath(
+      new URL('../../../node_modules/.cache/node', import.meta.url),
+    ),
     GATEWAY_PORT: String(port),
     GATEWAY_OPERATIONS_PORT: '0',
     BACKEND_URLS: `http://127.0.0.1:${upstreamPort}`,
