@@ -91,10 +91,6 @@ interface DebtorId {
 
 const readDebtor = prepared(selectDebtor)
 
-const readDebtorForNoKeyUpdate = prepared((tx: Transaction, debtor: DebtorId) =>
-  selectDebtor(tx, debtor).forNoKeyUpdate(),
-)
-
 function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
   return reader
     .selectFrom('debtors')
@@ -112,9 +108,23 @@ export async function lockDebtor(
   accountId: string,
   id: string,
 ): Promise<DebtorRow | undefined> {
-  const [row] = await readDebtorForNoKeyUpdate(tx, { accountId, id })
-  return row
+  return await selectDebtor(tx, { accountId, id }).forNoKeyUpdate().executeTakeFirst()
 }
+
+/** Locks it without a look at it. False where there is none. */
+export async function holdDebtor(tx: Transaction, accountId: string, id: string): Promise<boolean> {
+  const found = await lockDebtorId(tx, { accountId, id })
+  return found.length > 0
+}
+
+const lockDebtorId = prepared((tx: Transaction, { accountId, id }: DebtorId) =>
+  tx
+    .selectFrom('debtors')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .forNoKeyUpdate(),
+)
 
 export async function findDebtorId(
   reader: Reader,

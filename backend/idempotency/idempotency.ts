@@ -9,6 +9,8 @@
 import { Problem } from '../../shared/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
+import type { IdempotencyRow } from '../database/tables.ts'
 import { LockTimeout } from '../database/unavailable.ts'
 
 export interface Attempt {
@@ -112,15 +114,13 @@ async function findEarlier(
   attempt: Attempt,
   write: Write,
 ): Promise<Outcome | undefined> {
-  const row = await read
-    .selectFrom('idempotency_keys')
-    .select(['fingerprint', 'resource_id', 'body'])
-    .where('account_id', '=', attempt.accountId)
-    .where('operation', '=', attempt.operation)
-    .where('key', '=', attempt.key)
-    .executeTakeFirst()
+  const { accountId, operation, key } = attempt
+  // Both are asked in one turn: nearly always there is neither.
+  const recalling = write.recall(read)
+  recalling.catch(ignore)
+  const [row] = await readRow(read, { accountId, operation, key })
   if (row === undefined) {
-    const recalled = await write.recall(read)
+    const recalled = await recalling
     return recalled && { ...recalled, replayed: true }
   }
   if (row.fingerprint !== attempt.fingerprint) {
@@ -128,6 +128,17 @@ async function findEarlier(
   }
   return { resourceId: row.resource_id, body: row.body, replayed: true }
 }
+
+type KeyOfRow = Pick<Attempt, 'accountId' | 'operation' | 'key'>
+
+const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow) =>
+  read
+    .selectFrom('idempotency_keys')
+    .select(['fingerprint', 'resource_id', 'body'])
+    .where('account_id', '=', accountId)
+    .where('operation', '=', operation)
+    .where('key', '=', key),
+)
 
 async function record(
   tx: Transaction,
@@ -138,23 +149,27 @@ async function record(
   // The row comes first, so that where writers run side by side a repeat waits here for the first
   // one, and does not judge the body by what the first one is about to change.
   const row = { account_id: accountId, operation, key, fingerprint, resource_id: '', body: '' }
-  await tx
-    .insertInto('idempotency_keys')
-    .values({ ...row, created_at: createdAt })
-    .execute()
-    .catch((error: unknown) => {
-      throw error instanceof LockTimeout ? inProgress() : error
-    })
-  const recorded = await work(tx)
-  await tx
-    .updateTable('idempotency_keys')
-    .set({ resource_id: recorded.resourceId, body: recorded.body })
-    .where('account_id', '=', accountId)
-    .where('operation', '=', operation)
-    .where('key', '=', key)
-    .execute()
-  return { ...recorded, replayed: false }
+  await insertRow(tx, { ...row, created_at: createdAt }).catch((error: unknown) => {
+    throw error instanceof LockTimeout ? inProgress() : error
+  })
+  const { resourceId, body } = await work(tx)
+  await completeRow(tx, { accountId, operation, key, resourceId, body })
+  return { resourceId, body, replayed: false }
 }
+
+const insertRow = prepared((tx: Transaction, row: IdempotencyRow) =>
+  tx.insertInto('idempotency_keys').values(row),
+)
+
+const completeRow = prepared(
+  (tx: Transaction, { accountId, operation, key, resourceId, body }: KeyOfRow & Recorded) =>
+    tx
+      .updateTable('idempotency_keys')
+      .set({ resource_id: resourceId, body })
+      .where('account_id', '=', accountId)
+      .where('operation', '=', operation)
+      .where('key', '=', key),
+)
 
 function isAboutKey({ columns }: ConstraintViolation): boolean {
   return columns.includes('idempotency_keys.key') || columns.includes('payments.idempotency_key')

@@ -8,7 +8,7 @@ import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
-import { lockDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { holdDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import type { EventType } from '../webhooks/event-types.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
@@ -194,7 +194,7 @@ async function perform(
 async function lockInvoice(tx: Transaction, accountId: string, id: string): Promise<InvoiceRow> {
   // An invoice never changes its debtor, so who that is may be read before the lock.
   const found = await findInvoice(tx, accountId, id)
-  if (found !== undefined) await lockDebtor(tx, accountId, found.debtor_id)
+  if (found !== undefined) await holdDebtor(tx, accountId, found.debtor_id)
   const invoice = found && (await findInvoice(tx, accountId, id))
   if (invoice === undefined) throw new Problem('not_found', `There is no invoice ${id}.`)
   return invoice

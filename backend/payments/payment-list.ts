@@ -1,6 +1,7 @@
 /** Payments as they were recorded: the list, and the one that an idempotency key recorded. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
 
@@ -63,13 +64,18 @@ export async function findPaymentByKey(
   accountId: string,
   idempotencyKey: string,
 ): Promise<PaymentRow | undefined> {
-  return await reader
-    .selectFrom('payments')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where('idempotency_key', '=', idempotencyKey)
-    .executeTakeFirst()
+  const [row] = await readByKey(reader, { accountId, idempotencyKey })
+  return row
 }
+
+const readByKey = prepared(
+  (reader: Reader, of: { readonly accountId: string; readonly idempotencyKey: string }) =>
+    reader
+      .selectFrom('payments')
+      .selectAll()
+      .where('account_id', '=', of.accountId)
+      .where('idempotency_key', '=', of.idempotencyKey),
+)
 
 export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
 

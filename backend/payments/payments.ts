@@ -7,8 +7,9 @@ import { createId } from '../../shared/id.ts'
 import { type Fault, faultsProblem } from '../api/faults.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, InvoiceStatus, PaymentRow } from '../database/tables.ts'
-import { lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { holdDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { refuseTaken } from '../debtors/external-id.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
@@ -97,9 +98,7 @@ export async function recordPayment(
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
   }
-  await refuseTaken(tx, 'payments', payment, () =>
-    tx.insertInto('payments').values(payment).execute(),
-  )
+  await refuseTaken(tx, 'payments', payment, () => insertPayment(tx, payment))
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,
@@ -116,6 +115,10 @@ export async function recordPayment(
   return { payment, allocations }
 }
 
+const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
+  tx.insertInto('payments').values(payment),
+)
+
 /** Whose payment it is and what goes to which invoice, decided under the debtor's lock. */
 async function decide(
   tx: Transaction,
@@ -124,8 +127,8 @@ async function decide(
 ): Promise<{ debtorId: string; shares: readonly Share[] }> {
   const { target } = input
   if (target.kind === 'debtor') {
-    const debtor = await lockDebtor(tx, accountId, target.debtorId)
-    if (debtor !== undefined) return { debtorId: debtor.id, shares: [] }
+    const { debtorId } = target
+    if (await holdDebtor(tx, accountId, debtorId)) return { debtorId, shares: [] }
     const detail = 'debtor_id must be the id of a debtor'
     throw faultsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
   }
@@ -134,7 +137,7 @@ async function decide(
   const [first] = await readTargets(tx, accountId, wanted)
   assert(first !== undefined, 'a payment on invoices has at least one target')
   const debtorId = first.invoice.debtor_id
-  await lockDebtor(tx, accountId, debtorId)
+  await holdDebtor(tx, accountId, debtorId)
   return { debtorId, shares: allocate(input, await readTargets(tx, accountId, wanted)) }
 }
 

@@ -7,7 +7,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
-import { lockDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { holdDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/messages.ts'
@@ -75,7 +75,7 @@ async function giveBack(
 /** The payment as it stands once its debtor is held. Throws `not_found`. */
 async function lockPayment(tx: Transaction, accountId: string, id: string): Promise<PaymentRow> {
   const found = await findPayment(tx, accountId, id)
-  if (found !== undefined) await lockDebtor(tx, accountId, found.debtor_id)
+  if (found !== undefined) await holdDebtor(tx, accountId, found.debtor_id)
   const payment = found && (await findPayment(tx, accountId, id))
   if (payment === undefined) throw new Problem('not_found', `There is no payment ${id}.`)
   return payment

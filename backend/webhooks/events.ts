@@ -9,6 +9,7 @@
  */
 import { createId } from '../../shared/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
+import { prepared } from '../database/prepared.ts'
 import type { Transaction, WebhookDeliveryRow } from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
 
@@ -100,19 +101,22 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
 
 /** Enabled and paused ones: what a paused one misses waits for it. */
 async function findInterested(tx: Transaction, { accountId, type }: DomainEvent) {
-  const endpoints = await tx
-    .selectFrom('webhook_endpoints')
-    .innerJoin('accounts', 'accounts.id', 'webhook_endpoints.account_id')
-    .select(['webhook_endpoints.id', 'webhook_endpoints.event_types', 'accounts.timezone'])
-    .where('webhook_endpoints.account_id', '=', accountId)
-    .where('webhook_endpoints.status', '!=', 'disabled')
-    .execute()
+  const endpoints = await readEndpoints(tx, { accountId })
   return endpoints.filter(({ event_types }) => {
     if (event_types === null) return true
     const types: unknown = JSON.parse(event_types)
     return Array.isArray(types) && types.includes(type)
   })
 }
+
+const readEndpoints = prepared((tx: Transaction, { accountId }: { accountId: string }) =>
+  tx
+    .selectFrom('webhook_endpoints')
+    .innerJoin('accounts', 'accounts.id', 'webhook_endpoints.account_id')
+    .select(['webhook_endpoints.id', 'webhook_endpoints.event_types', 'accounts.timezone'])
+    .where('webhook_endpoints.account_id', '=', accountId)
+    .where('webhook_endpoints.status', '!=', 'disabled'),
+)
 
 function formerMembers(before: object, now: object): object {
   const current = new Map(Object.entries(now))
