@@ -146,12 +146,12 @@ export class RedisAccounting implements Accounting {
     }
   }
 
-  #scriptValues(batches: readonly Batch[]): number[] {
-    const values = [WINDOW_MS]
+  #scriptValues(batches: readonly Batch[]): (string | number)[] {
+    const values: (string | number)[] = [WINDOW_MS]
     for (const { keyId, limit, waiting } of batches) {
       const window = this.#windows.find(keyId)
-      values.push(limit, waiting.length)
-      values.push(window?.used ?? 0, window?.endsAt ?? 0, window?.unreported ?? 0)
+      const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
+      values.push(`${limit} ${waiting.length} ${used} ${endsAt} ${unreported}`)
       // Reported once, whether or not the answer arrives: `used` carries it for good.
       if (window !== undefined) window.unreported = 0
     }

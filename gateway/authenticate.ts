@@ -21,14 +21,20 @@ const REFUSED_REMEMBER_MS = 60_000
 const STRANGERS_IN_FLIGHT_MAX = 8
 const STRANGERS_WAITING_MAX = 500
 
+export interface Credential {
+  readonly digest: string
+  /** As it was found once, if it was. */
+  readonly remembered: KnownKey | undefined
+}
+
 export interface Authenticator {
   /**
-   * The digest of the bearer credential. Throws `Problem` 401 with a challenge where there is none,
+   * The bearer credential. Throws `Problem` 401 with a challenge where there is none,
    * where it cannot be a key, or where it is remembered as refused: all without a look-up.
    */
-  readCredential(authorization: string | undefined): string
+  readCredential(authorization: string | undefined): Credential
   /** The key, remembered or looked up. Throws 401 where it is unknown or revoked, 503 undecided. */
-  identify(digest: string): KnownKey | Promise<KnownKey>
+  identify(credential: Credential): KnownKey | Promise<KnownKey>
   /** The same by a look-up that began after `since` (`performance.now()`), shared by all who wait. */
   confirm(digest: string, since: number): Promise<KnownKey>
   counts(): AuthenticatorCounts
@@ -77,24 +83,24 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
   const outcomes = { found: 0, unknown: 0, revoked: 0, failed: 0, overloaded: 0 }
   const tally = { hits: 0, misses: 0, refusals: 0, lookUps: outcomes }
 
-  function readCredential(authorization: string | undefined): string {
+  function readCredential(authorization: string | undefined): Credential {
     if (authorization === undefined) throw missingKey()
     const isBearer = authorization.slice(0, SCHEME.length).toLowerCase() === SCHEME
     const secret = authorization.slice(SCHEME.length)
     if (!isBearer || !isApiKeyShaped(secret)) throw malformedKey()
     const digest = digestApiKey(secret)
-    if (known.has(digest)) return digest
+    const remembered = known.get(digest)
+    if (remembered !== undefined) return { digest, remembered }
     if (parseApiKey(secret) === undefined) throw malformedKey()
     const verdict = refused.get(digest)
     if (verdict !== undefined) {
       tally.refusals++
       throw refusal(verdict)
     }
-    return digest
+    return { digest, remembered }
   }
 
-  function identify(digest: string): KnownKey | Promise<KnownKey> {
-    const remembered = known.get(digest)
+  function identify({ digest, remembered }: Credential): KnownKey | Promise<KnownKey> {
     const fresh = performance.now() - REMEMBER_MS
     if (remembered !== undefined && remembered.lookedUpAt > fresh) {
       tally.hits++

@@ -108,7 +108,7 @@ export class RedisOutages {
     const { name } = outage
     try {
       // A spend of one call where none is allowed: it uses every command and counts nothing.
-      await this.#store.spend([name], [PROBE_EXPIRES_MS, 0, 1, 0, 0, 0])
+      await this.#store.spend([name], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
       this.#end(part)
     } catch (error) {
       const isNews = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT

@@ -63,14 +63,14 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     // For the log and the numbers; it is acted on when the steps before it are done.
     const routing = route(head)
     if ('operationId' in routing) call.story.operation = routing
-    const digest = authenticator.readCredential(head.headers.get('authorization'))
+    const credential = authenticator.readCredential(head.headers.get('authorization'))
     const body = hasBody(head) ? await readBody(head, call) : NO_BODY
-    const key = await noteStep(call.story, 'look up key', authenticator.identify(digest))
+    const key = await noteStep(call.story, 'look up key', authenticator.identify(credential))
     call.story.keyId = key.keyId
     call.story.accountId = key.accountId
     const spent = accounting.spend(key.keyId, key.rateLimit)
     call.allowance = await noteStep(call.story, 'spend', spent)
-    return decideAndForward({ head, call, digest, body, routing }, key)
+    return decideAndForward({ head, call, digest: credential.digest, body, routing }, key)
   }
 
   /**

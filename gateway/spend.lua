@@ -1,7 +1,7 @@
 -- Spends calls of several keys at once, exactly, and heals what an outage left behind.
 --
 -- KEYS: a counter each, which expires when its window ends.
--- ARGV: the window's length in ms, then for each key
+-- ARGV: the window's length in ms, then for each key five whole numbers, with a space between:
 --   limit       calls a window
 --   calls       how many to spend
 --   known       the count this gateway last knew, 0 for none
@@ -19,10 +19,9 @@ local window = tonumber(ARGV[1])
 local answer = { now }
 
 for i, key in ipairs(KEYS) do
-  local at = 2 + (i - 1) * 5
-  local limit, calls = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local known, known_end = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
-  local unreported = tonumber(ARGV[at + 4])
+  local numbers = {}
+  for number in string.gmatch(ARGV[1 + i], '%d+') do numbers[#numbers + 1] = tonumber(number) end
+  local limit, calls, known, known_end, unreported = unpack(numbers)
 
   local counted = redis.call('INCRBY', key, calls)
   local ends = redis.call('PEXPIRETIME', key)

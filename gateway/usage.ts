@@ -29,6 +29,13 @@ export interface AnsweredCall {
   readonly code: ProblemCode | undefined
 }
 
+/** What the last call of a key left of its hour. */
+interface Spent {
+  used: number
+  limit: number
+  endsAt: number
+}
+
 export interface Usage {
   note(call: AnsweredCall, status: number): void
   /** Reports what is left, as far as a backend takes it. */
@@ -40,14 +47,14 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
   const gateway = createId('gtw')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, RefusalCode & { calls: number }>()
-  const windows = new Map<string, Allowance>()
+  const windows = new Map<string, Spent>()
   let batch = 0
   /** Sent and not acknowledged: sent again as it was, so that the backend can tell. */
   let unacknowledged: UsageReport | undefined
 
   function note({ keyId, allowance, forwarded, code }: AnsweredCall, status: number): void {
     if (keyId === undefined || allowance === undefined) return
-    if (windows.has(keyId) || windows.size < PENDING_MAX) windows.set(keyId, allowance)
+    noteWindow(keyId, allowance)
     // Of a call whose answer was lost the backend knows.
     const isKnown = forwarded || status === 502 || status === 504
     if (isKnown && code === undefined) return
@@ -61,6 +68,17 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
     if (known !== undefined) known.calls++
     else if (refused.size < PENDING_MAX) {
       refused.set(name, { key_id: keyId, hour, status_class: statusClass, calls: 1 })
+    }
+  }
+
+  function noteWindow(keyId: string, { used, limit, windowEndsAt }: Allowance): void {
+    const known = windows.get(keyId)
+    if (known !== undefined) {
+      known.used = used
+      known.limit = limit
+      known.endsAt = windowEndsAt
+    } else if (windows.size < PENDING_MAX) {
+      windows.set(keyId, { used, limit, endsAt: windowEndsAt })
     }
   }
 
@@ -78,8 +96,8 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
       batch: ++batch,
       refused: takeFrom(refused).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
-      windows: takeFrom(windows).map(([key_id, { limit, used, windowEndsAt }]) => {
-        return { key_id, used: Math.min(used, limit), limit, ends_at: windowEndsAt }
+      windows: takeFrom(windows).map(([key_id, { limit, used, endsAt }]) => {
+        return { key_id, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),
     }
   }
