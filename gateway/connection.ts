@@ -63,6 +63,8 @@ export class Connection {
   #call: Call | undefined
   #body: WaitingForBody | undefined
   #isBodyRead = false
+  /** It was begun and not read to its end: where the next request begins nobody knows. */
+  #isBodyLost = false
   /** That it takes, until the call is answered. */
   #bodyBytes = 0
   /** Told when the client has taken all that was written, or is gone. */
@@ -131,6 +133,8 @@ export class Connection {
         call.abort.listen(undefined)
         this.#deadline = Number.POSITIVE_INFINITY
         this.#body = undefined
+        this.#isBodyRead = result instanceof Buffer
+        this.#isBodyLost = !this.#isBodyRead
         if (!(result instanceof Error)) return resolve(result)
         reader.drop()
         reject(result)
@@ -169,6 +173,7 @@ export class Connection {
    */
   skipBody(framing: BodyFraming): boolean {
     if (framing.kind === 'none' || this.#isBodyRead) return true
+    if (this.#isBodyLost) return false
     const reader = new BodyReader(framing, this.#host.bodies)
     try {
       const taken = reader.take(this.#requests.takeAll())
@@ -219,11 +224,11 @@ export class Connection {
       const now = performance.now()
       if (wasEmpty) this.#begunAt = now
       this.#begin(now)
-    } else if (this.#body === undefined) {
+    } else if (this.#body !== undefined) {
+      this.#readBody(bytes)
+    } else if (!this.#isBodyLost) {
       this.#requests.push(bytes)
       if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
-    } else {
-      this.#readBody(bytes)
     }
   }
 
@@ -261,7 +266,6 @@ export class Connection {
     try {
       const taken = body.reader.take(bytes)
       if (taken === undefined) return
-      this.#isBodyRead = taken.body !== 'tooLarge'
       this.#bodyBytes = taken.body === 'tooLarge' ? 0 : taken.body.length
       this.#requests.push(taken.rest)
       body.settle(taken.body)
