@@ -12,6 +12,7 @@ import * as reminders from './migrations/0005-reminders.ts'
 import * as mail from './migrations/0006-mail.ts'
 import * as retention from './migrations/0007-retention.ts'
 import * as pages from './migrations/0008-pages.ts'
+import * as lists from './migrations/0009-lists.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -22,6 +23,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0006-mail': mail,
   '0007-retention': retention,
   '0008-pages': pages,
+  '0009-lists': lists,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

@@ -6,7 +6,15 @@ import { createId } from '../../shared/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
+import {
+  afterPosition,
+  besides,
+  equals,
+  fewRows,
+  orderOf,
+  type Page,
+  within,
+} from '../lists/keyset.ts'
 import { readContactability } from '../mail/suppressed-addresses.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { refuseTaken } from './external-id.ts'
@@ -204,7 +212,7 @@ export async function listDebtors(
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
-        ...equals('status', filters.status),
+        ...equals(besides('status', filters.email, filters.q), filters.status),
         // The last code point there is: everything that begins with the prefix lies before it.
         ...within('name_search', prefix, prefix && `${prefix}\u{10ffff}`),
         ...afterPosition(own),

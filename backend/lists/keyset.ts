@@ -46,26 +46,46 @@ export function orderOf(page: Page) {
   return sql`${sortOf(page)} ${order}, id ${order}`
 }
 
-/** As an expression, which has the column's order and no index. */
 function sortOf({ sort, few }: Page) {
-  return few ? sql`(${sql.ref(sort)} || '')` : sql.ref(sort)
+  return few ? unindexed(sort) : sql.ref(sort)
+}
+
+/** A column, or an expression of one. */
+export type Column = string | Expression<unknown>
+
+/**
+ * The column as an expression, which has its order and no index. A database without statistics takes
+ * any filter for one that leaves few rows: it would go through all of a status to find those of one
+ * debtor, or sort all that ever fell due to show the youngest.
+ */
+export function unindexed(column: string): Expression<unknown> {
+  return sql`(${sql.ref(column)} || '')`
+}
+
+/** The column, `unindexed` where one of these narrower filters was sent. */
+export function besides(column: string, ...narrower: readonly unknown[]): Column {
+  return narrower.some((filter) => filter !== undefined) ? unindexed(column) : column
+}
+
+function expressionOf(column: Column): Expression<unknown> {
+  return typeof column === 'string' ? sql.ref(column) : column
 }
 
 type Value = string | number | undefined
 
 /** No condition where the client sent no value. */
-export function equals(column: string, value: Value): Condition[] {
-  return value === undefined ? [] : [sql`${sql.ref(column)} = ${value}`]
+export function equals(column: Column, value: Value): Condition[] {
+  return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
 }
 
 /** From `since` (inclusive) to `before` (exclusive), each where sent. */
-export function within(column: string, since: Value, before: Value): Condition[] {
+export function within(column: Column, since: Value, before: Value): Condition[] {
   const conditions: Condition[] = []
-  if (since !== undefined) conditions.push(sql`${sql.ref(column)} >= ${since}`)
-  if (before !== undefined) conditions.push(sql`${sql.ref(column)} < ${before}`)
+  if (since !== undefined) conditions.push(sql`${expressionOf(column)} >= ${since}`)
+  if (before !== undefined) conditions.push(sql`${expressionOf(column)} < ${before}`)
   return conditions
 }
 
-export function isAnyOf(column: string, values: readonly string[] | undefined): Condition[] {
-  return values === undefined ? [] : [sql`${sql.ref(column)} in (${sql.join(values)})`]
+export function isAnyOf(column: Column, values: readonly string[] | undefined): Condition[] {
+  return values === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(values)})`]
 }

@@ -4,6 +4,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
   afterPosition,
+  besides,
   equals,
   fewRows,
   isAnyOf,
@@ -119,6 +120,7 @@ export async function listMessages(
 ): Promise<MessageRow[]> {
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
   const own = fewRows(page, filters.invoice_id, ofDebtor)
+  const narrow = [filters.debtor_id, filters.invoice_id]
   return await reader
     .selectFrom('messages')
     .selectAll()
@@ -130,8 +132,8 @@ export async function listMessages(
         ...equals('debtor_id', filters.debtor_id),
         ...coversInvoice(accountId, filters.invoice_id),
         ...equals('channel', filters.channel),
-        ...equals('stage', filters.stage),
-        ...isAnyOf('status', filters.statuses),
+        ...equals(besides('stage', ...narrow, filters.statuses), filters.stage),
+        ...isAnyOf(besides('status', ...narrow), filters.statuses),
         ...equals('suppression_reason', filters.suppression_reason),
         ...within('sent_at', filters.sent_since, filters.sent_before),
         ...afterPosition(own),

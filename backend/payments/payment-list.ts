@@ -3,7 +3,15 @@ import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
-import { afterPosition, equals, fewRows, orderOf, type Page, within } from '../lists/keyset.ts'
+import {
+  afterPosition,
+  besides,
+  equals,
+  fewRows,
+  orderOf,
+  type Page,
+  within,
+} from '../lists/keyset.ts'
 
 export interface PaymentFilters {
   readonly created_since?: string
@@ -38,7 +46,7 @@ export async function listPayments(
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...paysInvoice(accountId, filters.invoice_id),
-        ...equals('currency', filters.currency),
+        ...equals(besides('currency', filters.debtor_id, filters.invoice_id), filters.currency),
         ...within('received_on', filters.received_since, filters.received_before),
         ...equals('idempotency_key', filters.idempotency_key),
         ...afterPosition(own),
