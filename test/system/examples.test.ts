@@ -233,7 +233,7 @@ t.test('each error is answered as its example shows', async (t) => {
     rate_limit_exceeded: () => call(`${url}/me`, { key: few.secret }),
     headers_too_large: () => call(`${url}/me`, { key, headers: { 'x-a': 'a'.repeat(16_384) } }),
     service_unavailable: async () => {
-      await system.backend.stop('SIGKILL')
+      await Promise.all(system.backends.map((backend) => backend.stop('SIGKILL')))
       return call(`${url}/me`, ours)
     },
   }
