@@ -94,16 +94,20 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
     droppedLinksCount: 0,
   }
 
-  function readable(span: Span, own: SpanContext, parent: SpanContext | undefined): ReadableSpan {
-    const { name, kind, from, to, failed, attributes } = span
+  function readable(
+    { name, kind, from, to, failed, attributes }: Span,
+    own: SpanContext,
+    parent: SpanContext | undefined,
+    clockMs: number,
+  ): ReadableSpan {
     return {
       ...shared,
       name,
       kind: kinds[kind],
       spanContext: () => own,
       ...(parent === undefined ? {} : { parentSpanContext: parent }),
-      startTime: wallTime(from),
-      endTime: wallTime(to),
+      startTime: split(clockMs + from),
+      endTime: split(clockMs + to),
       duration: split(to - from),
       // 2 is ERROR, 0 is unset: the conventions leave it unset where all went well.
       status: { code: failed ? 2 : 0 },
@@ -124,9 +128,12 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       const own = context(whole.id ?? createSpanId())
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
-      enqueue(readable(whole, own, parent))
+      // By the clock of now: the one that the process began with may have been set since. One for all
+      // of a trace: it is whole milliseconds, and a part must not end after the whole.
+      const clockMs = Date.now() - performance.now()
+      enqueue(readable(whole, own, parent, clockMs))
       for (const part of parts) {
-        enqueue(readable(part, context(part.id ?? createSpanId()), own))
+        enqueue(readable(part, context(part.id ?? createSpanId()), own, clockMs))
       }
     },
     async close() {
@@ -175,11 +182,6 @@ function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): Coun
 }
 
 type HrTime = [seconds: number, nanoseconds: number]
-
-/** By the clock of now: the one that the process began with may have been set since. */
-function wallTime(at: number): HrTime {
-  return split(Date.now() - performance.now() + at)
-}
 
 function split(ms: number): HrTime {
   const seconds = Math.floor(ms / 1000)
