@@ -5,10 +5,9 @@
 import type { Socket } from 'node:net'
 import { parseFields } from './fields.ts'
 import { ChunkedFraming, LengthFraming } from './framing.ts'
+import { writeMessage } from './write-message.ts'
 
 const HEAD_BYTES_MAX = 32 * 1024
-/** Bodies up to this size leave with their head, in one write. */
-const JOINED_BYTES_MAX = 16 * 1024
 const END_OF_HEAD = '\r\n\r\n'
 const STATUS_LINE = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?$/
 const VERSION = 'HTTP/1.'
@@ -40,7 +39,7 @@ export interface AnswerReader {
 }
 
 /** The backend closed before the answer was whole, or spoke something else than HTTP. */
-export class AnswerLost extends Error {}
+class AnswerLost extends Error {}
 
 interface Framing {
   take(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined
@@ -92,14 +91,7 @@ export class BackendConnection {
     let text = `${method} ${target} HTTP/1.1\r\nhost: ${this.#options.host}\r\n`
     for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
     text += hasBody ? `content-length: ${body.length}\r\n\r\n` : '\r\n'
-    if (body.length <= JOINED_BYTES_MAX) {
-      this.#socket.write(body.length === 0 ? text : text + body.toString('latin1'), 'latin1')
-    } else {
-      this.#socket.cork()
-      this.#socket.write(text, 'latin1')
-      this.#socket.write(body)
-      this.#socket.uncork()
-    }
+    writeMessage(this.#socket, text, body)
   }
 
   pause(): void {

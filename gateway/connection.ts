@@ -10,6 +10,7 @@ import type { Call } from './call.ts'
 import { malformed } from './fields.ts'
 import type { BodyFraming, RawHead } from './request-check.ts'
 import { RequestReader } from './request-reader.ts'
+import { writeMessage } from './write-message.ts'
 
 /** From the first byte of a request to the end of its head, at most. */
 const HEAD_TIMEOUT_MS = 10_000
@@ -29,8 +30,6 @@ const HALF_CLOSED_MS = 1_000
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 /** What slow readers may leave with us, all together, of answers that are sent. */
 const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
-/** Bodies up to this size leave with their head, in one write. */
-const JOINED_BYTES_MAX = 16 * 1024
 
 /** What connections share. */
 export interface ConnectionHost {
@@ -152,18 +151,7 @@ export class Connection {
   /** Sends a part of an answer; where the client is slow, resolves when it has taken it or is gone. */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
-    if (body.length <= JOINED_BYTES_MAX) {
-      socket.write(
-        body.length === 0 ? head : head + body.toString('latin1'),
-        'latin1',
-        this.#onWritten,
-      )
-    } else {
-      socket.cork()
-      socket.write(head, 'latin1')
-      socket.write(body, this.#onWritten)
-      socket.uncork()
-    }
+    writeMessage(socket, head, body, this.#onWritten)
     return socket.writableLength === 0 ? undefined : this.#untilTaken(socket.writableLength)
   }
 
