@@ -145,6 +145,9 @@ export class Connection {
       if (call.abort.reason !== undefined) return settle(call.abort.reason)
       call.abort.listen({ abort: settle })
       this.#readBody(this.#requests.takeAll())
+      if (this.#body === undefined) return
+      if (this.#hasEnded) settle(malformed())
+      else if (this.#socket.isPaused()) this.#socket.resume()
     })
   }
 
@@ -183,8 +186,8 @@ export class Connection {
     this.#bodyBytes = 0
     this.#answerBy = undefined
     if (closes) this.#closeSoon()
-    // What a client sent that is gone now is not acted on.
-    if (this.#isClosing) return
+    // What a client sent that is gone now, or cut off, is not acted on.
+    if (this.#isClosing || !this.isOpen) return
     const now = performance.now()
     if (!this.#requests.isEmpty) this.#begunAt = now
     this.#begin(now)

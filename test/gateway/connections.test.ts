@@ -130,3 +130,59 @@ t.test('what a client pipelined that is gone is not acted on', async (t) => {
     ['/api/v1/debtors?first', '/api/v1/debtors'],
   )
 })
+
+// What had been read ahead was acted on although the connection was gone.
+t.test('what is pipelined behind an answer that breaks off is not acted on', async (t) => {
+  // So that a connection to the backend is free at once.
+  await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
+  const from = backend.requests.length
+  backend.answerWith((_, res) => {
+    res.writeHead(200, { 'content-length': 1_000_000 })
+    res.write(Buffer.alloc(500_000, 'x'), () => res.destroy())
+  })
+  const { socket } = await open(t)
+  socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?behind'))
+  await once(socket, 'close')
+  backend.answerWith((_, res) => res.end('{}'))
+  t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
+  t.same(
+    backend.requests.slice(from).map(({ url }) => url),
+    ['/api/v1/debtors?broken', '/api/v1/debtors'],
+  )
+})
+
+/** Resolves when the gateway has read what was written before, as far as it does. */
+async function untilRead(): Promise<void> {
+  for (let round = 0; round < 5; round++) await fetch(gateway.url, { redirect: 'manual' })
+}
+
+// A connection that was held for what was read ahead of a call was not read on for a body.
+t.test('a large body behind a call under way arrives whole', async (t) => {
+  const finish: (() => void)[] = []
+  backend.answerWith((_, res) => void finish.push(() => res.end('{}')))
+  const from = backend.requests.length
+  const { socket, text } = await open(t)
+  const body = 'x'.repeat(250_000)
+  socket.write(get('/api/v1/debtors?slow'))
+  await until(() => finish.length === 1, 'the backend has the call')
+  socket.write(
+    `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  )
+  await untilRead()
+  finish[0]?.()
+  await until(() => finish.length === 2, 'the backend has the next')
+  finish[1]?.()
+  await once(socket, 'end')
+  t.same(statuses(text()), ['200', '200'])
+  t.equal(backend.requests[from + 1]?.body, body)
+})
+
+t.test('a body that breaks off behind another call is refused like any other', async (t) => {
+  backend.answerWith((_, res) => res.end('{}'))
+  const half = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 10\r\n\r\n{}`
+  const { text, closed } = await exchangeBytes(gateway.port, get('/api/v1/debtors') + half, {
+    halfClose: true,
+  })
+  t.same(statuses(text), ['200', '400'])
+  t.ok(closed)
+})
