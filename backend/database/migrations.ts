@@ -13,6 +13,7 @@ import * as mail from './migrations/0006-mail.ts'
 import * as retention from './migrations/0007-retention.ts'
 import * as pages from './migrations/0008-pages.ts'
 import * as lists from './migrations/0009-lists.ts'
+import * as overdue from './migrations/0010-overdue.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -24,6 +25,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0007-retention': retention,
   '0008-pages': pages,
   '0009-lists': lists,
+  '0010-overdue': overdue,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

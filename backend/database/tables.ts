@@ -145,6 +145,8 @@ export interface InvoiceRow {
   line_items: string
   issue_date: string
   due_date: string
+  /** Endpoints were told that this due date passed. Whether it is overdue, dates and status decide. */
+  overdue_announced: Bit
   status: InvoiceStatus
   po_number: string | null
   notes: string | null
@@ -428,14 +430,6 @@ export interface NoticeRow {
   mailed_at: string | null
 }
 
-/** That an invoice became overdue was announced, for this due date. */
-export interface InvoiceOverdueMarkRow {
-  invoice_id: string
-  due_date: string
-  account_id: string
-  created_at: string
-}
-
 /** The hour a key is in, as gateways last reported it. */
 export interface KeyWindowRow {
   key_id: string
@@ -485,7 +479,6 @@ export interface Tables {
   reminders: ReminderRow
   taken_stages: TakenStageRow
   message_transitions: MessageTransitionRow
-  invoice_overdue_marks: InvoiceOverdueMarkRow
 }
 
 /** Reads; outside a transaction, or inside one by passing its `Transaction`. */

@@ -1,5 +1,4 @@
 /** Invoices: created by the account, paid by payments. Being overdue is derived, never stored. */
-import { type SqlBool, sql } from 'kysely'
 import { createId } from '../../shared/id.ts'
 import { Problem } from '../../shared/problem.ts'
 import { type Fault, faultsProblem } from '../api/faults.ts'
@@ -10,18 +9,6 @@ import { prepared } from '../database/prepared.ts'
 import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { refuseTaken } from '../debtors/external-id.ts'
-import {
-  afterPosition,
-  besides,
-  type Column,
-  equals,
-  fewRows,
-  isAnyOf,
-  orderOf,
-  type Page,
-  unindexed,
-  within,
-} from '../lists/keyset.ts'
 import { foreseeChasing } from '../reminders/first-look.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { takeInvoiceNumber } from './invoice-number.ts'
@@ -86,6 +73,7 @@ export async function createInvoice(
     amount_due: totals.amount,
     line_items: JSON.stringify(totals.lines),
     issue_date: issueDate,
+    overdue_announced: 0,
     status: input.status,
     po_number: input.poNumber,
     notes: input.notes,
@@ -216,59 +204,3 @@ const readInvoices = prepared(
       .where('account_id', '=', accountId)
       .where('id', 'in', ids),
 )
-
-export interface InvoiceFilters {
-  readonly created_since?: string
-  readonly created_before?: string
-  readonly updated_since?: string
-  readonly updated_before?: string
-  readonly external_id?: string
-  readonly debtor_id?: string
-  readonly number?: string
-  readonly status?: readonly string[]
-  readonly currency?: string
-  readonly overdue?: boolean
-  readonly due_since?: string
-  readonly due_before?: string
-}
-
-export async function listInvoices(
-  reader: Reader,
-  accountId: string,
-  filters: InvoiceFilters,
-  today: string,
-  page: Page,
-): Promise<InvoiceRow[]> {
-  const own = fewRows(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
-  return await reader
-    .selectFrom('invoices')
-    .selectAll()
-    .where((eb) =>
-      eb.and([
-        eb('account_id', '=', accountId),
-        ...within('created_at', filters.created_since, filters.created_before),
-        ...within('updated_at', filters.updated_since, filters.updated_before),
-        ...equals('external_id', filters.external_id),
-        ...equals('debtor_id', filters.debtor_id),
-        ...equals('number', filters.number),
-        ...isAnyOf(besides('status', filters.debtor_id), filters.status),
-        ...equals(besides('currency', filters.debtor_id, filters.status), filters.currency),
-        ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, today),
-        ...within('due_date', filters.due_since, filters.due_before),
-        ...afterPosition(own),
-      ]),
-    )
-    .orderBy(orderOf(own))
-    .limit(page.fetch)
-    .execute()
-}
-
-/** Nearly all of an old account's invoices fell due: no way to find a few. */
-const LATE = unindexed('due_date')
-
-function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string) {
-  if (overdue === undefined) return []
-  const [isLate] = within(dueDate, undefined, today)
-  const condition = sql<SqlBool>`(status in ('open', 'partially_paid') and ${isLate})`
-  return [overdue ? condition : sql<SqlBool>`not ${condition}`]
-}

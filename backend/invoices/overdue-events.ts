@@ -1,8 +1,9 @@
 /**
  * Tells of invoices that became overdue: once an invoice and due date, on the day after it where the
- * account is. That it was told is marked also where nobody listens, so that an endpoint that is made
- * later does not begin with years of overdue invoices.
+ * account is. That it was announced is noted also where nobody listens, so that an endpoint that is
+ * made later does not begin with years of overdue invoices.
  */
+import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/log.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
@@ -43,7 +44,7 @@ export async function announceOverdue(
     // Looking costs a reader; only what is found costs the writer.
     while (
       !signal?.aborted &&
-      (await selectUntold(database.read, id, today, 1).execute()).length > 0
+      (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
     ) {
       await database.transaction((tx) => announce(tx, id, today, now))
     }
@@ -56,17 +57,19 @@ async function announce(
   today: string,
   now: Date,
 ): Promise<void> {
-  // Held, so that none is paid between the look and the event.
-  const rows = await selectUntold(tx, accountId, today, BATCH_MAX).forNoKeyUpdate().execute()
+  // Held, so that none is paid, or announced by another backend, between the look and the event.
+  const rows = await selectUnannounced(tx, accountId, today, BATCH_MAX).forNoKeyUpdate().execute()
+  if (rows.length === 0) return
+  await tx
+    .updateTable('invoices')
+    .set({ overdue_announced: 1 })
+    .where(
+      'id',
+      'in',
+      rows.map(({ id }) => id),
+    )
+    .execute()
   for (const row of rows) {
-    const mark = { invoice_id: row.id, due_date: row.due_date, account_id: accountId }
-    const { numInsertedOrUpdatedRows: marked } = await tx
-      .insertInto('invoice_overdue_marks')
-      .values({ ...mark, created_at: now.toISOString() })
-      .onConflict((conflict) => conflict.doNothing())
-      .executeTakeFirstOrThrow()
-    // Another backend was quicker.
-    if (marked === 0n) continue
     const event = {
       accountId,
       type: 'invoice.overdue',
@@ -78,23 +81,13 @@ async function announce(
   }
 }
 
-function selectUntold(reader: Reader, accountId: string, today: string, limit: number) {
+function selectUnannounced(reader: Reader, accountId: string, today: string, limit: number) {
   return reader
     .selectFrom('invoices')
     .selectAll()
     .where('account_id', '=', accountId)
-    .where('status', 'in', ['open', 'partially_paid'])
+    .where(sql<SqlBool>`status in ('open', 'partially_paid') and overdue_announced = 0`)
     .where('due_date', '<', today)
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('invoice_overdue_marks')
-            .select('invoice_overdue_marks.invoice_id')
-            .whereRef('invoice_overdue_marks.invoice_id', '=', 'invoices.id')
-            .whereRef('invoice_overdue_marks.due_date', '=', 'invoices.due_date'),
-        ),
-      ),
-    )
     .orderBy('due_date')
     .limit(limit)
 }

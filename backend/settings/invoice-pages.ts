@@ -11,7 +11,8 @@ import {
   voidInvoice,
   writeOffInvoice,
 } from '../invoices/acts.ts'
-import { findInvoice, listInvoices } from '../invoices/invoices.ts'
+import { listInvoices } from '../invoices/invoice-list.ts'
+import { findInvoice } from '../invoices/invoices.ts'
 import { renderInvoice } from '../invoices/representation.ts'
 import { listMessages } from '../messages/messages.ts'
 import { listPayments } from '../payments/payment-list.ts'

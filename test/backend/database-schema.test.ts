@@ -53,6 +53,7 @@ function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRo
     line_items: '[]',
     issue_date: '2026-11-01',
     due_date: '2026-12-01',
+    overdue_announced: 0,
     status: 'open',
     po_number: null,
     notes: null,

@@ -1,5 +1,6 @@
 import t from 'tap'
-import { openBooks } from '../fixtures/books.ts'
+import { announceOverdue } from '../../backend/invoices/overdue-events.ts'
+import { type Json, openBooks } from '../fixtures/books.ts'
 
 const LINE = { description: 'Consultancy', unit_amount: 9500 }
 
@@ -264,6 +265,57 @@ t.test('overdue follows the account’s calendar, and only what is owed can be',
     (await books.read(`/api/v1/invoices?${query}`)).data.map(({ id }: { id: string }) => id)
   t.strictSame(await ids('overdue=true'), [open.id])
   t.strictSame(await ids('overdue=false'), [draft.id])
+})
+
+t.test('what is overdue is paged in the order of creation, announced or not', async (t) => {
+  const books = await openBooks(t, { timezone: 'Asia/Tokyo' })
+  const { database } = books.backend
+  const { id: debtor_id } = await books.debtor()
+  const made: { id: string; due_date: string }[] = []
+  const create = async (days: readonly number[]) => {
+    for (const day of days) {
+      const dates = { issue_date: '2026-11-01', due_date: `2026-11-${day}` }
+      made.push(await books.invoice({ debtor_id, ...dates }))
+      books.backend.now = new Date(books.backend.now.getTime() + 1000)
+    }
+  }
+  const dueBefore = (today: string) =>
+    made.filter(({ due_date }) => due_date < today).map(({ id }) => id)
+  const idsOf = ({ data }: Json) => data.map(({ id }: { id: string }) => id)
+  const paged = async (query: string) => {
+    const first = `/api/v1/invoices?overdue=true&limit=2&${query}`
+    const ids: string[] = []
+    let page = await books.read(first)
+    while (page.has_more) {
+      ids.push(...idsOf(page))
+      page = await books.read(`${first}&cursor=${page.next_cursor}`)
+    }
+    return [...ids, ...idsOf(page)]
+  }
+
+  // The 22nd in Tokyo.
+  books.backend.now = new Date('2026-11-21T20:00:00Z')
+  await create([10, 25, 21, 22, 20])
+  await announceOverdue(database, books.backend.now)
+  await create([19, 21, 26, 15])
+  const overdue = dueBefore('2026-11-22')
+  t.equal(overdue.length, 6)
+  t.strictSame(await paged('sort=created_at'), overdue)
+  t.strictSame(await paged('sort=-created_at'), overdue.toReversed())
+  const since = '2026-11-21T20:00:02Z'
+  t.strictSame(await paged(`sort=created_at&created_since=${since}`), overdue.slice(1))
+  t.strictSame(await paged(`sort=created_at&created_before=${since}`), overdue.slice(0, 1))
+  t.strictSame(await paged('sort=created_at&status=open'), overdue)
+
+  const timezone = 'America/Los_Angeles'
+  await database.transaction((tx) => tx.updateTable('accounts').set({ timezone }).execute())
+  t.strictSame(await paged('sort=created_at'), dueBefore('2026-11-21'), 'it is the 21st there')
+  await books.create('/api/v1/payments', {
+    amount: 10_000,
+    currency: 'EUR',
+    invoice_id: overdue[0],
+  })
+  t.strictSame(await paged('sort=created_at'), dueBefore('2026-11-21').slice(1))
 })
 
 t.test('invoices are found by each filter', async (t) => {

@@ -92,7 +92,6 @@ export async function seedLedger(
     const places = placesFrom(from, ledger.invoices)
     const paid = places.filter((place) => paidAt(ledger, place) !== undefined)
     const reminded = places.filter((place) => remindedAt(ledger, place) !== undefined)
-    const overdue = places.filter((place) => isOverdue(ledger, place))
     await database.transaction(async (tx) => {
       await insert(
         tx,
@@ -118,12 +117,6 @@ export async function seedLedger(
         tx,
         'message_invoices',
         reminded.map((place) => coverRow(ledger, place)),
-      )
-      // Told of already: else a backend begins with it.
-      await insert(
-        tx,
-        'invoice_overdue_marks',
-        overdue.map((place) => markRow(ledger, place)),
       )
     })
     advance(places.length)
@@ -224,6 +217,8 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     line_items: '[]',
     issue_date: dateOf(created),
     due_date: dateOf(created, TERMS_DAYS),
+    // Told of already: else a backend begins with it.
+    overdue_announced: isOverdue(ledger, place) ? 1 : 0,
     status: paid === undefined ? 'open' : 'paid',
     po_number: null,
     notes: null,
@@ -325,14 +320,5 @@ function coverRow({ accountId }: Ledger, place: number): MessageInvoiceRow {
     position: 0,
     account_id: accountId,
     invoice_id: idOf('inv', place),
-  }
-}
-
-function markRow(ledger: Ledger, place: number) {
-  return {
-    invoice_id: idOf('inv', place),
-    due_date: dateOf(createdAt(ledger, place), TERMS_DAYS),
-    account_id: ledger.accountId,
-    created_at: ledger.now.toISOString(),
   }
 }

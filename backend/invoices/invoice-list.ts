@@ -1,0 +1,123 @@
+/** The list of invoices. What is overdue is decided by status, due date and today, in every query. */
+import { type SqlBool, sql } from 'kysely'
+import type { Reader } from '../database/database.ts'
+import type { InvoiceRow } from '../database/tables.ts'
+import {
+  afterPosition,
+  besides,
+  type Column,
+  type Condition,
+  equals,
+  fewRows,
+  isAnyOf,
+  orderOf,
+  type Page,
+  unindexed,
+  within,
+} from '../lists/keyset.ts'
+
+export interface InvoiceFilters {
+  readonly created_since?: string
+  readonly created_before?: string
+  readonly updated_since?: string
+  readonly updated_before?: string
+  readonly external_id?: string
+  readonly debtor_id?: string
+  readonly number?: string
+  readonly status?: readonly string[]
+  readonly currency?: string
+  readonly overdue?: boolean
+  readonly due_since?: string
+  readonly due_before?: string
+}
+
+export async function listInvoices(
+  reader: Reader,
+  accountId: string,
+  filters: InvoiceFilters,
+  today: string,
+  page: Page,
+): Promise<InvoiceRow[]> {
+  if (isAllOverdue(filters, page)) return listOverdue(reader, accountId, filters, today, page)
+  const own = fewRows(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
+  return await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where((eb) =>
+      eb.and([
+        eb('account_id', '=', accountId),
+        ...within('created_at', filters.created_since, filters.created_before),
+        ...within('updated_at', filters.updated_since, filters.updated_before),
+        ...equals('external_id', filters.external_id),
+        ...equals('debtor_id', filters.debtor_id),
+        ...equals('number', filters.number),
+        ...isAnyOf(besides('status', filters.debtor_id), filters.status),
+        ...equals(besides('currency', filters.debtor_id, filters.status), filters.currency),
+        ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, today),
+        ...within('due_date', filters.due_since, filters.due_before),
+        ...afterPosition(own),
+      ]),
+    )
+    .orderBy(orderOf(own))
+    .limit(page.fetch)
+    .execute()
+}
+
+/** Nearly all of an old account's invoices fell due: no way to find a few. */
+const LATE = unindexed('due_date')
+
+function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string): Condition[] {
+  if (overdue === undefined) return []
+  const [isLate] = within(dueDate, undefined, today)
+  const condition = sql<SqlBool>`(status in ('open', 'partially_paid') and ${isLate})`
+  return [overdue ? condition : sql<SqlBool>`not ${condition}`]
+}
+
+/** By creation, and narrowed by nothing else, which would be a better way to find them. */
+function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
+  const others = Object.keys(filters).filter(
+    (name) => !['overdue', 'created_since', 'created_before'].includes(name),
+  )
+  return filters.overdue === true && sort === 'created_at' && others.length === 0
+}
+
+/**
+ * What is owed is not all overdue, and what is not lies in the way of a walk by creation. So they
+ * come from two indexes: in that order what was announced, which is all but what fell due since the
+ * last look for it, and by due date the few that were not. The dates decide about both.
+ */
+async function listOverdue(
+  reader: Reader,
+  accountId: string,
+  { created_since, created_before }: InvoiceFilters,
+  today: string,
+  page: Page,
+): Promise<InvoiceRow[]> {
+  const few: Page = { ...page, few: true }
+  const part = (announced: 0 | 1, own: Page, dueDate: Column) =>
+    reader
+      .selectFrom('invoices')
+      .select('id')
+      .where((eb) =>
+        eb.and([
+          eb('account_id', '=', accountId),
+          ...isOverdue(true, dueDate, today),
+          sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
+          ...within('created_at', created_since, created_before),
+          ...afterPosition(own),
+        ]),
+      )
+      .orderBy(orderOf(own))
+      .limit(page.fetch)
+  const ids = reader
+    .selectFrom(part(1, page, LATE).as('announced'))
+    .select('id')
+    .unionAll(reader.selectFrom(part(0, few, 'due_date').as('unannounced')).select('id'))
+  return await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where('id', 'in', ids)
+    .orderBy(orderOf(few))
+    .limit(page.fetch)
+    .execute()
+}
