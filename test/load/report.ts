@@ -15,8 +15,9 @@ export function quantile(figures: readonly number[], share: number): number {
 
 /** A table in Markdown, its columns aligned; the first names the row. */
 export function tableOf(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+  // At least a dash and a colon: a column may be empty.
   const widths = columns.map((column, at) =>
-    Math.max(column.length, ...rows.map((row) => row[at]?.length ?? 0)),
+    Math.max(2, column.length, ...rows.map((row) => row[at]?.length ?? 0)),
   )
   const line = (cells: readonly string[]) =>
     `| ${cells.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join(' | ')} |`
