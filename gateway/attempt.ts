@@ -72,7 +72,8 @@ export function createAttempt(limits: AttemptLimits): Attempt {
       const isFull = backend.inFlight >= IN_FLIGHT_MAX
       if (isFull) return reject(new AttemptFailed('nothing_sent', new DeadlinePassed('line full')))
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
-      const exchange = new Exchange({ backend, timeoutMs, streams, abort, resolve, reject })
+      const isRead = request.method === 'GET'
+      const exchange = new Exchange({ backend, isRead, timeoutMs, streams, abort, resolve, reject })
       backend.pool.send(request, exchange)
     })
   }
@@ -88,15 +89,15 @@ class AnswerStreams {
   }
 
   /** Begins with what was gathered. Undefined where there are too many. */
-  create(connection: BackendConnection, gathered: readonly Buffer[]): Readable | undefined {
+  create(exchange: Exchange, gathered: readonly Buffer[]): Readable | undefined {
     if (this.#underWay >= this.#max) return undefined
     this.#underWay++
     const stream = new Readable({
       highWaterMark: STREAM_BYTES_MAX,
-      read: () => connection.resume(),
+      read: () => exchange.resume(),
       destroy(error, done) {
         // Also when the client is gone: an answer that nobody reads would keep its connection for ever.
-        if (!stream.readableEnded) connection.abort(error ?? new Error('the client went away'))
+        exchange.abort(error ?? new Error('the client went away'))
         done(error)
       },
     })
@@ -108,6 +109,8 @@ class AnswerStreams {
 
 interface ExchangeOptions {
   readonly backend: Backend
+  /** Whether it changes nothing, whatever becomes of it. */
+  readonly isRead: boolean
   readonly timeoutMs: number
   readonly streams: AnswerStreams
   readonly abort: Abort
@@ -187,10 +190,21 @@ class Exchange implements AnswerReader, Abortable {
     else this.#options.reject(new AttemptFailed(this.#progress, cause))
   }
 
-  /** Before a connection takes the request there is nothing to abort but the wait. */
+  /**
+   * Before a connection takes the request there is nothing to abort but the wait; once the answer is
+   * here it may serve another.
+   */
   abort(reason: Error): void {
+    if (this.#isSettled) return
     if (this.#connection === undefined) this.onError(reason)
     else this.#connection.abort(reason)
+  }
+
+  /** More of a large answer is wanted. */
+  resume(): void {
+    if (this.#isSettled) return
+    this.#restartDeadline()
+    this.#connection?.resume()
   }
 
   checkTime(now: number): void {
@@ -198,12 +212,15 @@ class Exchange implements AnswerReader, Abortable {
   }
 
   #beginStream(): void {
-    const connection = this.#connection
-    if (connection === undefined) return
-    this.#stream = this.#options.streams.create(connection, this.#parts.splice(0))
+    if (this.#status === 401) {
+      // Of a refusal nobody reads the body, and what is not read stays.
+      this.abort(new Error('a refusal with a large body'))
+      return
+    }
+    const { streams, isRead } = this.#options
+    this.#stream = streams.create(this, this.#parts.splice(0))
     if (this.#stream === undefined) {
-      // Only reads have large answers: nothing was done.
-      this.#progress = 'nothing_sent'
+      if (isRead) this.#progress = 'nothing_sent'
       this.abort(new DeadlinePassed('too many large answers at once'))
     } else {
       this.#resolve(this.#stream)

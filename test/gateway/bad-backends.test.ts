@@ -88,6 +88,12 @@ const FAULTS: [what: string, behaviour: Behaviour, status: number, sent: number]
   ['a flood of 1xx', say('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(1_000)), 502, 1],
   ['1xx and no answer', say('HTTP/1.1 103 Early Hints\r\n\r\n'), 504, 1],
   ['a bare 401', say('HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n'), 502, 1],
+  [
+    'a large 401',
+    say(`HTTP/1.1 401 Unauthorized\r\nContent-Length: 500000\r\n\r\n${'x'.repeat(500_000)}`),
+    502,
+    1,
+  ],
 ]
 
 for (const [what, behaviour, status, sent] of FAULTS) {
