@@ -3,8 +3,7 @@
  * posts it repeats what was not confirmed.
  */
 import { createHash } from 'node:crypto'
-import type { InboundMailRow } from '../database/tables/mail.ts'
-import type { MessageRow, Reader, Transaction } from '../database/tables.ts'
+import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
 import { lockDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
 import { bounceMessage } from './bounces.ts'

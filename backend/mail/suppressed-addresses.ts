@@ -3,8 +3,7 @@
  * with the same address, or the same one made anew, is not written to either.
  */
 
-import type { SuppressedAddressRow } from '../database/tables/mail.ts'
-import type { DebtorRow, Reader, Transaction } from '../database/tables.ts'
+import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../database/tables.ts'
 
 export type SuppressionReason = SuppressedAddressRow['reason']
 

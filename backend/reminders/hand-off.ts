@@ -1,7 +1,6 @@
 /** Step (c) of a message's leaving: what came of the hand-over is marked, and the invoices move on. */
 import type { Transaction } from '../database/database.ts'
-import type { ReminderRow } from '../database/tables/reminders.ts'
-import type { MessageRow } from '../database/tables.ts'
+import type { MessageRow, ReminderRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { bounceMessage } from '../mail/bounces.ts'
 import type { HandOff } from '../mail/mail.ts'

@@ -10,7 +10,7 @@ import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
-import type { KillSwitchRow } from '../database/tables/reminders.ts'
+import type { KillSwitchRow } from '../database/tables.ts'
 import { recordEvent } from '../webhooks/events.ts'
 
 /** The scope that is no account's. */

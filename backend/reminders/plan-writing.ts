@@ -4,8 +4,7 @@
  */
 import { sql } from 'kysely'
 import type { Transaction } from '../database/database.ts'
-import type { TakenStageRow } from '../database/tables/reminders.ts'
-import type { MessageRow } from '../database/tables.ts'
+import type { MessageRow, TakenStageRow } from '../database/tables.ts'
 import { announceMessage } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
 import { messageOf, type Writing } from './planned-message.ts'

@@ -1,8 +1,7 @@
 /** A message as the planner leaves it: what it is about and when it may leave; its text comes later. */
 import { createId } from '../../shared/id.ts'
 import { daysBetween } from '../calendar/calendar.ts'
-import type { ReminderRow } from '../database/tables/reminders.ts'
-import type { DebtorRow, MessageRow } from '../database/tables.ts'
+import type { DebtorRow, MessageRow, ReminderRow } from '../database/tables.ts'
 import { type Facts, shownStage } from './facts.ts'
 import { timesPutOn } from './kill-switch.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'

@@ -4,8 +4,13 @@
  * once more about the very message. When something may leave (window, cap) is no rail: it postpones.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
-import type { SuppressedAddressRow } from '../database/tables/mail.ts'
-import type { AccountRow, DebtorRow, InvoiceRow, MessageRow } from '../database/tables.ts'
+import type {
+  AccountRow,
+  DebtorRow,
+  InvoiceRow,
+  MessageRow,
+  SuppressedAddressRow,
+} from '../database/tables.ts'
 import { isReservedAddress } from '../mail/addresses.ts'
 import type { CoveredInvoice, Facts } from './facts.ts'
 import { type KillSwitch, timesPutOn } from './kill-switch.ts'

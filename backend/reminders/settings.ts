@@ -4,7 +4,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { faultsProblem } from '../api/faults.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
-import type { ChasingSettingsRow } from '../database/tables/reminders.ts'
+import type { ChasingSettingsRow } from '../database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
 import { checkLadder, type Ladder, readLadder, USUAL_LADDER } from './ladder.ts'
 

@@ -1,8 +1,13 @@
 /** What planner and gate decide by, read for some debtors at once. Whoever decides holds them. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
-import type { KillSwitchRow } from '../database/tables/reminders.ts'
-import type { AccountRow, DebtorRow, InvoiceRow, MessageStatus } from '../database/tables.ts'
+import type {
+  AccountRow,
+  DebtorRow,
+  InvoiceRow,
+  KillSwitchRow,
+  MessageStatus,
+} from '../database/tables.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from './kill-switch.ts'
 import type { LadderStage } from './ladder.ts'
 import type { PlannedInvoice } from './planner.ts'

@@ -1,7 +1,6 @@
 /** A message on its way, with all that decides about it, held until the transaction ends. */
 import type { Transaction } from '../database/database.ts'
-import type { ReminderRow } from '../database/tables/reminders.ts'
-import type { DebtorRow, MessageRow } from '../database/tables.ts'
+import type { DebtorRow, MessageRow, ReminderRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
 import { type Facts, readFacts } from './facts.ts'

@@ -1,6 +1,5 @@
 /** Reminders that wait for a person: the queue, what became of the last ones, and one to be decided. */
-import type { MessageTransitionRow } from '../database/tables/reminders.ts'
-import type { InvoiceRow, MessageRow } from '../database/tables.ts'
+import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import type { DecidedMessage } from '../messages/approval-log.ts'
 import type { Approval } from '../reminders/approvals.ts'
 import type { Session } from '../sessions/sessions.ts'

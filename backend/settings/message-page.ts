@@ -1,6 +1,5 @@
 /** One message: its text as it left or would have, to whom, and what became of it. */
-import type { MessageTransitionRow } from '../database/tables/reminders.ts'
-import type { InvoiceRow, MessageRow } from '../database/tables.ts'
+import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { maskRecipient } from '../messages/shown-text.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type Html, html } from './html.ts'

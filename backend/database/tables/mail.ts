@@ -33,6 +33,19 @@ export interface InboundMailRow {
   received_at: string
 }
 
+/** What Admins are to be told by e-mail. */
+export interface NoticeRow {
+  id: string
+  account_id: string
+  /** e.g. `webhook_endpoint.disabled`. */
+  kind: string
+  subject_id: string
+  /** JSON object. */
+  detail: string
+  created_at: string
+  mailed_at: string | null
+}
+
 /** A notice on its way to one address. */
 export interface MailOutboxRow {
   id: string
@@ -48,4 +61,12 @@ export interface MailOutboxRow {
   last_error: string | null
   created_at: string
   updated_at: string
+}
+
+export interface MailTables {
+  message_html: MessageHtmlRow
+  suppressed_addresses: SuppressedAddressRow
+  inbound_mail: InboundMailRow
+  notices: NoticeRow
+  mail_outbox: MailOutboxRow
 }

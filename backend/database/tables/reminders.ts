@@ -1,5 +1,6 @@
 /** Rows of the reminder engine. */
-import type { Bit, MessageStatus, ReminderStage } from '../tables.ts'
+import type { Bit } from './bit.ts'
+import type { MessageStatus, ReminderStage } from './messages.ts'
 
 /** How an account chases. Absent: by the usual ladder, from the beginning, without holidays. */
 export interface ChasingSettingsRow {
@@ -70,4 +71,12 @@ export interface MessageTransitionRow {
   status: MessageStatus
   detail: string | null
   created_at: string
+}
+
+export interface ReminderTables {
+  chasing_settings: ChasingSettingsRow
+  kill_switches: KillSwitchRow
+  reminders: ReminderRow
+  taken_stages: TakenStageRow
+  message_transitions: MessageTransitionRow
 }

@@ -1,0 +1,1 @@
+export type Bit = 0 | 1

@@ -1,0 +1,65 @@
+/** Rows of the message log. */
+import type { Bit } from './bit.ts'
+
+export type ReminderStage = 'friendly' | 'reminder' | 'firm' | 'final'
+
+export type MessageStatus =
+  | 'scheduled'
+  | 'awaiting_approval'
+  | 'approved'
+  | 'queued'
+  | 'sending'
+  | 'sent'
+  | 'delivered'
+  | 'bounced'
+  | 'failed'
+  | 'suppressed'
+  | 'cancelled'
+  | 'received'
+
+export interface MessageRow {
+  id: string
+  account_id: string
+  debtor_id: string
+  channel: 'email' | 'sms' | 'letter' | 'call'
+  direction: 'outbound' | 'inbound'
+  kind: 'reminder' | 'invoice_copy' | 'receipt' | 'statement' | 'reply'
+  stage: ReminderStage | null
+  /** `sending` (leased to a worker) is shown to clients as `queued`. */
+  status: MessageStatus
+  suppression_reason: string | null
+  suppression_detail: string | null
+  approval_required: Bit
+  approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
+  approval_decided_by: string | null
+  approval_decided_at: string | null
+  /** In clear; the API shows it masked. */
+  recipient: string | null
+  subject: string | null
+  body: string | null
+  amount_due: number | null
+  currency: string | null
+  days_past_due: number | null
+  provider_message_id: string | null
+  delivered_at: string | null
+  bounce_type: 'hard' | 'soft' | null
+  bounce_code: string | null
+  /** How often it came back or was put off; after a few it counts as refused for good. */
+  soft_bounces: number
+  scheduled_for: string | null
+  sent_at: string | null
+  created_at: string
+  updated_at: string
+}
+
+export interface MessageInvoiceRow {
+  message_id: string
+  position: number
+  account_id: string
+  invoice_id: string
+}
+
+export interface MessageTables {
+  messages: MessageRow
+  message_invoices: MessageInvoiceRow
+}
