@@ -14,6 +14,7 @@ import * as retention from './migrations/0007-retention.ts'
 import * as pages from './migrations/0008-pages.ts'
 import * as lists from './migrations/0009-lists.ts'
 import * as overdue from './migrations/0010-overdue.ts'
+import * as remindersAge from './migrations/0011-reminders-age.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -26,6 +27,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0008-pages': pages,
   '0009-lists': lists,
   '0010-overdue': overdue,
+  '0011-reminders-age': remindersAge,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

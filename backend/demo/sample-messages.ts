@@ -91,6 +91,7 @@ async function logSampleMessage(
       lease: null,
       attempts: 0,
       unknown_outcomes: 0,
+      planned_at: row.created_at,
     })
     .execute()
 }

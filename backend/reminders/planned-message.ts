@@ -69,6 +69,7 @@ export function messageOf(
     lease: null,
     attempts: 0,
     unknown_outcomes: 0,
+    planned_at: now.toISOString(),
   }
   return { row, reminder, covered }
 }

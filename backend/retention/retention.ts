@@ -5,6 +5,7 @@
 import type { Logger } from '../../shared/log.ts'
 import type { Database } from '../database/database.ts'
 import { type Periodic, startPeriodic } from '../periodic.ts'
+import { FORGETTING_REMINDERS } from '../reminders/retention.ts'
 import { FORGETTING_WEBHOOKS } from '../webhooks/retention.ts'
 import { DAY_MS, type Forgetting, oldRows } from './forgetting.ts'
 
@@ -12,6 +13,7 @@ const EVERY_MS = 600_000
 
 const FORGETTING: readonly Forgetting[] = [
   ...FORGETTING_WEBHOOKS,
+  FORGETTING_REMINDERS,
   // A repeat of a payment is still known, by the key on the payment (contract 1.10).
   oldRows('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],

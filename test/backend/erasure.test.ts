@@ -79,7 +79,13 @@ async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
     const planned = { facts, run_at: null, lease: null, attempts: 0, unknown_outcomes: 0 }
     await tx
       .insertInto('reminders')
-      .values({ ...of, debtor_id: debtor.id, approved_hash: null, ...planned })
+      .values({
+        ...of,
+        debtor_id: debtor.id,
+        approved_hash: null,
+        planned_at: created_at,
+        ...planned,
+      })
       .execute()
     const pause = { reason: `${CANARY} is ill`, until: null }
     await pauseChasing(tx, accountId, debtor.id, pause, { actor: OPERATOR, now: backend.now })

@@ -9,6 +9,7 @@ import { createInvitation } from '../../backend/users/invitations.ts'
 import { createUser } from '../../backend/users/users.ts'
 import { type Books, openBooks } from '../fixtures/books.ts'
 import { SILENT } from '../fixtures/database.ts'
+import { startEngine } from '../fixtures/engine.ts'
 import { until } from '../fixtures/until.ts'
 
 const DAY_MS = 86_400_000
@@ -143,6 +144,29 @@ t.test('everything kept for a time goes when its time is over, and not before', 
     t.equal(await countRows(books, table), 0, `${table} after`)
   }
 })
+
+t.test(
+  'what a reminder was planned for goes when it is long decided; the message stays',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { books, messages } = engine
+    const { database } = books.backend
+    await engine.invoice('2026-11-19')
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.invoice('2026-11-20')
+    await engine.plan('2026-11-24T08:00:00.000Z')
+    t.same(await engine.log(), ['friendly:sent', 'friendly:scheduled'])
+    const planned = books.backend.now.getTime()
+    await forgetOld(database, new Date(planned + 90 * DAY_MS - 1000))
+    t.equal(await countRows(books, 'reminders'), 2)
+    await forgetOld(database, new Date(planned + 90 * DAY_MS + 1000))
+    const [, waiting] = await messages()
+    const left = await database.read.selectFrom('reminders').select('message_id').execute()
+    t.same(left, [{ message_id: waiting?.id }], 'one that waits does not')
+    t.equal(await countRows(books, 'taken_stages'), 2, 'no stage is sent twice')
+    t.equal((await books.read('/api/v1/messages')).data.length, 2)
+  },
+)
 
 t.test('thousands go in small steps, at several backends at once, beside payments', async (t) => {
   const books = await openBooks(t)

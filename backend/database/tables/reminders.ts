@@ -48,6 +48,7 @@ export interface ReminderRow {
   attempts: number
   /** Of these, the ones after which nobody knows whether it arrived. */
   unknown_outcomes: number
+  planned_at: string
 }
 
 /**
