@@ -3,7 +3,7 @@
  * refused, or repeated towards another backend, without harm.
  */
 import { Problem } from '../shared/problem.ts'
-import { ChunkedFraming, LengthFraming } from './framing.ts'
+import { createFraming, type Framing } from './framing.ts'
 import type { BodyFraming } from './request-check.ts'
 
 /** The largest body that is forwarded. */
@@ -44,24 +44,27 @@ export class Bodies {
   }
 }
 
-/** Whether there is a body that may be forwarded, as far as the head tells. */
+/** Whether it may be forwarded, as far as the head tells. */
 export function isReadable(framing: BodyFraming): boolean {
-  return (
-    framing.kind === 'chunked' || (framing.kind === 'length' && framing.bytes <= BODY_BYTES_MAX)
-  )
+  return framing.kind === 'chunked' || framing.bytes <= BODY_BYTES_MAX
 }
 
-/** Takes a body out of the bytes of a connection as they come. */
+/**
+ * Takes a body out of the bytes of a connection as they come. They are copied: however small the parts
+ * they come in, what is kept is what is counted.
+ */
 export class BodyReader {
   readonly #bodies: Bodies
-  readonly #framing: LengthFraming | ChunkedFraming
-  readonly #parts: Buffer[] = []
+  readonly #framing: Framing
+  readonly #bytesMax: number
+  /** With room for more behind the first `#bytes`. */
+  #buffer = NO_BODY
   #bytes = 0
 
   constructor(framing: BodyFraming, bodies: Bodies) {
     this.#bodies = bodies
-    this.#framing =
-      framing.kind === 'length' ? new LengthFraming(framing.bytes) : new ChunkedFraming()
+    this.#framing = createFraming(framing)
+    this.#bytesMax = framing.kind === 'length' ? framing.bytes : BODY_BYTES_MAX
   }
 
   /**
@@ -69,22 +72,37 @@ export class BodyReader {
    * behind it; undefined before. Throws `Problem` where it is malformed or memory is used up.
    */
   take(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
-    const rest = this.#framing.take(bytes, (part) => {
-      this.#bodies.hold(part.length)
-      this.#bytes += part.length
-      this.#parts.push(part)
-    })
+    const rest = this.#framing.take(bytes, (part) => this.#add(part))
     if (this.#bytes > BODY_BYTES_MAX) {
       this.drop()
       return { body: 'tooLarge', rest: NO_BODY }
     }
-    return rest === undefined ? undefined : { body: Buffer.concat(this.#parts, this.#bytes), rest }
+    if (rest === undefined) return undefined
+    this.#bodies.release(this.#buffer.length - this.#bytes)
+    return { body: this.#buffer.subarray(0, this.#bytes), rest }
   }
 
   /** Gives the memory back of what will not become a body. */
   drop(): void {
-    this.#bodies.release(this.#bytes)
+    this.#bodies.release(this.#buffer.length)
+    this.#buffer = NO_BODY
     this.#bytes = 0
-    this.#parts.length = 0
+  }
+
+  #add(part: Buffer): void {
+    const from = this.#bytes
+    this.#bytes += part.length
+    if (this.#bytes > BODY_BYTES_MAX) return
+    if (this.#bytes > this.#buffer.length) this.#grow(from)
+    part.copy(this.#buffer, from)
+  }
+
+  /** `used`: what is in it already. */
+  #grow(used: number): void {
+    const bytes = Math.max(this.#bytes, Math.min(2 * this.#buffer.length, this.#bytesMax))
+    this.#bodies.hold(bytes - this.#buffer.length)
+    const larger = Buffer.allocUnsafe(bytes)
+    this.#buffer.copy(larger, 0, 0, used)
+    this.#buffer = larger
   }
 }

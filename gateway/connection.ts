@@ -8,6 +8,7 @@ import { Problem } from '../shared/problem.ts'
 import { type Bodies, type Body, BodyReader, isReadable, NO_BODY } from './body.ts'
 import type { Call } from './call.ts'
 import { malformed } from './fields.ts'
+import { createFraming } from './framing.ts'
 import type { BodyFraming, RawHead } from './request-check.ts'
 import { RequestReader } from './request-reader.ts'
 import { writeMessage } from './write-message.ts'
@@ -125,7 +126,6 @@ export class Connection {
    * a `Problem` where the body is malformed.
    */
   readBody(call: Call, framing: BodyFraming, sayContinue: boolean): Promise<Body> {
-    if (framing.kind === 'none') return Promise.resolve(NO_BODY)
     return new Promise((resolve, reject) => {
       const reader = new BodyReader(framing, this.#host.bodies)
       const settle = (result: Body | Error) => {
@@ -162,19 +162,16 @@ export class Connection {
    * Drops the body of the call under way where nobody has read it; whether all of it was there, so that
    * the next request is found behind it.
    */
-  skipBody(framing: BodyFraming): boolean {
-    if (framing.kind === 'none' || this.#isBodyRead) return true
+  skipBody(framing: BodyFraming | undefined): boolean {
+    if (framing === undefined || this.#isBodyRead) return true
     if (this.#isBodyLost) return false
-    const reader = new BodyReader(framing, this.#host.bodies)
     try {
-      const taken = reader.take(this.#requests.takeAll())
-      if (taken === undefined || taken.body === 'tooLarge') return false
-      this.#requests.push(taken.rest)
+      const rest = createFraming(framing).take(this.#requests.takeAll(), () => {})
+      if (rest === undefined) return false
+      this.#requests.push(rest)
       return true
     } catch {
       return false
-    } finally {
-      reader.drop()
     }
   }
 

@@ -1,10 +1,16 @@
 /** Where a body ends (RFC 9112, section 6): of requests and of answers. Malformed framing throws `Problem`. */
 import { malformed, parseField } from './fields.ts'
-import { HEADER_BYTES_MAX, headersTooLarge } from './request-check.ts'
+import { type BodyFraming, HEADER_BYTES_MAX, headersTooLarge } from './request-check.ts'
 
 const EMPTY: Buffer = Buffer.alloc(0)
 
 type OnPart = (part: Buffer) => void
+
+export type Framing = LengthFraming | ChunkedFraming
+
+export function createFraming(framing: BodyFraming): Framing {
+  return framing.kind === 'length' ? new LengthFraming(framing.bytes) : new ChunkedFraming()
+}
 
 /** RFC 9112, section 6.3: as many bytes as `Content-Length` says. */
 export class LengthFraming {

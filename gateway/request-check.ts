@@ -38,7 +38,6 @@ const SINGLE = new Set([
 ])
 
 export type BodyFraming =
-  | { readonly kind: 'none' }
   | { readonly kind: 'length'; readonly bytes: number }
   | { readonly kind: 'chunked' }
 
@@ -60,7 +59,8 @@ export interface Head {
   readonly path: string
   /** With its `?`, or empty. */
   readonly query: string
-  readonly framing: BodyFraming
+  /** Undefined: there is no body. */
+  readonly framing: BodyFraming | undefined
   /** By lower-case name; without what `Connection` names, without names that hold `_`. */
   readonly headers: ReadonlyMap<string, string>
   /** The client waits for `100 Continue` before it sends the body. */
@@ -169,7 +169,7 @@ function readFraming(
   method: string,
   version: string,
   headers: ReadonlyMap<string, string>,
-): BodyFraming {
+): BodyFraming | undefined {
   const coding = headers.get('transfer-encoding')
   const length = headers.get('content-length')
   if (coding !== undefined) {
@@ -183,7 +183,7 @@ function readFraming(
     throw new Problem('bad_request', 'Content-Length is not a plain decimal number.')
   }
   const bytes = Number(length ?? 0)
-  if (coding === undefined && bytes === 0) return { kind: 'none' }
+  if (coding === undefined && bytes === 0) return undefined
   if (!METHODS_WITH_BODY.has(method)) {
     throw new Problem('bad_request', `A ${method} request carries no body.`)
   }
@@ -191,10 +191,10 @@ function readFraming(
 }
 
 /** Java's client offers `h2c` with every first request; without a body it is safe to ignore. */
-function checkUpgrade(headers: ReadonlyMap<string, string>, framing: BodyFraming): void {
+function checkUpgrade(headers: ReadonlyMap<string, string>, framing: Head['framing']): void {
   const upgrade = headers.get('upgrade')
   if (upgrade === undefined) return
-  if (upgrade.toLowerCase() === 'h2c' && framing.kind === 'none') return
+  if (upgrade.toLowerCase() === 'h2c' && framing === undefined) return
   throw new Problem('bad_request', 'Upgrade is not offered here.')
 }
 

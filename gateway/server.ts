@@ -18,7 +18,7 @@ import { decide } from './decide.ts'
 import type { Forwarder } from './forward.ts'
 import type { KnownKey } from './key-look-up.ts'
 import { Listener, type ListenerOptions } from './listener.ts'
-import type { Head } from './request-check.ts'
+import type { BodyFraming, Head } from './request-check.ts'
 import { createRouter, type Routing } from './route.ts'
 import type { PagesProxy } from './settings-proxy.ts'
 import { headerOf, toClient, toUpstream } from './translate.ts'
@@ -64,7 +64,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const routing = route(head)
     if ('operationId' in routing) call.story.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
-    const body = hasBody(head) ? await readBody(head, call) : NO_BODY
+    const body = head.framing ? await readBody(head, head.framing, call) : NO_BODY
     const key = await noteStep(call.story, 'look up key', authenticator.identify(credential))
     call.story.keyId = key.keyId
     call.story.accountId = key.accountId
@@ -155,16 +155,12 @@ async function servePage(parts: PageParts, head: Head, call: Call): Promise<Repl
   }
   const { requestId, story, abort } = call
   story.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
-  const body = hasBody(head) ? await readBody(head, call) : NO_BODY
+  const body = head.framing ? await readBody(head, head.framing, call) : NO_BODY
   if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
   return pages.forward({ head, body, requestId, story, abort })
 }
 
-function hasBody({ framing }: Head): boolean {
-  return framing.kind !== 'none'
-}
-
-function readBody({ framing, expectsContinue }: Head, call: Call): Promise<Body> {
+function readBody({ expectsContinue }: Head, framing: BodyFraming, call: Call): Promise<Body> {
   call.saidContinue = expectsContinue && isReadable(framing)
   return call.connection.readBody(call, framing, call.saidContinue)
 }

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { call } from '../fixtures/call.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'
 
 const CROWD = Number(process.env['CROWD'] ?? 1_000)
@@ -73,6 +73,23 @@ t.test('what arrives too slowly is a 408 that closes, and reaches nobody', async
   })
   await Promise.all(cases)
   t.equal(backend.requests.length, 1, 'the good call alone')
+})
+
+// Each part was kept as it came, for a hundred times its size.
+t.test('bodies in the smallest chunks take no more memory than others', async (t) => {
+  const own = await startGateway(t, backend.url, {
+    GATEWAY_REQUEST_TIMEOUT_MS: '5000',
+    LOG_LEVEL: 'fatal',
+  })
+  const peak = () =>
+    Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${own.pid}/status`, 'utf8'))?.[1]) / 1024
+  const before = peak()
+  const begun = `${POST}Transfer-Encoding: chunked\r\n\r\n${'1\r\nx\r\n'.repeat(250_000)}`
+  await Promise.all(
+    Array.from({ length: 8 }, () => exchangeBytes(own.port, begun, { halfClose: true })),
+  )
+  t.comment(`resident memory ${before.toFixed(0)} MB before, ${peak().toFixed(0)} MB at most`)
+  t.ok(peak() - before < 128)
 })
 
 t.test('a client that does not take its answers is cut off, and holds little', async (t) => {
