@@ -1,5 +1,6 @@
-/** wrk with a script of ours, which prints a summary as its last line. */
+/** wrk with a script of ours that requires `summary.lua`, which prints a summary as the last line. */
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 export interface WrkOptions {
@@ -19,16 +20,23 @@ export interface WrkSummary {
   readonly p99_ms: number
 }
 
+/** Where scripts find what they require. */
+const LUA_PATH = join(import.meta.dirname, '?.lua')
+
 const MEMBERS = ['calls', 'seconds', 'failed', 'p50_ms', 'p99_ms']
 
 export async function runWrk(
   url: string,
   { script, args, connections, seconds }: WrkOptions,
 ): Promise<WrkSummary> {
-  const { stdout } = await promisify(execFile)('wrk', [
-    ...['--threads', '1', '--connections', String(connections), '--duration', `${seconds}s`],
-    ...['--timeout', '10s', '--script', script, url, '--', ...args],
-  ])
+  const { stdout } = await promisify(execFile)(
+    'wrk',
+    [
+      ...['--threads', '1', '--connections', String(connections), '--duration', `${seconds}s`],
+      ...['--timeout', '10s', '--script', script, url, '--', ...args],
+    ],
+    { env: { ...process.env, LUA_PATH } },
+  )
   const summary: unknown = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
   if (!isSummary(summary)) throw new Error(`wrk said: ${stdout}`)
   return summary

@@ -1,4 +1,6 @@
 -- Calls of an integration: `read`, `list`, `pay`, or `mixed` of 14 reads, 4 lists and 2 payments.
+require 'summary'
+
 local headers, ids, kind, run, counter = {}, {}, nil, nil, 0
 
 function init(args)
@@ -27,13 +29,4 @@ end
 
 function request()
   return make[kind](ids[math.random(#ids)])
-end
-
-function done(summary, latency)
-  local errors = summary.errors
-  io.write(string.format(
-    '\n{"calls":%d,"seconds":%.6f,"failed":%d,"p50_ms":%.3f,"p99_ms":%.3f}\n',
-    summary.requests, summary.duration / 1e6,
-    errors.status + errors.connect + errors.read + errors.write + errors.timeout,
-    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
 end

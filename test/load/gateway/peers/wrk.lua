@@ -1,4 +1,6 @@
--- One GET for each key of a file, in turn; the summary as one line of JSON.
+-- One GET for each key of a file, in turn.
+require 'summary'
+
 local requests, at = {}, 0
 
 function init(args)
@@ -12,13 +14,4 @@ end
 function request()
   at = at % #requests + 1
   return requests[at]
-end
-
-function done(summary, latency)
-  local errors = summary.errors
-  io.write(string.format(
-    '\n{"calls":%d,"seconds":%.6f,"failed":%d,"p50_ms":%.3f,"p99_ms":%.3f}\n',
-    summary.requests, summary.duration / 1e6,
-    errors.status + errors.connect + errors.read + errors.write + errors.timeout,
-    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3))
 end
