@@ -1,6 +1,5 @@
 /** What is served as it was made at the start: pages, and what they load. */
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 
 export interface Asset {
@@ -25,9 +24,4 @@ export function createAsset(name: string, type: string, content: Buffer): Asset 
 
 function versionOf(content: Buffer): string {
   return createHash('sha256').update(content).digest('base64url').slice(0, 12)
-}
-
-/** Of `assets/`. */
-export function readAsset(name: string, type: string): Asset {
-  return createAsset(name, type, readFileSync(new URL(`./assets/${name}`, import.meta.url)))
 }

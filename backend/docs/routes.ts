@@ -6,7 +6,8 @@
 import { readFileSync } from 'node:fs'
 import type { Request, ResponseObject, ServerRoute } from '@hapi/hapi'
 import { readContractDocument } from '../../shared/contract.ts'
-import { type Asset, createAsset, createFile, readAsset } from './assets.ts'
+import { readStylesheet } from '../settings/assets.ts'
+import { type Asset, createAsset, createFile } from './assets.ts'
 import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'
 import { renderLayout, renderMissing, type Site } from './layout.ts'
@@ -27,6 +28,8 @@ const CONTENT_SECURITY_POLICY = [
   "require-trusted-types-for 'script'",
 ].join('; ')
 
+const ASSETS = new URL('./assets/', import.meta.url)
+
 /** Programs that a reader may copy. */
 const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
 const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'sync.ts']
@@ -44,8 +47,16 @@ export function docsRoutes(baseUrl: string): ServerRoute[] {
   const sections = Buffer.from(JSON.stringify(searchSections(pages)))
   const site: Site = {
     pages,
-    stylesheet: readAsset('docs.css', 'text/css; charset=utf-8'),
-    script: readAsset('docs.js', 'text/javascript; charset=utf-8'),
+    stylesheet: createAsset(
+      'docs.css',
+      'text/css; charset=utf-8',
+      readStylesheet(new URL('docs.css', ASSETS)),
+    ),
+    script: createAsset(
+      'docs.js',
+      'text/javascript; charset=utf-8',
+      readFileSync(new URL('docs.js', ASSETS)),
+    ),
     search: createAsset('search.json', 'application/json; charset=utf-8', sections),
   }
   const missing = renderMissing(site)

@@ -3,12 +3,19 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { ServerRoute } from '@hapi/hapi'
 
+/** The rules that Settings and the documentation have in common, and then the file's own. */
+export function readStylesheet(file: URL): Buffer {
+  const base = readFileSync(new URL('./assets/base.css', import.meta.url))
+  return Buffer.concat([base, Buffer.from('\n'), readFileSync(file)])
+}
+
 const ASSETS = [
   { name: 'settings.css', type: 'text/css; charset=utf-8' },
   { name: 'ledger.css', type: 'text/css; charset=utf-8' },
   { name: 'settings.js', type: 'text/javascript; charset=utf-8' },
 ].map(({ name, type }) => {
-  const content = readFileSync(new URL(`./assets/${name}`, import.meta.url))
+  const file = new URL(`./assets/${name}`, import.meta.url)
+  const content = name === 'settings.css' ? readStylesheet(file) : readFileSync(file)
   const version = createHash('sha256').update(content).digest('base64url').slice(0, 12)
   return { name, type, content, path: `/settings/assets/${version}/${name}` }
 })
