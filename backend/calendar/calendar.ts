@@ -69,18 +69,35 @@ export function startOfDay(date: string, timezone: string): Date {
   return new Date(late)
 }
 
-/** Making a format costs 50 µs, using it 1 µs. Bounded by the accounts' time zones. */
-const dayFormats = new Map<string, Intl.DateTimeFormat>()
+/** Of a wall clock that shows this hour of the date; where clocks skip it, an hour later. */
+export function instantOf(date: string, hour: number, timezone: string): Date {
+  const wanted = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
+  // The offset there and then is known only once the instant is: a second look settles it.
+  const near = wanted - offsetAt(wanted, timezone)
+  return new Date(wanted - offsetAt(near, timezone))
+}
 
-function dayFormat(timezone: string): Intl.DateTimeFormat {
-  const known = dayFormats.get(timezone)
-  if (known !== undefined) return known
-  const format = new Intl.DateTimeFormat('sv-SE-u-ca-iso8601-nu-latn', {
-    timeZone: timezone,
-    year: 'numeric',
-    month: '2-digit',
-    day: '2-digit',
-  })
-  dayFormats.set(timezone, format)
-  return format
+/** What the wall clock is ahead of UTC. */
+function offsetAt(time: number, timezone: string): number {
+  const shown = clockFormat(timezone).format(time)
+  return Date.parse(`${shown.replace(' ', 'T')}Z`) - Math.floor(time / 1000) * 1000
+}
+
+const DAY = { year: 'numeric', month: '2-digit', day: '2-digit' } as const
+const TIME = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const
+
+const dayFormat = formatIn(DAY)
+const clockFormat = formatIn({ ...DAY, ...TIME })
+
+/** Making a format costs 50 µs, using it 1 µs. Bounded by the time zones of accounts and debtors. */
+function formatIn(shown: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
+  const formats = new Map<string, Intl.DateTimeFormat>()
+  return (timezone) => {
+    const known = formats.get(timezone)
+    if (known !== undefined) return known
+    const options = { timeZone: timezone, ...shown }
+    const format = new Intl.DateTimeFormat('sv-SE-u-ca-iso8601-nu-latn', options)
+    formats.set(timezone, format)
+    return format
+  }
 }

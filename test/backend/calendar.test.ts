@@ -2,6 +2,7 @@ import t from 'tap'
 import {
   addDays,
   daysBetween,
+  instantOf,
   isCalendarDate,
   isTimezone,
   parseInstant,
@@ -77,4 +78,14 @@ t.test('a time zone is an IANA name, not an offset', async (t) => {
   for (const name of ['+01:00', 'Europe/Atlantis', '', 'Europe/', '../etc']) {
     t.notOk(isTimezone(name), name)
   }
+})
+
+t.test('an hour of a day is when the clocks there show it, later where they skip it', async (t) => {
+  const at = (date: string, hour: number, timezone: string) =>
+    instantOf(date, hour, timezone).toISOString()
+  t.equal(at('2026-11-21', 8, 'Europe/Amsterdam'), '2026-11-21T07:00:00.000Z')
+  t.equal(at('2026-07-01', 8, 'Europe/Amsterdam'), '2026-07-01T06:00:00.000Z')
+  t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
+  t.equal(at('2026-11-21', 8, 'Asia/Kathmandu'), '2026-11-21T02:15:00.000Z')
+  t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'shows three')
 })
