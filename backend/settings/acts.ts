@@ -1,8 +1,8 @@
 /** What a person can do with a thing that its page shows: a form that opens, with its reason. */
 import type { Problem } from '../../shared/problem.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
-import type { Frame } from './visit.ts'
 
 export interface PageAct {
   /** The last part of the path it posts to. */

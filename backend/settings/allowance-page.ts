@@ -2,9 +2,9 @@
 import { readScopes, type Scope } from '../api-keys/scopes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 import type { Session } from '../sessions/sessions.ts'
+import type { Frame } from './answer.ts'
 import { attribute, type Html, html } from './html.ts'
 import { csrfField, renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 import { plural, SCOPE_GROUPS, SCOPE_WORDS } from './words.ts'
 
 interface AllowanceView {

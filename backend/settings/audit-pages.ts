@@ -1,10 +1,11 @@
 /** Who did what, when, from where; the newest first. */
 import { listAudit } from '../accounts/audit.ts'
 import type { AuditRow } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
 import { limitOf, listOf, pageOf } from './list-query.ts'
-import type { Frame, StayPage } from './visit.ts'
+import type { StayPage } from './visit.ts'
 import { timeAgo } from './words.ts'
 
 const PATH = '/settings/audit-log'

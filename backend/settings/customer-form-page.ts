@@ -2,9 +2,9 @@
 import type { Problem } from '../../shared/problem.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { DETAIL_WORDS, type Details } from '../debtors/details.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow

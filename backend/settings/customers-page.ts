@@ -2,11 +2,11 @@
 import type { DebtorRow } from '../database/tables.ts'
 import type { Balance } from '../debtors/balances.ts'
 import { DIRECTORY_VIEWS, type DirectoryView } from '../debtors/directory.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderPage, renderTabs } from './layout.ts'
 import { renderDebtorState, renderMoney } from './ledger-words.ts'
 import { renderNext } from './list-query.ts'
-import type { Frame } from './visit.ts'
 
 const PATH = '/settings/customers'
 

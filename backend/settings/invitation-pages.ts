@@ -8,10 +8,11 @@ import { claimGuess, forgiveGuess } from '../sessions/login-guesses.ts'
 import { findSession, hashToken, startSession } from '../sessions/sessions.ts'
 import { acceptInvitation, getInvitation } from '../users/invitations.ts'
 import { checkChosenPassword } from '../users/users.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
 import { representSession } from './login-pages.ts'
-import type { Frame, OpenPage } from './visit.ts'
+import type { OpenPage } from './visit.ts'
 
 const PATH = '/settings/invitation'
 

@@ -3,6 +3,7 @@ import type { InvoiceRow, MessageRow, PaymentRow } from '../database/tables.ts'
 import { isDisputed, isHeld } from '../invoices/acts.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from './acts.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderFaults, renderPage } from './layout.ts'
 import {
@@ -14,7 +15,6 @@ import {
 } from './ledger-words.ts'
 import { renderMessageTable } from './messages-page.ts'
 import { renderPaymentTable } from './payments-page.ts'
-import type { Frame } from './visit.ts'
 import { exactTime, timeAgo } from './words.ts'
 
 export interface InvoiceView {

@@ -1,5 +1,6 @@
 /** Invoices, as a list and as a table in other pages. */
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { CUSTOMER_TABS } from './customers-page.ts'
 import { attribute, type Html, html } from './html.ts'
 import { renderPage, renderTabs } from './layout.ts'
@@ -11,7 +12,6 @@ import {
   renderMoney,
 } from './ledger-words.ts'
 import { renderNext } from './list-query.ts'
-import type { Frame } from './visit.ts'
 import type { TimeContext } from './words.ts'
 
 const PATH = '/settings/invoices'

@@ -1,9 +1,9 @@
 /** The form that issues a key. */
 import type { Problem } from '../../shared/problem.ts'
 import type { Scope } from '../api-keys/scopes.ts'
+import type { Frame } from './answer.ts'
 import { attribute, type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 import { SCOPE_GROUPS, SCOPE_WORDS } from './words.ts'
 
 interface IssueView {

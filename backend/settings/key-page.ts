@@ -3,10 +3,10 @@ import type { ApiKeyRow } from '../database/tables.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { TopError } from '../usage/key-errors.ts'
 import type { KeyUsage, UsageBar } from '../usage/usage.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderScopes, type WindowView } from './key-view.ts'
 import { renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 import { exactTime, plural, timeAgo } from './words.ts'
 
 interface KeyView {

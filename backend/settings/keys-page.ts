@@ -1,11 +1,11 @@
 /** The pane "API & webhooks": what keys there are and what each may do. */
 import type { ApiKeyRow } from '../database/tables.ts'
 import type { Session } from '../sessions/sessions.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { allowedScopes, renderScopes } from './key-view.ts'
 import { renderPage } from './layout.ts'
 import { type ListPage, renderNext } from './list-query.ts'
-import type { Frame } from './visit.ts'
 import { agoWords, exactTime, plural, SCOPE_WORDS, timeAgo } from './words.ts'
 
 const PATH = '/settings/api-keys'

@@ -7,9 +7,10 @@ import {
   setKillSwitch,
 } from '../reminders/kill-switch.ts'
 import { type Session, setFlash } from '../sessions/sessions.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
-import type { Frame, SettingsDeps, StayPage } from './visit.ts'
+import type { SettingsDeps, StayPage } from './visit.ts'
 import { timeAgo } from './words.ts'
 
 const PATH = '/settings/kill-switch'

@@ -2,9 +2,9 @@
 
 import type { Problem } from '../../shared/problem.ts'
 import { isReadOnly } from '../accounts/accounts.ts'
+import type { Frame } from './answer.ts'
 import { assetPath } from './assets.ts'
 import { type Html, html } from './html.ts'
-import type { Frame } from './visit.ts'
 
 export interface PageContent {
   readonly title: string

@@ -1,12 +1,12 @@
 /** The log of messages, with its filters. */
 import type { MessageRow, MessageStatus, ReminderStage } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { attribute, type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
 import { reasonWords, STAGE_WORDS } from './ledger-words.ts'
 import { renderNext } from './list-query.ts'
 import { renderMessageTable } from './messages-page.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
-import type { Frame } from './visit.ts'
 import type { TimeContext } from './words.ts'
 
 const PATH = '/settings/messages'

@@ -13,9 +13,10 @@ import {
   setFlash,
 } from '../sessions/sessions.ts'
 import { checkChosenPassword, getUser, setPasswordHash } from '../users/users.ts'
+import type { Answer, Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
-import type { Answer, Frame, OpenPage, StayPage, Visit } from './visit.ts'
+import type { OpenPage, StayPage, Visit } from './visit.ts'
 
 const HOME = '/settings/api-keys'
 

@@ -2,6 +2,7 @@
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { maskRecipient } from '../messages/shown-text.ts'
 import type { Session } from '../sessions/sessions.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
 import {
@@ -11,7 +12,6 @@ import {
   renderMoney,
 } from './ledger-words.ts'
 import { nameOf } from './messages-page.ts'
-import type { Frame } from './visit.ts'
 import { exactTime, timeAgo } from './words.ts'
 
 export interface MessageView {

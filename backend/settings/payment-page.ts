@@ -3,11 +3,11 @@ import type { PaymentRow } from '../database/tables.ts'
 import type { Allocation } from '../payments/payment-list.ts'
 import type { Session } from '../sessions/sessions.ts'
 import { type FailedAct, type PageAct, renderReasonedAct } from './acts.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderFaults, renderPage } from './layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from './ledger-words.ts'
 import { renderPaymentStatus } from './payments-page.ts'
-import type { Frame } from './visit.ts'
 import { exactTime } from './words.ts'
 
 export interface PaymentView {

@@ -1,11 +1,11 @@
 /** Payments, as a list and as a table in other pages. */
 import type { PaymentRow } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { CUSTOMER_TABS } from './customers-page.ts'
 import { type Html, html } from './html.ts'
 import { renderPage, renderTabs } from './layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from './ledger-words.ts'
 import { renderNext } from './list-query.ts'
-import type { Frame } from './visit.ts'
 
 const PATH = '/settings/payments'
 

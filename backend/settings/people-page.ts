@@ -2,9 +2,9 @@
 import type { Problem } from '../../shared/problem.ts'
 import type { InvitationRow, UserRow } from '../database/tables.ts'
 import type { Delivery } from '../mail/outbox.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 import { exactTime } from './words.ts'
 
 export interface People {

@@ -1,9 +1,10 @@
 /** What went wrong, for people, where no form can say it. */
 import type { Request } from '@hapi/hapi'
 import { type Problem, problemType } from '../../shared/problem.ts'
+import type { Frame } from './answer.ts'
 import { html } from './html.ts'
 import { renderPage } from './layout.ts'
-import { type Frame, wantsJson } from './visit.ts'
+import { wantsJson } from './visit.ts'
 
 const NOBODY: Frame = { session: undefined, csrfToken: '', flash: null, halt: undefined }
 

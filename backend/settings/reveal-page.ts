@@ -3,9 +3,9 @@
  * by mistake. It is in no address, in no store, and not in this page when it is asked for again.
  */
 import type { ApiKeyRow } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 
 interface RevealView {
   readonly row: ApiKeyRow

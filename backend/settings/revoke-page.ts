@@ -1,9 +1,9 @@
 /** Asks before a key is revoked, where the dialog of the list cannot. */
 import type { ApiKeyRow } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { usedWarning } from './keys-page.ts'
 import { csrfField, renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 
 export function renderRevoke(frame: Frame, row: ApiKeyRow, now: Date): Html {
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>

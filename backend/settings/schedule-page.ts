@@ -4,11 +4,11 @@ import type { DebtorRow } from '../database/tables.ts'
 import type { LadderStage } from '../reminders/ladder.ts'
 import type { ChasingSettings } from '../reminders/settings.ts'
 import type { Session } from '../sessions/sessions.ts'
+import type { Frame } from './answer.ts'
 import { attribute, type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
 import { STAGE_WORDS } from './ledger-words.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
-import type { Frame } from './visit.ts'
 
 /** As forms and JSON name them. */
 export const LADDER_FIELDS = [

@@ -1,8 +1,8 @@
 /**
- * One request to Settings: who asks, in which language of the two (HTML, JSON), whether they may,
- * and the answer. What is refused here is refused before a page's own code runs.
+ * One request to Settings: who asks, in which language of the two (HTML, JSON), and whether they may.
+ * What is refused here is refused before a page's own code runs.
  */
-import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
+import type { Request, ServerRoute } from '@hapi/hapi'
 import type { Logger } from '../../shared/log.ts'
 import { CLIENT_ADDRESS_HEADER } from '../../shared/principal.ts'
 import { Problem } from '../../shared/problem.ts'
@@ -10,7 +10,6 @@ import type { Act } from '../accounts/audit.ts'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { Database } from '../database/database.ts'
 import type { InvitationCodes } from '../mail/invitation-codes.ts'
-import { type KillSwitch, readKillSwitches } from '../reminders/kill-switch.ts'
 import { actorOf } from '../sessions/login.ts'
 import {
   createToken,
@@ -20,13 +19,12 @@ import {
   noteSeen,
   rotateSession,
   type Session,
-  setFlash,
 } from '../sessions/sessions.ts'
 import type { Usage } from '../usage/usage.ts'
 import type { Passwords } from '../users/passwords.ts'
+import { type Answer, type Asker, type Draw, type FullAnswer, writeAnswer } from './answer.ts'
 import type { Cookies } from './cookies.ts'
 import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
-import type { Html } from './html.ts'
 import { checkSameOrigin } from './same-origin.ts'
 
 export interface SettingsDeps {
@@ -42,47 +40,19 @@ export interface SettingsDeps {
   readonly log: Logger
 }
 
-export interface Visit {
+export interface Visit extends Asker {
   readonly now: Date
   readonly address: string | undefined
-  readonly wantsJson: boolean
   /** The path's `{id}`. */
   readonly id: string
   readonly query: URLSearchParams
   readonly fields: Fields
-  /** Of the session, else of the form before login. */
-  readonly csrfToken: string
-  readonly session: Session | undefined
 }
 
 /** By someone who is logged in. */
 export interface Stay extends Visit {
   readonly session: Session
   readonly act: Act
-}
-
-/** What a page is drawn with. */
-export interface Frame {
-  readonly session: Session | undefined
-  readonly csrfToken: string
-  readonly flash: string | null
-  /** The kill switch that is on, if one is. */
-  readonly halt: KillSwitch | undefined
-}
-
-export type Draw = (frame: Frame) => Html
-
-export interface Answer {
-  readonly status?: number
-  /** Undefined: 204. */
-  readonly json?: unknown
-  readonly page?: Draw
-  /** HTML of its own, which a page shows in a frame. */
-  readonly document?: string
-  /** Where a browser goes next, in place of a page. */
-  readonly location?: string
-  /** A session that begins, or null where it ended. */
-  readonly token?: string | null
 }
 
 interface Page<V extends Visit> {
@@ -151,12 +121,6 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
   })
 }
 
-interface FullAnswer extends Answer {
-  readonly cookies?: readonly string[]
-  readonly headers?: Readonly<Record<string, string>>
-  readonly visit?: Visit
-}
-
 type Open = (request: Request, now: Date) => Promise<FullAnswer>
 
 function route(
@@ -169,18 +133,7 @@ function route(
     path,
     async handler(request, h) {
       if (method !== 'GET') checkSameOrigin(request.headers, deps.baseUrl)
-      const answer = await open(request, deps.clock())
-      const response = await write(request, h, answer, deps)
-      for (const [name, value] of Object.entries(answer.headers ?? {})) response.header(name, value)
-      const { session } = deps.cookies
-      const own =
-        answer.token === undefined
-          ? []
-          : [answer.token === null ? session.clear : session.set(answer.token)]
-      for (const cookie of [...(answer.cookies ?? []), ...own]) {
-        response.header('set-cookie', cookie, { append: true })
-      }
-      return response.header('cache-control', 'no-store')
+      return writeAnswer(request, h, await open(request, deps.clock()), deps)
     },
   }
 }
@@ -192,57 +145,16 @@ async function answerPage<V extends Visit>(
   request: Request,
 ): Promise<FullAnswer> {
   try {
-    return { ...(await page.handle(visit, deps)), visit }
+    return { ...(await page.handle(visit, deps)), asker: visit }
   } catch (error) {
     if (!(error instanceof Problem) || error.status >= 500) throw error
     if (visit.wantsJson || page.redraw === undefined) throw error
     const redrawn = await page.redraw(visit, error, deps)
     if (redrawn === undefined) throw error
     deps.log.info({ requestId: request.headers['x-request-id'], path: page.path }, error.code)
-    return { status: error.status, page: redrawn, headers: error.headers, visit }
+    return { status: error.status, page: redrawn, headers: error.headers, asker: visit }
   }
 }
-
-async function write(
-  request: Request,
-  h: ResponseToolkit,
-  { status, json, page, document, location, visit }: FullAnswer,
-  { database }: SettingsDeps,
-) {
-  if (visit?.wantsJson) {
-    if (json === undefined && (page !== undefined || document !== undefined)) {
-      throw new Problem('not_acceptable', 'This is a page for people: accept text/html.')
-    }
-    if (json === undefined) return h.response().code(204)
-    return h
-      .response(JSON.stringify(json))
-      .code(status ?? 200)
-      .type(JSON_MEDIA_TYPE)
-  }
-  if (location !== undefined) return h.response().code(303).header('location', location)
-  if (document !== undefined) return h.response(document).type(HTML_MEDIA_TYPE)
-  const { session, csrfToken = '' } = visit ?? {}
-  const isRead = request.method === 'get'
-  const flash = isRead ? (session?.flash ?? null) : null
-  if (session !== undefined && flash !== null) {
-    await database.transaction((tx) => setFlash(tx, session.token, null))
-  }
-  const halt = session && (await findHalt(database, session))
-  const drawn = page?.({ session, csrfToken, flash, halt }).text ?? ''
-  return h
-    .response(drawn)
-    .code(status ?? 200)
-    .type(HTML_MEDIA_TYPE)
-}
-
-/** The installation's before the account's own. */
-async function findHalt({ read }: Database, { account }: Session) {
-  const switches = await readKillSwitches(read, account.id)
-  return switches.find(({ isOn }) => isOn)
-}
-
-const JSON_MEDIA_TYPE = 'application/json; charset=utf-8'
-const HTML_MEDIA_TYPE = 'text/html; charset=utf-8'
 
 /** Browsers name HTML; who sends JSON and names nothing wants JSON. */
 export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {

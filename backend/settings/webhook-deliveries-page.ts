@@ -11,10 +11,10 @@ import {
   type DeliveryFilters,
 } from '../webhooks/delivery-log.ts'
 import { EVENT_TYPES } from '../webhooks/event-types.ts'
+import type { Frame } from './answer.ts'
 import { attribute, type Html, html } from './html.ts'
 import { csrfField, renderPage } from './layout.ts'
 import { renderNext } from './list-query.ts'
-import type { Frame } from './visit.ts'
 import { outcomeWords, renderDeliveryStatus } from './webhook-words.ts'
 import { exactTime, timeAgo } from './words.ts'
 

@@ -1,8 +1,8 @@
 /** The form that adds an endpoint or changes it. */
 import type { Problem } from '../../shared/problem.ts'
+import type { Frame } from './answer.ts'
 import { attribute, type Html, html } from './html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 import { EVENT_GROUPS } from './webhook-words.ts'
 
 export interface EndpointForm {

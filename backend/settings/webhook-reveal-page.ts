@@ -1,8 +1,8 @@
 /** The one time that a signing secret is shown: the direct answer to the form. */
 import type { WebhookEndpointRow } from '../database/tables.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 
 export function renderSecret(frame: Frame, row: WebhookEndpointRow, secret: string): Html {
   const main = html`<div class="card reveal" role="dialog" aria-modal="true" aria-labelledby="reveal-title" aria-describedby="reveal-text" data-reveal>

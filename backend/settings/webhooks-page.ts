@@ -2,9 +2,9 @@
 import type { WebhookEndpointRow } from '../database/tables.ts'
 import type { Session } from '../sessions/sessions.ts'
 import type { EndpointRecord } from '../webhooks/representation.ts'
+import type { Frame } from './answer.ts'
 import { type Html, html } from './html.ts'
 import { renderPage } from './layout.ts'
-import type { Frame } from './visit.ts'
 import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-words.ts'
 import { timeAgo } from './words.ts'
 
