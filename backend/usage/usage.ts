@@ -1,14 +1,13 @@
 /**
- * How often keys are used and how that ended, by the hour. Counted in memory and added together
- * every few seconds: a crash loses seconds of a chart, never a call.
+ * How often keys are used and how that ended, by the hour. Counted in memory and added together: a
+ * crash loses seconds of a chart, never a call.
  */
 import type { Logger } from '../../shared/log.ts'
 import type { ProblemCode } from '../../shared/problem.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow, KeyUsageRow } from '../database/tables.ts'
+import { type GatheredWrites, gatherWrites } from '../gathered-writes.ts'
 import { addErrors } from './key-errors.ts'
-
-const FLUSH_MS = 4000
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -16,23 +15,15 @@ const DAY_MS = 24 * HOUR_MS
 /** What the longest chart shows, and the day that is passing. */
 export const USAGE_DAYS = 30
 
-export interface Usage {
+export interface Usage extends GatheredWrites {
   /** `code` where it was answered with a problem. */
   count(keyId: string, status: number, at: Date, code?: ProblemCode): void
-  /** How often that was done, and failed: for operators. */
-  readonly writes: { readonly written: number; readonly failed: number }
-  /** Writes what was gathered; throws what the database throws, keeping the counts. */
-  flush(): Promise<void>
-  /** Flushes a last time. */
-  close(): Promise<void>
 }
 
 export function createUsage(database: Database, log: Logger): Usage {
   let counts = new Map<string, KeyUsageRow>()
   let errors = new Map<string, KeyErrorRow>()
-  let timer: NodeJS.Timeout | undefined
-  let flushing = Promise.resolve()
-  const writes = { written: 0, failed: 0 }
+  const { soon, ...gathered } = gatherWrites({ what: 'usage of keys', log, write })
 
   function add(row: KeyUsageRow): void {
     addTo(counts, `${row.key_id} ${row.hour} ${row.status_class}`, row)
@@ -42,35 +33,10 @@ export function createUsage(database: Database, log: Logger): Usage {
     addTo(errors, `${row.key_id} ${row.day} ${row.code}`, row)
   }
 
-  function count(keyId: string, status: number, at: Date, code?: ProblemCode): void {
-    const statusClass = Math.floor(status / 100)
-    if (statusClass < 2 || statusClass > 5) return
-    const hour = hourOf(at)
-    add({ key_id: keyId, hour, status_class: statusClass, calls: 1 })
-    const day = hour.slice(0, 'YYYY-MM-DD'.length)
-    if (code !== undefined) addError({ key_id: keyId, day, code, calls: 1 })
-    schedule()
-  }
-
-  function schedule(): void {
-    timer ??= setTimeout(() => {
-      timer = undefined
-      flush().catch((error: unknown) => {
-        log.warn({ err: error, counts: counts.size }, 'usage of keys not written')
-        schedule()
-      })
-    }, FLUSH_MS).unref()
-  }
-
-  function flush(): Promise<void> {
-    flushing = flushing.catch(() => {}).then(write)
-    return flushing
-  }
-
-  async function write(): Promise<void> {
+  async function write(): Promise<boolean> {
     const [taken, takenErrors] = [counts, errors]
     // An error is counted with its call.
-    if (taken.size === 0) return
+    if (taken.size === 0) return false
     counts = new Map()
     errors = new Map()
     try {
@@ -78,9 +44,8 @@ export function createUsage(database: Database, log: Logger): Usage {
         await addUsage(tx, [...taken.values()])
         await addErrors(tx, [...takenErrors.values()])
       })
-      writes.written++
+      return true
     } catch (error) {
-      writes.failed++
       for (const row of taken.values()) add(row)
       for (const row of takenErrors.values()) addError(row)
       throw error
@@ -88,12 +53,15 @@ export function createUsage(database: Database, log: Logger): Usage {
   }
 
   return {
-    count,
-    writes,
-    flush,
-    async close() {
-      clearTimeout(timer)
-      await flush()
+    ...gathered,
+    count(keyId, status, at, code) {
+      const statusClass = Math.floor(status / 100)
+      if (statusClass < 2 || statusClass > 5) return
+      const hour = hourOf(at)
+      add({ key_id: keyId, hour, status_class: statusClass, calls: 1 })
+      const day = hour.slice(0, 'YYYY-MM-DD'.length)
+      if (code !== undefined) addError({ key_id: keyId, day, code, calls: 1 })
+      soon()
     },
   }
 }
