@@ -19,8 +19,9 @@ export interface Mail {
 
 /**
  * What came of it. `refused` is about the recipient or the message: `hard` will not get better.
- * `abandoned`: nothing left, and it says nothing about the recipient (begun too late, server away,
- * login or sender refused); the same mail may be handed over again. `unknown`: it broke while or
+ * `abandoned`: nothing left, and it says nothing about the address (begun too late, server away,
+ * login or sender refused); the same mail may be handed over again. `isDenied`: to this recipient, by
+ * a server that may take others, as a relay does that knows some domains. `unknown`: it broke while or
  * after the text was sent, so it may have arrived; a repeat carries the same Message-ID.
  */
 export type HandOff =
@@ -32,7 +33,7 @@ export type HandOff =
       readonly code: string
       readonly detail: string
     }
-  | { readonly outcome: 'abandoned'; readonly detail: string }
+  | { readonly outcome: 'abandoned'; readonly detail: string; readonly isDenied?: true }
   | { readonly outcome: 'unknown'; readonly detail: string }
 
 export interface Mailer {

@@ -122,11 +122,12 @@ function outcomeOf({ message, response = '', command }: SmtpError, hasBegun: boo
   // A refusal of the greeting, the login or the sender says nothing about whom it was for.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
   const type = phase === undefined ? 'ours' : faultOf(reply, phase)
+  if (type === 'denied') return { ...abandoned(reply.text), isDenied: true }
   return type === 'ours' ? abandoned(reply.text) : refused(type, reply)
 }
 
-function abandoned(detail: string): HandOff {
-  return { outcome: 'abandoned', detail: oneLine(detail) }
+function abandoned(detail: string) {
+  return { outcome: 'abandoned', detail: oneLine(detail) } as const
 }
 
 function refused(type: 'hard' | 'soft', { status, enhanced, text }: Reply): HandOff {

@@ -19,8 +19,11 @@ export function parseReply(text: string): Reply | undefined {
     : { status: Number(status), enhanced, text: oneLine(text) }
 }
 
-/** `ours`: it says nothing about the recipient, and holds for every mail until someone mends it. */
-export type Fault = 'hard' | 'soft' | 'ours'
+/**
+ * `ours`: it says nothing about the recipient, and holds for every mail until someone mends it.
+ * `denied`: to us, of this recipient; others may be taken.
+ */
+export type Fault = 'hard' | 'soft' | 'ours' | 'denied'
 
 /** Of what a server said to RCPT TO, or to DATA and the text. */
 export function faultOf({ status, enhanced }: Reply, phase: 'recipient' | 'text'): Fault {
@@ -32,7 +35,9 @@ export function faultOf({ status, enhanced }: Reply, phase: 'recipient' | 'text'
   if (status < 500) return 'soft'
   if (subject !== undefined && subject !== '0.0') {
     // Before the text a policy is about who we are: relaying denied, login required.
-    return phase === 'recipient' && subject.startsWith('7.') ? 'ours' : bounceTypeOf(`5.${subject}`)
+    return phase === 'recipient' && subject.startsWith('7.')
+      ? 'denied'
+      : bounceTypeOf(`5.${subject}`)
   }
   if (phase === 'text') return 'soft'
   if (status === 530) return 'ours'

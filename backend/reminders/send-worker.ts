@@ -24,6 +24,9 @@ const AFTER_FAULT_MS = 10 * 60_000
 /** Between two questions to a mail server that is away. */
 const AWAY_MS = 10_000
 
+/** A server that denies so many recipients, and takes none between them, is as good as away. */
+const DENIED_MAX = 3
+
 export interface SendDeps extends GateDeps {
   readonly database: Database
   readonly mailer: Mailer
@@ -128,18 +131,22 @@ export async function sendRound(
   const ids = await findDue(deps.database, deps.clock(), accountId)
   const queue = ids.values()
   let isAway = false
+  let denied = 0
   async function takeTurns(): Promise<void> {
     for (const id of queue) {
       if (isStopping() || isAway) return
       const handOff = await sendOne(deps, id)
-      if (handOff === 'abandoned') isAway = true
+      if (handOff?.outcome === 'accepted') denied = 0
+      if (handOff?.outcome !== 'abandoned') continue
+      if (handOff.isDenied) denied++
+      if (!handOff.isDenied || denied >= DENIED_MAX) isAway = true
     }
   }
   await Promise.all(Array.from({ length: atOnce }, takeTurns))
   return { isAway, isFull: ids.length === DUE_MAX }
 }
 
-async function sendOne(deps: SendDeps, id: string): Promise<HandOff['outcome'] | undefined> {
+async function sendOne(deps: SendDeps, id: string): Promise<HandOff | undefined> {
   const { database, mailer, clock, log } = deps
   let departure: Departure | undefined
   try {
@@ -150,7 +157,7 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOff['outcome'] |
     const isMarked = await database.transaction((tx) => recordHandOff(tx, left, handOff, clock()))
     if (!isMarked) log.warn({ message: id }, 'a reminder was handed over after its lease')
     if (handOff.outcome !== 'accepted') log.info({ message: id, ...handOff }, 'reminder not sent')
-    return handOff.outcome
+    return handOff
   } catch (error) {
     // Before the gate's commit it is due still, after it its lease runs out: nothing is lost.
     log.error({ err: error, message: id, departed: departure !== undefined }, 'reminder failed')

@@ -31,7 +31,7 @@ const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['rcpt', 550, 'No such user', hard('550')],
   ['rcpt', 552, 'Mailbox full', soft('552')],
   ['rcpt', 552, '5.2.2 Mailbox full', soft('5.2.2')],
-  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'abandoned' }],
+  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'abandoned', isDenied: true }],
   ['rcpt', 530, 'Authentication required', { outcome: 'abandoned' }],
   ['rcpt', 556, '5.1.10 The domain takes no mail', hard('5.1.10')],
   ['data', 451, '4.7.1 Greylisted, come back later', soft('4.7.1')],

@@ -245,6 +245,25 @@ t.test(
   },
 )
 
+t.test('a relay that denies some recipients keeps no other waiting', async (t) => {
+  const engine = await startEngine(t)
+  for (let n = 0; n < 7; n++) await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  engine.books.backend.now = new Date(MORNING)
+  const denied = { code: 554, text: '5.7.1 Relay access denied' }
+  engine.smtp.failAt('rcpt', denied, 2)
+  t.match(await sendRound(engine.deps, 1), { isAway: false })
+  t.equal(engine.smtp.mails.length, 5)
+  t.equal((await engine.log()).filter((entry) => entry === 'friendly:queued').length, 2)
+
+  engine.smtp.failAt('rcpt', denied)
+  for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  const before = engine.smtp.connections()
+  t.match(await sendRound(engine.deps, 1), { isAway: true }, 'one that takes nobody is away')
+  t.equal(engine.smtp.connections() - before, 3)
+})
+
 t.test('a worker notices by itself that the mail server is back', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
