@@ -150,7 +150,7 @@ export const REHEARSAL_SETTINGS = {
     ),
   ),
   REHEARSAL: oneOf(
-    '`on`: nothing is planned or sent by itself; `reminders run --now T` does as if it were T.',
+    '`on`: no mail is planned or sent by itself; `reminders run --now T` does as if it were T.',
     ['off', 'on'],
     { fallback: 'off' },
   ),

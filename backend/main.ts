@@ -63,7 +63,7 @@ await runProcess({
     const [secretBoxKey = ''] = settings.SECRET_BOX_KEY
     // A lock keeps a second backend from a SQLite file.
     const isOnly = !isPostgres(databaseUrl(settings))
-    const parts = { database, clock, log }
+    const parts = { database, clock, log, isRehearsal: settings.REHEARSAL === 'on' }
     const webhooks = createWebhooks({
       ...parts,
       baseUrl: settings.BASE_URL,
@@ -99,7 +99,7 @@ await runProcess({
     })
     webhooks.start()
     postOffice.start()
-    const work = startWork({ ...postOffice, ...parts, isOnly }, settings.REHEARSAL)
+    const work = startWork({ ...postOffice, ...parts, isOnly })
     return {
       listening: {
         ...(socket === undefined ? { port: backend.port } : { socket }),
@@ -120,10 +120,10 @@ await runProcess({
 })
 
 /** What is done beside the calls. In a rehearsal reminders leave by command alone. */
-function startWork(deps: RemindersOptions, rehearsal: 'on' | 'off') {
+function startWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
   const overdue = startOverdueEvents(deps)
   const retention = startRetention(deps)
-  const reminders = rehearsal === 'on' ? undefined : startReminders(deps)
+  const reminders = deps.isRehearsal ? undefined : startReminders(deps)
   return {
     drain: () => Promise.all([overdue.stop(), retention.stop(), reminders?.drain()]),
   }

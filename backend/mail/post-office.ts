@@ -22,6 +22,8 @@ export interface PostOfficeOptions {
   /** Of 32 bytes each; the first seals. */
   readonly linkKeys: readonly Buffer[]
   readonly codeKeys: readonly Buffer[]
+  /** Nothing leaves by itself: notices wait, and people hand links on. */
+  readonly isRehearsal?: boolean
   readonly onHandOff?: (handOff: HandOff) => void
   readonly clock: () => Date
   readonly log: Logger
@@ -32,7 +34,7 @@ export interface PostOffice {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
-  /** Undefined where there is no server: then people hand links on. */
+  /** Undefined where none is mailed: then people hand links on. */
   readonly mailedInvitations: InvitationCodes | undefined
   /** Why the last mail did not leave, where that was no fault of its address. */
   fault(): string | undefined
@@ -43,7 +45,7 @@ export interface PostOffice {
 }
 
 export function createPostOffice(options: PostOfficeOptions): PostOffice {
-  const { server, baseUrl, linkKeys, codeKeys, inboundSecrets } = options
+  const { server, baseUrl, linkKeys, codeKeys, inboundSecrets, isRehearsal = false } = options
   let fault: string | undefined
   const mailer = createMailer({
     ...options,
@@ -59,10 +61,10 @@ export function createPostOffice(options: PostOfficeOptions): PostOffice {
     mailer,
     links: createUnsubscribeLinks(baseUrl, linkKeys),
     inboundSecrets,
-    mailedInvitations: server === undefined ? undefined : codes,
+    mailedInvitations: server === undefined || isRehearsal ? undefined : codes,
     fault: () => fault,
     start() {
-      outbox = startOutbox({ ...options, mailer, codes })
+      if (!isRehearsal) outbox = startOutbox({ ...options, mailer, codes })
     },
     async close() {
       await Promise.all([outbox?.stop(), mailer.close()])

@@ -7,6 +7,7 @@ import { deliveryReport, reply } from '../fixtures/inbound.ts'
 import { type Reminding, startReminding } from '../fixtures/reminding.ts'
 import { createUserIn, logIn } from '../fixtures/settings.ts'
 import { startSmtpServer } from '../fixtures/smtp.ts'
+import { until } from '../fixtures/until.ts'
 
 async function logInAdmin({ books: { backend }, accountId }: Reminding) {
   await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')
@@ -98,6 +99,29 @@ t.test('without a mail server the link is shown and nothing mailed', async (t) =
   t.match(invited.json, { mailed: false, link: /#[\w-]{43}$/ })
   await service.sendNotices()
   t.strictSame(await outboxOf(service), [])
+})
+
+t.test('in a rehearsal nobody is mailed a notice, and links are handed on', async (t) => {
+  const open = async (isRehearsal: boolean) => {
+    const smtp = await startSmtpServer(t)
+    const service = await startReminding(t, smtp.url, isRehearsal)
+    const ada = await logInAdmin(service)
+    await noticeOfEndpoint(service)
+    service.postOffice.start()
+    return { smtp, service, ada }
+  }
+  const rehearsal = await open(true)
+  const { smtp } = await open(false)
+  await until(() => smtp.mails.length === 1, 'the notice of the other one')
+  const { ada, service } = rehearsal
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'bob@acme.nl',
+    role: 'member',
+  })
+  t.match(invited.json, { mailed: false, link: /#[\w-]{43}$/ })
+  t.equal(rehearsal.smtp.connections(), 0)
+  await service.sendNotices()
+  t.match(rehearsal.smtp.mails, [{ to: ['ada@acme.nl'] }], 'it waited until the end of it')
 })
 
 t.test('a notice goes to every Admin who can log in, once, whoever sends it', async (t) => {
