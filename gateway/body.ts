@@ -8,10 +8,15 @@ import type { BodyFraming } from './request-check.ts'
 
 /** The largest body that is forwarded. */
 export const BODY_BYTES_MAX = 256 * 1024
+/**
+ * Mail that comes in may have attachments, and whoever brings it repeats none that was refused. What
+ * it is and says stands at its beginning: that is forwarded, the rest read and dropped.
+ */
+export const MAIL_BYTES_MAX = 40 * 1024 * 1024
 /** All bodies together: what a flood of large ones may take of our memory. */
 const ALL_BODIES_BYTES_MAX = 64 * 1024 * 1024
 
-/** `tooLarge`: over `BODY_BYTES_MAX`, the rest not read. Remembered: authentication comes first. */
+/** `tooLarge`: over what is read of it, the rest not read. Remembered: authentication comes first. */
 export type Body = Buffer | 'tooLarge'
 
 export const NO_BODY: Buffer = Buffer.alloc(0)
@@ -44,9 +49,9 @@ export class Bodies {
   }
 }
 
-/** Whether it may be forwarded, as far as the head tells. */
-export function isReadable(framing: BodyFraming): boolean {
-  return framing.kind === 'chunked' || framing.bytes <= BODY_BYTES_MAX
+/** Whether it is small enough, as far as the head tells. */
+export function isReadable(framing: BodyFraming, bytesMax: number): boolean {
+  return framing.kind === 'chunked' || framing.bytes <= bytesMax
 }
 
 /**
@@ -57,14 +62,20 @@ export class BodyReader {
   readonly #bodies: Bodies
   readonly #framing: Framing
   readonly #bytesMax: number
+  readonly #keptMax: number
+  #bytesRead = 0
   /** With room for more behind the first `#bytes`. */
   #buffer = NO_BODY
+  /** Kept. */
   #bytes = 0
 
-  constructor(framing: BodyFraming, bodies: Bodies) {
+  /** A body over `bytesMax` is too large. Of one over `BODY_BYTES_MAX` the beginning is kept. */
+  constructor(framing: BodyFraming, bytesMax: number, bodies: Bodies) {
     this.#bodies = bodies
     this.#framing = createFraming(framing)
-    this.#bytesMax = framing.kind === 'length' ? framing.bytes : BODY_BYTES_MAX
+    this.#bytesMax = bytesMax
+    this.#keptMax =
+      framing.kind === 'length' ? Math.min(framing.bytes, BODY_BYTES_MAX) : BODY_BYTES_MAX
   }
 
   /**
@@ -73,7 +84,7 @@ export class BodyReader {
    */
   take(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
     const rest = this.#framing.take(bytes, (part) => this.#add(part))
-    if (this.#bytes > BODY_BYTES_MAX) {
+    if (this.#bytesRead > this.#bytesMax) {
       this.drop()
       return { body: 'tooLarge', rest: NO_BODY }
     }
@@ -90,16 +101,17 @@ export class BodyReader {
   }
 
   #add(part: Buffer): void {
+    this.#bytesRead += part.length
+    if (this.#bytesRead > this.#bytesMax) return
     const from = this.#bytes
-    this.#bytes += part.length
-    if (this.#bytes > BODY_BYTES_MAX) return
+    this.#bytes = Math.min(from + part.length, BODY_BYTES_MAX)
     if (this.#bytes > this.#buffer.length) this.#grow(from)
-    part.copy(this.#buffer, from)
+    part.copy(this.#buffer, from, 0, this.#bytes - from)
   }
 
   /** `used`: what is in it already. */
   #grow(used: number): void {
-    const bytes = Math.max(this.#bytes, Math.min(2 * this.#buffer.length, this.#bytesMax))
+    const bytes = Math.max(this.#bytes, Math.min(2 * this.#buffer.length, this.#keptMax))
     this.#bodies.hold(bytes - this.#buffer.length)
     const larger = Buffer.allocUnsafe(bytes)
     this.#buffer.copy(larger, 0, 0, used)

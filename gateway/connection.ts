@@ -122,12 +122,17 @@ export class Connection {
   }
 
   /**
-   * The body of the call under way. Rejects with the reason for which the call is aborted, and with
-   * a `Problem` where the body is malformed.
+   * The body of the call under way, of at most so many bytes. Rejects with the reason for which the
+   * call is aborted, and with a `Problem` where the body is malformed.
    */
-  readBody(call: Call, framing: BodyFraming, sayContinue: boolean): Promise<Body> {
+  readBody(
+    call: Call,
+    framing: BodyFraming,
+    bytesMax: number,
+    sayContinue: boolean,
+  ): Promise<Body> {
     return new Promise((resolve, reject) => {
-      const reader = new BodyReader(framing, this.#host.bodies)
+      const reader = new BodyReader(framing, bytesMax, this.#host.bodies)
       const settle = (result: Body | Error) => {
         call.abort.listen(undefined)
         this.#deadline = Number.POSITIVE_INFINITY
@@ -139,7 +144,7 @@ export class Connection {
         reject(result)
       }
       this.#body = { reader, settle }
-      if (!isReadable(framing)) return settle('tooLarge')
+      if (!isReadable(framing, bytesMax)) return settle('tooLarge')
       if (sayContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1')
       this.#deadline = this.#begunAt + this.#host.requestTimeoutMs
       if (call.abort.reason !== undefined) return settle(call.abort.reason)

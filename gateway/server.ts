@@ -11,7 +11,7 @@ import type { Access } from './access.ts'
 import type { Accounting } from './accounting.ts'
 import type { Reply } from './answer.ts'
 import type { Authenticator } from './authenticate.ts'
-import { type Bodies, type Body, isReadable, NO_BODY } from './body.ts'
+import { BODY_BYTES_MAX, type Bodies, type Body, isReadable, NO_BODY } from './body.ts'
 import type { Call } from './call.ts'
 import { noteStep } from './call-story.ts'
 import { decide } from './decide.ts'
@@ -20,7 +20,7 @@ import type { KnownKey } from './key-look-up.ts'
 import { Listener, type ListenerOptions } from './listener.ts'
 import type { BodyFraming, Head } from './request-check.ts'
 import { createRouter, type Routing } from './route.ts'
-import type { PagesProxy } from './settings-proxy.ts'
+import type { PagesProxy, Place } from './settings-proxy.ts'
 import { headerOf, toClient, toUpstream } from './translate.ts'
 import type { Usage } from './usage.ts'
 
@@ -54,8 +54,8 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
       continueTrace(headers.get('traceparent'), headers.get('tracestate')) ?? tracing?.begin()
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
-    const methods = pages.methodsAt(head.path)
-    if (methods !== undefined) return servePage({ pages, methods }, head, call)
+    const place = pages.placeAt(head.path)
+    if (place !== undefined) return servePage({ pages, place }, head, call)
     throw new Problem('route_not_found', `There is nothing at ${head.path}.`)
   }
 
@@ -64,7 +64,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const routing = route(head)
     if ('operationId' in routing) call.story.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
-    const body = head.framing ? await readBody(head, head.framing, call) : NO_BODY
+    const body = head.framing ? await readBody(head, head.framing, BODY_BYTES_MAX, call) : NO_BODY
     const key = await noteStep(call.story, 'look up key', authenticator.identify(credential))
     call.story.keyId = key.keyId
     call.story.accountId = key.accountId
@@ -142,12 +142,12 @@ interface AskedCall {
 
 interface PageParts {
   readonly pages: PagesProxy
-  /** Those that pages at this path take. */
-  readonly methods: readonly string[]
+  readonly place: Place
 }
 
 async function servePage(parts: PageParts, head: Head, call: Call): Promise<Reply> {
-  const { pages, methods } = parts
+  const { pages, place } = parts
+  const { methods, bodyBytesMax = BODY_BYTES_MAX } = place
   if (!methods.includes(head.method)) {
     const allow = methods.join(', ')
     const detail = `${head.path} takes ${allow}, not ${head.method}.`
@@ -155,14 +155,23 @@ async function servePage(parts: PageParts, head: Head, call: Call): Promise<Repl
   }
   const { requestId, story, abort } = call
   story.operation = { operationId: 'pages', path: `/${head.path.split('/', 2)[1]}/*` }
-  const body = head.framing ? await readBody(head, head.framing, call) : NO_BODY
-  if (body === 'tooLarge') throw new Problem('payload_too_large', 'The form is too large.')
+  const body = head.framing ? await readBody(head, head.framing, bodyBytesMax, call) : NO_BODY
+  if (body === 'tooLarge') {
+    throw new Problem('payload_too_large', `The body is over ${bodyBytesMax} bytes.`, {
+      members: { max_bytes: bodyBytesMax },
+    })
+  }
   return pages.forward({ head, body, requestId, story, abort })
 }
 
-function readBody({ expectsContinue }: Head, framing: BodyFraming, call: Call): Promise<Body> {
-  call.saidContinue = expectsContinue && isReadable(framing)
-  return call.connection.readBody(call, framing, call.saidContinue)
+function readBody(
+  { expectsContinue }: Head,
+  framing: BodyFraming,
+  bytesMax: number,
+  call: Call,
+): Promise<Body> {
+  call.saidContinue = expectsContinue && isReadable(framing, bytesMax)
+  return call.connection.readBody(call, framing, bytesMax, call.saidContinue)
 }
 
 function redirectToDocs({ method }: Head): Reply {

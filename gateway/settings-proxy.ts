@@ -13,6 +13,7 @@ import { Problem } from '../shared/problem.ts'
 import { createSpanId, traceHeaders } from '../shared/trace.ts'
 import type { Reply } from './answer.ts'
 import type { BackendAddress } from './backend-addresses.ts'
+import { MAIL_BYTES_MAX } from './body.ts'
 import type { Abort } from './call.ts'
 import type { CallStory } from './call-story.ts'
 import { clientAddress } from './client-address.ts'
@@ -38,9 +39,11 @@ const REQUEST_HEADERS = [
   'x-csrf-token',
 ]
 
-interface Place {
+export interface Place {
   readonly prefix: string
   readonly methods: readonly string[]
+  /** What is read of a body; `BODY_BYTES_MAX` unless told otherwise. */
+  readonly bodyBytesMax?: number
   /** What goes to the backend from here alone. */
   readonly headers?: readonly string[]
 }
@@ -53,12 +56,17 @@ const PAGES: readonly Place[] = [
 /** Links in mails lead here, whatever else a gateway serves. */
 const MAIL: readonly Place[] = [
   { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
-  { prefix: '/mail/inbound', methods: ['POST'], headers: ['authorization'] },
+  {
+    prefix: '/mail/inbound',
+    methods: ['POST'],
+    headers: ['authorization'],
+    bodyBytesMax: MAIL_BYTES_MAX,
+  },
 ]
 
 export interface PagesProxy {
-  /** The methods that a path takes; undefined where there is nothing. */
-  methodsAt(path: string): readonly string[] | undefined
+  /** Undefined where there is nothing. */
+  placeAt(path: string): Place | undefined
   /** Throws `Problem` 502 or 503 where the page does not arrive. */
   forward(exchange: PageExchange): Promise<Reply>
 }
@@ -169,7 +177,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     return places.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
   }
 
-  return { methodsAt: (path) => placeAt(path)?.methods, forward }
+  return { placeAt, forward }
 }
 
 /** The address itself, so that names are asked in one place; certificates go by the `Host` sent. */

@@ -55,7 +55,8 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
   const inbound = (headers: Record<string, string>) =>
     call(`${url}/mail/inbound`, {
       headers: { ...report, ...headers },
-      body: deliveryReport({ messageId: data[0].id }),
+      // With what was returned, and its attachments, over all that an API call may bring.
+      body: `${deliveryReport({ messageId: data[0].id })}${`${'x'.repeat(76)}\r\n`.repeat(20_000)}`,
     })
   t.match(await inbound({}), { status: 401, json: { code: 'invalid_mail_secret' } })
   t.match(await inbound({ authorization: `Bearer ${INBOUND_SECRET}` }), {
