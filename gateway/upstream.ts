@@ -4,11 +4,12 @@
  * others answer.
  */
 import { isIP, type LookupFunction } from 'node:net'
-import { buildConnector, Pool } from 'undici'
+import { buildConnector } from 'undici'
 import type { Logger } from '../shared/log.ts'
 import { SIGNATURE_HEADER, signRequest } from '../shared/principal.ts'
 import { type BackendAddress, type BackendAddresses, noBackendKnown } from './backend-addresses.ts'
 import { BackendPool } from './backend-pool.ts'
+import { askPool, type OwnAnswer, TooSlow } from './own-request.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
 /** Shorter than the backend keeps an idle connection, so that it is we who close. */
@@ -34,16 +35,10 @@ export interface Backend {
   readonly address: BackendAddress
   /** For calls. */
   readonly pool: BackendPool
-  /** For requests of the gateway's own: undici does more for them, at a price that calls need not pay. */
-  readonly ownPool: Pool
+  /** For requests of the gateway's own, which do not wait behind calls. */
+  readonly ownPool: BackendPool
   /** Requests that wait for a connection, for an answer, or for its end. */
   inFlight: number
-}
-
-/** The answer to a request of the gateway's own. */
-export interface OwnAnswer {
-  readonly status: number
-  readonly text: string
 }
 
 export interface Upstream {
@@ -130,7 +125,7 @@ export class BackendPools implements Upstream {
       try {
         return await this.#askOne(backend, method, path, body, this.#timeoutMs)
       } catch (error) {
-        if (isDeadline(error)) throw error
+        if (error instanceof TooSlow) throw error
         if (wasNeverConnected(error)) {
           // To pass it over is no repeat: nobody was asked yet.
           this.markUnreachable(backend)
@@ -157,8 +152,10 @@ export class BackendPools implements Upstream {
 
   async close(): Promise<void> {
     clearInterval(this.#probing)
-    for (const { pool } of this.#backends) pool.destroy()
-    await Promise.all(this.#backends.map(({ ownPool }) => ownPool.destroy()))
+    for (const { pool, ownPool } of this.#backends) {
+      pool.destroy()
+      ownPool.destroy()
+    }
   }
 
   async #askOne(
@@ -170,21 +167,12 @@ export class BackendPools implements Upstream {
   ): Promise<OwnAnswer> {
     const text = body === undefined ? '' : JSON.stringify(body)
     const signature = signRequest({ method, path, body: text }, Date.now(), this.#secrets)
-    // Not `AbortSignal.timeout`, which is kept until its time is over: of many look-ups that is much.
-    const deadline = new AbortController()
-    const timer = setTimeout(() => deadline.abort(tooSlow()), timeoutMs)
+    const headers = [SIGNATURE_HEADER, signature, 'content-type', 'application/json']
+    const request = { method, target: path, headers, body: Buffer.from(text) }
     backend.inFlight++
     try {
-      const { statusCode, body: answer } = await backend.ownPool.request({
-        method,
-        path,
-        headers: { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' },
-        body: text === '' ? null : text,
-        signal: deadline.signal,
-      })
-      return { status: statusCode, text: await answer.text() }
+      return await askPool(backend.ownPool, request, timeoutMs)
     } finally {
-      clearTimeout(timer)
       backend.inFlight--
     }
   }
@@ -195,7 +183,7 @@ export class BackendPools implements Upstream {
     this.#backends = this.#addresses.current().map((address) => {
       const known = before.get(address.url)
       if (known !== undefined && before.delete(address.url)) return known
-      const pools = connect(address, this.#connections, this.#timeoutMs)
+      const pools = connect(address, this.#connections)
       const { url } = address
       const state = { passOverUntil: 0, ready: false, reason: 'not asked yet' }
       const backend: Tracked = { url, address, ...pools, inFlight: 0, ...state }
@@ -204,7 +192,7 @@ export class BackendPools implements Upstream {
     })
     for (const { pool, ownPool } of before.values()) {
       pool.close()
-      void ownPool.close()
+      ownPool.close()
     }
   }
 
@@ -238,7 +226,6 @@ function reasonOf(status: number): string | undefined {
 function connect(
   { origin, ip, socketPath }: BackendAddress,
   connections: number,
-  timeoutMs: number,
 ): Pick<Backend, 'pool' | 'ownPool'> {
   // The name stays for `Host` and the certificate; connections go to this address of it.
   const lookup: LookupFunction | undefined =
@@ -255,32 +242,14 @@ function connect(
     ...(lookup === undefined ? {} : { lookup }),
     ...(socketPath === undefined ? {} : { socketPath }),
   } as buildConnector.BuildOptions
-  const pool = new BackendPool({
-    createConnect: (onread) => buildConnector({ ...connecting, onread }),
-    origin,
-    size: connections,
-    keepAliveMs: KEEP_ALIVE_MS,
-  })
-  const ownPool = new Pool(origin, {
-    connections,
-    pipelining: 1,
-    connect: connecting,
-    headersTimeout: timeoutMs,
-    bodyTimeout: timeoutMs,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    keepAliveMaxTimeout: 2 * KEEP_ALIVE_MS,
-    allowH2: false,
-  })
-  return { pool, ownPool }
-}
-
-function tooSlow(): DOMException {
-  return new DOMException('the backend took too long', 'TimeoutError')
-}
-
-function isDeadline(error: unknown): boolean {
-  // Ours for the whole, and undici's for its parts; not the one of connecting.
-  return error instanceof Error && /^(?:Headers|Body)?TimeoutError$/.test(error.name)
+  const createPool = () =>
+    new BackendPool({
+      createConnect: (onread) => buildConnector({ ...connecting, onread }),
+      origin,
+      size: connections,
+      keepAliveMs: KEEP_ALIVE_MS,
+    })
+  return { pool: createPool(), ownPool: createPool() }
 }
 
 /** Whether a request failed before a connection stood: nothing of it was sent. */
