@@ -78,12 +78,17 @@ const BODY = JSON.stringify({
 /** Answers at once; look-ups and probes of gateways go where keys are known. */
 export function upstreamConfig(port: number, lookUpUrl: string): string {
   return `
+  upstream keys {
+    server ${new URL(lookUpUrl).host};
+    keepalive 64;
+    keepalive_requests 1000000000;
+  }
   server {
     listen 127.0.0.1:${port} backlog=4096;
     default_type application/json;
     location / { return 200 '${BODY}'; }
     location /internal/ {
-      proxy_pass ${lookUpUrl.replace(/\/$/, '')};
+      proxy_pass http://keys;
       proxy_http_version 1.1;
       proxy_set_header Connection "";
     }
