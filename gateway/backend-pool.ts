@@ -1,17 +1,12 @@
 /** Connections to one backend: those that are free, those to come, and the requests that wait for one. */
 import type { OnReadOpts, Socket } from 'node:net'
 import { type AnswerReader, BackendConnection, type BackendRequest } from './backend-connection.ts'
+import { readInto } from './read-buffer.ts'
 
 /** Between two looks at what has taken too long, or was idle for too long. */
 const CHECK_INTERVAL_MS = 100
 /** What a backend says of how long it keeps one is taken with so much reserve. */
 const KEEP_ALIVE_RESERVE_MS = 1_000
-
-/**
- * What all connections read into, one at a time: with a buffer for each read, as streams have them, the
- * memory to be allocated costs more than the reading.
- */
-const READ_BUFFER = Buffer.alloc(64 * 1024)
 
 /** Connects to an origin, which is given in its parts. */
 export type Connect = (
@@ -57,13 +52,7 @@ export class BackendPool {
     this.#options = options
     this.#url = new URL(options.origin)
     const bySocket = this.#bySocket
-    const onread = {
-      buffer: READ_BUFFER,
-      callback(this: Socket, length: number, buffer: Uint8Array) {
-        bySocket.get(this)?.read(Buffer.from(buffer.buffer, buffer.byteOffset, length))
-        return true
-      },
-    }
+    const onread = readInto((socket, bytes) => bySocket.get(socket)?.read(bytes))
     this.#connectTo = options.createConnect(onread)
     this.#checking = setInterval(() => this.#checkTime(), CHECK_INTERVAL_MS).unref()
   }

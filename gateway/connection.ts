@@ -91,7 +91,6 @@ export class Connection {
     // Asked for later it may be gone.
     this.address = socket.remoteAddress ?? ''
     this.#deadline = this.#begunAt + this.#headTimeoutMs
-    socket.on('data', (bytes: Buffer) => this.#read(bytes))
     socket.on('end', () => this.#readEnd())
     // What follows says all: the connection closes.
     socket.on('error', () => {})
@@ -119,6 +118,23 @@ export class Connection {
 
   get bytesWritten(): number {
     return this.#socket.bytesWritten
+  }
+
+  /** What the client sends. */
+  read(bytes: Buffer): void {
+    if (this.#isClosing) return
+    const wasEmpty = this.#requests.isEmpty
+    if (this.#call === undefined) {
+      this.#requests.push(bytes)
+      const now = performance.now()
+      if (wasEmpty) this.#begunAt = now
+      this.#begin(now)
+    } else if (this.#body !== undefined) {
+      this.#readBody(bytes)
+    } else if (!this.#isBodyLost) {
+      this.#requests.push(bytes)
+      if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
+    }
   }
 
   /**
@@ -207,22 +223,6 @@ export class Connection {
   checkTime(now: number): void {
     if (now > this.#endsBy) this.destroy()
     else if (now > this.#deadline) this.#expire()
-  }
-
-  #read(bytes: Buffer): void {
-    if (this.#isClosing) return
-    const wasEmpty = this.#requests.isEmpty
-    if (this.#call === undefined) {
-      this.#requests.push(bytes)
-      const now = performance.now()
-      if (wasEmpty) this.#begunAt = now
-      this.#begin(now)
-    } else if (this.#body !== undefined) {
-      this.#readBody(bytes)
-    } else if (!this.#isBodyLost) {
-      this.#requests.push(bytes)
-      if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
-    }
   }
 
   /** Begins the next call, as soon as its head is there. */

@@ -14,6 +14,7 @@ import { asProblem, lengthHeader, problemAnswer, type Reply, renderHead } from '
 import type { Bodies } from './body.ts'
 import { Call } from './call.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
+import { readAccepted } from './read-buffer.ts'
 import { checkHead, clientRequestId, type Head, type RawHead } from './request-check.ts'
 
 /**
@@ -129,7 +130,8 @@ export class Listener {
   #createServer(tls: TlsFiles | undefined): Server {
     // What is closed in one direction may still be read, see `LINGER_MS`.
     const options = { allowHalfOpen: true, noDelay: true }
-    const onConnection = (socket: Socket) => {
+    const onConnection = (accepted: Socket) => {
+      const socket = readAccepted(accepted, (bytes) => connection.read(bytes))
       const connection = new Connection(socket, this.#host)
       this.#connections.add(connection)
       socket.on('close', () => this.#connections.delete(connection))
@@ -140,7 +142,7 @@ export class Listener {
     }, CHECK_INTERVAL_MS)
     const server =
       tls === undefined
-        ? createServer(options, onConnection)
+        ? createServer({ ...options, pauseOnConnect: true }, onConnection)
         : createTlsServer(
             {
               ...options,
