@@ -18,6 +18,7 @@ import {
   selectOwing,
   WAITING,
 } from './situations.ts'
+import type { WorkingTime } from './working-time.ts'
 
 export interface PreviewedMessage {
   /** When it would leave, at the earliest. */
@@ -74,8 +75,9 @@ export async function previewReminders(
       const situation = chased.get(debtor.id)
       if (situation === undefined) continue
       const { refusal } = decide(debtor, account, situation, now)
+      const time = account.timeOf(debtor)
       const own = waiting.get(debtor.id) ?? []
-      messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, now)))
+      messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, time, now)))
       messages.push(...foresee(debtor, account, asIfLeft(situation, now), now, until))
     }
   }
@@ -185,12 +187,15 @@ function describeWaiting(
   { id, name }: DebtorRow,
   { id: messageId, status, scheduled_for: scheduledFor, facts: text }: WaitingRow,
   refusal: Refusal | null,
+  time: WorkingTime,
   now: Date,
 ): PreviewedMessage {
   const { stage, recipient, invoices } = readFacts(text)
-  const at = now.toISOString()
+  const from = new Date(Math.max(now.getTime(), Date.parse(scheduledFor ?? now.toISOString())))
+  // Also one that is approved on a Saturday, or tried again at night, waits for the gate to open.
+  const at = time.firstSlot(time.dayOf(from), from) ?? from
   return {
-    at: scheduledFor !== null && scheduledFor > at ? scheduledFor : at,
+    at: at.toISOString(),
     debtorId: id,
     debtorName: name,
     recipient,

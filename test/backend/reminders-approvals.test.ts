@@ -7,6 +7,7 @@ import {
   listApprovals,
   readHistory,
 } from '../../backend/reminders/approvals.ts'
+import { previewReminders } from '../../backend/reminders/preview.ts'
 import { type Engine, startEngine } from '../fixtures/engine.ts'
 
 /** An invoice whose firm reminder waits for approval, on a Tuesday morning. */
@@ -59,6 +60,18 @@ t.test('who approves sees text, recipient, amount and what came before', async (
     decided_by: 'operator',
     decided_at: '2026-11-24T08:00:00.000Z',
   })
+})
+
+t.test('what waits is foreseen for when it could leave, were it approved now', async (t) => {
+  const { engine, approval } = await startWaiting(t)
+  const { read } = engine.books.backend.database
+  const foreseen = async (instant: string) => {
+    const messages = await previewReminders(read, engine.books.accountId, new Date(instant), 14)
+    return messages.find(({ message }) => message?.id === approval.message.id)?.at
+  }
+  t.equal(await foreseen('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
+  t.equal(await foreseen('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
+  t.equal(await foreseen('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
 })
 
 t.test('it is decided once', async (t) => {
