@@ -15,6 +15,7 @@ import * as pages from './migrations/0008-pages.ts'
 import * as lists from './migrations/0009-lists.ts'
 import * as overdue from './migrations/0010-overdue.ts'
 import * as remindersAge from './migrations/0011-reminders-age.ts'
+import * as disputes from './migrations/0012-disputes.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -28,6 +29,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0009-lists': lists,
   '0010-overdue': overdue,
   '0011-reminders-age': remindersAge,
+  '0012-disputes': disputes,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

@@ -12,10 +12,8 @@ import { holdDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import type { EventType } from '../webhooks/event-types.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
+import { DISPUTED, HELD_BY_DISPUTE } from './dispute.ts'
 import { findInvoice } from './invoices.ts'
-
-/** What `invoices.chasing_blocked_reason` says of a dispute. */
-export const DISPUTED = 'disputed'
 
 interface InvoiceAct {
   /** `invoice.<past tense>`, as the audit log has it. */
@@ -65,11 +63,7 @@ const DISPUTE: InvoiceAct = {
   event: 'invoice.disputed',
   name: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
-  change: () => ({
-    chasing_status: 'paused',
-    chasing_next_action_at: null,
-    chasing_blocked_reason: DISPUTED,
-  }),
+  change: (now) => ({ disputed_at: now.toISOString(), ...HELD_BY_DISPUTE }),
 }
 
 const RESOLVE: InvoiceAct = {
@@ -77,7 +71,7 @@ const RESOLVE: InvoiceAct = {
   event: 'invoice.dispute_resolved',
   name: 'resolved',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
-  change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
+  change: () => ({ disputed_at: null, chasing_status: 'active', chasing_blocked_reason: null }),
 }
 
 /** What a rejected reminder or a payment's pause holds back goes on. */

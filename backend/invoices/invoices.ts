@@ -84,6 +84,7 @@ export async function createInvoice(
       ? await foreseeChasing(tx, debtor, owner.timezone, key, now)
       : notChased(isHistory ? 'history' : null)),
     chasing_cycle: 1,
+    disputed_at: null,
     paid_at: null,
     voided_at: null,
     written_off_at: null,

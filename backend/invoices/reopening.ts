@@ -2,6 +2,7 @@
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
+import { HELD_BY_DISPUTE } from './dispute.ts'
 
 /** Takes `amount`, which was allocated to it, from what has been paid. */
 export async function reopenInvoice(
@@ -27,7 +28,9 @@ function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
   if (invoice.status === 'paid') {
     const chasing_cycle = invoice.chasing_cycle + 1
-    return { status, paid_at: null, chasing_cycle, ...CHASED_AGAIN }
+    // That it was paid, and is not, has settled no dispute.
+    const chasing = invoice.disputed_at === null ? CHASED_AGAIN : HELD_BY_DISPUTE
+    return { status, paid_at: null, chasing_cycle, ...chasing }
   }
   // What a person paused or stopped stays so.
   const pausedByPayment = invoice.chasing_blocked_reason === 'payment_received'

@@ -65,6 +65,7 @@ function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRo
     chasing_last_message_at: null,
     chasing_blocked_reason: null,
     chasing_cycle: 1,
+    disputed_at: null,
     paid_at: null,
     voided_at: null,
     written_off_at: null,

@@ -169,6 +169,25 @@ t.test('a dispute holds the reminders until it is resolved', async (t) => {
   await t.rejects(desk.perform('resolveDispute', invoice.id), { code: 'invoice_state_conflict' })
 })
 
+t.test('a dispute outlives a payment that is reversed, unless it was resolved', async (t) => {
+  const desk = await openDesk(t)
+  const chasingOf = async (id: string) => (await desk.read(id)).chasing
+  const invoice = await desk.invoice()
+  await desk.perform('disputeInvoice', invoice.id, 'They say it never arrived')
+  const payment = await desk.pay(invoice, 10_000)
+  t.match(await chasingOf(invoice.id), { status: 'stopped', blocked_reason: null })
+  await desk.reverse(payment.id, 'The direct debit was charged back')
+  t.match(await desk.read(invoice.id), {
+    status: 'open',
+    chasing: { status: 'paused', blocked_reason: 'disputed', next_action_at: null },
+  })
+  await desk.perform('resolveDispute', invoice.id)
+  t.match(await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
+  const again = await desk.pay(invoice, 10_000)
+  await desk.reverse(again.id)
+  t.match(await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
+})
+
 t.test('a reversed payment is owed again, once', async (t) => {
   const desk = await openDesk(t)
   const invoice = await desk.invoice()

@@ -33,6 +33,8 @@ export interface InvoiceRow {
   chasing_blocked_reason: string | null
   /** From 1; rises when it reopens after it was paid: its stages can be sent again. */
   chasing_cycle: number
+  /** Null: not, or it was resolved. Stays while it is paid, for the payment may be reversed. */
+  disputed_at: string | null
   paid_at: string | null
   voided_at: string | null
   written_off_at: string | null

@@ -230,6 +230,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     chasing_last_message_at: null,
     chasing_blocked_reason: null,
     chasing_cycle: 1,
+    disputed_at: null,
     paid_at: paid?.toISOString() ?? null,
     voided_at: null,
     written_off_at: null,

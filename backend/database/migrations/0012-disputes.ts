@@ -1,0 +1,11 @@
+/** Since when an invoice is disputed, also while it is paid: the payment may be reversed. */
+import { type Kysely, sql } from 'kysely'
+
+export async function up(db: Kysely<unknown>): Promise<void> {
+  for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
+}
+
+const STATEMENTS = [
+  'alter table invoices add column disputed_at text',
+  `update invoices set disputed_at = updated_at where chasing_blocked_reason = 'disputed'`,
+]
