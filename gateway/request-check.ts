@@ -249,6 +249,9 @@ function isEncodedText(text: string): boolean {
   }
 }
 
+/** What `Connection` names and is not for it to take away: the last is said by the proxies in front. */
+const NEVER_OF_THE_CONNECTION = new Set(['host', 'authorization', 'x-forwarded-for'])
+
 /**
  * RFC 9110, section 7.6.1: what `Connection` names is between the client and us. What the client wants
  * of the connection; some still say so in `Proxy-Connection`.
@@ -260,7 +263,7 @@ function takeConnectionOptions(headers: Map<string, string>) {
     const option = name.trim().toLowerCase()
     if (option === 'close') closes = true
     if (option === 'keep-alive') keepsAlive = true
-    if (option !== 'host' && option !== 'authorization') headers.delete(option)
+    if (!NEVER_OF_THE_CONNECTION.has(option)) headers.delete(option)
   }
   return { closes, keepsAlive }
 }

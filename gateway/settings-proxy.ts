@@ -112,7 +112,7 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       throw new Problem('bad_gateway', 'The page did not arrive. Try again.')
     }
     const length = headers['content-length']
-    const own = length === undefined ? [] : ['content-length', length]
+    const own = length === undefined || status === 204 ? [] : ['content-length', length]
     const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
     if (!fields.every(isFieldValue)) throw new Problem('bad_gateway', 'The page is garbled.')
     return { status, headers: [...passedHeaders(fields), ...own], body: answer }

@@ -78,7 +78,8 @@ export function toClient(head: Head, answer: UpstreamAnswer): Reply {
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304
   if (!hasNoBody) return { status, headers: passed, body }
   const length = headerOf(headers, 'content-length')
-  if (length !== undefined) passed.push('content-length', length)
+  // RFC 9110, section 8.6: not of an answer that never has a body.
+  if (length !== undefined && status !== 204) passed.push('content-length', length)
   return { status, headers: passed, body: undefined }
 }
 
@@ -88,18 +89,27 @@ function garbled(): Problem {
 
 /** The headers that reach the client. Both lists hold names in lower case and values, in turn. */
 export function passedHeaders(headers: readonly string[]): string[] {
-  const hopByHop = headerOf(headers, 'connection')
-    ?.split(',')
-    .map((name) => name.trim().toLowerCase())
+  const hopByHop = connectionOptions(headers)
   const passed: string[] = []
   for (let at = 0; at < headers.length; at += 2) {
     const name = headers[at] ?? ''
-    if (NEVER.has(name) || hopByHop?.includes(name)) continue
+    if (NEVER.has(name) || hopByHop.includes(name)) continue
     if (NEVER_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
     passed.push(name, headers[at + 1] ?? '')
   }
   return passed
 }
+
+/** The names that are the connection's, beside those that always are. */
+function connectionOptions(headers: readonly string[]): readonly string[] {
+  let text = ''
+  for (let at = 0; at < headers.length; at += 2) {
+    if (headers[at] === 'connection') text += `${headers[at + 1]},`
+  }
+  return text === '' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)
+}
+
+const NONE: readonly string[] = []
 
 /** The first of this name. */
 export function headerOf(headers: readonly string[], name: string): string | undefined {

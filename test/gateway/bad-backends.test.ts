@@ -134,6 +134,7 @@ const PASSED: [what: string, bytes: string, status: number, body: string][] = [
   ['a trailer', `${head('Transfer-Encoding: chunked')}2\r\n{}\r\n0\r\nX-A: 1\r\n\r\n`, 200, '{}'],
   ['bytes behind it', `${RAW_OK}HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged`, 200, '{}'],
   ['no content', 'HTTP/1.1 204 No Content\r\n\r\n', 204, ''],
+  ['no content of a length', 'HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n', 204, ''],
   ['its own refusal', 'HTTP/1.1 409 Conflict\r\nContent-Length: 2\r\n\r\n{}', 409, '{}'],
   ['its own fault', 'HTTP/1.1 500 Oops\r\nContent-Length: 2\r\n\r\n{}', 500, '{}'],
   ['a control byte in its reason', 'HTTP/1.1 200 O\x0bK\r\nContent-Length: 2\r\n\r\n{}', 200, '{}'],
@@ -145,6 +146,7 @@ for (const [what, bytes, status, body] of PASSED) {
     for (let round = 0; round < 3; round++) {
       const answer = await call(`${gateway.url}/api/v1/debtors`, READ)
       t.match(answer, { status, text: body })
+      if (status === 204) t.notOk(answer.headers['content-length'])
       t.notMatch(answer.text, 'forged')
     }
   })
@@ -153,7 +155,9 @@ for (const [what, bytes, status, body] of PASSED) {
 t.test("headers of the connection and of the gateway are not the backend's to say", async (t) => {
   const lines = [
     'Connection: close, X-Private',
+    'Connection: keep-alive , X-Own',
     'X-Private: 1',
+    'X-Own: 1',
     'Keep-Alive: timeout=1',
     'Server: x',
   ]
@@ -161,7 +165,8 @@ t.test("headers of the connection and of the gateway are not the backend's to sa
   backend.behave(sayAndEnd(`${head(...lines, ...ours, 'X-Kept: 1', 'Content-Length: 2')}{}`))
   const { headers } = await call(`${gateway.url}/api/v1/debtors`, READ)
   t.equal(headers['x-kept'], '1')
-  for (const name of ['x-private', 'server', 'via', 'x-powered-by']) t.notOk(name in headers, name)
+  for (const name of ['x-private', 'x-own', 'server', 'via', 'x-powered-by'])
+    t.notOk(name in headers, name)
   t.not(headers['x-ratelimit-remaining'], '7')
   t.not(headers['x-request-id'], 'forged')
   t.equal(headers['connection'], 'keep-alive')

@@ -2,7 +2,7 @@ import t from 'tap'
 import { CLIENT_ADDRESS_HEADER } from '../../shared/principal.ts'
 import { call } from '../fixtures/call.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
 
 const backend = await startCapturingBackend(t)
 const forged = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }
@@ -23,4 +23,12 @@ t.test('behind one trusted proxy, what that one saw counts', async (t) => {
   t.equal(await addressSeen(url, forged), '198.51.100.7')
   t.equal(await addressSeen(url, {}), '127.0.0.1')
   t.equal(await addressSeen(url, { 'x-forwarded-for': 'nonsense' }), '127.0.0.1')
+})
+
+// All who named it in `Connection` were taken for the proxy itself.
+t.test('a client cannot take away what a trusted proxy says of it', async (t) => {
+  const { port } = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
+  const lines = ['Host: a', 'X-Forwarded-For: 198.51.100.7', 'Connection: close, X-Forwarded-For']
+  await exchangeBytes(port, `GET /settings HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)
+  t.equal(backend.requests.at(-1)?.headers[CLIENT_ADDRESS_HEADER], '198.51.100.7')
 })
