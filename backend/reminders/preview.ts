@@ -78,7 +78,8 @@ export async function previewReminders(
       const time = account.timeOf(debtor)
       const own = waiting.get(debtor.id) ?? []
       messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, time, now)))
-      messages.push(...foresee(debtor, account, asIfLeft(situation, now), now, until))
+      const left = asIfLeft(situation, leavesAt(time, now))
+      messages.push(...foresee(debtor, account, left, now, until))
     }
   }
   return messages.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
@@ -109,9 +110,14 @@ function foresee(
   return found
 }
 
+/** Also what is approved on a Saturday, or tried again at night, waits for the gate to open. */
+function leavesAt(time: WorkingTime, from: Date): Date {
+  return time.firstSlot(time.dayOf(from), from) ?? from
+}
+
 /** What waits leaves as soon as it can. */
-function asIfLeft(chased: ChasedDebtor, now: Date): ChasedDebtor {
-  const at = now.toISOString()
+function asIfLeft(chased: ChasedDebtor, leftAt: Date): ChasedDebtor {
+  const at = leftAt.toISOString()
   return {
     ...chased,
     isLeaving: false,
@@ -192,10 +198,8 @@ function describeWaiting(
 ): PreviewedMessage {
   const { stage, recipient, invoices } = readFacts(text)
   const from = new Date(Math.max(now.getTime(), Date.parse(scheduledFor ?? now.toISOString())))
-  // Also one that is approved on a Saturday, or tried again at night, waits for the gate to open.
-  const at = time.firstSlot(time.dayOf(from), from) ?? from
   return {
-    at: at.toISOString(),
+    at: leavesAt(time, from).toISOString(),
     debtorId: id,
     debtorName: name,
     recipient,

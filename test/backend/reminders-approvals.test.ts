@@ -72,6 +72,16 @@ t.test('what waits is foreseen for when it could leave, were it approved now', a
   t.equal(await foreseen('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
   t.equal(await foreseen('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
   t.equal(await foreseen('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
+  const later = await previewReminders(
+    read,
+    engine.books.accountId,
+    new Date('2026-12-05T08:30:00.000Z'),
+    14,
+  )
+  t.match(later, [
+    { stage: 'firm', at: '2026-12-07T07:00:00.000Z' },
+    { stage: 'final', at: '2026-12-14T07:00:00.000Z' },
+  ])
 })
 
 t.test('it is decided once', async (t) => {
