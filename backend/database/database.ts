@@ -10,6 +10,8 @@ export type { Reader, Transaction } from './tables.ts'
 export interface Database {
   /** Committed state, from reader connections. */
   readonly read: Reader
+  /** Whether transactions run side by side. Where not, nobody changes meanwhile what one has read. */
+  readonly isConcurrent: boolean
   /**
    * Runs `work` in a transaction that is durable when the promise resolves. What `work` throws
    * rolls its own writes back and is thrown here. Throws `Problem` 503 `service_unavailable` where

@@ -10,13 +10,14 @@ import {
   PostgresQueryCompiler,
   type RootOperationNode,
 } from 'kysely'
+import { openDirectWay } from './prepared.ts'
 
 /** One, however many connections: what is prepared for one serves all. */
 const ADAPTER = new PostgresAdapter()
 
 /** Every statement goes over this connection. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
-  return new Kysely<T>({
+  const db = new Kysely<T>({
     dialect: {
       createDriver: () => new SingleConnection(connection),
       createAdapter: () => ADAPTER,
@@ -24,6 +25,8 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   })
+  openDirectWay(db, connection)
+  return db
 }
 
 /** The transactions are those of migrations; others are begun and ended around Kysely. */

@@ -9,25 +9,29 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
+import { openDirectWay } from './prepared.ts'
+
 /** Statements run one after the other, each begun when the one before has ended. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
-  return kyselyOn(new SingleConnection(connection), false)
+  return kyselyOn(connection, false)
 }
 
 /** Statements need not wait for each other. */
 export function kyselyOnReaders<T>(readers: DatabaseConnection): Kysely<T> {
-  return kyselyOn(new SingleConnection(readers), true)
+  return kyselyOn(readers, true)
 }
 
-function kyselyOn<T>(driver: Driver, multipleConnections: boolean): Kysely<T> {
-  return new Kysely<T>({
+function kyselyOn<T>(connection: DatabaseConnection, multipleConnections: boolean): Kysely<T> {
+  const db = new Kysely<T>({
     dialect: {
-      createDriver: () => driver,
+      createDriver: () => new SingleConnection(connection),
       createAdapter: () => new Adapter(multipleConnections),
       createIntrospector: (db) => new SqliteIntrospector(db),
       createQueryCompiler: () => new QueryCompiler(),
     },
   })
+  openDirectWay(db, connection)
+  return db
 }
 
 class Adapter extends SqliteAdapter {

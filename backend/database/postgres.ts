@@ -62,6 +62,7 @@ interface PostgresOptions {
 
 class PostgresDatabase implements OpenDatabase {
   readonly read: OpenDatabase['read']
+  readonly isConcurrent = true
   readonly migrated: readonly string[]
   readonly #url: string
   readonly #name: string

@@ -13,7 +13,7 @@ import type { SqliteConnection } from './sqlite-connection.ts'
 const GROUP_MAX = 16
 
 /** Forms remembered, by text. The service has fewer; lists vary with their filters. */
-const FORMS_MAX = 250
+const FORMS_MAX = 500
 
 interface Read {
   readonly parameters: readonly unknown[]
@@ -87,31 +87,33 @@ export class SqliteReaders implements DatabaseConnection {
       const taken = reads.splice(0, together ? GROUP_MAX : 1)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
-      void this.#run(reader, sql, { together, reads: taken }).then(() => {
+      void this.#run(reader, sql, taken).then(() => {
         this.#free.push(reader)
         this.#beginAfterTurn()
       })
     }
   }
 
-  async #run(reader: SqliteConnection, sql: string, { together, reads }: Group): Promise<void> {
+  async #run(reader: SqliteConnection, sql: string, reads: readonly Read[]): Promise<void> {
     try {
-      const found = await this.#ask(reader, sql, { together, reads })
+      const found = await this.#ask(reader, sql, reads)
       for (const [place, read] of reads.entries()) read.resolve({ rows: found[place] ?? [] })
     } catch (error) {
       const [first, ...others] = reads
       if (others.length === 0) first?.reject(error)
       // It may be the fault of one: alone, each gets its own answer.
-      else for (const read of reads) await this.#run(reader, sql, { together, reads: [read] })
+      else for (const read of reads) await this.#run(reader, sql, [read])
     }
   }
 
   /** The rows of each, in their order. */
-  async #ask(reader: SqliteConnection, sql: string, { together, reads }: Group) {
+  async #ask(reader: SqliteConnection, sql: string, reads: readonly Read[]) {
     const lists = reads.map(({ parameters }) => parameters)
-    const parameters = together ? [JSON.stringify(lists)] : lists.flat()
+    const [own = []] = lists
+    const together = reads.length > 1
     const form =
-      this.#forms.get(sql) ?? (await this.#makeForm(reader, sql, together, lists[0] ?? []))
+      this.#forms.get(formName(sql, together)) ?? (await this.#makeForm(reader, sql, together, own))
+    const parameters = together ? [JSON.stringify(lists)] : [...own]
     const { rows } = await reader.executeQuery<{ found: string }>(
       CompiledQuery.raw(form, parameters),
     )
@@ -129,9 +131,13 @@ export class SqliteReaders implements DatabaseConnection {
     const once = together ? sql.replace(/\?(\d+)/g, (_, n) => `(call.value ->> ${n - 1})`) : sql
     const rows = `select json_group_array(json_object(${members})) as found from (${once})`
     const form = together ? `select (${rows}) as found from json_each(?) as call` : rows
-    this.#forms.set(sql, form)
+    this.#forms.set(formName(sql, together), form)
     return form
   }
+}
+
+function formName(sql: string, together: boolean): string {
+  return together ? `together ${sql}` : sql
 }
 
 /** Also where nothing is found: then a row of nulls stands for it. */

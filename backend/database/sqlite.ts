@@ -42,6 +42,7 @@ export async function openSqlite(
     let closing: Promise<void> | undefined
     return {
       read: kyselyOnReaders<Tables>(readers),
+      isConcurrent: false,
       transaction: (work) => queue.add(() => work(writer)),
       migrated,
       snapshot: (work) => readSnapshot(path, work),

@@ -17,6 +17,17 @@ import { unavailable } from './unavailable.ts'
 /** Jobs committed together: bounds how long the first of a group waits for the last. */
 const GROUP_MAX = 64
 
+/** No more jobs are begun in a group that has taken this long: a long one is waited for by few. */
+const GROUP_MS_MAX = 100
+
+const AMONG_OTHERS = {
+  begin: '; savepoint job',
+  keep: 'release job',
+  undo: 'rollback to job; release job',
+}
+// What is committed after a rollback is nothing.
+const ALONE = { begin: '', keep: '', undo: 'rollback; begin' }
+
 /** Carried along the job's asynchronous calls; inactive once its savepoint is settled. */
 interface JobState {
   active: boolean
@@ -128,27 +139,36 @@ export class WriteQueue {
     while (this.#waiting.length > 0) {
       const group = this.#waiting.slice(0, GROUP_MAX).filter((job) => job.waiting)
       this.#waiting = this.#waiting.slice(GROUP_MAX)
-      if (group.length > 0) await this.#runGroup(group)
+      const begun = group.length > 0 ? await this.#runGroup(group) : 0
+      this.#waiting.unshift(...group.slice(begun))
     }
     this.#draining = undefined
   }
 
-  async #runGroup(group: readonly Job[]): Promise<void> {
+  /** Returns how many of them, from the first, have had their turn. */
+  async #runGroup(group: readonly Job[]): Promise<number> {
     const answers: (() => void)[] = []
     let undone = 0
     try {
-      this.#writer ??= await this.#open()
+      const writer = this.#writer ?? (await this.#open())
+      this.#writer = writer
+      // A savepoint keeps a copy of what is changed; who is alone needs none.
+      const steps = group.length === 1 ? ALONE : AMONG_OTHERS
       // What ends one step and begins the next goes to the database in one call.
       let ending = 'begin immediate'
+      let endsAt = Infinity
       for (const job of group) {
-        await this.#writer.exec(`${ending}; savepoint job`)
-        const { answer, undo } = await this.#runJob(this.#writer, job)
+        if (answers.length > 0 && performance.now() > endsAt) break
+        await writer.exec(ending + steps.begin)
+        // From when it had the lock, for which it may have waited.
+        if (answers.length === 0) endsAt = performance.now() + GROUP_MS_MAX
+        const { answer, undo } = await this.#runJob(writer, job)
         answers.push(answer)
         if (undo) undone++
         // The rollback fails where SQLite has ended the outer transaction by itself.
-        ending = undo ? 'rollback to job; release job' : 'release job'
+        ending = undo ? steps.undo : steps.keep
       }
-      await this.#writer.commit(ending)
+      await writer.commit(ending)
       this.#fault = undefined
     } catch (error) {
       this.#fault = rootOf(error)
@@ -156,11 +176,12 @@ export class WriteQueue {
       this.#ended.lost += group.length
       for (const job of group) job.refuse(unavailable(error))
       await this.#dropWriter()
-      return
+      return group.length
     }
     this.#ended.committed += answers.length - undone
     this.#ended.rolledBack += undone
     for (const answer of answers) answer()
+    return answers.length
   }
 
   /** Throws only where the outer transaction cannot go on. */

@@ -148,24 +148,61 @@ export async function findDebtorId(
   return row?.id
 }
 
-/** Marks that the balances changed, so that the planner looks at it again. */
+/**
+ * Marks that the balances change, so that the planner looks at it again, and with that holds it until
+ * the transaction ends. False where there is none.
+ */
 export async function touchDebtor(
   tx: Transaction,
   accountId: string,
   id: string,
   now: Date,
-): Promise<void> {
-  await updateTouched(tx, { accountId, id, at: now.toISOString() })
+): Promise<boolean> {
+  const touched = await updateTouched(tx, { accountId, id, at: now.toISOString() })
+  return touched.length > 0
 }
 
-const updateTouched = prepared(
-  (tx: Transaction, { accountId, id, at }: DebtorId & { at: string }) =>
-    tx
-      .updateTable('debtors')
-      .set({ updated_at: at, plan_at: at })
-      .where('account_id', '=', accountId)
-      .where('id', '=', id),
+const updateTouched = prepared((tx: Transaction, { accountId, id, at }: DebtorId & Touch) =>
+  touch(tx, accountId, at).where('id', '=', id),
 )
+
+/** Touches the invoice's debtor and returns its id; undefined where there is no such invoice. */
+export async function touchDebtorOf(
+  tx: Transaction,
+  accountId: string,
+  invoiceId: string,
+  now: Date,
+): Promise<string | undefined> {
+  const [debtor] = await updateTouchedOf(tx, { accountId, invoiceId, at: now.toISOString() })
+  return debtor?.id
+}
+
+const updateTouchedOf = prepared(
+  (
+    tx: Transaction,
+    { accountId, invoiceId, at }: { accountId: string; invoiceId: string } & Touch,
+  ) =>
+    // An invoice never changes its debtor: who that is may be read before it is held.
+    touch(tx, accountId, at).where('id', '=', (eb) =>
+      eb
+        .selectFrom('invoices')
+        .select('debtor_id')
+        .where('account_id', '=', accountId)
+        .where('id', '=', invoiceId),
+    ),
+)
+
+interface Touch {
+  readonly at: string
+}
+
+function touch(tx: Transaction, accountId: string, at: string) {
+  return tx
+    .updateTable('debtors')
+    .set({ updated_at: at, plan_at: at })
+    .where('account_id', '=', accountId)
+    .returning('id')
+}
 
 /** Has the planner look at it again: something changed that decides whether it is chased. */
 export async function replanDebtor(

@@ -2,6 +2,7 @@
  * A write with an Idempotency-Key happens once, and every repeat gets the first one's answer, byte
  * for byte. The key's row and all that the write does are committed together, so that after any
  * crash either both are there or neither. Only success binds a key: a refusal rolls its row back.
+ * Nor is anything refused for what the key itself did: before that it is looked for once more.
  *
  * The unique row decides every race. The map of running calls only spares repeats that arrive while
  * the first one runs from doing its work in vain, and lets them wait for its answer.
@@ -35,7 +36,10 @@ export interface Outcome extends Recorded {
 export interface Write {
   /** Does the work; called only if there is nothing to replay, or throws the refusal of the body. */
   prepare(): (tx: Transaction) => Promise<Recorded>
-  /** What the key did where its row is gone after the retention time, if that can be known. */
+  /**
+   * What the key did where its row is gone after the retention time, if that can be known. Asked
+   * where the work was refused: if it did anything, the work cannot have succeeded.
+   */
   recall(read: Reader): Promise<Recorded | undefined>
   /** The problem's member that names the first one's resource where the key comes with another body. */
   readonly originalMember: string
@@ -62,20 +66,21 @@ export function createIdempotency({
 
   async function once(attempt: Attempt, write: Write): Promise<Outcome> {
     const name = JSON.stringify([attempt.accountId, attempt.operation, attempt.key])
-    const patience = startPatience(waitMsMax)
+    let patience: ReturnType<typeof startPatience> | undefined
     try {
       // Many may wait: the one that resumes first runs, the others then find it here.
       for (let other = running.get(name); other !== undefined; other = running.get(name)) {
+        patience ??= startPatience(waitMsMax)
         if ((await Promise.race([other, patience.end])) === 'over') throw inProgress()
       }
-      const outcome = replayOrRecord(database, clock, attempt, write)
-      // Who waits learns that it ended, and what it was from the database.
-      const end = outcome.then(ignore, ignore).finally(() => running.delete(name))
-      running.set(name, end)
-      return await outcome
     } finally {
-      patience.stop()
+      patience?.stop()
     }
+    const outcome = replayOrRecord(database, clock, attempt, write)
+    // Who waits learns that it ended, and what it was from the database.
+    const end = () => void running.delete(name)
+    running.set(name, outcome.then(end, end))
+    return outcome
   }
 
   return { once }
@@ -87,46 +92,43 @@ function startPatience(waitMsMax: number): { end: Promise<'over'>; stop(): void 
   return { end: promise, stop: () => clearTimeout(timer) }
 }
 
-function ignore(): void {}
-
 async function replayOrRecord(
   database: Database,
   clock: () => Date,
   attempt: Attempt,
   write: Write,
 ): Promise<Outcome> {
-  const earlier = await findEarlier(database.read, attempt, write)
+  const earlier = await findRecorded(database.read, attempt, write)
   if (earlier !== undefined) return earlier
-  const work = write.prepare()
   try {
+    const work = write.prepare()
+    const record = database.isConcurrent ? claimAndRecord : recordLast
     return await database.transaction((tx) => record(tx, attempt, clock().toISOString(), work))
   } catch (error) {
-    if (!(error instanceof ConstraintViolation && isAboutKey(error))) throw error
-    // Another process committed the same key in between.
-    const committed = await findEarlier(database.read, attempt, write)
-    if (committed === undefined) throw inProgress()
-    return committed
+    const isTaken = error instanceof ConstraintViolation && isAboutKey(error)
+    if (!isTaken && !isRefusal(error)) throw error
+    const committed =
+      (await findRecorded(database.read, attempt, write)) ??
+      (await recallDone(database.read, write))
+    if (committed !== undefined) return committed
+    throw isTaken ? inProgress() : error
   }
 }
 
-async function findEarlier(
+async function findRecorded(
   read: Reader,
-  attempt: Attempt,
-  write: Write,
+  { accountId, operation, key, fingerprint }: Attempt,
+  { originalMember }: Write,
 ): Promise<Outcome | undefined> {
-  const { accountId, operation, key } = attempt
-  // Both are asked in one turn: nearly always there is neither.
-  const recalling = write.recall(read)
-  recalling.catch(ignore)
   const [row] = await readRow(read, { accountId, operation, key })
-  if (row === undefined) {
-    const recalled = await recalling
-    return recalled && { ...recalled, replayed: true }
-  }
-  if (row.fingerprint !== attempt.fingerprint) {
-    throw keyReused({ [write.originalMember]: row.resource_id })
-  }
+  if (row === undefined) return undefined
+  if (row.fingerprint !== fingerprint) throw keyReused({ [originalMember]: row.resource_id })
   return { resourceId: row.resource_id, body: row.body, replayed: true }
+}
+
+async function recallDone(read: Reader, write: Write): Promise<Outcome | undefined> {
+  const recalled = await write.recall(read)
+  return recalled && { ...recalled, replayed: true }
 }
 
 type KeyOfRow = Pick<Attempt, 'accountId' | 'operation' | 'key'>
@@ -140,21 +142,54 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
     .where('key', '=', key),
 )
 
-async function record(
+type Work = ReturnType<Write['prepare']>
+
+/** Where one transaction runs at a time nobody can come between: its row is written once, when it is whole. */
+async function recordLast(
   tx: Transaction,
-  { accountId, operation, key, fingerprint }: Attempt,
+  attempt: Attempt,
   createdAt: string,
-  work: (tx: Transaction) => Promise<Recorded>,
+  work: Work,
 ): Promise<Outcome> {
-  // The row comes first, so that where writers run side by side a repeat waits here for the first
-  // one, and does not judge the body by what the first one is about to change.
-  const row = { account_id: accountId, operation, key, fingerprint, resource_id: '', body: '' }
-  await insertRow(tx, { ...row, created_at: createdAt }).catch((error: unknown) => {
+  const recorded = await work(tx)
+  await insertRow(tx, rowOf(attempt, recorded, createdAt))
+  return { ...recorded, replayed: false }
+}
+
+/**
+ * The row comes first, so that where writers run side by side a repeat waits here for the first one,
+ * and does not judge the body by what the first one is about to change.
+ */
+async function claimAndRecord(
+  tx: Transaction,
+  attempt: Attempt,
+  createdAt: string,
+  work: Work,
+): Promise<Outcome> {
+  const claim = rowOf(attempt, { resourceId: '', body: '' }, createdAt)
+  await insertRow(tx, claim).catch((error: unknown) => {
     throw error instanceof LockTimeout ? inProgress() : error
   })
-  const { resourceId, body } = await work(tx)
-  await completeRow(tx, { accountId, operation, key, resourceId, body })
-  return { resourceId, body, replayed: false }
+  const recorded = await work(tx)
+  const { accountId, operation, key } = attempt
+  await completeRow(tx, { accountId, operation, key, ...recorded })
+  return { ...recorded, replayed: false }
+}
+
+function rowOf(
+  { accountId, operation, key, fingerprint }: Attempt,
+  { resourceId, body }: Recorded,
+  createdAt: string,
+): IdempotencyRow {
+  return {
+    account_id: accountId,
+    operation,
+    key,
+    fingerprint,
+    resource_id: resourceId,
+    body,
+    created_at: createdAt,
+  }
 }
 
 const insertRow = prepared((tx: Transaction, row: IdempotencyRow) =>
@@ -173,6 +208,11 @@ const completeRow = prepared(
 
 function isAboutKey({ columns }: ConstraintViolation): boolean {
   return columns.includes('idempotency_keys.key') || columns.includes('payments.idempotency_key')
+}
+
+/** Its reason may be what the key itself did before. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof Problem && error.status < 500
 }
 
 /** `members` name the resource that the key created. */

@@ -1,4 +1,5 @@
 import type { Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import type { EventType } from '../webhooks/event-types.ts'
 import { recordEvent } from '../webhooks/events.ts'
@@ -15,12 +16,7 @@ export async function changeInvoice(
   now: Date,
 ): Promise<InvoiceRow> {
   const changed = { ...change, updated_at: now.toISOString() }
-  await tx
-    .updateTable('invoices')
-    .set(changed)
-    .where('account_id', '=', before.account_id)
-    .where('id', '=', before.id)
-    .execute()
+  await updateInvoice(tx, { ...changed, id: before.id, account_id: before.account_id })
   const row = { ...before, ...changed }
   if (event === null) return row
   await recordEvent(
@@ -36,3 +32,15 @@ export async function changeInvoice(
   )
   return row
 }
+
+const updateInvoice = prepared(
+  (
+    tx: Transaction,
+    { id, account_id, ...change }: InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id'>,
+  ) =>
+    tx
+      .updateTable('invoices')
+      .set(change)
+      .where('account_id', '=', account_id)
+      .where('id', '=', id),
+)

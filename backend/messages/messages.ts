@@ -1,6 +1,7 @@
 /** The log of messages, and what a payment stops. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
+import { prepared } from '../database/prepared.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
   afterPosition,
@@ -34,22 +35,32 @@ export async function stopMessages(
   now: Date,
   detail = 'what it would have said has changed',
 ): Promise<Stopped> {
-  const rows = await tx
-    .selectFrom('messages')
-    .select(['id', 'status'])
-    .where('account_id', '=', accountId)
-    .where('direction', '=', 'outbound')
-    .where('status', 'in', [...STOPPABLE, 'sending'])
-    .where('id', 'in', (eb) =>
-      eb.selectFrom('message_invoices').select('message_id').where('invoice_id', 'in', invoiceIds),
-    )
-    .orderBy('id')
-    .execute()
+  const rows = await readStoppable(tx, { accountId, invoiceIds })
   const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
   const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
   if (cancelledIds.length > 0) await cancel(tx, accountId, cancelledIds, detail, now)
   return { cancelledIds, inFlightIds }
 }
+
+const readStoppable = prepared(
+  (
+    tx: Transaction,
+    { accountId, invoiceIds }: { accountId: string; invoiceIds: readonly string[] },
+  ) =>
+    tx
+      .selectFrom('messages')
+      .select(['id', 'status'])
+      .where('account_id', '=', accountId)
+      .where('direction', '=', 'outbound')
+      .where('status', 'in', [...STOPPABLE, 'sending'])
+      .where('id', 'in', (eb) =>
+        eb
+          .selectFrom('message_invoices')
+          .select('message_id')
+          .where('invoice_id', 'in', invoiceIds),
+      )
+      .orderBy('id'),
+)
 
 /** Cancels all that waits to go to the debtor, which the caller holds. */
 export async function stopMessagesTo(

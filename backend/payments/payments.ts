@@ -9,7 +9,7 @@ import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, InvoiceStatus, PaymentRow } from '../database/tables.ts'
-import { holdDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
 import { refuseTaken } from '../debtors/external-id.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
@@ -75,7 +75,7 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  const { debtorId, shares } = await decide(tx, accountId, input)
+  const { debtorId, shares } = await decide(tx, accountId, input, now)
   const effects = await apply(tx, { id: debtorId, account_id: accountId }, shares, now)
   const allocated = shares.filter(({ amount }) => amount > 0)
   const payment: PaymentRow = {
@@ -106,10 +106,7 @@ export async function recordPayment(
     invoice_id: invoice.id,
     amount,
   }))
-  if (allocations.length > 0) {
-    await tx.insertInto('payment_allocations').values(allocations).execute()
-  }
-  await touchDebtor(tx, accountId, debtorId, now)
+  for (const allocation of allocations) await insertAllocation(tx, allocation)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }
@@ -119,26 +116,31 @@ const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
   tx.insertInto('payments').values(payment),
 )
 
+const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =>
+  tx.insertInto('payment_allocations').values(allocation),
+)
+
 /** Whose payment it is and what goes to which invoice, decided under the debtor's lock. */
 async function decide(
   tx: Transaction,
   accountId: string,
   input: NewPayment,
+  now: Date,
 ): Promise<{ debtorId: string; shares: readonly Share[] }> {
   const { target } = input
   if (target.kind === 'debtor') {
     const { debtorId } = target
-    if (await holdDebtor(tx, accountId, debtorId)) return { debtorId, shares: [] }
+    if (await touchDebtor(tx, accountId, debtorId, now)) return { debtorId, shares: [] }
     const detail = 'debtor_id must be the id of a debtor'
     throw faultsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
   }
   const wanted = wantedOf(input.amount, target)
-  // An invoice never changes its debtor, so who that is may be read before the lock. What is due may not.
-  const [first] = await readTargets(tx, accountId, wanted)
+  const [first] = wanted
   assert(first !== undefined, 'a payment on invoices has at least one target')
-  const debtorId = first.invoice.debtor_id
-  await holdDebtor(tx, accountId, debtorId)
-  return { debtorId, shares: allocate(input, await readTargets(tx, accountId, wanted)) }
+  const debtorId = await touchDebtorOf(tx, accountId, first.invoiceId, now)
+  const targets = await readTargets(tx, accountId, wanted)
+  assert(debtorId !== undefined, 'an invoice has a debtor')
+  return { debtorId, shares: allocate(input, targets) }
 }
 
 type Wanted = Pick<Target, 'pointer' | 'amount'> & { readonly invoiceId: string }
@@ -211,7 +213,11 @@ async function apply(
   const detail = 'a payment was recorded'
   const stopped = await stopMessages(tx, debtor.account_id, ids, now, detail)
   const { cancelledIds, inFlightIds } = stopped
-  await planRest(tx, debtor, cancelledIds, ids, now)
+  if (cancelledIds.length > 0) {
+    await planRest(tx, debtor, cancelledIds, ids, now)
+    // The plan was made without this payment.
+    await touchDebtor(tx, debtor.account_id, debtor.id, now)
+  }
   return {
     invoices,
     messages_cancelled: cancelledIds.length,

@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap'
 import { createAccount } from '../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
+import type { Database } from '../../backend/database/database.ts'
 import type { OpenDatabase } from '../../backend/database/open.ts'
 import {
   type Attempt,
@@ -100,18 +101,27 @@ t.test('another key or operation does not wait', async (t) => {
 })
 
 t.test('where two processes race, the row decides', async (t) => {
-  const { idempotency, database, attempt } = await open(t)
-  const other = createIdempotency({ database, clock })
-  const { write } = counted(async () => 'the answer')
-  const slow = {
-    ...write,
-    // After the look-up and before the transaction, the other process commits.
-    recall: async () => {
-      await other.once(attempt, write)
-      return undefined
+  const ends = {
+    records: async () => ({ resourceId: 'deb_2', body: 'another answer' }),
+    refuses: async () => {
+      throw new Problem('payment_exceeds_balance', 'for what the other has just paid')
     },
-    prepare: () => async () => ({ resourceId: 'deb_2', body: 'another answer' }),
   }
-  const outcome = await idempotency.once(attempt, slow)
-  t.match(outcome, { resourceId: 'deb_1', body: 'the answer', replayed: true })
+  for (const [name, end] of Object.entries(ends)) {
+    const { idempotency: other, database, attempt } = await open(t)
+    const { write } = counted(async () => 'the answer')
+    const late: Database = {
+      read: database.read,
+      isConcurrent: database.isConcurrent,
+      // After the look-up and before the transaction, the other process commits.
+      async transaction(work) {
+        await other.once(attempt, write)
+        return database.transaction(work)
+      },
+      close: () => database.close(),
+    }
+    const idempotency = createIdempotency({ database: late, clock })
+    const outcome = await idempotency.once(attempt, { ...write, prepare: () => end })
+    t.match(outcome, { resourceId: 'deb_1', body: 'the answer', replayed: true }, name)
+  }
 })

@@ -39,6 +39,42 @@ t.test('transactions that wait are committed together', async (t) => {
   t.same(await notes(database), ['a', 'b'])
 })
 
+t.test('a group that takes long is committed before another is begun', async (t) => {
+  const database = await open(t)
+  const first = Promise.withResolvers<void>()
+  const blocker = database.transaction(() => first.promise)
+  let settled = false
+  const long = database
+    .transaction(async (tx) => {
+      await note(tx, 'a')
+      const from = performance.now()
+      while (performance.now() - from < 150);
+    })
+    .finally(() => {
+      settled = true
+    })
+  const next = database.transaction(async (tx) => {
+    t.equal(settled, true)
+    await note(tx, 'b')
+  })
+  first.resolve()
+  await Promise.all([blocker, long, next])
+  t.same(await notes(database), ['a', 'b'])
+})
+
+t.test('who waits is served before all that come later, however many keep coming', async (t) => {
+  const database = await open(t)
+  const turns: string[] = []
+  let paying = true
+  const payers = Array.from({ length: 200 }, async () => {
+    while (paying) await database.transaction(async () => void turns.push('payment'))
+  })
+  await database.transaction(async () => void turns.push('settings'))
+  paying = false
+  await Promise.all(payers)
+  t.equal(turns.indexOf('settings'), payers.length)
+})
+
 t.test('who waits too long for the writer is told so, and never runs', async (t) => {
   const database = await open(t, { waitMsMax: 500 })
   const gate = Promise.withResolvers<void>()

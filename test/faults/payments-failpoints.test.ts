@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { lockDatabase } from '../fixtures/database.ts'
 import {
   type Fault,
   failpointKey,
@@ -12,6 +13,7 @@ import {
 } from '../fixtures/failpoints.ts'
 import { type Ledger, openLedger } from '../fixtures/ledger.ts'
 import type { Money } from '../fixtures/payers.ts'
+import { until } from '../fixtures/until.ts'
 
 const CALLERS = [1, 2, 8]
 
@@ -31,8 +33,7 @@ t.test('a backend that stalls at any point of a payment has, too', sweep('stall'
 
 function sweep(fault: Fault) {
   return async (t: Test) => {
-    const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
-    t.teardown(() => rmSync(directory, { recursive: true }))
+    const directory = failpointsDirectory(t)
     const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
     for (const point of POINTS) {
       for (const callers of CALLERS) {
@@ -54,6 +55,53 @@ function sweep(fault: Fault) {
     const intents = POINTS.length * CALLERS.length
     t.match(figures, { intents, acknowledged: intents, payments: intents, duplicates: 0 })
   }
+}
+
+t.test('a backend killed within a group of payments has recorded none of it', async (t) => {
+  const directory = failpointsDirectory(t)
+  const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
+  const { system, databasePath } = ledger
+  // Between its members: some are done, one in part, one not begun. And when all are done.
+  const groups = [
+    ['a', 'b', failpointKey('kill', 'after_payment', 'c'), 'd'],
+    ['e', 'f', failpointKey('kill', 'before_commit', 'g')],
+  ]
+  for (const keys of groups) {
+    const invoiceId = await ledger.invoice(1_000)
+    const pay = (key: string) =>
+      ledger.payer(key).pay({ key, reference: key, invoiceId, amount: 100 })
+    const unlock = await lockDatabase(t, databasePath)
+    // The first has a group of its own, which waits for the lock; the others wait for it, in order.
+    const paid = []
+    for (const key of [`alone-${keys[0]}`, ...keys]) {
+      paid.push(pay(key))
+      await until(async () => (await waitingIn(system.backend)) === paid.length, `${key} waits`)
+    }
+    const restarted = system.startBackend()
+    await unlock()
+    const answers = await Promise.all(paid)
+    await restarted
+    t.ok(keys.some((key) => hasFired(directory, key)))
+    const replays = answers.filter(({ headers }) => headers['idempotent-replayed'] === 'true')
+    t.equal(replays.length, 0, 'nothing was left of what nobody was told')
+  }
+  const { violations, figures } = await ledger.check()
+  t.strictSame(violations, [])
+  t.match(figures, { intents: 9, acknowledged: 9, payments: 9, duplicates: 0 })
+})
+
+/** Transactions that wait for the writer. */
+async function waitingIn({ operationsPort }: { operationsPort: number }): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${operationsPort}/metrics`)).text()
+  const [, waiting] =
+    /^receivables_backend_transactions_waiting(?:\{.*\})? (\d+)$/m.exec(metrics) ?? []
+  return Number(waiting)
+}
+
+function failpointsDirectory(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
+  t.teardown(() => rmSync(directory, { recursive: true }))
+  return directory
 }
 
 /** Resolves with which of the acknowledgements were replays; then come a repeat and another body. */
