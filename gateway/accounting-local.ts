@@ -5,7 +5,8 @@ import { createLocalWindows, type Window } from './local-windows.ts'
 export function createLocalAccounting(): Accounting {
   const windows = createLocalWindows(Date.now)
   return {
-    spend: async (keyId, limit) => spendIn(windows.open(keyId), limit, Date.now(), false),
+    spend: async (keyId, limit) => spendIn(windows.open(keyId, limit), Date.now(), false),
+    takeChanged: windows.takeChanged,
     state: () => 'exact',
     outage: () => undefined,
     counts: { outages: 0, localAdmissions: 0 },
@@ -14,9 +15,9 @@ export function createLocalAccounting(): Accounting {
 }
 
 /** Spends one call in an open window. A refused call is not counted. */
-export function spendIn(window: Window, limit: number, now: number, degraded: boolean): Allowance {
+export function spendIn(window: Window, now: number, degraded: boolean): Allowance {
+  const { limit, endsAt: windowEndsAt } = window
   const used = window.used + 1
   if (used <= limit) window.used = used
-  const { endsAt: windowEndsAt } = window
   return { limit, used, windowEndsAt, windowEndsInMs: windowEndsAt - now, degraded }
 }

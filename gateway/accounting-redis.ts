@@ -14,6 +14,7 @@ import {
   type AccountingState,
   type Allowance,
   isOverLimit,
+  type KeyWindow,
   WINDOW_MS,
 } from './accounting.ts'
 import { spendIn } from './accounting-local.ts'
@@ -71,6 +72,10 @@ export class RedisAccounting implements Accounting {
     })
   }
 
+  takeChanged(max: number): readonly KeyWindow[] {
+    return this.#windows.takeChanged(max)
+  }
+
   state(): AccountingState {
     return this.#outages.state()
   }
@@ -104,8 +109,8 @@ export class RedisAccounting implements Accounting {
         headers: { 'retry-after': '1' },
       })
     }
-    const window = this.#windows.open(keyId)
-    const allowance = spendIn(window, limit, this.#storeNow(), true)
+    const window = this.#windows.open(keyId, limit)
+    const allowance = spendIn(window, this.#storeNow(), true)
     if (isOverLimit(allowance)) return allowance
     this.#localAdmissions++
     if (fate === 'unreported') window.unreported++
@@ -166,7 +171,7 @@ export class RedisAccounting implements Accounting {
       const before = numbers[1 + 2 * index] ?? 0
       const windowEndsAt = numbers[2 + 2 * index] ?? 0
       const admitted = Math.min(waiting.length, Math.max(0, limit - before))
-      this.#windows.set(keyId, before + admitted, windowEndsAt)
+      this.#windows.set(keyId, before + admitted, limit, windowEndsAt)
       const windowEndsInMs = windowEndsAt - now
       waiting.forEach((resolve, place) => {
         const used = before + place + 1

@@ -20,6 +20,15 @@ export interface Allowance {
   readonly degraded: boolean
 }
 
+/** The hour that a key is in, as far as this process knows. */
+export interface KeyWindow {
+  readonly keyId: string
+  readonly used: number
+  readonly limit: number
+  /** Milliseconds since the epoch, by the clock of the store. */
+  readonly endsAt: number
+}
+
 /** `starting`: the shared store has not been seen yet. */
 export type AccountingState = 'exact' | 'starting' | 'degraded'
 
@@ -29,6 +38,8 @@ export interface Accounting {
    * store is away and the policy is to deny.
    */
   spend(keyId: string, limit: number): Promise<Allowance>
+  /** Windows in which calls were spent since they were last given, `max` of them. */
+  takeChanged(max: number): readonly KeyWindow[]
   state(): AccountingState
   /** Why it is not exact, for operators; undefined where it is. */
   outage(): string | undefined

@@ -147,8 +147,9 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
       refused.set(digest, found)
       throw refusal(found)
     }
-    known.set(digest, found)
-    return found
+    const key = withTextOf(known.get(digest), found)
+    known.set(digest, key)
+    return key
   }
 
   const { waiting } = strangersLane
@@ -160,6 +161,11 @@ export function createAuthenticator(options: AuthenticatorOptions): Authenticato
     waiting: waiting.length,
   })
   return { readCredential, identify, confirm, counts }
+}
+
+/** The account of a key holds its id for longer: the text is kept once. */
+function withTextOf(before: KnownKey | undefined, found: KnownKey): KnownKey {
+  return before?.keyId === found.keyId ? { ...found, keyId: before.keyId } : found
 }
 
 class LaneFull extends Problem {

@@ -76,7 +76,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const backends = connectBackends(settings, gatewaySecrets, log)
   const { upstream, strangersUpstream } = backends
   const accounting = createAccounting(settings, metrics, log)
-  const usage = createUsage(upstream, log)
+  const usage = createUsage(upstream, accounting, log)
   const authenticator = createAuthenticator({ upstream, strangersUpstream })
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })

@@ -13,7 +13,7 @@ import {
   USAGE_REPORT_PATH,
   type UsageReport,
 } from '../shared/usage-report.ts'
-import type { Allowance } from './accounting.ts'
+import type { Accounting, Allowance } from './accounting.ts'
 import type { Upstream } from './upstream.ts'
 
 const REPORT_MS = 3_000
@@ -29,32 +29,23 @@ export interface AnsweredCall {
   readonly code: ProblemCode | undefined
 }
 
-/** What the last call of a key left of its hour. */
-interface Spent {
-  used: number
-  limit: number
-  endsAt: number
-}
-
 export interface Usage {
   note(call: AnsweredCall, status: number): void
   /** Reports what is left, as far as a backend takes it. */
   close(): Promise<void>
 }
 
-export function createUsage(upstream: Upstream, log: Logger): Usage {
+export function createUsage(upstream: Upstream, accounting: Accounting, log: Logger): Usage {
   // A process of its own after each start, so that a batch number means one report only.
   const gateway = createId('gtw')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, RefusalCode & { calls: number }>()
-  const windows = new Map<string, Spent>()
   let batch = 0
   /** Sent and not acknowledged: sent again as it was, so that the backend can tell. */
   let unacknowledged: UsageReport | undefined
 
   function note({ keyId, allowance, forwarded, code }: AnsweredCall, status: number): void {
     if (keyId === undefined || allowance === undefined) return
-    noteWindow(keyId, allowance)
     // Of a call whose answer was lost the backend knows.
     const isKnown = forwarded || status === 502 || status === 504
     if (isKnown && code === undefined) return
@@ -71,17 +62,6 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
     }
   }
 
-  function noteWindow(keyId: string, { used, limit, windowEndsAt }: Allowance): void {
-    const known = windows.get(keyId)
-    if (known !== undefined) {
-      known.used = used
-      known.limit = limit
-      known.endsAt = windowEndsAt
-    } else if (windows.size < PENDING_MAX) {
-      windows.set(keyId, { used, limit, endsAt: windowEndsAt })
-    }
-  }
-
   function noteCode(keyId: string, code: ProblemCode, day: string): void {
     const name = `${keyId} ${day} ${code}`
     const known = errors.get(name)
@@ -90,14 +70,15 @@ export function createUsage(upstream: Upstream, log: Logger): Usage {
   }
 
   function nextReport(): UsageReport | undefined {
-    if (refused.size === 0 && errors.size === 0 && windows.size === 0) return undefined
+    const windows = accounting.takeChanged(USAGE_REPORT_ENTRIES_MAX)
+    if (refused.size === 0 && errors.size === 0 && windows.length === 0) return undefined
     return {
       gateway,
       batch: ++batch,
       refused: takeFrom(refused).map(([, calls]) => calls),
       errors: takeFrom(errors).map(([, calls]) => calls),
-      windows: takeFrom(windows).map(([key_id, { limit, used, endsAt }]) => {
-        return { key_id, used: Math.min(used, limit), limit, ends_at: endsAt }
+      windows: windows.map(({ keyId, used, limit, endsAt }) => {
+        return { key_id: keyId, used: Math.min(used, limit), limit, ends_at: endsAt }
       }),
     }
   }

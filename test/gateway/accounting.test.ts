@@ -49,6 +49,26 @@ t.test('over two gateways: each number once, one window, exactly the limit', asy
   t.equal(await redis.client.get(`rate-limit:{${key}}`), String(LIMIT), 'refusals are not counted')
 })
 
+t.test('each window that changed is told of once, as it is by then', async (t) => {
+  const redis = await startRedis(t)
+  const alone = createLocalAccounting()
+  t.teardown(() => alone.close())
+  for (const accounting of [alone, await connect(t, redis.url)]) {
+    const [one, two] = [newKey(), newKey()]
+    await spendMany(accounting, one, 3)
+    await accounting.spend(two, LIMIT)
+    const { windowEndsAt } = await accounting.spend(one, LIMIT - 1)
+    const first = { keyId: one, used: 4, limit: LIMIT - 1, endsAt: windowEndsAt }
+    t.match(accounting.takeChanged(1), [first])
+    await accounting.spend(one, LIMIT)
+    t.match(accounting.takeChanged(9), [
+      { keyId: two, used: 1 },
+      { keyId: one, used: 5 },
+    ])
+    t.same(accounting.takeChanged(9), [])
+  }
+})
+
 t.test('flushed scripts are brought again unseen', async (t) => {
   const redis = await startRedis(t)
   const accounting = await connect(t, redis.url)
