@@ -1,4 +1,6 @@
 // A reminder's whole life: planned, mailed, bounced or stopped by whoever reads it, end to end.
+import { once } from 'node:events'
+import { request } from 'node:http'
 import t from 'tap'
 import { call } from '../fixtures/call.ts'
 import { deliveryReport } from '../fixtures/inbound.ts'
@@ -52,19 +54,30 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
     { status: 'sent', to: 'a•••@weber.de', delivery: { provider_message_id: /^\d$/ } },
   ])
   const report = { 'content-type': 'message/rfc822' }
+  // With what was returned, and its attachments, over all that an API call may bring.
   const inbound = (headers: Record<string, string>) =>
     call(`${url}/mail/inbound`, {
       headers: { ...report, ...headers },
-      // With what was returned, and its attachments, over all that an API call may bring.
-      body: `${deliveryReport({ messageId: data[0].id })}${`${'x'.repeat(76)}\r\n`.repeat(20_000)}`,
+      body: deliveryReport({ messageId: data[0].id }) + 'x'.repeat(1024 * 1024),
     })
   t.match(await inbound({}), { status: 401, json: { code: 'invalid_mail_secret' } })
   t.match(await inbound({ authorization: `Bearer ${INBOUND_SECRET}` }), {
     status: 200,
     json: { kind: 'bounce', message_id: data[0].id },
   })
+  t.equal(await announceMail(url, 40 * 1024 * 1024 + 1), 413)
   t.match(await read(`messages?debtor_id=${weber.id}`), { data: [{ status: 'bounced' }] })
   t.match(await read(`debtors/${weber.id}`), { contactability: { email: 'bounced' } })
   const log = system.backend.log()
   t.notMatch(log, /ap@(?:jansen|weber)/, 'addresses are not logged')
 })
+
+/** The status of the answer to mail of this length, of which nothing is sent. */
+async function announceMail(url: string, bytes: number): Promise<number> {
+  const headers = { 'content-type': 'message/rfc822', 'content-length': bytes }
+  const sent = request(`${url}/mail/inbound`, { method: 'POST', headers })
+  sent.flushHeaders()
+  const [answer] = await once(sent, 'response')
+  sent.on('error', () => {}).destroy()
+  return answer.statusCode
+}
