@@ -14,12 +14,12 @@ import { parseArgs } from 'node:util'
 import { startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
 import { askClosedLoop, warmUp } from './gateway/closed-loop.ts'
-import { watchCores } from './gateway/cores.ts'
+import { type Cores, watchCores } from './gateway/cores.ts'
 import { type Keys, serveKeys } from './gateway/keys.ts'
 import { startNginx, upstreamConfig } from './gateway/nginx.ts'
 import { askOpenLoop } from './gateway/open-loop.ts'
 import {
-  DISTURBED_MAX,
+  isDisturbed,
   latencyTable,
   type Round,
   type Rounds,
@@ -46,8 +46,14 @@ import { rounded } from './report.ts'
 const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'
 const KEYS = 10_000
 const KEYS_FOR_MEMORY = 100_000
-/** Calls a second of the open loop where ours is not among the subjects. */
+/** Calls a second of the open loop: what a busy integration asks, which leaves every subject idle for most of the time. */
+const CALM_RATE = 2_000
+/** And where ours is not among the subjects, so that it has no half of its most. */
 const RATE_WITHOUT_OURS = 5_000
+/** A shared host is slower at times: what a gateway always gives is the least of some looks. */
+const LOOKS_FOR_RATE = 5
+/** How often a subject is asked at the fixed rate while the machine is not quiet. */
+const OPEN_TRIES_MAX = 4
 
 const HELP = `Gateways side by side: calls a second, CPU of a call, latency, memory.
 
@@ -55,7 +61,7 @@ Usage: npm run bench -- gateway [options]
 
   --rounds N        how often each subject is measured (5)
   --seconds N       for how long each time, once warm (5)
-  --rate N          calls a second of the open loop (half of what this gateway gives at most)
+  --rate N          calls a second of the second open loop (half of what this gateway gives)
   --only NAME,…     of: ${SUBJECTS.map(({ name }) => name).join(', ')}
   --json FILE       the figures for programs
 `
@@ -90,8 +96,10 @@ try {
   const rate = await chooseRate(world, keys)
   const rounds = await compare(world, keys, rate)
   print(`\nas many calls as each gives\n\n${throughputTable(subjects, rounds)}\n`)
-  print(`${rounded(rate)} calls a second, whatever comes of them\n`)
-  print(`${latencyTable(subjects, rounds)}\n`)
+  for (const [place, calls] of [CALM_RATE, rate].entries()) {
+    print(`${rounded(calls)} calls a second, whatever comes of them\n`)
+    print(`${latencyTable(subjects, rounds, place)}\n`)
+  }
   const measuresOurs = subjects.some(({ name }) => name === OURS)
   const megabytes = measuresOurs ? await measureMemory(world) : undefined
   if (megabytes !== undefined) {
@@ -133,8 +141,15 @@ async function chooseRate(world: World, keys: Keys): Promise<number> {
   if (options.rate !== undefined) return Number(options.rate)
   const ours = subjects.find(({ name }) => name === OURS)
   if (ours === undefined) return RATE_WITHOUT_OURS
-  const { callsPerSecond } = await withSubject(ours, world, keys, (it) => measureClosed(it, keys))
-  return Math.round(callsPerSecond / 2)
+  const looks = await withSubject(ours, world, keys, async (running) => {
+    const rates = [(await measureClosed(running, keys)).callsPerSecond]
+    while (rates.length < LOOKS_FOR_RATE) {
+      const asking = { keyFile: keys.file, path: PATH, seconds }
+      rates.push((await askClosedLoop(running, asking)).callsPerSecond)
+    }
+    return rates
+  })
+  return Math.round(Math.min(...looks) / 2)
 }
 
 /** Starts each subject anew in every round. */
@@ -146,10 +161,8 @@ async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> 
       const measure = () =>
         withSubject(subject, world, keys, async (running) => {
           const closed = await measureClosed(running, keys)
-          const endWatch = watchCores(running)
-          const pace = { rate, seconds, warmUpSeconds: 1 }
-          const open = await askOpenLoop(running.url, requests, pace)
-          return { closed, open: { ...open, ...endWatch() } }
+          const calm = await measureOpen(running, requests, CALM_RATE)
+          return { closed, open: [calm, await measureOpen(running, requests, rate)] }
         })
       const one = await measure().catch((error: unknown) => {
         print(`${round + 1}  ${subject.name.padEnd(20)} once more: ${error}`)
@@ -168,17 +181,40 @@ async function measureClosed(running: RunningSubject, keys: Keys) {
   return await askClosedLoop(running, { ...asking, seconds })
 }
 
+/** The quietest of some tries: a shared host may stall either core for as long as a p99 is. */
+async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
+  const measure = async () => {
+    const endWatch = watchCores(running)
+    const asked = await askOpenLoop(running.url, requests, { rate, seconds, warmUpSeconds: 1 })
+    return { ...asked, ...endWatch() }
+  }
+  let quietest = await measure()
+  for (let more = 1; more < OPEN_TRIES_MAX && isDisturbed(quietest); more++) {
+    const another = await measure()
+    if (another.stolen < quietest.stolen) quietest = another
+  }
+  return quietest
+}
+
 function lineOf({ closed, open }: Round): string {
-  const failed = closed.failed + open.failed
-  const disturbed = Math.max(closed.disturbed, open.disturbed)
+  const failed = [closed, ...open].reduce((sum, one) => sum + one.failed, 0)
+  const latencies = open.map(({ p50Ms, p99Ms, p999Ms }) => {
+    return `p50 ${rounded(p50Ms, 2)}  p99 ${rounded(p99Ms, 2)}  p99.9 ${rounded(p999Ms, 2)} ms`
+  })
   return [
     `${rounded(closed.callsPerSecond).padStart(8)}/s`,
     `${rounded(1e6 / closed.callsPerCpuSecond, 1).padStart(6)} µs`,
     `load core ${rounded(100 * closed.loadCoreBusy)} %`,
-    `p50 ${rounded(open.p50Ms, 2)}  p99 ${rounded(open.p99Ms, 2)}  p99.9 ${rounded(open.p999Ms, 2)} ms`,
-    disturbed > DISTURBED_MAX ? `disturbed: ${rounded(100 * disturbed)} %` : '',
+    ...latencies,
+    ...[closed, ...open].map(disturbance),
     failed > 0 ? `${failed} FAILED` : '',
   ].join('  ')
+}
+
+function disturbance(cores: Cores): string {
+  if (!isDisturbed(cores)) return ''
+  const { disturbed, stolen } = cores
+  return `disturbed: ${rounded(100 * disturbed, 1)} % by others, ${rounded(100 * stolen, 1)} % by the host`
 }
 
 function requestOf(key: string): Buffer {

@@ -88,16 +88,24 @@ export function residentMegabytes(pid: number): number {
   }, 0)
 }
 
-/** Busy and total seconds of a core since the machine started. */
-export function coreSeconds(core: number): { readonly busy: number; readonly total: number } {
+export interface CoreSeconds {
+  readonly busy: number
+  /** That it was ready to work, and the host gave it to another machine. */
+  readonly stolen: number
+  readonly total: number
+}
+
+/** Of a core, since the machine started. */
+export function coreSeconds(core: number): CoreSeconds {
   const stat = readFileSync('/proc/stat', 'utf8')
   const line = stat.split('\n').find((one) => one.startsWith(`cpu${core} `)) ?? ''
-  const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0] = line
-    .split(' ')
-    .slice(1)
-    .map((ticks) => Number(ticks) / TICKS_PER_SECOND)
+  const [user = 0, nice = 0, system = 0, idle = 0, iowait = 0, irq = 0, softirq = 0, stolen = 0] =
+    line
+      .split(' ')
+      .slice(1)
+      .map((ticks) => Number(ticks) / TICKS_PER_SECOND)
   const busy = user + nice + system + irq + softirq
-  return { busy, total: busy + idle + iowait }
+  return { busy, stolen, total: busy + stolen + idle + iowait }
 }
 
 function ownCpuSeconds(pid: number): number {

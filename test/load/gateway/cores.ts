@@ -9,6 +9,8 @@ export interface Cores {
   readonly loadCoreBusy: number
   /** Share of the subject's core that something else took: the machine was not idle. */
   readonly disturbed: number
+  /** Share of the time that the host kept from the worse off of the two. */
+  readonly stolen: number
 }
 
 /** Begins to look; the result says what came of it until it is called. */
@@ -19,11 +21,16 @@ export function watchCores({ pid }: RunningSubject): () => Cores {
     const subject = coreSeconds(SUBJECT_CORE)
     const load = coreSeconds(LOAD_CORE)
     const ownSeconds = own() - before.own
-    const total = subject.total - before.subject.total
+    const subjectTotal = subject.total - before.subject.total
+    const loadTotal = load.total - before.load.total
     return {
       subjectSeconds: pid === 0 ? Number.NaN : ownSeconds,
-      loadCoreBusy: (load.busy - before.load.busy) / (load.total - before.load.total),
-      disturbed: Math.max(0, subject.busy - before.subject.busy - ownSeconds) / total,
+      loadCoreBusy: (load.busy - before.load.busy) / loadTotal,
+      disturbed: Math.max(0, subject.busy - before.subject.busy - ownSeconds) / subjectTotal,
+      stolen: Math.max(
+        (subject.stolen - before.subject.stolen) / subjectTotal,
+        (load.stolen - before.load.stolen) / loadTotal,
+      ),
     }
   }
 }

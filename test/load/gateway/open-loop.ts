@@ -10,6 +10,7 @@ import { quantile } from '../report.ts'
 const CONNECTIONS = 128
 /** How long to sleep between two looks at clock and sockets: what the figures are blurred by. */
 const NAP_MS = 0.05
+const LENGTH = /\r\ncontent-length: (\d+)/i
 const CLOCK = new Int32Array(new SharedArrayBuffer(4))
 /** What is waited for after the last call was due. */
 const END_MS_MAX = 5_000
@@ -97,31 +98,30 @@ interface Line {
   dueAt: number
 }
 
+/** What all lines read into, one at a time: the generator shall cost its core as little as can be. */
+const BUFFER = Buffer.alloc(64 * 1024)
+
 async function openLine(
   port: number,
   host: string,
   onAnswer: (line: Line, status: number) => void,
 ): Promise<Line> {
-  const socket = connect(port, host)
-  const line: Line = { socket, dueAt: 0 }
-  let head = ''
-  /** Bytes of the body still to come; undefined before the end of the head. */
-  let missing: number | undefined
-  socket.setNoDelay(true).on('data', (chunk: Buffer) => {
-    if (missing === undefined) {
-      head += chunk.toString('latin1')
-      const end = head.indexOf('\r\n\r\n')
-      if (end < 0) return
-      missing = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1]) - (head.length - end - 4)
-    } else {
-      missing -= chunk.length
+  let status = 0
+  /** Bytes of the answer still to come; 0 before its head, which comes in one part. */
+  let missing = 0
+  const callback = (length: number) => {
+    if (missing === 0) {
+      const end = BUFFER.indexOf('\r\n\r\n', 0, 'latin1')
+      const head = BUFFER.toString('latin1', 0, end)
+      status = Number(head.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length))
+      missing = end + 4 + Number(LENGTH.exec(head)?.[1])
     }
-    if (missing > 0) return
-    const status = Number(head.slice('HTTP/1.1 '.length, 'HTTP/1.1 200'.length))
-    head = ''
-    missing = undefined
-    onAnswer(line, status)
-  })
+    missing -= length
+    if (missing === 0) onAnswer(line, status)
+    return true
+  }
+  const socket = connect({ port, host, noDelay: true, onread: { buffer: BUFFER, callback } })
+  const line: Line = { socket, dueAt: 0 }
   await once(socket, 'connect')
   return line
 }
