@@ -207,8 +207,9 @@ class Exchange implements AnswerReader, Abortable {
     this.#connection?.resume()
   }
 
-  checkTime(now: number): void {
+  checkTime(now: number): boolean {
     if (now > this.#deadline) this.abort(new DeadlinePassed(`nothing came, ${this.#progress}`))
+    return !this.#isSettled
   }
 
   #beginStream(): void {

@@ -34,8 +34,8 @@ export interface AnswerReader {
   onData(part: Buffer): void
   onEnd(): void
   onError(error: Error): void
-  /** Looks now and then whether it has waited for too long. `now` by `performance.now()`. */
-  checkTime(now: number): void
+  /** Looks now and then whether it has waited for too long, by `performance.now()`; whether it goes on. */
+  checkTime(now: number): boolean
 }
 
 /** The backend closed before the answer was whole, or spoke something else than HTTP. */

@@ -154,8 +154,10 @@ export class BackendPool {
     // One look at all: a timer for each request costs more than the rest of its bookkeeping, and a set
     // of those under way would keep the dead alive (V8's tables point at those that replaced them).
     for (const connection of this.#connections) connection.checkTime(now)
-    for (const { reader } of this.#waiting) reader.checkTime(now)
-    if (this.#isClosed && this.#connections.size === 0) clearInterval(this.#checking)
+    this.#waiting = this.#waiting.filter(({ reader }) => reader.checkTime(now))
+    if (this.#isClosed && this.#connections.size + this.#waiting.length === 0) {
+      clearInterval(this.#checking)
+    }
     const overdue = this.#idle.filter(({ until }) => until <= now)
     if (overdue.length === 0) return
     this.#idle = this.#idle.filter(({ until }) => until > now)

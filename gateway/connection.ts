@@ -4,6 +4,7 @@
  * behind it is acted on.
  */
 import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { Problem } from '../shared/problem.ts'
 import { type Bodies, type Body, BodyReader, isReadable, NO_BODY } from './body.ts'
 import type { Call } from './call.ts'
@@ -31,6 +32,8 @@ const HALF_CLOSED_MS = 1_000
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 /** What slow readers may leave with us, all together, of answers that are sent. */
 const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
+/** Beyond it the others are not cut off too: over TLS every answer is untaken for a moment. */
+const SMALL_BYTES_MAX = 16 * 1024
 
 /** What connections share. */
 export interface ConnectionHost {
@@ -69,9 +72,6 @@ export class Connection {
   #bodyBytes = 0
   /** Told when the client has taken all that was written, or is gone. */
   #onTaken: (() => void) | undefined
-  readonly #onWritten = () => {
-    if (this.#socket.writableLength === 0) this.#onTaken?.()
-  }
   /** Of a request that is begun; of the connection before the first. */
   #begunAt = performance.now()
   /** By `performance.now()`: of what is waited for at present, and of the connection. */
@@ -175,8 +175,12 @@ export class Connection {
   /** Sends a part of an answer; where the client is slow, resolves when it has taken it or is gone. */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
-    writeMessage(socket, head, body, this.#onWritten)
-    return socket.writableLength === 0 ? undefined : this.#untilTaken(socket.writableLength)
+    writeMessage(socket, head, body)
+    const untaken = socket.writableLength
+    if (untaken === 0) return undefined
+    // Told behind what is left, since most is taken at once: to be told each time costs all of them.
+    socket.write('', () => this.#onTaken?.())
+    return this.#untilTaken(untaken)
   }
 
   /**
@@ -215,13 +219,23 @@ export class Connection {
     this.#socket.destroy()
   }
 
+  /**
+   * In the midst of an answer, which then never looks whole: to HTTP/1.0 one without a length ends with
+   * its connection, unless that is reset. TLS says itself that its end is missing.
+   */
+  cutOff(): void {
+    if (this.#socket instanceof TLSSocket) this.#socket.destroy()
+    else this.#socket.resetAndDestroy()
+  }
+
   closeIfIdle(): void {
     if (this.isIdle) this.#closeSoon()
   }
 
   /** Acts on what has taken too long. */
   checkTime(now: number): void {
-    if (now > this.#endsBy) this.destroy()
+    // A client that takes its answer is there.
+    if (now > this.#endsBy && this.#answerBy === undefined) this.destroy()
     else if (now > this.#deadline) this.#expire()
   }
 
@@ -276,13 +290,12 @@ export class Connection {
   }
 
   #expire(): void {
-    if (this.#onTaken !== undefined) this.#host.onUntaken(this.#call)
-    if (this.#isClosing || this.#onTaken !== undefined) {
-      this.destroy()
-      return
-    }
     const tooSlow = new Problem('request_timeout', 'The request took too long to arrive.')
-    if (this.#call !== undefined) this.#call.abort.abort(tooSlow)
+    if (this.#onTaken !== undefined) {
+      this.#host.onUntaken(this.#call)
+      this.cutOff()
+    } else if (this.#isClosing) this.destroy()
+    else if (this.#call !== undefined) this.#call.abort.abort(tooSlow)
     else if (this.#isFresh || !this.#requests.isEmpty) this.#refuse(tooSlow)
     else this.#closeSoon()
   }
@@ -308,7 +321,7 @@ export class Connection {
 
   #untilTaken(bytes: number): Promise<void> {
     const host = this.#host
-    if (host.untakenBytes + bytes > UNTAKEN_BYTES_MAX) this.destroy()
+    if (bytes > SMALL_BYTES_MAX && host.untakenBytes + bytes > UNTAKEN_BYTES_MAX) this.cutOff()
     if (this.#socket.destroyed) return Promise.resolve()
     host.untakenBytes += bytes
     this.#answerBy ??= performance.now() + host.answerTimeoutMs

@@ -16,6 +16,7 @@ import { Call } from './call.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
 import { readAccepted } from './read-buffer.ts'
 import { checkHead, clientRequestId, type Head, type RawHead } from './request-check.ts'
+import { headerOf } from './translate.ts'
 
 /**
  * Connections that wait to be accepted, at most (the kernel allows fewer where `somaxconn` is less).
@@ -96,6 +97,8 @@ export class Listener {
       // waits for one that was killed is reset. Handed on by their parent it would hang.
       const reusePort = cluster.isWorker
       this.#server.listen({ port, host, backlog: BACKLOG, reusePort }, () => {
+        this.#server.off('error', reject)
+        this.#server.on('error', (err) => this.#log.error({ err }, 'a connection is not accepted'))
         // A TCP server that listens has an address of this form.
         resolve((this.#server.address() as AddressInfo).port)
       })
@@ -230,8 +233,8 @@ export class Listener {
     context: Parameters<typeof renderHead>[1],
   ): Promise<void> {
     const hasBody = method !== 'HEAD' && status !== 204 && status !== 304
-    const isChunked =
-      hasBody && !headers.includes('content-length') && story.head?.version !== '1.0'
+    const isOfLength = headerOf(headers, 'content-length') !== undefined
+    const isChunked = hasBody && !isOfLength && story.head?.version !== '1.0'
     const coding = isChunked ? ['transfer-encoding', 'chunked'] : []
     const before = connection.bytesWritten
     try {
@@ -245,8 +248,7 @@ export class Listener {
       }
       if (isChunked) await connection.write(`${lineEnd}0\r\n\r\n`)
     } catch (error) {
-      // The answer never looks whole.
-      connection.destroy()
+      connection.cutOff()
       this.#log.warn({ requestId, err: error }, 'answer broke off')
     }
     story.sentBytes = connection.bytesWritten - before

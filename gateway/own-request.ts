@@ -69,8 +69,9 @@ class OwnRequest implements AnswerReader {
     this.#reject(error)
   }
 
-  checkTime(now: number): void {
+  checkTime(now: number): boolean {
     if (now > this.#deadline) this.#giveUp(new TooSlow('the backend took too long'))
+    return !this.#isGivenUp
   }
 
   #giveUp(reason: Error): void {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { call } from '../fixtures/call.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
@@ -12,6 +13,7 @@ const key = backend.issue(undefined, 100_000)
 
 const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
 const get = (target: string, headers = '') => `GET ${target} HTTP/1.1\r\n${BASE}${headers}\r\n`
+const MEGABYTE = 1024 * 1024
 const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
 
 async function open(t: Test): Promise<{ socket: Socket; text: () => string }> {
@@ -142,7 +144,7 @@ t.test('what is pipelined behind an answer that breaks off is not acted on', asy
   })
   const { socket } = await open(t)
   socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?behind'))
-  await once(socket, 'close')
+  await untilClosed(socket)
   backend.answerWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
   t.same(
@@ -150,6 +152,36 @@ t.test('what is pipelined behind an answer that breaks off is not acted on', asy
     ['/api/v1/debtors?broken', '/api/v1/debtors'],
   )
 })
+
+// To HTTP/1.0 it ended with its connection, and looked whole.
+t.test('an answer that breaks off looks whole to no version of HTTP', async (t) => {
+  backend.answerWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
+  for (const version of ['HTTP/1.0', 'HTTP/1.1']) {
+    const { socket } = await open(t)
+    socket.write(get('/api/v1/debtors').replace('HTTP/1.1', version))
+    t.equal(await untilClosed(socket), 'with an error', version)
+  }
+})
+
+// It was cut off a second after it had closed its half.
+t.test('a client that has closed its half takes its answer as slowly as others', async (t) => {
+  backend.answerWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
+  const socket = connect(gateway.port, '127.0.0.1')
+  socket.end(get('/api/v1/debtors'))
+  let bytes = 0
+  for await (const part of socket.iterator()) {
+    bytes += part.length
+    // A megabyte takes so long.
+    if (bytes % MEGABYTE < part.length) await delay(80)
+  }
+  t.ok(bytes > 24 * MEGABYTE)
+})
+
+function untilClosed(socket: Socket): Promise<'with an error' | 'in order'> {
+  return new Promise((resolve) => {
+    socket.on('close', (hadError) => resolve(hadError ? 'with an error' : 'in order'))
+  })
+}
 
 /** Resolves when the gateway has read what was written before, as far as it does. */
 async function untilRead(): Promise<void> {
