@@ -7,10 +7,10 @@ import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
 import type { Contract } from '../shared/contract.ts'
 import {
+  createPrincipalVerifier,
   PRINCIPAL_HEADER,
   REFUSAL_HEADER,
   type Refusal,
-  verifyPrincipal,
 } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import { type Caller, callerOf } from './accounts/caller.ts'
@@ -28,12 +28,13 @@ export interface AuthenticationDeps {
 
 /** Registers the strategy; `request.auth.credentials` of its routes is a `Caller`. */
 export function registerPrincipalStrategy(server: Server, deps: AuthenticationDeps): void {
+  const verify = createPrincipalVerifier(deps.gatewaySecrets)
   const scopes = new Map(
     deps.contract.operations.map(({ method, path, scope }) => [`${method} ${path}`, scope]),
   )
   server.auth.scheme('principal', () => ({
     async authenticate(request, h): Promise<Lifecycle.ReturnValueTypes> {
-      const caller = await authenticate(request, deps)
+      const caller = await authenticate(request, verify, deps)
       if (typeof caller === 'string') return refuse(h, caller)
       checkScope(caller, requiredScope(request, scopes))
       return h.authenticated({ credentials: { ...caller } })
@@ -42,11 +43,13 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
   server.auth.strategy('principal', 'principal')
 }
 
-async function authenticate(request: Request, deps: AuthenticationDeps): Promise<Caller | Refusal> {
-  const { database, gatewaySecrets, lastUsed, clock } = deps
+async function authenticate(
+  request: Request,
+  verify: ReturnType<typeof createPrincipalVerifier>,
+  { database, lastUsed, clock }: AuthenticationDeps,
+): Promise<Caller | Refusal> {
   const now = clock()
-  const header = String(request.headers[PRINCIPAL_HEADER])
-  const principal = verifyPrincipal(header, now.getTime(), gatewaySecrets)
+  const principal = verify(String(request.headers[PRINCIPAL_HEADER]), now.getTime())
   if (typeof principal === 'string') return principal
   const row = await findKeyById(database.read, principal.keyId)
   if (row === undefined || row.account_id !== principal.accountId) return 'principal_invalid'

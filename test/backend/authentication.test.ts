@@ -67,6 +67,7 @@ t.test('a principal that no longer holds is refused with the reason', async (t) 
 
   await t.test('expired', async (t) => {
     const begun = backend.now
+    t.match(await refusalOf(principal), [200], 'also one that was known')
     backend.now = new Date(begun.getTime() + 60_001)
     t.same(await refusalOf(principal), [401, 'principal_expired', ''])
     backend.now = begun
