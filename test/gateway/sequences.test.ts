@@ -1,0 +1,363 @@
+/**
+ * Any sequence of requests on a connection, cut anyhow on its way, read fast or slowly, left early or not:
+ * exactly the good ones reach the backend, byte for byte, and are answered in order, up to the first that
+ * closes. The seed is printed; `PROPERTY_SEED` and `PROPERTY_RUNS` repeat a run.
+ */
+import { connect } from 'node:net'
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import { type CapturedRequest, startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { startGateway } from '../fixtures/gateway.ts'
+import { parseAnswers } from './fixtures/answers.ts'
+
+const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)
+const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
+const BODY_BYTES_MAX = 256 * 1024
+/** Beyond what a connection holds for a client that does not read, and what is sent in one part. */
+const LARGE_ANSWER_BYTES = 700_000
+
+const backend = await startCapturingBackend(t)
+const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error', BACKEND_CONNECTIONS: '4' })
+const key = backend.issue(undefined, 10_000_000)
+
+// It tells apart whose answer it is, and says what it was asked in.
+backend.answerWith(async ({ url }, res) => {
+  const asked = new URL(url, 'http://a').searchParams
+  await delay(Number(asked.get('ms')))
+  const text = `"${url}"`
+  const size = Number(asked.get('size'))
+  if (size === 0) return void res.writeHead(200, { 'content-length': text.length }).end(text)
+  res.write(text)
+  res.end(' '.repeat(size))
+})
+
+interface Expected {
+  readonly status: number
+  readonly closes?: boolean
+  readonly saysContinue?: boolean
+  readonly isHead?: boolean
+  /** What reaches the backend. */
+  readonly upstream?: { readonly method: string; readonly body: string }
+}
+
+interface Item extends Expected {
+  /** `target`: a path and a query that tell it from all others. */
+  bytes(target: string): string
+}
+
+const AUTH = `Authorization: Bearer ${key}\r\n`
+const HOST = 'Host: api.test\r\n'
+
+/** Fields that change nothing, whatever they look like. */
+const noise = fc
+  .array(
+    fc.constantFrom(
+      'X-A: b\r\n',
+      'X-A:\r\n',
+      'X-Text: \xc3\xa9\xff\t"\r\n',
+      'X-Receivables-Principal: forged\r\n',
+      'Transfer_Encoding: chunked\r\n',
+      'Content_Length: 5\r\n',
+      'Connection: keep-alive\r\n',
+      'Connection: content-length, transfer-encoding, authorization, host\r\n',
+      'Keep-Alive: timeout=1\r\n',
+      'TE: trailers, chunked\r\n',
+      'Trailer: Content-Length\r\n',
+      'Accept: */*\r\n',
+      `X-Long: ${'x'.repeat(4000)}\r\n`,
+    ),
+    { maxLength: 3 },
+  )
+  .map((lines) => lines.join(''))
+
+/** Bodies of what parsers look for. */
+const content = fc.oneof(
+  { arbitrary: fc.nat({ max: 60 }), weight: 6 },
+  { arbitrary: fc.nat({ max: 70_000 }), weight: 2 },
+  { arbitrary: fc.constantFrom(BODY_BYTES_MAX - 1, BODY_BYTES_MAX), weight: 1 },
+)
+const PIECES = ['\r\n\r\n', 'GET / HTTP/1.1\r\n', '0\r\n\r\n', '\0\xff', '{"a":1}', '5\r\n', '\n']
+const body = fc
+  .tuple(content, fc.shuffledSubarray(PIECES, { minLength: 1 }))
+  .map(([length, pieces]) =>
+    pieces
+      .join('')
+      .repeat(1 + length / 2)
+      .slice(0, length),
+  )
+
+const good = (method: string, length: string): Expected => ({
+  status: 200,
+  isHead: method === 'HEAD',
+  upstream: { method, body: length },
+})
+
+const read: fc.Arbitrary<Item> = fc
+  .tuple(fc.constantFrom('GET', 'GET', 'HEAD'), noise, fc.constantFrom('', '\r\n', '\r\n\r\n'))
+  .map(([method, fields, before]) => ({
+    ...good(method, ''),
+    bytes: (target) => `${before}${method} ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}\r\n`,
+  }))
+
+const write: fc.Arbitrary<Item> = fc
+  .tuple(body, noise, fc.boolean())
+  .map(([text, fields, expects]) => ({
+    ...good('POST', text),
+    saysContinue: expects && text !== '',
+    closes: expects && text === '',
+    bytes: (target) =>
+      `POST ${target} HTTP/1.1\r\n${HOST}${fields}Content-Length: ${text.length}\r\n${
+        expects ? 'Expect: 100-continue\r\n' : ''
+      }${AUTH}\r\n${text}`,
+  }))
+
+const EXTENSIONS = ['', '', ';a', ';a=b', ';a="b;\\"c"']
+const TRAILERS = ['', '', 'X-T: 1\r\n', 'Host: b\r\nAuthorization: c\r\n']
+
+const chunkedWrite: fc.Arbitrary<Item> = fc
+  .record({
+    text: body,
+    fields: noise,
+    size: fc.constantFrom(1, 3, 16, 1000, 65_536, 1_000_000),
+    zeros: fc.constantFrom('', '0', '0000'),
+    extension: fc.constantFrom(...EXTENSIONS),
+    trailer: fc.constantFrom(...TRAILERS),
+  })
+  .map(({ text, fields, size, zeros, extension, trailer }) => {
+    // Not a hundred thousand chunks.
+    const step = Math.max(size, Math.ceil(text.length / 2000))
+    let chunks = ''
+    for (let at = 0; at < text.length; at += step) {
+      const chunk = text.slice(at, at + step)
+      chunks += `${zeros}${chunk.length.toString(16)}${extension}\r\n${chunk}\r\n`
+    }
+    return {
+      ...good('POST', text),
+      bytes: (target) =>
+        `POST ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}Transfer-Encoding: chunked\r\n\r\n${chunks}0${extension}\r\n${trailer}\r\n`,
+    }
+  })
+
+const post = (fields: string, behind: string) => (target: string) =>
+  `POST ${target} HTTP/1.1\r\n${HOST}${AUTH}${fields}\r\n${behind}`
+const CHUNKED = 'Transfer-Encoding: chunked\r\n'
+const refusal = (status: number, bytes: Item['bytes']): Item => ({ status, closes: true, bytes })
+
+/** Refused, each in its own way. */
+const refused = fc.constantFrom<Item[]>(
+  { status: 404, bytes: () => `GET /api/v1/nowhere HTTP/1.1\r\n${HOST}${AUTH}\r\n` },
+  { status: 401, bytes: (target) => `GET ${target} HTTP/1.1\r\n${HOST}\r\n` },
+  {
+    status: 204,
+    bytes: (target) => `OPTIONS ${target} HTTP/1.1\r\n${HOST}${AUTH}\r\n`,
+  },
+  refusal(400, post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}')),
+  refusal(400, post(`Content-Length: 5\r\n${CHUNKED}`, '0\r\n\r\n')),
+  refusal(400, post('Transfer-Encoding: chunked, chunked\r\n', '0\r\n\r\n')),
+  refusal(400, post('Transfer-Encoding : chunked\r\n', '0\r\n\r\n')),
+  refusal(400, post('Transfer-Encoding:\tchunked\r\n', '0\r\n\r\n')),
+  refusal(400, post('Transfer-Encoding: x\r\n chunked\r\n', '0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '2\r\n{}x\r\n0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '2\n{}\r\n0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '0x2\r\n{}\r\n0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '2 \r\n{}\r\n0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '2;a=\n\r\n{}\r\n0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '1000000000002\r\n{}\r\n0\r\n\r\n')),
+  refusal(400, post(CHUNKED, '2\r\n{}\r\n0\r\nContent-Length: 1\r\n\r\n')),
+  refusal(400, post('Content-Length: +2\r\n', '{}')),
+  refusal(400, post('Content-Length: 2,2\r\n', '{}')),
+  refusal(400, post('X: a\rb\r\nContent-Length: 2\r\n', '{}')),
+  refusal(400, post('X: a\nContent-Length: 2\r\n', '{}')),
+  refusal(400, post('X: a\0\r\nContent-Length: 2\r\n', '{}')),
+  refusal(400, post('Upgrade: h2c\r\nContent-Length: 2\r\n', '{}')),
+  refusal(400, (target) => `GET http://api.test${target} HTTP/1.1\r\n${HOST}${AUTH}\r\n`),
+  refusal(400, (target) => `GET  ${target} HTTP/1.1\r\n${HOST}${AUTH}\r\n`),
+  refusal(400, (target) => `GET ${target} HTTP/1.1\n${HOST}${AUTH}\r\n`),
+  refusal(400, (target) => `GET ${target} HTTP/1.1\r\n${AUTH}\r\n`),
+  refusal(400, () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+  refusal(400, () => '\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\r\n\r\n'),
+  refusal(405, (target) => `TRACE ${target} HTTP/1.1\r\n${HOST}${AUTH}\r\n`),
+  refusal(413, post(`Content-Length: ${BODY_BYTES_MAX + 1}\r\n`, 'x'.repeat(BODY_BYTES_MAX + 1))),
+  refusal(413, post(CHUNKED, `fffffff\r\n${'x'.repeat(BODY_BYTES_MAX + 1)}`)),
+  refusal(414, (target) => `GET ${target}&${'x'.repeat(9_000)} HTTP/1.1\r\n${HOST}${AUTH}\r\n`),
+  refusal(431, (target) => `GET ${target} HTTP/1.1\r\n${HOST}${'A: b\r\n'.repeat(101)}\r\n`),
+)
+
+/** Those that end their connection. */
+const closing: fc.Arbitrary<Item> = fc
+  .tuple(fc.constantFrom('HTTP/1.1', 'HTTP/1.0'), fc.constantFrom('GET', 'POST'), noise, body)
+  .map(([version, method, fields, text]) => ({
+    ...good(method, method === 'POST' ? text : ''),
+    closes: true,
+    bytes: (target) => {
+      const keeps = version === 'HTTP/1.1' || fields.includes('keep-alive')
+      const length = method === 'POST' ? `Content-Length: ${text.length}\r\n` : ''
+      const lines = `${HOST}${AUTH}${fields}${keeps ? 'Connection: close\r\n' : ''}${length}`
+      return `${method} ${target} ${version}\r\n${lines}\r\n${method === 'POST' ? text : ''}`
+    },
+  }))
+
+/** How the connection ends: by its last request, within it, or by a client that goes away anywhere. */
+type Ending = 'last request' | 'broken off' | 'reset'
+
+const sequence = fc.record({
+  items: fc.array(
+    fc.oneof(
+      { arbitrary: read, weight: 4 },
+      { arbitrary: write, weight: 3 },
+      { arbitrary: chunkedWrite, weight: 3 },
+      { arbitrary: refused, weight: 2 },
+    ),
+    { maxLength: 6 },
+  ),
+  last: closing,
+  ending: fc.constantFrom<Ending[]>('last request', 'last request', 'broken off', 'reset'),
+  /** Shares of the bytes. */
+  cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 8 }),
+  isByteByByte: fc.boolean(),
+  /** Turns of the event loop between two packets, and before the client reads. */
+  gap: fc.nat({ max: 3 }),
+  readsAfter: fc.constantFrom(0, 0, 0, 20),
+  answerMs: fc.constantFrom(0, 0, 0, 3, 15),
+  size: fc.constantFrom(0, 0, 0, 10, LARGE_ANSWER_BYTES),
+})
+
+type Sequence = typeof sequence extends fc.Arbitrary<infer S> ? S : never
+
+let connections = 0
+
+t.test('what is good arrives and is answered, whatever it comes with', async (t) => {
+  t.comment(`seed ${seed}`)
+  await fc.assert(
+    fc.asyncProperty(sequence, async (drawn) => {
+      const connection = ++connections
+      const from = backend.requests.length
+      const all = [...drawn.items, drawn.last]
+      const targets = all.map(
+        (_, n) => `/api/v1/debtors?c=${connection}&n=${n}&ms=${drawn.answerMs}&size=${drawn.size}`,
+      )
+      const parts = all.map((item, n) => item.bytes(targets[n] ?? ''))
+      const text = await exchange(parts, drawn)
+      // A call of a client that went away may still come, behind the next connection's.
+      const own = `/api/v1/debtors?c=${connection}&`
+      const upstream = backend.requests.slice(from).filter(({ url }) => url.startsWith(own))
+      const expected = takeWhole(all)
+      compareUpstream(expected, targets, upstream, drawn.ending)
+      if (drawn.ending !== 'reset') compareAnswers(expected, targets, text, drawn)
+    }),
+    // A hang shrinks at five seconds a step.
+    { seed, numRuns, endOnFailure: true },
+  )
+  t.notMatch(gateway.log(), /"level":(?:50|60)|uncaught/)
+})
+
+/** Up to the first that closes. */
+function takeWhole(items: readonly Item[]): readonly Item[] {
+  const last = items.findIndex(({ closes }) => closes === true)
+  return last < 0 ? items : items.slice(0, last + 1)
+}
+
+function isBrokenOff(expected: readonly Item[], { ending, items }: Sequence): boolean {
+  return ending === 'broken off' && expected.length > items.length
+}
+
+function compareUpstream(
+  expected: readonly Item[],
+  targets: readonly string[],
+  upstream: readonly CapturedRequest[],
+  ending: Ending,
+): void {
+  const wanted = expected.flatMap((item, n) =>
+    item.upstream === undefined ? [] : [{ ...item.upstream, url: targets[n] }],
+  )
+  for (const [n, { method, url, body, headers }] of upstream.entries()) {
+    const one = wanted[n]
+    if (one?.url !== url || one?.method !== method) throw new Error(`upstream ${method} ${url}`)
+    if (one?.body !== body) throw new Error(`another body upstream of ${url}`)
+    if (headers['x-receivables-principal'] === 'forged') throw new Error('a forged principal')
+  }
+  const missing = wanted.length - upstream.length
+  if (ending === 'last request' && missing !== 0) throw new Error(`${missing} not upstream`)
+  if (ending === 'broken off' && missing > 1) throw new Error(`${missing} not upstream`)
+}
+
+function compareAnswers(
+  expected: readonly Item[],
+  targets: readonly string[],
+  text: string,
+  drawn: Sequence,
+): void {
+  const broken = isBrokenOff(expected, drawn)
+  const heads = expected.map(({ isHead }) => isHead === true)
+  const answers = parseAnswers(text, broken ? heads.slice(0, -1) : heads)
+  const seen = answers.map(({ status }) => status)
+  const wanted = expected.flatMap((item, n) => {
+    if (broken && n === expected.length - 1) return [400]
+    return item.saysContinue ? [100, item.status] : [item.status]
+  })
+  if (String(seen) !== String(wanted)) throw new Error(`answered ${seen}, not ${wanted}`)
+  const final = answers.filter(({ status }) => status >= 200)
+  for (const [n, { status, body, headers }] of final.entries()) {
+    if (status === 200 && !heads[n] && !body.startsWith(`"${targets[n]}"`)) {
+      throw new Error(`the answer to another: ${body.slice(0, 100)}`)
+    }
+    const isLast = headers.get('connection') === 'close'
+    if (isLast !== (n === final.length - 1)) throw new Error(`"close" said ${isLast} of ${n}`)
+  }
+}
+
+/** Resolves with all that came until the gateway closed, or the client went away. */
+function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
+  const { ending, readsAfter } = drawn
+  const whole = parts.join('')
+  const last = parts.at(-1)?.length ?? 0
+  const kept =
+    ending === 'broken off' ? whole.length - 1 - Math.floor((last - 2) * share(drawn)) : 0
+  const bytes = ending === 'broken off' ? whole.slice(0, kept) : whole
+  const pieces = cut(bytes, drawn)
+  const leavesAt = ending === 'reset' ? Math.floor(share(drawn) * (pieces.length + 1)) : undefined
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = []
+    const settle = () => {
+      resolve(Buffer.concat(chunks).toString('latin1'))
+      socket.destroy()
+    }
+    const socket = connect({ port: gateway.port, host: '127.0.0.1', noDelay: true }, async () => {
+      for (const [n, piece] of pieces.entries()) {
+        if (socket.destroyed) return
+        if (n === leavesAt) break
+        socket.write(piece, 'latin1')
+        for (let gap = 0; gap < drawn.gap; gap++) await turn()
+      }
+      if (ending === 'reset') {
+        socket.resetAndDestroy()
+        settle()
+      } else if (ending === 'broken off') {
+        socket.end()
+      }
+      for (let n = 0; n < readsAfter; n++) await turn()
+      socket.on('data', (chunk: Buffer) => chunks.push(chunk))
+    })
+    socket.setTimeout(5_000, () => {
+      reject(new Error(`a hang after ${Buffer.concat(chunks).toString('latin1').slice(-500)}`))
+      socket.destroy()
+    })
+    socket.on('end', settle)
+    socket.on('error', settle)
+  })
+}
+
+function share({ cuts }: Sequence): number {
+  return cuts[0] ?? 0.5
+}
+
+function cut(bytes: string, { cuts, isByteByByte }: Sequence): string[] {
+  if (isByteByByte && bytes.length < 1500) return [...bytes]
+  const places = [0, ...cuts.map((one) => Math.floor(one * bytes.length)), bytes.length]
+  places.sort((a, b) => a - b)
+  return places
+    .slice(1)
+    .map((to, n) => bytes.slice(places[n], to))
+    .filter((piece) => piece !== '')
+}
