@@ -66,6 +66,6 @@ function answerFor(keyId: string): string {
     granted_scopes: scopes,
     rate_limit: RATE_LIMIT,
     // As long as a real one.
-    principal: `${keyId}.${'p'.repeat(140)}`,
+    principal: `${keyId}.${'p'.repeat(93)}`,
   })
 }

@@ -67,7 +67,8 @@ export async function startOurs(
 ): Promise<RunningSubject> {
   const port = await freePort()
   const main = fileURLToPath(new URL('../../../gateway/main.ts', import.meta.url))
-  const command = [process.execPath, '--max-semi-space-size=8', main]
+  const flags = ['--max-semi-space-size=4', '--heap-growing-percent=30']
+  const command = [process.execPath, ...flags, main]
   const { pid } = startOn(stage, SUBJECT_CORE, command, {
     NODE_COMPILE_CACHE: fileURLToPath(
       new URL('../../../node_modules/.cache/node', import.meta.url),
