@@ -11,7 +11,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import sqlite3 from 'sqlite3'
+import { PRINCIPAL_HEADER, PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/principal.ts'
 import { call } from '../fixtures/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
 import { startPostgres } from '../fixtures/postgres.ts'
 import { startRedis } from '../fixtures/redis.ts'
 import { type System, type SystemOptions, startSystem } from '../fixtures/system.ts'
@@ -38,15 +40,19 @@ const HELP = `The whole product beside bare hapi: reads, lists, payments.
 
 Usage: npm run bench -- product [options]
 
-  --rounds N     how often each is measured (5)
-  --seconds N    for how long each time (5)
-  --json FILE    the figures for programs
+  --rounds N       how often each is measured (5)
+  --seconds N      for how long each time (5)
+  --calls TEXT     only those with TEXT in their name, e.g. payment
+  --subjects TEXT  the same for who is measured, e.g. SQLite
+  --json FILE      the figures for programs
 `
 
 const { values: options } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '5' },
+    calls: { type: 'string', default: '' },
+    subjects: { type: 'string', default: '' },
     json: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
@@ -73,7 +79,8 @@ type Load = (typeof LOADS)[number]
 interface Subject {
   readonly name: string
   readonly url: string
-  readonly key: string
+  /** The header that says who calls, and its value now. */
+  readonly who: () => readonly [name: string, value: string]
   readonly idFile: string
   /** Of its own processes. */
   readonly pids: readonly number[]
@@ -100,10 +107,12 @@ try {
   for (let round = 0; round < rounds; round++) {
     commits.push(await measureCommits(join(directory, `commits-${round}.db`)))
     print(`${round + 1}  durable commits of one row: ${rounded(commits.at(-1) ?? 0)}/s`)
-    for (const load of LOADS) await measureRound(figures, subjects, load, round)
+    const loads = LOADS.filter(({ name }) => name.includes(options.calls))
+    for (const load of loads) await measureRound(figures, subjects, load, round)
   }
   print(`\n${tableOfFigures(figures)}\n`)
   print(`durable commits of one row, raw sqlite3: ${rounded(median(commits))}/s`)
+  print(ratiosOfPayments(figures, subjects, median(commits)))
   const json = { machine: describeMachine(), figures: Object.fromEntries(figures), commits }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
 } finally {
@@ -115,21 +124,32 @@ process.exit(0)
 type Cores = 'one core' | 'both cores'
 
 async function startSubjects(directory: string): Promise<Subject[]> {
+  const at = (name: string) => join(directory, name)
+  const [onSqlite, alone] = await startProduct('SQLite', at('sqlite'), 'one core')
+  const floor = await startFloor(onSqlite, join(at('sqlite'), 'data', 'receivables.db'))
+  const others = {
+    PostgreSQL: (name: string) => startOnPostgres(name, at('postgres')),
+    'SQLite, both cores': (name: string) => startProduct(name, at('both'), 'both cores'),
+    'the same, 2 gateway workers': (name: string) =>
+      startProduct(name, at('workers'), 'both cores', { gatewayEnv: { GATEWAY_WORKERS: '2' } }),
+  }
+  const subjects = [onSqlite, alone, floor].filter(({ name }) => isWanted(name))
+  for (const [name, start] of Object.entries(others)) {
+    if (isWanted(name)) subjects.push((await start(name))[0])
+  }
+  return subjects
+}
+
+function isWanted(subject: string): boolean {
+  return subject.includes(options.subjects)
+}
+
+async function startOnPostgres(name: string, directory: string) {
   const postgres = await startPostgres({ durable: true })
   stage.teardown(() => postgres.remove())
   await createDatabase(postgres.url('postgres'), 'product')
-  const at = (name: string) => join(directory, name)
-  const onSqlite = await startProduct('SQLite', at('sqlite'), 'one core')
   const databaseUrl = postgres.url('product')
-  return [
-    onSqlite,
-    await startFloor(onSqlite, join(at('sqlite'), 'data', 'receivables.db')),
-    await startProduct('PostgreSQL', at('postgres'), 'one core', { databaseUrl, backends: 1 }),
-    await startProduct('SQLite, both cores', at('both'), 'both cores'),
-    await startProduct('the same, 2 gateway workers', at('workers'), 'both cores', {
-      gatewayEnv: { GATEWAY_WORKERS: '2' },
-    }),
-  ]
+  return startProduct(name, directory, 'one core', { databaseUrl, backends: 1 })
 }
 
 async function createDatabase(url: string, name: string): Promise<void> {
@@ -139,12 +159,13 @@ async function createDatabase(url: string, name: string): Promise<void> {
   await client.end()
 }
 
+/** The whole, and its backend as a gateway calls it. */
 async function startProduct(
   name: string,
   directory: string,
   cores: Cores,
   systemOptions: SystemOptions = {},
-): Promise<Subject> {
+): Promise<readonly [whole: Subject, backend: Subject]> {
   const redis = await startRedis(stage)
   const host = { testdir: () => directory, teardown: stage.teardown.bind(stage) }
   const quiet = { LOG_LEVEL: 'error', ACCESS_LOG: 'off' }
@@ -154,18 +175,32 @@ async function startProduct(
     gatewayEnv: { ...quiet, ...systemOptions.gatewayEnv },
     backendEnv: { LOG_LEVEL: 'error' },
   })
-  const { key, ids } = await seed(system)
+  const { key, ids, principal } = await seed(system)
   const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
   for (const pid of pids) pin(pid, cores === 'one core' ? SUBJECT_CORE : 'all')
   const idFile = `${directory}-ids`
   writeFileSync(idFile, `${ids.join('\n')}\n`)
-  return { name, url: system.url, key, idFile, pids, kinds: LOADS.map(({ kind }) => kind) }
+  const kinds = LOADS.map(({ kind }) => kind)
+  const { port, pid } = system.backend
+  return [
+    { name, url: system.url, who: () => ['Authorization', `Bearer ${key}`], idFile, pids, kinds },
+    {
+      name: `${name}, backend alone`,
+      url: `http://127.0.0.1:${port}`,
+      who: () => [PRINCIPAL_HEADER, principal()],
+      idFile,
+      pids: [pid],
+      kinds: ['read', 'pay'],
+    },
+  ]
 }
 
 /** Through the API, as an integration would. */
-async function seed({ operator, url }: System): Promise<{ key: string; ids: string[] }> {
+async function seed({ operator, url }: System) {
   const accountId = await operator.createAccount()
-  const { secret: key } = await operator.issueKey(accountId, { rateLimit: 1_000_000_000 })
+  const { id: keyId, secret: key } = await operator.issueKey(accountId, {
+    rateLimit: 1_000_000_000,
+  })
   const create = async (path: string, body: object): Promise<string> => {
     const answer = await call(`${url}/api/v1/${path}`, { key, body })
     if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`)
@@ -179,7 +214,10 @@ async function seed({ operator, url }: System): Promise<{ key: string; ids: stri
   await inParallel(INVOICES, async (n) => {
     await create('invoices', { debtor_id: ids[n % ids.length], currency: 'EUR', amount: 12_500 })
   })
-  return { key, ids }
+  const claims = { keyId, keyRevision: 1, accountId, accountRevision: 1 }
+  const principal = () =>
+    signPrincipal(claims, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
+  return { key, ids, principal }
 }
 
 async function inParallel(count: number, work: (n: number) => Promise<void>): Promise<void> {
@@ -191,7 +229,7 @@ async function inParallel(count: number, work: (n: number) => Promise<void>): Pr
 }
 
 /** Over the same database as the product. */
-async function startFloor({ key, idFile }: Subject, databasePath: string): Promise<Subject> {
+async function startFloor({ who, idFile }: Subject, databasePath: string): Promise<Subject> {
   const port = await freePort()
   const script = fileURLToPath(new URL('product/bare-hapi.ts', import.meta.url))
   const command = [process.execPath, script, databasePath, String(port)]
@@ -205,7 +243,7 @@ async function startFloor({ key, idFile }: Subject, databasePath: string): Promi
       ),
     'bare hapi answers',
   )
-  return { name: 'bare hapi, raw sqlite3', url, key, idFile, pids: [pid], kinds: ['read'] }
+  return { name: 'bare hapi, raw sqlite3', url, who, idFile, pids: [pid], kinds: ['read'] }
 }
 
 async function measureRound(
@@ -230,7 +268,7 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
   const ask = (forSeconds: number) =>
     runWrk(subject.url, {
       script: SCRIPT,
-      args: [subject.key, subject.idFile, kind, String(Date.now() % 1_000_000_000)],
+      args: [...subject.who(), subject.idFile, kind, String(Date.now() % 1_000_000_000)],
       connections,
       seconds: forSeconds,
     })
@@ -281,6 +319,23 @@ function tableOfFigures(figures: ReadonlyMap<string, readonly Figure[]>): string
     rounded(mid(all, ({ failed }) => failed)),
   ])
   return tableOf(['calls | subject', 'calls/s', 'calls/CPU s', 'p50 ms', 'p99 ms', 'failed'], rows)
+}
+
+/** How the calls of a subject relate to what the disk does, and to each other. */
+function ratiosOfPayments(
+  figures: ReadonlyMap<string, readonly Figure[]>,
+  subjects: readonly Subject[],
+  commits: number,
+): string {
+  const rate = (load: string, { name }: Subject) =>
+    median((figures.get(`${load} | ${name}`) ?? []).map(({ callsPerSecond }) => callsPerSecond))
+  const paying = subjects.filter(({ kinds }) => kinds.includes('pay'))
+  const rows = paying.map((subject) => {
+    const one = rate('payment, 1 caller', subject)
+    const many = rate('payments, 64 callers', subject)
+    return [subject.name, rounded(one / commits, 2), rounded(many / one, 1)]
+  })
+  return `\n${tableOf(['payments', '1 caller / commits', '64 callers / 1'], rows)}`
 }
 
 function print(text: string): void {

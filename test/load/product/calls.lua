@@ -4,10 +4,10 @@ require 'summary'
 local headers, ids, kind, run, counter = {}, {}, nil, nil, 0
 
 function init(args)
-  for id in io.lines(args[2]) do ids[#ids + 1] = id end
-  headers['Authorization'] = 'Bearer ' .. args[1]
+  headers[args[1]] = args[2]
+  for id in io.lines(args[3]) do ids[#ids + 1] = id end
   headers['Content-Type'] = 'application/json'
-  kind, run = args[3], args[4]
+  kind, run = args[4], args[5]
   math.randomseed(tonumber(run))
 end
 
