@@ -144,7 +144,10 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
 
 type Work = ReturnType<Write['prepare']>
 
-/** Where one transaction runs at a time nobody can come between: its row is written once, when it is whole. */
+/**
+ * Where one transaction runs at a time nobody can come between: the row is written once, when it is
+ * whole.
+ */
 async function recordLast(
   tx: Transaction,
   attempt: Attempt,
