@@ -39,11 +39,13 @@ export function createLocalWindows(now: () => number): LocalWindows {
   // that exist get here, so their number is the bound.
   const windows = new Map<string, Window>()
   /** Not a map: they are as many, and it would take as much again. */
-  const changed: Window[] = []
+  let changed: Window[] = []
 
   const sweep = setInterval(() => {
     const at = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= at) windows.delete(keyId)
+    // Nobody asks about an hour that is over, and where nobody takes them they would not end.
+    changed = changed.filter(({ endsAt }) => endsAt > at)
   }, SWEEP_MS)
   sweep.unref()
 
