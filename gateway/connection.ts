@@ -228,8 +228,10 @@ export class Connection {
     else this.#socket.resetAndDestroy()
   }
 
-  closeIfIdle(): void {
+  /** While the gateway drains: an idle one closes, and a client is waited for until `by` at most. */
+  hurry(by: number): void {
     if (this.isIdle) this.#closeSoon()
+    else if (Number.isFinite(this.#deadline)) this.#deadline = Math.min(this.#deadline, by)
   }
 
   /** Acts on what has taken too long. */

@@ -26,7 +26,7 @@ import { headerOf } from './translate.ts'
 const BACKLOG = 4096
 /** For operators, of a call whose client went away; nothing is sent. */
 const CLIENT_GONE = 499
-/** While draining: how long clients get to send a last call on connections they hold. */
+/** While draining: how long clients get to begin a last call on connections they hold, and to end it. */
 const DRAIN_GRACE_MS = 3_000
 /** Between two looks at what takes too long. */
 const CHECK_INTERVAL_MS = 250
@@ -123,11 +123,12 @@ export class Listener {
     })
     // Not idle ones at once: on one of them a call may be on its way. Each is answered with
     // `Connection: close`.
-    const grace = setTimeout(() => {
-      for (const connection of this.#connections) connection.closeIfIdle()
+    const hurrying = setInterval(() => {
+      const by = performance.now() + DRAIN_GRACE_MS
+      for (const connection of this.#connections) connection.hurry(by)
     }, DRAIN_GRACE_MS)
     await closed
-    clearTimeout(grace)
+    clearInterval(hurrying)
   }
 
   #createServer(tls: TlsFiles | undefined): Server {

@@ -16,8 +16,8 @@ const get = (target: string, headers = '') => `GET ${target} HTTP/1.1\r\n${BASE}
 const MEGABYTE = 1024 * 1024
 const H2C = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
 
-async function open(t: Test): Promise<{ socket: Socket; text: () => string }> {
-  const socket = connect({ port: gateway.port, host: '127.0.0.1', noDelay: true })
+async function open(t: Test, port = gateway.port): Promise<{ socket: Socket; text: () => string }> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
   t.teardown(() => socket.destroy())
   let text = ''
   socket.on('data', (chunk: Buffer) => {
@@ -217,4 +217,15 @@ t.test('a body that breaks off behind another call is refused like any other', a
   })
   t.same(statuses(text), ['200', '400'])
   t.ok(closed)
+})
+
+// One client that began a request had the drain fail, and what calls left behind was not reported.
+t.test('a gateway drains although a client has begun a request and sends no more', async (t) => {
+  const own = await startGateway(t, backend.url)
+  const { text } = await open(t, own.port)
+  const { socket } = await open(t, own.port)
+  socket.write('GET / HT')
+  await until(async () => (await fetch(own.url, { redirect: 'manual' })).status === 302, 'read')
+  t.equal(await own.stop(), 0)
+  t.equal(text(), '', 'an idle one is closed')
 })
