@@ -8,7 +8,6 @@
  * A secret may be a list: the first signs, all verify, so that it can be rotated without an outage.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 
 /** Headers between gateway and backend. The gateway drops every `x-receivables-*` of a client. */
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
@@ -25,8 +24,6 @@ export const REFUSAL_HEADER = 'x-receivables-refusal'
 export type Refusal = 'key_revoked' | 'revision_changed' | 'principal_expired' | 'principal_invalid'
 
 export const PRINCIPAL_LIFETIME_MS = 60_000
-/** Remembered as signed, each half a kilobyte; the least used give way. */
-const PRINCIPALS_MAX = 5_000
 /** How far the clocks of a gateway and a backend may differ, for signatures of requests. */
 const SIGNATURE_TOLERANCE_MS = 60_000
 
@@ -55,29 +52,17 @@ export function signPrincipal(
   return `${claims}.${mac('principal', claims, firstOf(secrets))}`
 }
 
-type Verified = Principal | 'principal_expired' | 'principal_invalid'
-
-/** Remembers whose signature was right: a gateway sends the same principal for up to a minute. */
-export function createPrincipalVerifier(
-  secrets: readonly string[],
-): (text: string, now: number) => Verified {
-  const signed = new LRUCache<string, Signed>({ max: PRINCIPALS_MAX })
-  return (text, now) => {
-    const known = signed.get(text)
-    const found = known ?? parseSigned(text, secrets)
-    if (found === undefined) return 'principal_invalid'
-    if (known === undefined) signed.set(text, found)
-    return now > found.expiresAt ? 'principal_expired' : found.principal
-  }
-}
-
-interface Signed {
+/** What a gateway may say of a call until `expiresAt`, in milliseconds since the epoch. */
+export interface SignedPrincipal {
   readonly principal: Principal
   readonly expiresAt: number
 }
 
 /** Undefined where it is not signed. */
-function parseSigned(text: string, secrets: readonly string[]): Signed | undefined {
+export function verifyPrincipal(
+  text: string,
+  secrets: readonly string[],
+): SignedPrincipal | undefined {
   const at = text.lastIndexOf('.')
   const claims = text.slice(0, Math.max(at, 0))
   if (!isSigned('principal', claims, text.slice(at + 1), secrets)) return undefined

@@ -3,7 +3,7 @@ import { setScopeAllowance } from '../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { listApiKeys, revokeApiKey } from '../../backend/api-keys/api-keys.ts'
 import { digestApiKey } from '../../shared/api-key.ts'
-import { createPrincipalVerifier, SIGNATURE_HEADER, signRequest } from '../../shared/principal.ts'
+import { SIGNATURE_HEADER, signRequest, verifyPrincipal } from '../../shared/principal.ts'
 import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../fixtures/backend.ts'
 
 const LOOK_UP = '/internal/api-keys/look-up'
@@ -37,11 +37,14 @@ t.test('a look-up tells what a live key stands for, and stamps its use', async (
     account_revision: 2,
     expires_at: backend.now.getTime() + 60_000,
   })
-  t.same(createPrincipalVerifier(GATEWAY_SECRETS)(String(principal), backend.now.getTime()), {
-    keyId: key.row.id,
-    keyRevision: 1,
-    accountId: account.id,
-    accountRevision: 2,
+  t.same(verifyPrincipal(String(principal), GATEWAY_SECRETS), {
+    principal: {
+      keyId: key.row.id,
+      keyRevision: 1,
+      accountId: account.id,
+      accountRevision: 2,
+    },
+    expiresAt: backend.now.getTime() + 60_000,
   })
   await backend.flushLastUsed()
   t.match(await listApiKeys(backend.database.read, account.id), [
