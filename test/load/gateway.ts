@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
-import { askClosedLoop, type ClosedLoop, warmUp } from './gateway/closed-loop.ts'
+import { askClosedLoop, warmUp } from './gateway/closed-loop.ts'
 import { type Cores, watchCores } from './gateway/cores.ts'
 import { type Keys, serveKeys } from './gateway/keys.ts'
 import { startNginx, upstreamConfig } from './gateway/nginx.ts'
@@ -21,11 +21,18 @@ import { askOpenLoop } from './gateway/open-loop.ts'
 import {
   isDisturbed,
   latencyTable,
-  type OpenRound,
+  type Round,
   type Rounds,
   throughputTable,
 } from './gateway/results.ts'
-import { OURS, type RunningSubject, SUBJECTS, startOurs, type World } from './gateway/subjects.ts'
+import {
+  OURS,
+  type RunningSubject,
+  SUBJECTS,
+  type Subject,
+  startOurs,
+  type World,
+} from './gateway/subjects.ts'
 import {
   describeMachine,
   LOAD_CORE,
@@ -43,6 +50,8 @@ const KEYS_FOR_MEMORY = 100_000
 const CALM_RATE = 2_000
 /** And where ours is not among the subjects, so that it has no half of its most. */
 const RATE_WITHOUT_OURS = 5_000
+/** A shared host is slower at times: what a gateway always gives is the least of some looks. */
+const LOOKS_FOR_RATE = 5
 /** How often a subject is asked at the fixed rate while the machine is not quiet. */
 const OPEN_TRIES_MAX = 4
 
@@ -84,25 +93,19 @@ try {
   stage.teardown(() => rmSync(directory, { recursive: true }))
   const keys = await serveKeys(stage, KEYS, directory)
   const world = await createWorld(directory, keys)
-  const running = await startSubjects(world, keys)
-  const closed = await compareClosed(running, keys)
-  print(`\nas many calls as each gives\n\n${throughputTable(subjects, closed)}\n`)
-  const rate = options.rate === undefined ? halfOfOurs(closed) : Number(options.rate)
-  const open = await compareOpen(running, keys, [CALM_RATE, rate])
-  for (const [calls, rounds] of open) {
-    print(`\n${rounded(calls)} calls a second, whatever comes of them\n`)
-    print(`${latencyTable(subjects, rounds)}\n`)
+  const rate = await chooseRate(world, keys)
+  const rounds = await compare(world, keys, rate)
+  print(`\nas many calls as each gives\n\n${throughputTable(subjects, rounds)}\n`)
+  for (const [place, calls] of [CALM_RATE, rate].entries()) {
+    print(`${rounded(calls)} calls a second, whatever comes of them\n`)
+    print(`${latencyTable(subjects, rounds, place)}\n`)
   }
-  const megabytes = running.has(OURS) ? await measureMemory(world) : undefined
+  const measuresOurs = subjects.some(({ name }) => name === OURS)
+  const megabytes = measuresOurs ? await measureMemory(world) : undefined
   if (megabytes !== undefined) {
     print(`${OURS}, resident after ${rounded(KEYS_FOR_MEMORY)} keys: ${rounded(megabytes)} MB`)
   }
-  const json = {
-    machine: describeMachine(),
-    closed: Object.fromEntries(closed),
-    open: [...open].map(([rate, rounds]) => ({ rate, rounds: Object.fromEntries(rounds) })),
-    megabytes,
-  }
+  const json = { machine: describeMachine(), rate, rounds: Object.fromEntries(rounds), megabytes }
   if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(json, null, 2)}\n`)
 } finally {
   await stage.end()
@@ -133,66 +136,49 @@ async function createWorld(directory: string, keys: Keys): Promise<World> {
   return { directory, upstreamPort: upstream.port, lookUpUrl, redisPort: redis.port }
 }
 
-/**
- * All at once, each warm. They take turns of seconds, so that what the machine does at a time meets all
- * of them; who has no turn is idle.
- */
-async function startSubjects(world: World, keys: Keys): Promise<Map<string, RunningSubject>> {
-  const running = new Map<string, RunningSubject>()
-  for (const subject of subjects) {
-    const it = await subject.start(stage, world)
-    await untilAnswers(it.url, keys.all[0] ?? '')
-    await warmUp(it, { keyFile: keys.file, path: PATH })
-    running.set(subject.name, it)
-  }
-  return running
+/** One for all: latencies at different rates say nothing of each other. */
+async function chooseRate(world: World, keys: Keys): Promise<number> {
+  if (options.rate !== undefined) return Number(options.rate)
+  const ours = subjects.find(({ name }) => name === OURS)
+  if (ours === undefined) return RATE_WITHOUT_OURS
+  const looks = await withSubject(ours, world, keys, async (running) => {
+    const rates = [(await measureClosed(running, keys)).callsPerSecond]
+    while (rates.length < LOOKS_FOR_RATE) {
+      const asking = { keyFile: keys.file, path: PATH, seconds }
+      rates.push((await askClosedLoop(running, asking)).callsPerSecond)
+    }
+    return rates
+  })
+  return Math.round(Math.min(...looks) / 2)
 }
 
-async function compareClosed(running: ReadonlyMap<string, RunningSubject>, keys: Keys) {
-  const figures = new Map<string, ClosedLoop[]>()
-  for (const { round, name, subject } of turns(running)) {
-    const one = await askClosedLoop(subject, { keyFile: keys.file, path: PATH, seconds })
-    figures.set(name, [...(figures.get(name) ?? []), one])
-    print(`${round}  ${name.padEnd(20)} ${lineOfClosed(one)}`)
-  }
-  return figures
-}
-
-/** One for all: latencies at different rates say nothing of each other. What ours gives at any time. */
-function halfOfOurs(closed: Rounds<ClosedLoop>): number {
-  const ours = closed.get(OURS)?.map(({ callsPerSecond }) => callsPerSecond) ?? []
-  return ours.length === 0 ? RATE_WITHOUT_OURS : Math.round(Math.min(...ours) / 2)
-}
-
-/** By rate. */
-async function compareOpen(
-  running: ReadonlyMap<string, RunningSubject>,
-  keys: Keys,
-  rates: readonly number[],
-) {
+/** Starts each subject anew in every round. */
+async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> {
+  const figures = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]))
   const requests = keys.all.map(requestOf)
-  const figures = new Map(rates.map((rate) => [rate, new Map<string, OpenRound[]>()]))
-  for (const { round, name, subject } of turns(running)) {
-    // Whose keys are forgotten since the last turn shall not look all of them up within this one.
-    await askClosedLoop(subject, { keyFile: keys.file, path: PATH, seconds: 2 })
-    for (const [rate, ofRate] of figures) {
-      const one = await measureOpen(subject, requests, rate)
-      ofRate.set(name, [...(ofRate.get(name) ?? []), one])
-      print(`${round}  ${name.padEnd(20)} ${lineOfOpen(rate, one)}`)
+  for (let round = 0; round < Number(options.rounds); round++) {
+    for (const subject of inTurn(round)) {
+      const measure = () =>
+        withSubject(subject, world, keys, async (running) => {
+          const closed = await measureClosed(running, keys)
+          const calm = await measureOpen(running, requests, CALM_RATE)
+          return { closed, open: [calm, await measureOpen(running, requests, rate)] }
+        })
+      const one = await measure().catch((error: unknown) => {
+        print(`${round + 1}  ${subject.name.padEnd(20)} once more: ${error}`)
+        return measure()
+      })
+      figures.get(subject.name)?.push(one)
+      print(`${round + 1}  ${subject.name.padEnd(20)} ${lineOf(one)}`)
     }
   }
   return figures
 }
 
-/** Each subject once a round; nobody is always first. */
-function* turns(running: ReadonlyMap<string, RunningSubject>) {
-  const all = [...running]
-  for (let round = 1; round <= Number(options.rounds); round++) {
-    const from = round % all.length
-    for (const [name, subject] of [...all.slice(from), ...all.slice(0, from)]) {
-      yield { round, name, subject }
-    }
-  }
+async function measureClosed(running: RunningSubject, keys: Keys) {
+  const asking = { keyFile: keys.file, path: PATH }
+  await warmUp(running, asking)
+  return await askClosedLoop(running, { ...asking, seconds })
 }
 
 /** The quietest of some tries: a shared host may stall either core for as long as a p99 is. */
@@ -210,26 +196,19 @@ async function measureOpen(running: RunningSubject, requests: readonly Buffer[],
   return quietest
 }
 
-function lineOfClosed(one: ClosedLoop): string {
+function lineOf({ closed, open }: Round): string {
+  const failed = [closed, ...open].reduce((sum, one) => sum + one.failed, 0)
+  const latencies = open.map(({ p50Ms, p99Ms, p999Ms }) => {
+    return `p50 ${rounded(p50Ms, 2)}  p99 ${rounded(p99Ms, 2)}  p99.9 ${rounded(p999Ms, 2)} ms`
+  })
   return [
-    `${rounded(one.callsPerSecond).padStart(8)}/s`,
-    `${rounded(1e6 / one.callsPerCpuSecond, 1).padStart(6)} µs`,
-    `load core ${rounded(100 * one.loadCoreBusy)} %`,
-    ...remarksOn(one),
+    `${rounded(closed.callsPerSecond).padStart(8)}/s`,
+    `${rounded(1e6 / closed.callsPerCpuSecond, 1).padStart(6)} µs`,
+    `load core ${rounded(100 * closed.loadCoreBusy)} %`,
+    ...latencies,
+    ...[closed, ...open].map(disturbance),
+    failed > 0 ? `${failed} FAILED` : '',
   ].join('  ')
-}
-
-function lineOfOpen(rate: number, one: OpenRound): string {
-  const { p50Ms, p99Ms, p999Ms } = one
-  return [
-    `${rounded(rate).padStart(8)}/s`,
-    `p50 ${rounded(p50Ms, 2)}  p99 ${rounded(p99Ms, 2)}  p99.9 ${rounded(p999Ms, 2)} ms`,
-    ...remarksOn(one),
-  ].join('  ')
-}
-
-function remarksOn(one: Cores & { readonly failed: number }): string[] {
-  return [disturbance(one), one.failed > 0 ? `${one.failed} FAILED` : ''].filter(Boolean)
 }
 
 function disturbance(cores: Cores): string {
@@ -241,6 +220,28 @@ function disturbance(cores: Cores): string {
 function requestOf(key: string): Buffer {
   const head = `GET ${PATH} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json`
   return Buffer.from(`${head}\r\nAuthorization: Bearer ${key}\r\n\r\n`)
+}
+
+/** Nobody is always first. */
+function inTurn(round: number): readonly Subject[] {
+  const from = round % Math.max(1, subjects.length)
+  return [...subjects.slice(from), ...subjects.slice(0, from)]
+}
+
+async function withSubject<T>(
+  subject: Subject,
+  world: World,
+  keys: Keys,
+  work: (running: RunningSubject) => Promise<T>,
+): Promise<T> {
+  const own = new Stage()
+  try {
+    const running = await subject.start(own, world)
+    await untilAnswers(running.url, keys.all[0] ?? '')
+    return await work(running)
+  } finally {
+    await own.end()
+  }
 }
 
 async function untilAnswers(url: string, key: string): Promise<void> {

@@ -13,23 +13,25 @@ const DISTURBED_MAX = 0.05
 /** Share of either core. Where the host takes 1 % of the time, the last 1 % of the calls are its doing. */
 const STOLEN_MAX = 0.005
 
-export type OpenRound = OpenLoop & Cores
+/** Of one subject in one round. */
+export interface Round {
+  readonly closed: ClosedLoop
+  /** At each of the fixed rates. */
+  readonly open: readonly (OpenLoop & Cores)[]
+}
 
-/** Of each subject, by its name, the same number. */
-export type Rounds<Round> = ReadonlyMap<string, readonly Round[]>
+/** The rounds of each subject, by its name. */
+export type Rounds = ReadonlyMap<string, readonly Round[]>
 
-export function throughputTable(subjects: readonly Subject[], rounds: Rounds<ClosedLoop>): string {
-  const of = (name: string) => rounds.get(name) ?? []
-  const mid = (name: string, figure: (one: ClosedLoop) => number) => median(of(name).map(figure))
+export function throughputTable(subjects: readonly Subject[], rounds: Rounds): string {
+  const mid = (name: string, figure: (one: ClosedLoop) => number) =>
+    median((rounds.get(name) ?? []).map(({ closed }) => figure(closed)))
   const perSecond = (one: ClosedLoop) => one.callsPerSecond
   const perCpuSecond = (one: ClosedLoop) => one.callsPerCpuSecond
-  // Within a round all meet the same machine, more or less.
-  const ratio = (name: string, to: string, figure: (one: ClosedLoop) => number) => {
-    const others = of(to).map(figure)
-    return rounded(median(of(name).map((one, at) => figure(one) / (others[at] ?? Number.NaN))), 2)
-  }
+  const ratio = (name: string, to: string, figure: (one: ClosedLoop) => number) =>
+    rounded(mid(name, figure) / mid(to, figure), 2)
   const rows = subjects.map(({ name, job }) => {
-    const all = of(name)
+    const all = (rounds.get(name) ?? []).map(({ closed }) => closed)
     const rates = all.map(perSecond)
     const bound = all.filter(({ loadCoreBusy }) => loadCoreBusy > LOAD_CORE_BUSY_MAX).length
     return [
@@ -60,8 +62,9 @@ export function throughputTable(subjects: readonly Subject[], rounds: Rounds<Clo
   return tableOf([...columns, ...more], rows)
 }
 
-export function latencyTable(subjects: readonly Subject[], rounds: Rounds<OpenRound>): string {
-  const of = (name: string) => rounds.get(name) ?? []
+/** `place`: which of the fixed rates. */
+export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place: number): string {
+  const of = (name: string) => (rounds.get(name) ?? []).flatMap(({ open }) => open[place] ?? [])
   const mid = (name: string, figure: (one: OpenLoop) => number) => median(of(name).map(figure))
   const p50 = ({ p50Ms }: OpenLoop) => p50Ms
   const p99 = ({ p99Ms }: OpenLoop) => p99Ms
