@@ -25,7 +25,7 @@ export function readInto(read: (socket: Socket, bytes: Buffer) => void): OnReadO
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const handle: unknown = Reflect.get(accepted, '_handle')
   const takesBuffer = Reflect.has(Object(handle), 'useUserBuffer')
-  if ('encrypted' in accepted || !takesBuffer) return accepted.on('data', read)
+  if ('encrypted' in accepted || !takesBuffer) return accepted.on('data', read).resume()
   const options: SocketConstructorOpts = {
     allowHalfOpen: accepted.allowHalfOpen,
     onread: readInto((_, bytes) => read(Buffer.from(bytes))),
