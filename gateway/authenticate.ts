@@ -14,6 +14,14 @@ const SCHEME = 'bearer '
 const KEYS_REMEMBERED_MAX = 100_000
 /** Refreshed well before the backend would find the principal expired. */
 const REMEMBER_MS = PRINCIPAL_LIFETIME_MS * 0.75
+/**
+ * From this age on a key that calls is looked up behind its call, which does not wait: each key at an age
+ * of its own, or all that called after a start would be looked up within one moment for ever after.
+ */
+const REFRESH_FROM_MS = REMEMBER_MS * (2 / 3)
+/** Beyond it, and for a while after one has failed, a key waits for the call that finds it too old. */
+const REFRESHES_IN_FLIGHT_MAX = 32
+const REFRESH_AGAIN_MS = 1_000
 /** A random secret that does not exist cannot come to exist; a revoked one stays revoked. */
 const REFUSED_REMEMBERED_MAX = 100_000
 const REFUSED_REMEMBER_MS = 60_000
@@ -25,19 +33,6 @@ export interface Credential {
   readonly digest: string
   /** As it was found once, if it was. */
   readonly remembered: KnownKey | undefined
-}
-
-export interface Authenticator {
-  /**
-   * The bearer credential. Throws `Problem` 401 with a challenge where there is none,
-   * where it cannot be a key, or where it is remembered as refused: all without a look-up.
-   */
-  readCredential(authorization: string | undefined): Credential
-  /** The key, remembered or looked up. Throws 401 where it is unknown or revoked, 503 undecided. */
-  identify(credential: Credential): KnownKey | Promise<KnownKey>
-  /** The same by a look-up that began after `since` (`performance.now()`), shared by all who wait. */
-  confirm(digest: string, since: number): Promise<KnownKey>
-  counts(): AuthenticatorCounts
 }
 
 /** For operators. */
@@ -71,96 +66,142 @@ export interface AuthenticatorOptions {
   readonly strangersUpstream: Upstream
 }
 
-export function createAuthenticator(options: AuthenticatorOptions): Authenticator {
-  const { upstream, strangersUpstream } = options
-  const known = new LRUCache<string, KnownKey>({ max: KEYS_REMEMBERED_MAX })
-  const refused = new LRUCache<string, 'unknown' | 'revoked'>({
+export class Authenticator {
+  readonly #upstream: Upstream
+  readonly #strangersUpstream: Upstream
+  readonly #strangersLane = createLane(STRANGERS_IN_FLIGHT_MAX, STRANGERS_WAITING_MAX)
+  readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_REMEMBERED_MAX })
+  readonly #refused = new LRUCache<string, 'unknown' | 'revoked'>({
     max: REFUSED_REMEMBERED_MAX,
     ttl: REFUSED_REMEMBER_MS,
   })
-  const lookUps = new Map<string, LookUp>()
-  const strangersLane = createLane(STRANGERS_IN_FLIGHT_MAX, STRANGERS_WAITING_MAX)
-  const outcomes = { found: 0, unknown: 0, revoked: 0, failed: 0, overloaded: 0 }
-  const tally = { hits: 0, misses: 0, refusals: 0, lookUps: outcomes }
+  readonly #lookUps = new Map<string, LookUp>()
+  readonly #outcomes = { found: 0, unknown: 0, revoked: 0, failed: 0, overloaded: 0 }
+  #hits = 0
+  #misses = 0
+  #refusals = 0
+  /** Look-ups under way for which no call waits. */
+  #refreshes = 0
+  /** By `performance.now()`. */
+  #refreshFrom = 0
 
-  function readCredential(authorization: string | undefined): Credential {
+  constructor({ upstream, strangersUpstream }: AuthenticatorOptions) {
+    this.#upstream = upstream
+    this.#strangersUpstream = strangersUpstream
+  }
+
+  /**
+   * The bearer credential. Throws `Problem` 401 with a challenge where there is none,
+   * where it cannot be a key, or where it is remembered as refused: all without a look-up.
+   */
+  readCredential(authorization: string | undefined): Credential {
     if (authorization === undefined) throw missingKey()
     const isBearer = authorization.slice(0, SCHEME.length).toLowerCase() === SCHEME
     const secret = authorization.slice(SCHEME.length)
     if (!isBearer || !isApiKeyShaped(secret)) throw malformedKey()
     const digest = digestApiKey(secret)
-    const remembered = known.get(digest)
+    const remembered = this.#known.get(digest)
     if (remembered !== undefined) return { digest, remembered }
     if (parseApiKey(secret) === undefined) throw malformedKey()
-    const verdict = refused.get(digest)
+    const verdict = this.#refused.get(digest)
     if (verdict !== undefined) {
-      tally.refusals++
+      this.#refusals++
       throw refusal(verdict)
     }
     return { digest, remembered }
   }
 
-  function identify({ digest, remembered }: Credential): KnownKey | Promise<KnownKey> {
-    const fresh = performance.now() - REMEMBER_MS
-    if (remembered !== undefined && remembered.lookedUpAt > fresh) {
-      tally.hits++
+  /** The key, remembered or looked up. Throws 401 where it is unknown or revoked, 503 undecided. */
+  identify({ digest, remembered }: Credential): KnownKey | Promise<KnownKey> {
+    const now = performance.now()
+    const age = now - (remembered?.lookedUpAt ?? Number.NEGATIVE_INFINITY)
+    if (remembered !== undefined && age < REMEMBER_MS) {
+      this.#hits++
+      if (age > REFRESH_FROM_MS && age > refreshAge(digest)) this.#refresh(digest, now)
       return remembered
     }
-    tally.misses++
-    return lookUps.get(digest)?.result ?? startLookUp(digest)
+    this.#misses++
+    return this.#lookUps.get(digest)?.result ?? this.#lookUp(digest)
   }
 
-  function confirm(digest: string, since: number): Promise<KnownKey> {
-    const remembered = known.get(digest)
+  /** The same by a look-up that began after `since` (`performance.now()`), shared by all who wait. */
+  confirm(digest: string, since: number): Promise<KnownKey> {
+    const remembered = this.#known.get(digest)
     if (remembered !== undefined && remembered.lookedUpAt >= since) {
       return Promise.resolve(remembered)
     }
-    const running = lookUps.get(digest)
-    if (running === undefined) return startLookUp(digest)
+    const running = this.#lookUps.get(digest)
+    if (running === undefined) return this.#lookUp(digest)
     if (running.startedAt >= since) return running.result
-    running.next ??= running.result.then(
-      () => startLookUp(digest),
-      () => startLookUp(digest),
-    )
+    const again = () => this.#lookUp(digest)
+    running.next ??= running.result.then(again, again)
     return running.next
   }
 
-  function startLookUp(digest: string): Promise<KnownKey> {
+  counts(): AuthenticatorCounts {
+    const { waiting } = this.#strangersLane
+    return {
+      hits: this.#hits,
+      misses: this.#misses,
+      refusals: this.#refusals,
+      lookUps: this.#outcomes,
+      known: this.#known.size,
+      refused: this.#refused.size,
+      inFlight: this.#lookUps.size - waiting.length,
+      waiting: waiting.length,
+    }
+  }
+
+  /** What comes of it is remembered, and told to the next call. */
+  #refresh(digest: string, now: number): void {
+    const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
+    if (isFull || now < this.#refreshFrom || this.#lookUps.has(digest)) return
+    this.#refreshes++
+    const end = () => void this.#refreshes--
+    this.#lookUp(digest).then(end, end)
+  }
+
+  #lookUp(digest: string): Promise<KnownKey> {
     const startedAt = performance.now()
-    const lookUp = known.has(digest)
-      ? lookUpKey(upstream, digest)
-      : strangersLane.run(() => lookUpKey(strangersUpstream, digest))
-    const result = lookUp.then(remember(digest), lose).finally(() => lookUps.delete(digest))
-    lookUps.set(digest, { startedAt, result, next: undefined })
+    const lookUp = this.#known.has(digest)
+      ? lookUpKey(this.#upstream, digest)
+      : this.#strangersLane.run(() => lookUpKey(this.#strangersUpstream, digest))
+    const result = lookUp
+      .then(
+        (found) => this.#remember(digest, found),
+        (error) => this.#lose(error),
+      )
+      .finally(() => this.#lookUps.delete(digest))
+    this.#lookUps.set(digest, { startedAt, result, next: undefined })
     return result
   }
 
-  const lose = (error: unknown) => {
-    outcomes[error instanceof LaneFull ? 'overloaded' : 'failed']++
-    throw error
-  }
-
-  const remember = (digest: string) => (found: LookUpResult) => {
-    outcomes[typeof found === 'string' ? found : 'found']++
+  #remember(digest: string, found: LookUpResult): KnownKey {
+    this.#outcomes[typeof found === 'string' ? found : 'found']++
     if (typeof found === 'string') {
-      known.delete(digest)
-      refused.set(digest, found)
+      this.#known.delete(digest)
+      this.#refused.set(digest, found)
       throw refusal(found)
     }
-    const key = withTextOf(known.get(digest), found)
-    known.set(digest, key)
+    const key = withTextOf(this.#known.get(digest), found)
+    this.#known.set(digest, key)
     return key
   }
 
-  const { waiting } = strangersLane
-  const counts = () => ({
-    ...tally,
-    known: known.size,
-    refused: refused.size,
-    inFlight: lookUps.size - waiting.length,
-    waiting: waiting.length,
-  })
-  return { readCredential, identify, confirm, counts }
+  #lose(error: unknown): never {
+    if (error instanceof LaneFull) this.#outcomes.overloaded++
+    else {
+      this.#outcomes.failed++
+      this.#refreshFrom = performance.now() + REFRESH_AGAIN_MS
+    }
+    throw error
+  }
+}
+
+/** Between `REFRESH_FROM_MS` and `REMEMBER_MS`: the digest says where. */
+function refreshAge(digest: string): number {
+  const share = Buffer.from(digest.slice(0, 3), 'base64url').readUInt16BE() / 2 ** 16
+  return REFRESH_FROM_MS + share * (REMEMBER_MS - REFRESH_FROM_MS)
 }
 
 /** The account of a key holds its id for longer: the text is kept once. */

@@ -11,7 +11,7 @@ import { createAccess } from './access.ts'
 import type { Accounting } from './accounting.ts'
 import { createLocalAccounting } from './accounting-local.ts'
 import { RedisAccounting } from './accounting-redis.ts'
-import { createAuthenticator } from './authenticate.ts'
+import { Authenticator } from './authenticate.ts'
 import { watchBackendAddresses } from './backend-addresses.ts'
 import { Bodies } from './body.ts'
 import { type Certificate, expiryWarning, readCertificate } from './certificate.ts'
@@ -77,7 +77,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const { upstream, strangersUpstream } = backends
   const accounting = createAccounting(settings, metrics, log)
   const usage = createUsage(upstream, accounting, log)
-  const authenticator = createAuthenticator({ upstream, strangersUpstream })
+  const authenticator = new Authenticator({ upstream, strangersUpstream })
   const streamsMax = Math.ceil(connections / 2)
   const forwarder = createForwarder({ upstream, timeoutMs, streamsMax, log })
   const bodies = new Bodies()

@@ -1,0 +1,109 @@
+/** Keys that are looked up anew behind the calls that use them, by a clock that the test moves. */
+import t, { type Test } from 'tap'
+import { Authenticator } from '../../gateway/authenticate.ts'
+import { watchBackendAddresses } from '../../gateway/backend-addresses.ts'
+import { BackendPools } from '../../gateway/upstream.ts'
+import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
+import { SILENT } from '../fixtures/database.ts'
+import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
+import { until } from '../fixtures/until.ts'
+
+/** Of the remembered 45 s the last third. */
+const REFRESHED_FROM_S = 30
+const REMEMBERED_S = 45
+
+const monotonic = performance.now.bind(performance)
+let aheadMs = 0
+performance.now = () => monotonic() + aheadMs
+const pass = (seconds: number) => {
+  aheadMs += seconds * 1000
+}
+
+async function startAuthenticator(t: Test) {
+  const closing: (() => unknown)[] = []
+  const backend = await startCapturingBackend({ teardown: (work) => closing.push(work) })
+  const addresses = watchBackendAddresses({ urls: [backend.url], log: SILENT })
+  const options = { addresses, gatewaySecrets: [GATEWAY_SECRET], timeoutMs: 2_000, log: SILENT }
+  const upstream = new BackendPools({ ...options, connections: 8 })
+  const strangersUpstream = new BackendPools({ ...options, connections: 8 })
+  const stopBackend = () => {
+    for (const close of closing.splice(0)) close()
+  }
+  t.teardown(async () => {
+    addresses.close()
+    await Promise.all([upstream.close(), strangersUpstream.close()])
+    stopBackend()
+  })
+  const authenticator = new Authenticator({ upstream, strangersUpstream })
+  const call = (secret: string) => {
+    return authenticator.identify(authenticator.readCredential(`Bearer ${secret}`))
+  }
+  return { backend, authenticator, call, stopBackend }
+}
+
+/** That no look-up is under way. */
+const settled = (authenticator: Authenticator) =>
+  until(() => authenticator.counts().inFlight === 0, 'look-ups have ended')
+
+t.test('a key in use is looked up before it is too old, and no call waits', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secret = backend.issue()
+  await call(secret)
+  pass(REFRESHED_FROM_S - 1)
+  t.notOk(call(secret) instanceof Promise, 'remembered')
+  t.equal(authenticator.counts().inFlight, 0, 'and young enough')
+  for (let refreshes = 1; refreshes <= 3; refreshes++) {
+    pass(REMEMBERED_S - REFRESHED_FROM_S)
+    t.notOk(call(secret) instanceof Promise, 'remembered')
+    call(secret)
+    await settled(authenticator)
+    t.equal(backend.lookUps(), 1 + refreshes, 'looked up once, behind the calls')
+    pass(REFRESHED_FROM_S - 1)
+  }
+})
+
+t.test('keys looked up together do not stay together', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secrets = Array.from({ length: 200 }, () => backend.issue())
+  await Promise.all(secrets.map(call))
+  pass(REFRESHED_FROM_S)
+  const steps: number[] = []
+  for (let second = REFRESHED_FROM_S; second < REMEMBERED_S; second++) {
+    pass(0.9)
+    const before = backend.lookUps()
+    t.notOk(secrets.map(call).some((key) => key instanceof Promise))
+    await settled(authenticator)
+    steps.push(backend.lookUps() - before)
+  }
+  t.comment(`looked up in each second: ${steps}`)
+  t.ok(Math.max(...steps) < secrets.length / 4)
+  t.ok(backend.lookUps() > 1.7 * secrets.length, 'most of them')
+})
+
+t.test('what a look-up behind a call finds is told to the next', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secret = backend.issue()
+  await call(secret)
+  backend.revoke(secret)
+  pass(REMEMBERED_S - 1)
+  t.notOk(call(secret) instanceof Promise, 'remembered')
+  await until(() => authenticator.counts().lookUps.revoked === 1, 'it is seen')
+  t.throws(() => call(secret), { code: 'revoked_api_key' })
+})
+
+t.test('a look-up that fails costs no call, and is not asked for by each', async (t) => {
+  const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
+  const secret = backend.issue()
+  await call(secret)
+  stopBackend()
+  pass(REMEMBERED_S - 3)
+  for (let failed = 1; failed <= 2; failed++) {
+    call(secret)
+    await until(() => authenticator.counts().lookUps.failed === failed, 'it failed')
+    t.notOk(call(secret) instanceof Promise, 'still remembered')
+    t.equal(authenticator.counts().inFlight, 0, 'not asked again at once')
+    pass(1)
+  }
+  pass(2)
+  await t.rejects(async () => call(secret), { code: 'service_unavailable' })
+})
