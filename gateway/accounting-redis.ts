@@ -137,7 +137,7 @@ export class RedisAccounting implements Accounting {
       const names = batches.map(({ keyId }) => nameOf(keyId))
       const spent = this.#store.spend(names, this.#scriptValues(batches))
       const from = performance.now()
-      this.#applyReply(batches, await unlessAborted(spent, this.#outages.signalOf(part)))
+      this.#applyReply(batches, await this.#outages.unlessAway(part, spent))
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
       this.#outages.begin(part, batches[0]?.keyId ?? '', error)
@@ -183,14 +183,6 @@ export class RedisAccounting implements Accounting {
 
 function nameOf(keyId: string): string {
   return `rate-limit:{${keyId}}`
-}
-
-function unlessAborted<T>(result: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort)
-    result.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
 
 function parseReply(reply: unknown, length: number): number[] {

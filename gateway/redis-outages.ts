@@ -27,8 +27,8 @@ export class RedisOutages {
   readonly #log: Logger
   readonly #onOutage: 'local' | 'deny'
   readonly #open = new Map<string, Outage>()
-  /** Of the script calls without an answer: aborted all at once when the breaker of a part opens. */
-  readonly #waiting = new Map<string, AbortController>()
+  /** Script calls without an answer, by part. */
+  readonly #waiting = new Map<string, Waiting>()
   readonly #probing: NodeJS.Timeout
   #probesFailed = 0
   /** How many there were, for operators. */
@@ -53,13 +53,23 @@ export class RedisOutages {
     return this.#start !== undefined || this.#open.has(part)
   }
 
-  /** Aborts when the breaker of the part opens, with the error that opened it. */
-  signalOf(part: string): AbortSignal {
-    const known = this.#waiting.get(part)
-    if (known !== undefined) return known.signal
-    const controller = new AbortController()
-    this.#waiting.set(part, controller)
-    return controller.signal
+  /** Settles as `result` does, or rejects with the error that opens the breaker of the part before. */
+  unlessAway<T>(part: string, result: Promise<T>): Promise<T> {
+    const waiting = this.#waiting.get(part) ?? new Waiting()
+    this.#waiting.set(part, waiting)
+    return new Promise((resolve, reject) => {
+      const place = waiting.add(reject)
+      result.then(
+        (value) => {
+          waiting.delete(place)
+          resolve(value)
+        },
+        (error) => {
+          waiting.delete(place)
+          reject(error)
+        },
+      )
+    })
   }
 
   /** `tag`: of a count of the part. */
@@ -69,8 +79,7 @@ export class RedisOutages {
     this.count++
     this.#open.set(part, { name: probeName(tag), reason, told: new Set([reason]) })
     this.#log.error({ part, reason, onOutage: this.#onOutage }, 'redis is away: limit not shared')
-    this.#waiting.get(part)?.abort(error)
-    this.#waiting.delete(part)
+    this.#waiting.get(part)?.rejectAll(error)
     this.#store.renew(part, error)
   }
 
@@ -124,6 +133,35 @@ export class RedisOutages {
     if (!isNews) return
     this.#start = undefined
     this.#log.info({ part }, 'redis is there: the rate limit is shared by all gateways')
+  }
+}
+
+type Reject = (error: unknown) => void
+
+/**
+ * In an array of places, and not as listeners of a signal. Those hang together, each on the one before
+ * it: once one was old enough for V8's old generation, all that came after it were kept alive, with
+ * their calls, until that was collected.
+ */
+class Waiting {
+  readonly #places: (Reject | undefined)[] = []
+  readonly #free: number[] = []
+
+  /** Its place. */
+  add(reject: Reject): number {
+    const place = this.#free.pop() ?? this.#places.length
+    this.#places[place] = reject
+    return place
+  }
+
+  delete(place: number): void {
+    this.#places[place] = undefined
+    this.#free.push(place)
+  }
+
+  /** Each leaves its place when it has settled. */
+  rejectAll(error: unknown): void {
+    for (const reject of this.#places) reject?.(error)
   }
 }
 
