@@ -198,8 +198,9 @@ async function measureOpen(running: RunningSubject, requests: readonly Buffer[],
 
 function lineOf({ closed, open }: Round): string {
   const failed = [closed, ...open].reduce((sum, one) => sum + one.failed, 0)
-  const latencies = open.map(({ p50Ms, p99Ms, p999Ms }) => {
-    return `p50 ${rounded(p50Ms, 2)}  p99 ${rounded(p99Ms, 2)}  p99.9 ${rounded(p999Ms, 2)} ms`
+  const latencies = open.map(({ p50Ms, p99Ms, p99OfSecondsMs }) => {
+    const ofSeconds = p99OfSecondsMs.map((ms) => rounded(ms, 1)).join(' ')
+    return `p50 ${rounded(p50Ms, 2)}  p99 ${rounded(p99Ms, 2)} ms (${ofSeconds})`
   })
   return [
     `${rounded(closed.callsPerSecond).padStart(8)}/s`,

@@ -35,7 +35,15 @@ export function stayOnLoadCore(): void {
 /** Moves a process, with its children and threads, to a core. */
 export function pin(pid: number, core: number | 'all'): void {
   const cores = core === 'all' ? `0-${cpus().length - 1}` : String(core)
-  for (const one of familyOf(pid)) execFileSync('taskset', ['-a', '-p', '-c', cores, String(one)])
+  for (const one of familyOf(pid)) {
+    const move = () => execFileSync('taskset', ['-a', '-p', '-c', cores, String(one)])
+    try {
+      move()
+    } catch {
+      // A thread that ended in between.
+      move()
+    }
+  }
 }
 
 export interface Started {

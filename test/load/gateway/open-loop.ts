@@ -19,6 +19,8 @@ export interface OpenLoop {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly p999Ms: number
+  /** The p99 of each second by itself: one in which the machine stalled says nothing of the others. */
+  readonly p99OfSecondsMs: readonly number[]
   /** How late the generator itself began a call, at p99: the other figures hold it too. */
   readonly lateP99Ms: number
   readonly calls: number
@@ -28,6 +30,7 @@ export interface OpenLoop {
 
 export interface Pace {
   readonly rate: number
+  /** A whole number. */
   readonly seconds: number
   /** Not counted, at the same rate. */
   readonly warmUpSeconds: number
@@ -41,7 +44,7 @@ export async function askOpenLoop(
   const begin = performance.now()
   const countFrom = begin + pace.warmUpSeconds * 1000
   const end = countFrom + pace.seconds * 1000
-  const latencies: number[] = []
+  const ofSeconds: number[][] = Array.from({ length: pace.seconds }, () => [])
   const lateness: number[] = []
   let failed = 0
   const { hostname, port } = new URL(url)
@@ -50,7 +53,8 @@ export async function askOpenLoop(
     Array.from({ length: CONNECTIONS }, () =>
       openLine(Number(port), hostname, (line, status) => {
         if (status !== 200) failed++
-        if (line.dueAt >= countFrom) latencies.push(performance.now() - line.dueAt)
+        const second = Math.floor((line.dueAt - countFrom) / 1000)
+        ofSeconds[second]?.push(performance.now() - line.dueAt)
         idle.push(line)
       }),
     ),
@@ -81,10 +85,12 @@ export async function askOpenLoop(
   }
   failed += lines.length - idle.length
   for (const { socket } of lines) socket.destroy()
+  const latencies = ofSeconds.flat()
   return {
     p50Ms: quantile(latencies, 0.5),
     p99Ms: quantile(latencies, 0.99),
     p999Ms: quantile(latencies, 0.999),
+    p99OfSecondsMs: ofSeconds.map((ofSecond) => quantile(ofSecond, 0.99)),
     lateP99Ms: quantile(lateness, 0.99),
     calls: latencies.length,
     failed,

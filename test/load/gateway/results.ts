@@ -68,6 +68,7 @@ export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place
   const mid = (name: string, figure: (one: OpenLoop) => number) => median(of(name).map(figure))
   const p50 = ({ p50Ms }: OpenLoop) => p50Ms
   const p99 = ({ p99Ms }: OpenLoop) => p99Ms
+  const p99OfSecond = (name: string) => median(of(name).flatMap((one) => one.p99OfSecondsMs))
   const rows = subjects.map(({ name }) => [
     name,
     rounded(mid(name, p50), 2),
@@ -78,6 +79,8 @@ export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place
     ),
     rounded(mid(name, p50) - mid(DIRECT, p50), 2),
     rounded(mid(name, p99) - mid(DIRECT, p99), 2),
+    rounded(p99OfSecond(name), 2),
+    rounded(p99OfSecond(name) - p99OfSecond(DIRECT), 2),
     rounded(
       mid(name, ({ lateP99Ms }) => lateP99Ms),
       2,
@@ -86,7 +89,8 @@ export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place
     disturbedOf(of(name)),
   ])
   const columns = ['subject', 'p50 ms', 'p99 ms', 'p99.9 ms', 'p50 added', 'p99 added']
-  return tableOf([...columns, 'generator late, p99', 'failed', 'disturbed'], rows)
+  const ofSecond = ['p99 of the median second', 'added']
+  return tableOf([...columns, ...ofSecond, 'generator late, p99', 'failed', 'disturbed'], rows)
 }
 
 /** Whether the figures say more of the machine than of the subject. */

@@ -1,0 +1,50 @@
+/**
+ * `node key-service.ts KEYS PORT`: the service that gateways ask who holds a key, one secret a line of the
+ * file KEYS. A process of its own, so that the load does not wait while it answers.
+ */
+import { readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage } from 'node:http'
+import { digestApiKey } from '../../../shared/api-key.ts'
+
+/** Never reached: a benchmark of refusals is another one. */
+const RATE_LIMIT = 1_000_000_000
+
+const [file = '', port] = process.argv.slice(2)
+const answers = new Map<string, string>()
+for (const [index, secret] of readFileSync(file, 'utf8').trimEnd().split('\n').entries()) {
+  const answer = answerFor(`key_${String(index).padStart(26, '0')}`)
+  // The peers ask by the secret, our own gateways by its digest.
+  answers.set(secret, answer).set(digestApiKey(secret), answer)
+}
+
+const server = createServer(async (request, response) => {
+  if (request.url !== undefined && request.url !== '/' && !request.url.includes('look-up')) {
+    return void response.end('{"ready":true}')
+  }
+  const body = await textOf(request)
+  const asked = body.startsWith('{') ? String(JSON.parse(body).digest) : body
+  response.writeHead(200, { 'content-type': 'application/json' })
+  response.end(answers.get(asked) ?? '{"found":false}')
+})
+server.listen(Number(port), '127.0.0.1')
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request.setEncoding('latin1')) text += chunk
+  return text
+}
+
+function answerFor(keyId: string): string {
+  const scopes = ['debtors:read', 'invoices:read', 'payments:read', 'payments:write']
+  return JSON.stringify({
+    found: true,
+    revoked: false,
+    key_id: keyId,
+    account_id: 'acct_00000000000000000000000000',
+    scopes,
+    granted_scopes: scopes,
+    rate_limit: RATE_LIMIT,
+    // As long as a real one.
+    principal: `${keyId}.${'p'.repeat(93)}`,
+  })
+}
