@@ -14,7 +14,10 @@ import { parseEnv, promisify, styleText } from 'node:util'
 
 const root = join(import.meta.dirname, '..')
 /** As `npm run gateway` has them: what was compiled with others is compiled again. */
-const FLAGS = { gateway: ['--max-semi-space-size=4', '--heap-growing-percent=30'], backend: [] }
+const FLAGS = {
+  gateway: ['--max-semi-space-size=4', '--heap-growing-percent=15', '--single-threaded-gc'],
+  backend: [],
+}
 
 /** What the command line prints for `demo`. */
 interface Demo {
