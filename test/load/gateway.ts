@@ -60,7 +60,7 @@ const HELP = `Gateways side by side: calls a second, CPU of a call, latency, mem
 Usage: npm run bench -- gateway [options]
 
   --rounds N        how often each subject is measured (5)
-  --seconds N       for how long each time, once warm (5)
+  --seconds N       for how long each time, once warm: whole seconds (5)
   --rate N          calls a second of the second open loop (half of what this gateway gives)
   --only NAME,…     of: ${SUBJECTS.map(({ name }) => name).join(', ')}
   --json FILE       the figures for programs
