@@ -150,7 +150,7 @@ export class BackendConnection {
     const [, minor, digits] = STATUS_LINE.exec(line < 0 ? text : text.slice(0, line)) ?? []
     if (digits === undefined) throw new Error('the answer has no status line')
     const status = Number(digits)
-    const fields = line < 0 ? [] : parseFields(text, line + 2)
+    const fields = line < 0 ? [] : parseFields(all, text, line + 2)
     const isInformational = status >= 100 && status < 200
     if (!isInformational) {
       this.#framing = this.#framingOf(status, fields)

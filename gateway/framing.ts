@@ -1,5 +1,5 @@
 /** Where a body ends (RFC 9112, section 6): of requests and of answers. Malformed framing throws `Problem`. */
-import { malformed, parseField } from './fields.ts'
+import { malformed, parseFields } from './fields.ts'
 import { type BodyFraming, HEADER_BYTES_MAX, headersTooLarge } from './request-check.ts'
 
 const EMPTY: Buffer = Buffer.alloc(0)
@@ -22,10 +22,12 @@ export class LengthFraming {
 
   /** Gives what stands behind the body, once its end is there. */
   take(bytes: Buffer, onPart: OnPart): Buffer | undefined {
-    const part = bytes.subarray(0, this.#left)
+    // Mostly all of it is the body, and all of the body: each view of bytes costs more than to look.
+    const part = bytes.length <= this.#left ? bytes : bytes.subarray(0, this.#left)
     this.#left -= part.length
     if (part.length > 0) onPart(part)
-    return this.#left > 0 ? undefined : bytes.subarray(part.length)
+    if (this.#left > 0) return undefined
+    return part.length === bytes.length ? EMPTY : bytes.subarray(part.length)
   }
 }
 
@@ -64,14 +66,15 @@ export class ChunkedFraming {
         return undefined
       }
       const line = rest.toString('latin1', 0, end)
+      const isLast = this.#takeLine(line, rest)
       rest = rest.subarray(end + 2)
-      if (this.#takeLine(line)) return rest
+      if (isLast) return rest
     }
   }
 
-  /** Whether it was the last. */
-  #takeLine(line: string): boolean {
-    if (this.#state === 'trailer') return this.#takeTrailer(line)
+  /** Whether it was the last. `bytes` begin with it. */
+  #takeLine(line: string, bytes: Buffer): boolean {
+    if (this.#state === 'trailer') return this.#takeTrailer(line, bytes)
     if (this.#state === 'data end') {
       if (line !== '') throw malformed()
       this.#state = 'size'
@@ -84,13 +87,12 @@ export class ChunkedFraming {
     return false
   }
 
-  #takeTrailer(line: string): boolean {
+  #takeTrailer(line: string, bytes: Buffer): boolean {
     if (line === '') return true
     this.#trailerBytes += line.length
     if (this.#trailerBytes > LINE_BYTES_MAX) throw headersTooLarge()
-    const field: string[] = []
-    parseField(line, field)
-    if (NEVER_IN_A_TRAILER.has(field[0] ?? '')) throw malformed()
+    const [name = ''] = parseFields(bytes, line, 0)
+    if (NEVER_IN_A_TRAILER.has(name)) throw malformed()
     return false
   }
 

@@ -53,6 +53,8 @@ export class RequestReader {
 
   /** The next head; undefined where more bytes are needed. Throws `Problem` where it can be none. */
   readHead(): RawHead | undefined {
+    // Most clients send the next request when they have the answer to the last.
+    if (this.isEmpty) return undefined
     this.#skipEmptyLines()
     const end = this.#bytes.indexOf(END_OF_HEAD, this.#searched, 'latin1')
     if (end < 0) {
@@ -60,9 +62,9 @@ export class RequestReader {
       return undefined
     }
     if (end > HEAD_BYTES_MAX) throw this.#tooLong()
-    const text = this.#bytes.toString('latin1', 0, end)
+    const bytes = this.#bytes
     this.#forget(end + END_OF_HEAD.length)
-    return parseHead(text)
+    return parseHead(bytes, bytes.toString('latin1', 0, end))
   }
 
   /** RFC 9112, section 2.2: a line end too much, as old clients send it behind a body. */
@@ -93,11 +95,11 @@ export class RequestReader {
   }
 }
 
-/** `text`: without the empty line at its end. */
-function parseHead(text: string): RawHead {
+/** `text`: how `bytes` begin, without the empty line at its end. */
+function parseHead(bytes: Buffer, text: string): RawHead {
   const end = text.indexOf('\r\n')
-  const line = parseRequestLine(end < 0 ? text : text.slice(0, end))
-  return { ...line, fields: end < 0 ? [] : parseFields(text, end + 2) }
+  const { method, target, version } = parseRequestLine(end < 0 ? text : text.slice(0, end))
+  return { method, target, version, fields: end < 0 ? [] : parseFields(bytes, text, end + 2) }
 }
 
 function parseRequestLine(text: string): Omit<RawHead, 'fields'> {
