@@ -4,7 +4,7 @@
  * it may not be used to refuse: `confirm` comes first (the pipeline sees to that).
  */
 import { LRUCache } from 'lru-cache'
-import { digestApiKey, isApiKeyShaped, parseApiKey } from '../shared/api-key.ts'
+import { API_KEY_LENGTH, digestApiKey, parseApiKey } from '../shared/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS } from '../shared/principal.ts'
 import { Problem } from '../shared/problem.ts'
 import { type KnownKey, type LookUpResult, lookUpKey } from './key-look-up.ts'
@@ -98,7 +98,7 @@ export class Authenticator {
     if (authorization === undefined) throw missingKey()
     const isBearer = authorization.slice(0, SCHEME.length).toLowerCase() === SCHEME
     const secret = authorization.slice(SCHEME.length)
-    if (!isBearer || !isApiKeyShaped(secret)) throw malformedKey()
+    if (!isBearer || secret.length !== API_KEY_LENGTH) throw malformedKey()
     const digest = digestApiKey(secret)
     const remembered = this.#known.get(digest)
     if (remembered !== undefined) return { digest, remembered }

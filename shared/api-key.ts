@@ -13,6 +13,8 @@ import { crc32 } from 'node:zlib'
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const PREFIX_LENGTH = 'rcv_'.length + 8
 const CHECKSUM_LENGTH = 6
+/** Characters of every key. */
+export const API_KEY_LENGTH = PREFIX_LENGTH + '_'.length + 43 + CHECKSUM_LENGTH
 const SHAPE = /^rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/
 
 export interface ApiKey {
@@ -28,14 +30,9 @@ export function mintApiKey(): ApiKey {
   return { secret: body + checksum(body), prefix: body.slice(0, PREFIX_LENGTH) }
 }
 
-/** Whether `text` can be a key, its checksum aside. */
-export function isApiKeyShaped(text: string): boolean {
-  return SHAPE.test(text)
-}
-
 /** The key in `text`, or undefined where shape or checksum is wrong. Nothing is trimmed. */
 export function parseApiKey(text: string): ApiKey | undefined {
-  if (!isApiKeyShaped(text)) return undefined
+  if (!SHAPE.test(text)) return undefined
   const body = text.slice(0, -CHECKSUM_LENGTH)
   if (checksum(body) !== text.slice(-CHECKSUM_LENGTH)) return undefined
   return { secret: text, prefix: text.slice(0, PREFIX_LENGTH) }
