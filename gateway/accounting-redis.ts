@@ -18,7 +18,7 @@ import {
   WINDOW_MS,
 } from './accounting.ts'
 import { spendIn } from './accounting-local.ts'
-import { createLocalWindows, type LocalWindows } from './local-windows.ts'
+import { createLocalWindows, type LocalWindows, type Window } from './local-windows.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { RedisOutages } from './redis-outages.ts'
 import { connectRedis, isRefusal, type RedisStore, type RedisTls } from './redis-store.ts'
@@ -35,6 +35,9 @@ export interface RedisAccountingOptions {
 /** The calls of one key that wait for the end of the turn. */
 interface Batch {
   readonly keyId: string
+  /** Of its count in Redis. */
+  readonly name: string
+  readonly part: string
   readonly limit: number
   readonly waiting: ((allowance: Allowance | Promise<Allowance>) => void)[]
 }
@@ -59,7 +62,9 @@ export class RedisAccounting implements Accounting {
   }
 
   spend(keyId: string, limit: number): Promise<Allowance> {
-    if (this.#outages.isAway(this.#store.partOf(nameOf(keyId)))) {
+    const name = `rate-limit:{${keyId}}`
+    const part = this.#store.partOf(name)
+    if (this.#outages.isAway(part)) {
       return this.#spendWithoutStore(keyId, limit, 'unreported')
     }
     return new Promise((resolve) => {
@@ -68,7 +73,7 @@ export class RedisAccounting implements Accounting {
       // A limit that changed within one turn is spent by a script call of its own.
       if (batch !== undefined) this.#flush()
       if (this.#turn.size === 0) setImmediate(() => this.#flush())
-      this.#turn.set(keyId, { keyId, limit, waiting: [resolve] })
+      this.#turn.set(keyId, { keyId, name, part, limit, waiting: [resolve] })
     })
   }
 
@@ -118,9 +123,7 @@ export class RedisAccounting implements Accounting {
   }
 
   #flush(): void {
-    const byPart = Map.groupBy(this.#turn.values(), ({ keyId }) => {
-      return this.#store.partOf(nameOf(keyId))
-    })
+    const byPart = Map.groupBy(this.#turn.values(), ({ part }) => part)
     this.#turn = new Map()
     const { countsPerCallMax: size } = this.#store
     for (const [part, batches] of byPart) {
@@ -132,10 +135,11 @@ export class RedisAccounting implements Accounting {
 
   /** Settles every call of the batches, whatever happens. */
   async #spendBatches(part: string, batches: readonly Batch[]): Promise<void> {
-    const report = batches.map(({ keyId }) => this.#windows.find(keyId)?.unreported ?? 0)
+    const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
+    const report = windows.map((window) => window?.unreported ?? 0)
     try {
-      const names = batches.map(({ keyId }) => nameOf(keyId))
-      const spent = this.#store.spend(names, this.#scriptValues(batches))
+      const names = batches.map(({ name }) => name)
+      const spent = this.#store.spend(names, scriptValues(batches, windows))
       const from = performance.now()
       this.#applyReply(batches, await this.#outages.unlessAway(part, spent))
       this.#durations?.observe((performance.now() - from) / 1000)
@@ -144,23 +148,11 @@ export class RedisAccounting implements Accounting {
       // What Redis refused it has not done, so it is still to be told of it.
       const fate = isRefusal(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
-        const window = this.#windows.find(keyId)
+        const window = windows[index]
         if (fate === 'unreported' && window !== undefined) window.unreported += report[index] ?? 0
         for (const resolve of waiting) resolve(this.#spendWithoutStore(keyId, limit, fate))
       })
     }
-  }
-
-  #scriptValues(batches: readonly Batch[]): (string | number)[] {
-    const values: (string | number)[] = [WINDOW_MS]
-    for (const { keyId, limit, waiting } of batches) {
-      const window = this.#windows.find(keyId)
-      const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
-      values.push(`${limit} ${waiting.length} ${used} ${endsAt} ${unreported}`)
-      // Reported once, whether or not the answer arrives: `used` carries it for good.
-      if (window !== undefined) window.unreported = 0
-    }
-    return values
   }
 
   #applyReply(batches: readonly Batch[], reply: unknown): void {
@@ -181,8 +173,20 @@ export class RedisAccounting implements Accounting {
   }
 }
 
-function nameOf(keyId: string): string {
-  return `rate-limit:{${keyId}}`
+/** What the script is told, and no longer remembered as to be told. */
+function scriptValues(
+  batches: readonly Batch[],
+  windows: readonly (Window | undefined)[],
+): (string | number)[] {
+  const values: (string | number)[] = [WINDOW_MS]
+  batches.forEach(({ limit, waiting }, index) => {
+    const window = windows[index]
+    const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
+    values.push(`${limit} ${waiting.length} ${used} ${endsAt} ${unreported}`)
+    // Reported once, whether or not the answer arrives: `used` carries it for good.
+    if (window !== undefined) window.unreported = 0
+  })
+  return values
 }
 
 function parseReply(reply: unknown, length: number): number[] {
