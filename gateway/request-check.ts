@@ -18,6 +18,8 @@ const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
 const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
+/** What nearly all are: a name, and a port that is none too large. Looked for first, it costs a quarter. */
+const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 /** `pchar` without `;`, which servers take for a parameter (RFC 3986, section 3.3). */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
 /** RFC 3986, section 3.4, and what URL parsers of the WHATWG leave as it is: `[ ] { } | ^` and a grave. */
@@ -157,6 +159,7 @@ function repeated(name: string): Problem {
 
 function checkHost(host: string | undefined): void {
   if (host === undefined) throw new Problem('bad_request', 'The Host header is missing.')
+  if (PLAIN_HOST.test(host)) return
   const [isHost, ipv6, port = '80'] = HOST.exec(host) ?? []
   const isAddress = ipv6 === undefined || isIPv6(ipv6)
   if (isHost === undefined || !isAddress || Number(port) > 65_535) {

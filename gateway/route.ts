@@ -61,7 +61,7 @@ const JSON_RANGES = new Set([
 
 /** RFC 9110, section 12.5.1: absent means anything; a range of weight 0 is excluded. */
 function acceptsJson(accept: string | undefined): boolean {
-  if (accept === undefined) return true
+  if (accept === undefined || JSON_RANGES.has(accept)) return true
   return accept.split(',').some((item) => {
     const [range = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
     const excluded = parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))

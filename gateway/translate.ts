@@ -106,7 +106,8 @@ function connectionOptions(headers: readonly string[]): readonly string[] {
   for (let at = 0; at < headers.length; at += 2) {
     if (headers[at] === 'connection') text += `${headers[at + 1]},`
   }
-  return text === '' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)
+  // Mostly it names nothing but what is the connection's anyway.
+  return text === '' || text === 'keep-alive,' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)
 }
 
 const NONE: readonly string[] = []
