@@ -184,7 +184,9 @@ export class Listener {
       }
       closes = this.#isLast(call, reply)
       this.#options.onAnswered(call, reply.status)
-      await this.#send(call, reply, closes)
+      const sent = this.#send(call, reply, closes)
+      // Mostly the client has taken it already.
+      if (sent !== undefined) await sent
       this.#options.onSettled(call, reply.status)
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'answer failed')
