@@ -7,7 +7,7 @@
  *
  * A secret may be a list: the first signs, all verify, so that it can be rotated without an outage.
  */
-import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 
 /** Headers between gateway and backend. The gateway drops every `x-receivables-*` of a client. */
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
@@ -104,7 +104,7 @@ export function isRequestSigned(
 }
 
 function requestClaims({ method, path, body }: SignedRequest, at: string): string {
-  return [at, method, path, createHash('sha256').update(body).digest('base64url')].join('\n')
+  return [at, method, path, hash('sha256', body, 'base64url')].join('\n')
 }
 
 function isSigned(use: string, text: string, signature: string, secrets: readonly string[]) {
