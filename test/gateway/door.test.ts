@@ -149,6 +149,47 @@ t.test('a good request passes with what it may say, and no more', async (t) => {
   }
 })
 
+t.test('names mean the same in any case, and blanks around values mean nothing', async (t) => {
+  const heads = [
+    `HOST:api.test\r\naUTHORIZATIOn:\t Bearer ${key} \t\r\nX-REQUEST-id:any-case`,
+    `host: api.test\r\nauthorization:Bearer ${key}\r\nx-request-ID: any-case\t`,
+  ]
+  for (const head of heads) {
+    const fields =
+      'iDEMPOTENCY-kEY: \t abc \r\nCONTENT-LENGTH:2\r\nuser-AGENT:\r\nConnectioN: CLOSE\r\n'
+    const request = `POST /api/v1/debtors HTTP/1.1\r\n${head}\r\n${fields}\r\n{}`
+    const { text } = await exchangeBytes(gateway.port, request)
+    t.match(text, /^HTTP\/1\.1 200 /)
+    t.match(text, /\r\nx-request-id: any-case\r\n/)
+    const { headers, body } = backend.requests.at(-1) ?? {}
+    t.match(headers, { 'idempotency-key': 'abc', 'content-length': '2', 'user-agent': '' })
+    t.equal(body, '{}')
+  }
+})
+
+t.test('a name that differs in one byte is another', async (t) => {
+  const names = [
+    'content-length',
+    'transfer-encoding',
+    'idempotency-key',
+    'host',
+    'expect',
+    'upgrade',
+  ]
+  for (const name of names) {
+    for (let at = 0; at < name.length; at++) {
+      const others = ['^', '~', '0', name[at] === 'q' ? 'z' : 'q']
+      const fields = others.map(
+        (other) => `${name.slice(0, at)}${other}${name.slice(at + 1)}: x\r\n`,
+      )
+      const twice = `${fields.join('')}${fields.join('')}Content-Length: 2\r\nConnection: close\r\n`
+      const { text } = await exchangeBytes(gateway.port, post(twice, '{}'))
+      t.match(text, /^HTTP\/1\.1 200 /, `${name} without its place ${at}`)
+      t.equal(backend.requests.at(-1)?.headers['idempotency-key'], undefined)
+    }
+  }
+})
+
 t.test('pipelined requests are answered in order, each once', async (t) => {
   const before = backend.requests.length
   const close = `GET /api/v1/debtors?c HTTP/1.1\r\n${BASE}Connection: close\r\n\r\n`
