@@ -15,7 +15,7 @@ import { parseEnv, promisify, styleText } from 'node:util'
 const root = join(import.meta.dirname, '..')
 /** As `npm run gateway` has them: what was compiled with others is compiled again. */
 const FLAGS = {
-  gateway: ['--max-semi-space-size=4', '--heap-growing-percent=15', '--single-threaded-gc'],
+  gateway: ['--max-semi-space-size=16', '--heap-growing-percent=15', '--single-threaded-gc'],
   backend: [],
 }
 
