@@ -66,12 +66,13 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const credential = authenticator.readCredential(head.headers.get('authorization'))
     const body = head.framing ? await readBody(head, head.framing, BODY_BYTES_MAX, call) : NO_BODY
     const identified = noteStep(call.story, 'look up key', authenticator.identify(credential))
-    // To wait for what is there already costs a turn of the microtask queue, here and below.
+    // To wait for what is there already costs a turn of the microtask queue.
     const key = identified instanceof Promise ? await identified : identified
     call.story.keyId = key.keyId
     call.story.accountId = key.accountId
     const spent = accounting.spend(key.keyId, key.rateLimit)
     call.allowance = await noteStep(call.story, 'spend', spent)
+    // A promise that is returned as it is costs two more of them than one that is waited for.
     return await decideAndForward({ head, call, digest: credential.digest, body, routing }, key)
   }
 
