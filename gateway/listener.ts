@@ -184,9 +184,8 @@ export class Listener {
       }
       closes = this.#isLast(call, reply)
       this.#options.onAnswered(call, reply.status)
-      const sent = this.#send(call, reply, closes)
-      // Mostly the client has taken it already.
-      if (sent !== undefined) await sent
+      // Also where the client has taken it at once: the call must not end before its connection has it.
+      await this.#send(call, reply, closes)
       this.#options.onSettled(call, reply.status)
     } catch (error) {
       this.#log.error({ requestId: call.requestId, err: error }, 'answer failed')
