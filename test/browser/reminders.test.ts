@@ -2,7 +2,7 @@
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { Json } from '../fixtures/books.ts'
-import { logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
+import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
 import { call } from '../fixtures/call.ts'
 
 // A browser on a busy machine is slow.
@@ -159,7 +159,7 @@ t.test('an Admin sees what will be sent, approves, rejects, and stops it all', a
   await page.getByRole('link', { name: 'All days' }).waitFor()
   await check('reminders-day')
 
-  await page.getByRole('link', { name: 'Approvals 2' }).click()
+  await follow(page, page.getByRole('link', { name: 'Approvals 2' }))
   await check('approvals')
   await page.getByRole('link', { name: 'De Vries Installatie' }).click()
   const letter = page.frameLocator('iframe')
@@ -183,11 +183,11 @@ t.test('an Admin sees what will be sent, approves, rejects, and stops it all', a
   await page.getByRole('button', { name: 'Show' }).click()
   await page.getByRole('cell', { name: 'the reminder was rejected' }).waitFor()
   await check('log')
-  await page.getByRole('link', { name: 'Firm reminder' }).click()
+  await follow(page, page.getByRole('link', { name: 'Firm reminder' }))
   await check('message')
 
   await page.getByRole('link', { name: 'Reminders' }).click()
-  await page.getByRole('link', { name: 'Schedule' }).click()
+  await follow(page, page.getByRole('link', { name: 'Schedule' }))
   await check('schedule')
   await page.getByLabel('Firm').fill('9')
   await page.getByLabel('Holidays').fill('2026-12-25\nBoxing day')

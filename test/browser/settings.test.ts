@@ -1,6 +1,13 @@
 // The whole life of a key, as people see it.
 import t from 'tap'
-import { logIn, openOffice, PASSWORD, photograph, violationsOf } from '../fixtures/browser.ts'
+import {
+  follow,
+  logIn,
+  openOffice,
+  PASSWORD,
+  photograph,
+  violationsOf,
+} from '../fixtures/browser.ts'
 import { call } from '../fixtures/call.ts'
 import { until } from '../fixtures/until.ts'
 
@@ -42,7 +49,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await page.getByText('There is no API key yet.').waitFor()
   await check('no-keys')
 
-  await page.getByRole('link', { name: 'Issue key' }).click()
+  await follow(page, page.getByRole('link', { name: 'Issue key' }))
   await check('issue')
   await page.getByRole('button', { name: 'Issue key' }).click()
   await page.getByRole('alert').getByText('Give the key a name.').waitFor()
@@ -116,7 +123,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   t.match(await row.textContent(), /Revoked .+ by ada@acme\.example/)
   await check('revoked')
 
-  await page.getByRole('link', { name: 'Change what keys may do at most' }).click()
+  await follow(page, page.getByRole('link', { name: 'Change what keys may do at most' }))
   await check('allowance')
   await page.getByLabel('Create customers').uncheck()
   await page.getByRole('button', { name: 'Save' }).click()
@@ -184,7 +191,7 @@ t.test('people are invited, made Admin and sent away; it is all in the log', asy
   await page.getByRole('button', { name: 'Invite' }).click()
   const link = await page.getByLabel('Invitation link').inputValue()
   await check('invited')
-  await page.getByRole('link', { name: 'Done' }).click()
+  await follow(page, page.getByRole('link', { name: 'Done' }))
   await check('people')
 
   const other = await office.open()
@@ -214,7 +221,7 @@ t.test('people are invited, made Admin and sent away; it is all in the log', asy
   await page.getByRole('link', { name: 'Audit log' }).click()
   await page.getByText('Deactivated a login').first().waitFor()
   await check('audit-log')
-  await page.getByRole('link', { name: 'Your login' }).click()
+  await follow(page, page.getByRole('link', { name: 'Your login' }))
   await check('your-login')
   await page.getByLabel('Current password').fill('wrong wrong wrong')
   await page.getByLabel('New password').fill('another good one')

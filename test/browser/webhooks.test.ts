@@ -1,6 +1,6 @@
 // The life of a webhook endpoint, as people see it.
 import t from 'tap'
-import { logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
+import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
 
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)
@@ -18,7 +18,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.getByRole('link', { name: 'Endpoints' }).click()
   await page.getByText('There is no endpoint yet.').waitFor()
   await check('webhooks-none')
-  await page.getByRole('link', { name: 'Add endpoint' }).click()
+  await follow(page, page.getByRole('link', { name: 'Add endpoint' }))
   await check('webhooks-add')
   await page.getByRole('button', { name: 'Add endpoint' }).click()
   await page.getByRole('alert').getByText('Choose at least one event').waitFor()
@@ -40,7 +40,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.getByRole('button', { name: 'Send test event' }).click()
   await page.getByRole('heading', { name: 'webhook.test' }).waitFor({ timeout: 60_000 })
   await check('webhooks-delivery')
-  await page.getByRole('link', { name: 'Delivery log' }).click()
+  await follow(page, page.getByRole('link', { name: 'Delivery log' }))
   await check('webhooks-log')
   await page.locator('.back a').click()
   await page.getByRole('link', { name: 'https://hooks.example/receivables' }).click()
@@ -54,6 +54,6 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.getByText('The old secret has expired.').waitFor()
   await page.setViewportSize({ width: 320, height: 900 })
   await check('webhooks-endpoint-narrow')
-  await page.locator('.back a').click()
+  await follow(page, page.locator('.back a'))
   await check('webhooks-narrow')
 })
