@@ -5,8 +5,8 @@
  * Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
  */
 import { parseArgs } from 'node:util'
-import { createLogger } from '../shared/log.ts'
-import { Problem } from '../shared/problem.ts'
+import { Problem } from '../shared/contract/problem.ts'
+import { createLogger } from '../shared/process/log.ts'
 import { accountCommands } from './cli/accounts.ts'
 import { type Command, type Context, UsageError } from './cli/command.ts'
 import { databaseCommands } from './cli/database.ts'

@@ -3,7 +3,7 @@ import { hkdfSync } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { PROCESS_SETTINGS } from '../shared/lifecycle.ts'
+import { PROCESS_SETTINGS } from '../shared/process/lifecycle.ts'
 import {
   httpUrl,
   integer,
@@ -17,7 +17,7 @@ import {
   type SettingsOf,
   secret,
   text,
-} from '../shared/settings.ts'
+} from '../shared/process/settings.ts'
 import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'

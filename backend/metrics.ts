@@ -1,6 +1,7 @@
 /** The backend's numbers (docs/metrics.md): of each request, of its parts, of what waits in the database. */
-import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/metrics.ts'
-import type { Problem } from '../shared/problem.ts'
+
+import type { Problem } from '../shared/contract/problem.ts'
+import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
 import type { HandOff } from './mail/mail.ts'

@@ -1,6 +1,6 @@
 /** The gateway's settings. */
 import { readFileSync } from 'node:fs'
-import { PROCESS_SETTINGS } from '../shared/lifecycle.ts'
+import { PROCESS_SETTINGS } from '../shared/process/lifecycle.ts'
 import {
   httpUrl,
   integer,
@@ -11,9 +11,9 @@ import {
   type Setting,
   secret,
   text,
-} from '../shared/settings.ts'
-import { parseBackendUrl } from './backend-addresses.ts'
-import { parseRedisAddress, type RedisAddress } from './redis-address.ts'
+} from '../shared/process/settings.ts'
+import { parseRedisAddress, type RedisAddress } from './rate-limit/address.ts'
+import { parseBackendUrl } from './upstream/addresses.ts'
 
 export const GATEWAY_SETTINGS = {
   GATEWAY_HOST: text('Address the public listener binds to.', { fallback: '127.0.0.1' }),

@@ -6,11 +6,11 @@
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import type { Running } from '../shared/lifecycle.ts'
-import type { Logger } from '../shared/log.ts'
-import { createMetrics, gatherFrom, type Told } from '../shared/metrics.ts'
-import { type Health, listenForOperations } from '../shared/operations.ts'
-import { createRepeatedLog, type RepeatedLog } from '../shared/repeated-log.ts'
+import type { Running } from '../shared/process/lifecycle.ts'
+import type { Logger } from '../shared/process/log.ts'
+import { createMetrics, gatherFrom, type Told } from '../shared/process/metrics.ts'
+import { type Health, listenForOperations } from '../shared/process/operations.ts'
+import { createRepeatedLog, type RepeatedLog } from '../shared/process/repeated-log.ts'
 
 /** Between the end of a worker and the start of another; doubled while they end soon. */
 const REPLACE_MS_MIN = 100

@@ -2,15 +2,15 @@
  * Accounts: the holder of everything else, its state (contract 1.15) and what its keys may do at
  * present. Whatever narrows raises `revision`, so that no cached principal outlives the change.
  */
-import { createId } from '../../shared/id.ts'
-import { Problem } from '../../shared/problem.ts'
-import { parseScopes, type Scope } from '../api-keys/scopes.ts'
+import { createId } from '../../shared/contract/id.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { isTimezone } from '../calendar/calendar.ts'
 import type { AccountRow, AccountStatus, Reader, Transaction } from '../database/tables.ts'
 import { parseCurrency } from '../money/money.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { type Act, recordAudit } from './audit.ts'
 import { renderAccount } from './representation.ts'
+import { parseScopes, type Scope } from './scopes.ts'
 
 export const ACCOUNT_STATUSES = [
   'trial',

@@ -1,5 +1,5 @@
 /** Who did what: one row for each act, written in the act's own transaction. */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 
 export interface Actor {

@@ -1,8 +1,8 @@
 /** Who calls: the key and its account as authentication found them, for the handlers of a call. */
 import type { KeyOfAccount } from '../api-keys/api-keys.ts'
-import { effectiveScopes, readScopes, type Scope } from '../api-keys/scopes.ts'
 import type { AccountStatus } from '../database/tables.ts'
 import { isReadOnly } from './accounts.ts'
+import { effectiveScopes, readScopes, type Scope } from './scopes.ts'
 
 export interface Caller {
   readonly key: {

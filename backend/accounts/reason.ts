@@ -1,4 +1,4 @@
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 
 const REASON_MAX = 500
 

@@ -1,7 +1,7 @@
 /** Where debtors' answers to reminders go besides to us, so that the creditor's people read them. */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { AccountRow, Transaction } from '../database/tables.ts'
-import { parseEmail } from '../debtors/contact.ts'
+import { parseEmail } from '../validation/contact.ts'
 import { lockAccount } from './accounts.ts'
 import { type Act, recordAudit } from './audit.ts'
 

@@ -4,17 +4,17 @@
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'
-import { digestApiKey, mintApiKey } from '../../shared/api-key.ts'
-import { createId } from '../../shared/id.ts'
-import { type FieldError, Problem } from '../../shared/problem.ts'
+import { digestApiKey, mintApiKey } from '../../shared/contract/api-key.ts'
+import { createId } from '../../shared/contract/id.ts'
+import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
+import { parseScopes, type Scope } from '../accounts/scopes.ts'
 import { prepared } from '../database/prepared.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
-import { parseScopes, type Scope } from './scopes.ts'
 
 const NAME_LENGTH_MAX = 80
 

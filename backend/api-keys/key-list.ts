@@ -1,6 +1,6 @@
 /** Keys as people look through them: those that work first, page by page. */
 import { type SqlBool, sql } from 'kysely'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { ApiKeyRow, Reader } from '../database/tables.ts'
 
 export const KEY_STATUSES = ['active', 'revoked'] as const

@@ -2,9 +2,9 @@
  * When keys were last used, gathered in memory and written together. A key's stamp only moves
  * forward, whichever process writes.
  */
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
 import type { Database } from '../database/database.ts'
-import { type GatheredWrites, gatherWrites } from '../gathered-writes.ts'
 
 export interface LastUsed extends GatheredWrites {
   stamp(keyId: string, at: Date): void

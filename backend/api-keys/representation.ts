@@ -1,5 +1,5 @@
+import { readScopes } from '../accounts/scopes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
-import { readScopes } from './scopes.ts'
 
 /** A key as events show it: the members of GET /me, and whether it still is one. No secret. */
 export function renderApiKey(row: ApiKeyRow) {

@@ -3,9 +3,9 @@
  * fields.ts; here a `Check` becomes a schema, and joi's findings become faults with JSON pointers.
  */
 import joi, { type ObjectSchema, type Schema, type ValidationErrorItem } from 'joi'
-import { type Fault, faultsProblem } from './faults.ts'
-import { type Check, Rejection, text } from './fields.ts'
-import { type JsonObject, jsonPointer } from './json.ts'
+import { type Fault, faultsProblem } from '../validation/faults.ts'
+import { type Check, Rejection, text } from '../validation/fields.ts'
+import { type JsonObject, jsonPointer } from '../validation/json.ts'
 
 /** Null counts as omitted, and an omitted required field is `required`. */
 export function required<T>(check: Check<T>): Schema {

@@ -3,9 +3,9 @@
  * these changed the seal no longer fits, and rows would be skipped in silence if it did.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Position } from '../lists/keyset.ts'
-import { canonicalJson } from './json.ts'
+import { canonicalJson } from '../validation/json.ts'
 
 export interface CursorScope {
   readonly accountId: string

@@ -2,8 +2,8 @@
 import assert from 'node:assert'
 import type { Reader } from '../database/database.ts'
 import type { Page, Position } from '../lists/keyset.ts'
+import { type Check, instant, parsed } from '../validation/fields.ts'
 import { openCursor, sealCursor } from './cursor.ts'
-import { type Check, instant, parsed } from './fields.ts'
 import type { Call, Operation } from './operation.ts'
 import {
   type Parameter,

@@ -1,6 +1,6 @@
 /** Query parameters: each known, each once. What is misspelt must not return everything. */
-import { Problem } from '../../shared/problem.ts'
-import { type Check, Rejection } from './fields.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import { type Check, Rejection } from '../validation/fields.ts'
 
 export type QuerySchema = Readonly<Record<string, Check<unknown>>>
 

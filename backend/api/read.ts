@@ -1,4 +1,4 @@
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { Call, Operation } from './operation.ts'
 import { parametersOf, parseQuery } from './query.ts'

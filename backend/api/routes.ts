@@ -4,7 +4,7 @@
  * handler stop the start.
  */
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
-import type { Contract } from '../../shared/contract.ts'
+import type { Contract } from '../../shared/contract/contract.ts'
 import type { Caller } from '../accounts/caller.ts'
 import type { Database } from '../database/database.ts'
 import { debtorOperations } from '../debtors/routes.ts'

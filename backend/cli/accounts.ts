@@ -8,7 +8,7 @@ import {
 } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import { setReplyAddress } from '../accounts/reply-address.ts'
-import { readScopes, SCOPES } from '../api-keys/scopes.ts'
+import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
 import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
 

@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { sql } from 'kysely'
-import { createLogger } from '../../shared/log.ts'
-import { backUpSqlite } from '../database/backup.ts'
+import { createLogger } from '../../shared/process/log.ts'
 import { type CopiedTable, copyDatabase } from '../database/copy.ts'
 import { isPostgres, type OpenDatabase, openDatabase, sqlitePath } from '../database/open.ts'
+import { backUpSqlite } from '../database/sqlite/backup.ts'
 import { type Command, defineCommand, type Output, renderTable, UsageError } from './command.ts'
 import { createProgress } from './import/progress.ts'
 

@@ -1,6 +1,6 @@
 import { OPERATOR } from '../accounts/audit.ts'
+import { SCOPES } from '../accounts/scopes.ts'
 import { issueApiKey } from '../api-keys/api-keys.ts'
-import { SCOPES } from '../api-keys/scopes.ts'
 import { createDemoAccount, DEMO_LOGINS, findDemoAccount, findOpenInvoice } from '../demo/demo.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { checkPassword } from '../users/users.ts'

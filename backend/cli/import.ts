@@ -4,7 +4,7 @@
  */
 import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { parseApiKey } from '../../shared/api-key.ts'
+import { parseApiKey } from '../../shared/contract/api-key.ts'
 import { parseCurrency } from '../money/money.ts'
 import { type Command, defineCommand, type Output, UsageError } from './command.ts'
 import { parseColumns } from './import/columns.ts'

@@ -1,7 +1,7 @@
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
+import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, RATE_LIMIT_DEFAULT, revokeApiKey } from '../api-keys/api-keys.ts'
-import { readScopes, SCOPES } from '../api-keys/scopes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
 

@@ -1,4 +1,4 @@
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Database } from '../database/database.ts'
 
 /** Whose it is: operators name records of every account by id. Throws `not_found`. */

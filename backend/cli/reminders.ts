@@ -1,4 +1,4 @@
-import { createLogger } from '../../shared/log.ts'
+import { createLogger } from '../../shared/process/log.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR, recordAudit } from '../accounts/audit.ts'
 import { parseInstant } from '../calendar/calendar.ts'

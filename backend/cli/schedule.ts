@@ -1,6 +1,6 @@
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
-import type { Ladder } from '../reminders/ladder.ts'
+import type { Ladder } from '../reminders/planning/ladder.ts'
 import {
   type ChasingSettings,
   type ChasingSettingsChange,

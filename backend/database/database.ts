@@ -2,7 +2,7 @@
  * The port to the database. `database/` knows no subject: tables' shapes and how transactions run,
  * nothing of what they mean.
  */
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
 import type { Reader, Transaction } from './tables.ts'
 
 export type { Reader, Transaction } from './tables.ts'

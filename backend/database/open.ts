@@ -1,9 +1,9 @@
 /** Opens the database that `DATABASE_URL` names. */
 import { resolve } from 'node:path'
-import { SettingsError } from '../../shared/settings.ts'
+import { SettingsError } from '../../shared/process/settings.ts'
 import type { DatabaseOptions, OpenDatabase } from './database.ts'
-import { openPostgres } from './postgres.ts'
-import { openSqlite } from './sqlite.ts'
+import { openPostgres } from './postgres/postgres.ts'
+import { openSqlite } from './sqlite/sqlite.ts'
 
 export type { DatabaseOptions, OpenDatabase } from './database.ts'
 

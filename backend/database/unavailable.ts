@@ -1,5 +1,5 @@
 /** What callers are told where the database did not do what was asked, and could have. */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 
 /** The database cannot serve the call now and has recorded nothing. */
 export function unavailable(cause: unknown): Problem {

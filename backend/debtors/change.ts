@@ -1,5 +1,5 @@
 /** How a debtor changes, whoever does it: held, written, and told of. */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../webhooks/events.ts'

@@ -3,7 +3,7 @@
  * is held, so that no reminder begins to leave while it is decided, and what waited is cancelled:
  * nobody is to approve what must not be sent.
  */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'

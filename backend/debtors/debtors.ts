@@ -2,7 +2,7 @@
  * Debtors: those who owe an account money. Whoever changes what one owes or has paid locks the
  * debtor first, so that two writes about the same debtor are decided one after the other.
  */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { DebtorRow } from '../database/tables.ts'
@@ -16,8 +16,8 @@ import {
   within,
 } from '../lists/keyset.ts'
 import { readContactability } from '../mail/suppressed-addresses.ts'
+import { refuseTaken } from '../validation/external-id.ts'
 import { recordEvent } from '../webhooks/events.ts'
-import { refuseTaken } from './external-id.ts'
 import { renderDebtor } from './representation.ts'
 
 export interface NewDebtor {

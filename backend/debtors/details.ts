@@ -2,14 +2,14 @@
  * Who a debtor is and how it is reached, as people edit it. Another address does not by itself make a
  * debtor that bounced one that is written to: an Admin says so.
  */
-import { type FieldError, Problem } from '../../shared/problem.ts'
+import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
-import { type Check, Rejection, text, timezone } from '../api/fields.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readContactability } from '../mail/suppressed-addresses.ts'
+import { country, email, language, phone } from '../validation/contact.ts'
+import { type Check, Rejection, text, timezone } from '../validation/fields.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
-import { country, email, language, phone } from './contact.ts'
 import { searchForm } from './debtors.ts'
 
 const CHECKS = {

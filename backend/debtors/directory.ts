@@ -1,6 +1,6 @@
 /** Debtors as people look through them: by name, a part of which is enough to find one. */
 import { type SqlBool, sql } from 'kysely'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import type { Condition } from '../lists/keyset.ts'

@@ -1,5 +1,4 @@
 import { metadata, object, optional, required } from '../api/body.ts'
-import { currency, externalId, integer, oneOf, parsed, text, timezone } from '../api/fields.ts'
 import { listOperation } from '../api/list.ts'
 import type { Call, Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'
@@ -7,8 +6,17 @@ import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
+import { country, email, language, parseEmail, phone } from '../validation/contact.ts'
+import {
+  currency,
+  externalId,
+  integer,
+  oneOf,
+  parsed,
+  text,
+  timezone,
+} from '../validation/fields.ts'
 import { readBalances } from './balances.ts'
-import { country, email, language, parseEmail, phone } from './contact.ts'
 import { createDebtor, findDebtor, listDebtors, type NewDebtor } from './debtors.ts'
 import { renderDebtor } from './representation.ts'
 

@@ -1,9 +1,9 @@
 /** The log of sample messages, with what they left behind: stages taken, and one to be approved. */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import { daysBetween, todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import type { AccountRow, InvoiceRow, MessageRow } from '../database/tables.ts'
-import { writeReminder } from '../mail/reminder-text.ts'
+import { writeReminder } from '../mail/wording/reminder-text.ts'
 import type { SampleMessage } from './sample-ledger.ts'
 
 const DAY_MS = 86_400_000

@@ -1,5 +1,5 @@
 /** What every page of the documentation has around its content. */
-import { type Html, html } from '../settings/html.ts'
+import { type Html, html } from '../html/html.ts'
 import type { Asset } from './assets.ts'
 import type { Heading } from './markdown.ts'
 import type { Page } from './pages.ts'

@@ -3,7 +3,7 @@
  * linked to; nothing in it is code: HTML in the text stops the start.
  */
 import { Marked, type Tokens } from 'marked'
-import { Html, html } from '../settings/html.ts'
+import { Html, html } from '../html/html.ts'
 
 export interface Heading {
   readonly depth: number
@@ -101,6 +101,6 @@ function publicAddress(href: string): string {
   if (/^(?:https?:|#|\/)/.test(href)) return href
   const [, name, fragment = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? []
   if (name !== undefined) return `/docs/${name}${fragment}`
-  if (href === '../shared/openapi.yaml') return '/docs/openapi.yaml'
+  if (href === '../shared/contract/openapi.yaml') return '/docs/openapi.yaml'
   throw new Error(`a link that leads nowhere: ${href}`)
 }

@@ -1,7 +1,11 @@
 /** All pages of the documentation, in the order in which they are read. */
 import { readFileSync } from 'node:fs'
-import { PROBLEM_TYPES, problemType, SETTINGS_PROBLEM_TYPES } from '../../shared/problem.ts'
-import { type Html, html } from '../settings/html.ts'
+import {
+  PROBLEM_TYPES,
+  problemType,
+  SETTINGS_PROBLEM_TYPES,
+} from '../../shared/contract/problem.ts'
+import { type Html, html } from '../html/html.ts'
 import type { ContractDocument } from './document.ts'
 import { type Heading, renderHeading, renderMarkdown } from './markdown.ts'
 import { referencePage } from './reference.ts'

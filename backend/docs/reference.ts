@@ -1,6 +1,6 @@
 /** The reference: every operation, event, object and header of the OpenAPI document, on one page. */
-import { PROBLEM_TYPES, type ProblemCode, problemType } from '../../shared/problem.ts'
-import { type Html, html } from '../settings/html.ts'
+import { PROBLEM_TYPES, type ProblemCode, problemType } from '../../shared/contract/problem.ts'
+import { type Html, html } from '../html/html.ts'
 import { renderCurl } from './curl.ts'
 import {
   type Content,

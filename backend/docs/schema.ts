@@ -1,5 +1,5 @@
 /** A schema as a list of its fields: what each is, whether it must be there, what it means. */
-import { type Html, html } from '../settings/html.ts'
+import { type Html, html } from '../html/html.ts'
 import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
 import { renderMarkdown } from './markdown.ts'
 

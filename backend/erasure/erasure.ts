@@ -7,7 +7,7 @@
  * follows in small steps, each of which can be taken again, so that a run that was broken off is
  * completed by the next.
  */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { OpenDatabase, Transaction } from '../database/database.ts'

@@ -7,7 +7,7 @@
  * The unique row decides every race. The map of running calls only spares repeats that arrive while
  * the first one runs from doing its work in vain, and lets them wait for its answer.
  */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'

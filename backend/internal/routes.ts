@@ -1,8 +1,8 @@
 /** What gateways ask the backend for themselves. Signed; never reachable through a gateway. */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
-import { PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/principal.ts'
-import { Problem } from '../../shared/problem.ts'
+import { PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/contract/principal.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { callerOf } from '../accounts/caller.ts'
 import { findKeyByDigest } from '../api-keys/api-keys.ts'
 import type { LastUsed } from '../api-keys/last-used.ts'

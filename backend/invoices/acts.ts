@@ -2,7 +2,7 @@
  * What people do to an invoice (contract 1.5). Each act is refused in a state that does not allow it,
  * stops the reminders that its decision makes wrong, and is told of by an event.
  */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'

@@ -1,6 +1,13 @@
 import { object, optional, required, requiredNotNull } from '../api/body.ts'
-import { type Check, integer, matching, Rejection, signedAmount, text } from '../api/fields.ts'
 import { isQuantity, QUANTITY_MAX, type Quantity } from '../money/money.ts'
+import {
+  type Check,
+  integer,
+  matching,
+  Rejection,
+  signedAmount,
+  text,
+} from '../validation/fields.ts'
 import type { NewLine } from './lines.ts'
 
 export interface LineBody {

@@ -1,6 +1,7 @@
 /** What an invoice's lines come to. Taxes are given, never computed: accounting owns them. */
-import type { Fault } from '../api/faults.ts'
+
 import { AMOUNT_MAX, lineAmount, type Quantity } from '../money/money.ts'
+import type { Fault } from '../validation/faults.ts'
 
 export interface NewLine {
   readonly description: string

@@ -4,10 +4,10 @@
  * made later does not begin with years of overdue invoices.
  */
 import { type SqlBool, sql } from 'kysely'
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { type Periodic, startPeriodic } from '../background/periodic.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
-import { type Periodic, startPeriodic } from '../periodic.ts'
 import { recordEvent } from '../webhooks/events.ts'
 import { renderInvoice } from './representation.ts'
 

@@ -1,4 +1,9 @@
 import { list, metadata, object, optional, required, requiredWithout } from '../api/body.ts'
+import { listOperation } from '../api/list.ts'
+import type { Operation } from '../api/operation.ts'
+import { readOperation } from '../api/read.ts'
+import { writeOperation } from '../api/write.ts'
+import { todayIn } from '../calendar/calendar.ts'
 import {
   amount,
   boolean,
@@ -12,12 +17,7 @@ import {
   reference,
   severalOf,
   text,
-} from '../api/fields.ts'
-import { listOperation } from '../api/list.ts'
-import type { Operation } from '../api/operation.ts'
-import { readOperation } from '../api/read.ts'
-import { writeOperation } from '../api/write.ts'
-import { todayIn } from '../calendar/calendar.ts'
+} from '../validation/fields.ts'
 import { listInvoices } from './invoice-list.ts'
 import { createInvoice, findInvoice, type NewInvoice } from './invoices.ts'
 import { type LineBody, lineBody, newLine } from './line-fields.ts'

@@ -1,5 +1,5 @@
 /** Addresses in headers, and those that nobody can have. */
-import { parseEmail } from '../debtors/contact.ts'
+import { parseEmail } from '../validation/contact.ts'
 
 export interface NamedAddress {
   readonly name: string

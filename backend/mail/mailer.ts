@@ -6,7 +6,7 @@ import { setMaxListeners } from 'node:events'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import MailComposer from 'nodemailer/lib/mail-composer'
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
 import {
   headerText,
   hostOf,
@@ -14,10 +14,10 @@ import {
   type NamedAddress,
   withoutAddresses,
 } from './addresses.ts'
+import { oneLine } from './inbound/status-codes.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mail, type Mailer } from './mail.ts'
 import { handOver } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
-import { oneLine } from './status-codes.ts'
 
 export interface MailerOptions {
   /** Undefined: mail is written to files. */

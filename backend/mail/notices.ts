@@ -2,7 +2,7 @@
  * What people are told by mail besides reminders. A notice is written by the transaction that gives
  * the reason for it; who is to have it is decided when it goes out.
  */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import type { NoticeRow, Reader, Transaction } from '../database/tables.ts'
 
 /** Each with what its `detail` holds. */

@@ -3,14 +3,14 @@
  * row is leased by whoever sends it, and a lease that runs out is somebody else's.
  */
 import { randomUUID } from 'node:crypto'
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { type Periodic, startPeriodic } from '../background/periodic.ts'
 import type { Database } from '../database/database.ts'
 import type { MailOutboxRow, Reader, Transaction } from '../database/tables.ts'
-import { type Periodic, startPeriodic } from '../periodic.ts'
-import { renderLetterHtml, renderLetterText } from './letter.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mailer } from './mail.ts'
-import { type NoticeLetterDeps, writeNotice } from './notice-letters.ts'
 import { dispatchNotice, findNewNotices, type NoticeKind } from './notices.ts'
+import { renderLetterHtml, renderLetterText } from './wording/letter.ts'
+import { type NoticeLetterDeps, writeNotice } from './wording/notice-letters.ts'
 
 const EVERY_MS = 3000
 const BATCH_MAX = 10

@@ -2,7 +2,7 @@
  * Whether debtors can be written to: what a bounce, a complaint or the link to unsubscribe changes
  * about an address, and about every debtor that has it.
  */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
 import type { DebtorRow, Transaction } from '../database/tables.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from '../debtors/change.ts'

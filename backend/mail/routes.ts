@@ -1,8 +1,8 @@
 /** What of mail is reached from outside, through a gateway. */
 import type { ServerRoute } from '@hapi/hapi'
-import { Problem } from '../../shared/problem.ts'
-import { type InboundDeps, inboundRoute } from './inbound-route.ts'
-import { type UnsubscribeDeps, unsubscribeRoutes } from './unsubscribe-routes.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import { type InboundDeps, inboundRoute } from './inbound/route.ts'
+import { type UnsubscribeDeps, unsubscribeRoutes } from './unsubscribe/routes.ts'
 
 const NOTHING_ELSE: ServerRoute = {
   method: '*',

@@ -1,8 +1,8 @@
-import { instant, oneOf, reference } from '../api/fields.ts'
 import { listOperation } from '../api/list.ts'
 import type { Call, Operation } from '../api/operation.ts'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
+import { instant, oneOf, reference } from '../validation/fields.ts'
 import { listMessages, readCoveredInvoices } from './messages.ts'
 import { renderMessage } from './representation.ts'
 

@@ -2,7 +2,7 @@
  * The append-only log of what states messages have been in, and what follows from a state whoever
  * wrote it: what nobody received gives back the stages it had taken.
  */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 

@@ -2,10 +2,10 @@
  * How a payment is spread over invoices. Pure: what it decides depends on nothing but the invoices as
  * they stand under the debtor's lock.
  */
-import { Problem } from '../../shared/problem.ts'
-import { type Fault, faultsProblem } from '../api/faults.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { isPayable } from '../invoices/settlement.ts'
+import { type Fault, faultsProblem } from '../validation/faults.ts'
 
 /** What the client asked for on one invoice. */
 export interface Target {

@@ -2,7 +2,7 @@
  * A payment that did not hold: it bounced, or was recorded by mistake. Everything it did is undone in
  * one transaction; the payment stays, with what was allocated, and says that it was reversed.
  */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'

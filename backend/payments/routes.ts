@@ -8,6 +8,13 @@ import {
   required,
   requiredNotNull,
 } from '../api/body.ts'
+import { listOperation } from '../api/list.ts'
+import type { Operation } from '../api/operation.ts'
+import { type WriteContext, writeOperation } from '../api/write.ts'
+import { addDays } from '../calendar/calendar.ts'
+import type { Reader } from '../database/database.ts'
+import type { PaymentRow } from '../database/tables.ts'
+import { parseCurrency } from '../money/money.ts'
 import {
   amount,
   boolean,
@@ -19,15 +26,8 @@ import {
   Rejection,
   reference,
   text,
-} from '../api/fields.ts'
-import { canonicalJson, type JsonObject } from '../api/json.ts'
-import { listOperation } from '../api/list.ts'
-import type { Operation } from '../api/operation.ts'
-import { type WriteContext, writeOperation } from '../api/write.ts'
-import { addDays } from '../calendar/calendar.ts'
-import type { Reader } from '../database/database.ts'
-import type { PaymentRow } from '../database/tables.ts'
-import { parseCurrency } from '../money/money.ts'
+} from '../validation/fields.ts'
+import { canonicalJson, type JsonObject } from '../validation/json.ts'
 import { findPaymentByKey, listPayments, readAllocations } from './payment-list.ts'
 import { type NewPayment, type PaymentTarget, recordPayment } from './payments.ts'
 import { renderPayment } from './representation.ts'

@@ -5,7 +5,7 @@
 import { isReadOnly } from '../accounts/accounts.ts'
 import type { Database, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
-import { type ChasingAccount, readChasingAccounts } from './situations.ts'
+import { type ChasingAccount, readChasingAccounts } from './planning/situations.ts'
 
 /** Accounts read, and debtors marked, at a time. */
 const ROWS_MAX = 500

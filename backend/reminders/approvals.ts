@@ -3,14 +3,14 @@
  * to what was seen: text, recipient, stage, invoices and amounts. The gate compares it again.
  */
 import { createHash } from 'node:crypto'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
-import { type Facts, readFacts } from './facts.ts'
+import { type Facts, readFacts } from './planning/facts.ts'
 
 /** A message that waits for a person, as the person is to see it. */
 export interface Approval {

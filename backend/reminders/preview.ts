@@ -4,11 +4,10 @@
  */
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
-import { readFacts, shownStage } from './facts.ts'
-import { needsApproval } from './ladder.ts'
-import type { PlannedMessage } from './planner.ts'
-import { decide } from './planning.ts'
-import type { Refusal } from './rails.ts'
+import { readFacts, shownStage } from './planning/facts.ts'
+import { needsApproval } from './planning/ladder.ts'
+import type { PlannedMessage } from './planning/planner.ts'
+import { decide } from './planning/planning.ts'
 import {
   type ChasedDebtor,
   type ChasedInvoice,
@@ -17,8 +16,9 @@ import {
   readChasingAccounts,
   selectOwing,
   WAITING,
-} from './situations.ts'
-import type { WorkingTime } from './working-time.ts'
+} from './planning/situations.ts'
+import type { WorkingTime } from './planning/working-time.ts'
+import type { Refusal } from './sending/rails.ts'
 
 export interface PreviewedMessage {
   /** When it would leave, at the earliest. */

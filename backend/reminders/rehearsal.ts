@@ -2,11 +2,11 @@
  * A rehearsal: plans and sends as at an instant, and ends when what was to leave then is decided. The
  * backend's own planner and worker stand still meanwhile (`REHEARSAL=on`); other rehearsals may run.
  */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import type { MessageRow } from '../database/tables.ts'
-import { isOrphaned } from './lease.ts'
-import { runPlanning } from './planning-run.ts'
-import { releaseLeases, type SendDeps, sendRound } from './send-worker.ts'
+import { runPlanning } from './planning/planning-run.ts'
+import { isOrphaned } from './sending/lease.ts'
+import { releaseLeases, type SendDeps, sendRound } from './sending/send-worker.ts'
 
 /** Each goes on where the one before has changed something: an approval that expired is asked for anew. */
 const ROUNDS_MAX = 20

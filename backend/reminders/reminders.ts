@@ -1,11 +1,11 @@
 /** The reminder engine as a part of the backend: it plans and sends beside the calls. */
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { startPeriodic } from '../background/periodic.ts'
 import type { Database } from '../database/database.ts'
 import type { Mailer } from '../mail/mail.ts'
-import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
-import { startPeriodic } from '../periodic.ts'
-import { runPlanning } from './planning-run.ts'
-import { startSendWorker } from './send-worker.ts'
+import type { UnsubscribeLinks } from '../mail/unsubscribe/links.ts'
+import { runPlanning } from './planning/planning-run.ts'
+import { startSendWorker } from './sending/send-worker.ts'
 
 /** How soon the planner sees what has changed or become due; looking costs a millisecond. */
 const PLAN_EVERY_MS = 15_000

@@ -2,8 +2,9 @@
  * What a message was planned for is kept while servers may still say what became of it, which is far
  * shorter. The message stays, with its log and the stages that it took.
  */
+
+import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../database/forgetting.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
-import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../retention/forgetting.ts'
 
 const KEPT_MS = 90 * DAY_MS
 

@@ -1,12 +1,12 @@
 /** How an account chases: its ladder, holidays and the day from which it does; a debtor's own ladder. */
 import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
-import { faultsProblem } from '../api/faults.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
-import { checkLadder, type Ladder, readLadder, USUAL_LADDER } from './ladder.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { checkLadder, type Ladder, readLadder, USUAL_LADDER } from './planning/ladder.ts'
 
 export interface ChasingSettings {
   readonly ladder: Ladder

@@ -2,12 +2,12 @@
  * How long is kept what is not kept for ever. Each backend looks now and then; any number may do so
  * at once. Debtors, invoices, payments, messages and the audit log are not here: they stay.
  */
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { type Periodic, startPeriodic } from '../background/periodic.ts'
 import type { Database } from '../database/database.ts'
-import { type Periodic, startPeriodic } from '../periodic.ts'
+import { DAY_MS, type Forgetting, oldRows } from '../database/forgetting.ts'
 import { FORGETTING_REMINDERS } from '../reminders/retention.ts'
 import { FORGETTING_WEBHOOKS } from '../webhooks/retention.ts'
-import { DAY_MS, type Forgetting, oldRows } from './forgetting.ts'
 
 const EVERY_MS = 600_000
 

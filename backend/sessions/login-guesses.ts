@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { isIPv6 } from 'node:net'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/tables.ts'
 
 const WINDOW_MS = 15 * 60_000

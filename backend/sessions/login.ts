@@ -1,5 +1,5 @@
 /** Logging in: an e-mail address and a password become a session. */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import type { Actor } from '../accounts/audit.ts'
 import { recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'

@@ -1,12 +1,12 @@
 /** Where gateways report the use of keys. Signed, as all they ask for themselves. */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
-import { PROBLEM_TYPES, Problem } from '../../shared/problem.ts'
+import { PROBLEM_TYPES, Problem } from '../../shared/contract/problem.ts'
 import {
   USAGE_REPORT_ENTRIES_MAX,
   USAGE_REPORT_PATH,
   type UsageReport,
-} from '../../shared/usage-report.ts'
+} from '../../shared/contract/usage-report.ts'
 import type { Database } from '../database/database.ts'
 import { applyUsageReport } from './usage-reports.ts'
 

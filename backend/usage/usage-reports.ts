@@ -4,7 +4,7 @@ import type {
   RefusalCode,
   RefusedCalls,
   UsageReport,
-} from '../../shared/usage-report.ts'
+} from '../../shared/contract/usage-report.ts'
 import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'

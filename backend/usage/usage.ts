@@ -2,11 +2,12 @@
  * How often keys are used and how that ended, by the hour. Counted in memory and added together: a
  * crash loses seconds of a chart, never a call.
  */
-import type { Logger } from '../../shared/log.ts'
-import type { ProblemCode } from '../../shared/problem.ts'
+
+import type { ProblemCode } from '../../shared/contract/problem.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow, KeyUsageRow } from '../database/tables.ts'
-import { type GatheredWrites, gatherWrites } from '../gathered-writes.ts'
 import { addErrors } from './key-errors.ts'
 
 const HOUR_MS = 3_600_000

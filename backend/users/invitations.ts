@@ -1,5 +1,5 @@
 /** Invitations: an Admin names an e-mail address and a role; who has the code chooses a password. */
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { InvitationRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { createUser, emailFault, findUserByEmail, parseEmail } from './users.ts'

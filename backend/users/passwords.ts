@@ -5,7 +5,7 @@
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 
 /** OWASP's least for argon2id: 19 MiB, two passes, one lane. About 80 ms here. */
 const MEMORY_KIB = 19_456

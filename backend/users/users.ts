@@ -1,6 +1,6 @@
 /** People who log in to Settings. E-mail addresses are unique over all accounts. */
-import { createId } from '../../shared/id.ts'
-import { type FieldError, Problem } from '../../shared/problem.ts'
+import { createId } from '../../shared/contract/id.ts'
+import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'

@@ -1,6 +1,6 @@
 /** What was sent where, what came of it, and sending it again. */
 import { sql } from 'kysely'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
 import type {

@@ -3,7 +3,7 @@
  * waits in memory. Each endpoint has so many at once, and one that fails has one, so that receivers
  * that hang hold up their own events and nobody else's.
  */
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import { type AttemptDeps, attemptDelivery } from './attempt.ts'
 import {

@@ -2,8 +2,8 @@
  * Endpoints: where an account wants to be told, and with which secret. Never deleted: what was sent
  * where stays known. The secret leaves this module when it is made and is sealed afterwards.
  */
-import { createId } from '../../shared/id.ts'
-import { Problem } from '../../shared/problem.ts'
+import { createId } from '../../shared/contract/id.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'

@@ -7,7 +7,7 @@
  * the audit log, and an account without webhooks pays one look at an index. An endpoint that is made
  * later therefore begins with what happens then.
  */
-import { createId } from '../../shared/id.ts'
+import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import { prepared } from '../database/prepared.ts'
 import type { Transaction, WebhookDeliveryRow } from '../database/tables.ts'

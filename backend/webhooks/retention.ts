@@ -1,6 +1,7 @@
 /** The log is kept for 30 days. What still waits, for a paused endpoint, is kept with its event. */
+
+import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../database/forgetting.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
-import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../retention/forgetting.ts'
 
 const KEPT_MS = 30 * DAY_MS
 

@@ -1,7 +1,7 @@
 /** A test event: sent at once and once, also to an endpoint that is paused or disabled. */
 import { randomUUID } from 'node:crypto'
-import type { Logger } from '../../shared/log.ts'
-import { Problem } from '../../shared/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Logger } from '../../shared/process/log.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Database } from '../database/database.ts'
 import type { WebhookEndpointRow } from '../database/tables.ts'

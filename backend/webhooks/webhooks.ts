@@ -1,5 +1,5 @@
 /** Webhooks as a part of the backend: what the Settings pages need of them, and what runs beside. */
-import type { Logger } from '../../shared/log.ts'
+import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
 import { startDeliveryWorker } from './delivery-worker.ts'

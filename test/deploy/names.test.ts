@@ -5,7 +5,7 @@ import { loadAll } from 'js-yaml'
 import t from 'tap'
 import { BACKEND_SETTINGS } from '../../backend/config.ts'
 import { GATEWAY_SETTINGS } from '../../gateway/config.ts'
-import type { Setting } from '../../shared/settings.ts'
+import type { Setting } from '../../shared/process/settings.ts'
 import { startRedis } from '../fixtures/redis.ts'
 import { startSystem } from '../fixtures/system.ts'
 

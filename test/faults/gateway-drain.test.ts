@@ -4,7 +4,7 @@
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { mintApiKey } from '../../shared/api-key.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/call.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'

@@ -3,8 +3,8 @@
  * gateway, a replica takes over, and slots move, all of it under calls.
  */
 import t, { type Test } from 'tap'
-import type { Accounting } from '../../gateway/accounting.ts'
-import { isOverLimit } from '../../gateway/accounting.ts'
+import type { Accounting } from '../../gateway/rate-limit/limiter.ts'
+import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
 import { shareAccount } from '../fixtures/redis.ts'
 import { type RedisCluster, startRedisCluster } from '../fixtures/redis-cluster.ts'
 import { until } from '../fixtures/until.ts'

@@ -4,7 +4,7 @@
  * the figures are printed.
  */
 import t, { type Test } from 'tap'
-import { isOverLimit } from '../../gateway/accounting.ts'
+import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
 import { shareAccount, startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
 import { type ProxyMode, startTcpProxy } from '../gateway/fixtures/tcp-proxy.ts'

@@ -1,7 +1,7 @@
 /** A flood of well-formed keys that do not exist costs the holders of keys no more than any flood. */
 import t from 'tap'
 import { Agent } from 'undici'
-import { mintApiKey } from '../../shared/api-key.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/call.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
 import { startGateway } from '../fixtures/gateway.ts'

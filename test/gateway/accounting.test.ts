@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
-import { type Accounting, type Allowance, isOverLimit } from '../../gateway/accounting.ts'
-import { createLocalAccounting } from '../../gateway/accounting-local.ts'
+import { type Accounting, type Allowance, isOverLimit } from '../../gateway/rate-limit/limiter.ts'
+import { createLocalAccounting } from '../../gateway/rate-limit/local.ts'
 import { shareAccount, startRedis } from '../fixtures/redis.ts'
 import { until } from '../fixtures/until.ts'
 

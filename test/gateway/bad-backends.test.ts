@@ -3,7 +3,7 @@
  * that breaks; never an answer that looks whole and is not, never a pool that is stuck.
  */
 import t from 'tap'
-import { mintApiKey } from '../../shared/api-key.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/call.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { until } from '../fixtures/until.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { CLIENT_ADDRESS_HEADER } from '../../shared/principal.ts'
+import { CLIENT_ADDRESS_HEADER } from '../../shared/contract/principal.ts'
 import { call } from '../fixtures/call.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
 import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'

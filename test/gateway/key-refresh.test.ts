@@ -1,8 +1,8 @@
 /** Keys that are looked up anew behind the calls that use them, by a clock that the test moves. */
 import t, { type Test } from 'tap'
-import { Authenticator } from '../../gateway/authenticate.ts'
-import { watchBackendAddresses } from '../../gateway/backend-addresses.ts'
-import { BackendPools } from '../../gateway/upstream.ts'
+import { Authenticator } from '../../gateway/keys/authenticate.ts'
+import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
+import { BackendPools } from '../../gateway/upstream/backends.ts'
 import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
 import { SILENT } from '../fixtures/database.ts'
 import { GATEWAY_SECRET } from '../fixtures/gateway.ts'

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { readAccepted } from '../../gateway/read-buffer.ts'
+import { readAccepted } from '../../gateway/http1/read-buffer.ts'
 
 for (const [way, prepare] of [
   ['into the shared buffer', () => {}],

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseRedisAddress } from '../../gateway/redis-address.ts'
+import { parseRedisAddress } from '../../gateway/rate-limit/address.ts'
 
 t.test('every form of REDIS_URL', async (t) => {
   const forms: [string, object][] = [

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { mintApiKey } from '../../shared/api-key.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { call } from '../fixtures/call.ts'
 import { startGateway } from '../fixtures/gateway.ts'
 import { freePort } from '../fixtures/redis.ts'

@@ -11,7 +11,11 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
 import sqlite3 from 'sqlite3'
-import { PRINCIPAL_HEADER, PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/principal.ts'
+import {
+  PRINCIPAL_HEADER,
+  PRINCIPAL_LIFETIME_MS,
+  signPrincipal,
+} from '../../shared/contract/principal.ts'
 import { call } from '../fixtures/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
 import { startPostgres } from '../fixtures/postgres.ts'

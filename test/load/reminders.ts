@@ -14,9 +14,9 @@ import type { DebtorRow, InvoiceRow } from '../../backend/database/tables.ts'
 import { createDebtor } from '../../backend/debtors/debtors.ts'
 import { createInvoice } from '../../backend/invoices/invoices.ts'
 import { recordPayment } from '../../backend/payments/payments.ts'
-import { runPlanning } from '../../backend/reminders/planning-run.ts'
-import { createId } from '../../shared/id.ts'
-import { createLogger } from '../../shared/log.ts'
+import { runPlanning } from '../../backend/reminders/planning/planning-run.ts'
+import { createId } from '../../shared/contract/id.ts'
+import { createLogger } from '../../shared/process/log.ts'
 import { plainDebtor, plainInvoice } from '../fixtures/plain-records.ts'
 
 const DEBTORS = Number(process.argv[2] ?? 10_000)

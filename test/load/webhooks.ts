@@ -13,16 +13,20 @@ import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createAccount } from '../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { SCOPES } from '../../backend/accounts/scopes.ts'
 import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
-import { SCOPES } from '../../backend/api-keys/scopes.ts'
 import { deriveKey } from '../../backend/config.ts'
 import { type OpenDatabase, openDatabase } from '../../backend/database/open.ts'
 import { createEndpoint } from '../../backend/webhooks/endpoints.ts'
 import { recordEvent } from '../../backend/webhooks/events.ts'
 import { sampleOf } from '../../backend/webhooks/samples.ts'
 import { createSecretBox } from '../../backend/webhooks/secret-box.ts'
-import { createLogger } from '../../shared/log.ts'
-import { PRINCIPAL_HEADER, PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/principal.ts'
+import {
+  PRINCIPAL_HEADER,
+  PRINCIPAL_LIFETIME_MS,
+  signPrincipal,
+} from '../../shared/contract/principal.ts'
+import { createLogger } from '../../shared/process/log.ts'
 import { startProcess } from '../fixtures/process.ts'
 
 const PEPPER = 'pepper+of+the+benchmark+0123456789abcdef'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { digestApiKey, mintApiKey, parseApiKey } from '../../shared/api-key.ts'
+import { digestApiKey, mintApiKey, parseApiKey } from '../../shared/contract/api-key.ts'
 
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 2_000)

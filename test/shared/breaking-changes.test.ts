@@ -1,6 +1,6 @@
 // What counts as breaking: each kind of change to a small document, and to the one that is served.
 import t from 'tap'
-import { readContractDocument } from '../../shared/contract.ts'
+import { readContractDocument } from '../../shared/contract/contract.ts'
 import { breakingChanges } from '../fixtures/breaking-changes.ts'
 
 /** Debtors can be listed and created, and an event tells of them. */

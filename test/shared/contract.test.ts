@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
-import { loadContract } from '../../shared/contract.ts'
-import { PROBLEM_TYPES } from '../../shared/problem.ts'
+import { loadContract } from '../../shared/contract/contract.ts'
+import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 
 const source: unknown = load(
-  readFileSync(new URL('../../shared/openapi.yaml', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../shared/contract/openapi.yaml', import.meta.url), 'utf8'),
 )
 
 t.test('the operations are the ten of the public API, with their scopes', async (t) => {

@@ -70,16 +70,19 @@ t.test('domain files know neither HTTP nor its validation', async (t) => {
 
 t.test('each package that talks to the world has its one door', async (t) => {
   const doors: [packageName: string, allowed: RegExp][] = [
-    ['ioredis', /^gateway\/redis-store\.ts$/],
-    ['http-proxy-3', /^gateway\/settings-proxy\.ts$/],
-    ['lru-cache', /^(?:gateway\/authenticate|backend\/authentication)\.ts$|^backend\/database\//],
+    ['ioredis', /^gateway\/rate-limit\/store\.ts$/],
+    ['http-proxy-3', /^gateway\/pages\/proxy\.ts$/],
+    [
+      'lru-cache',
+      /^(?:gateway\/keys\/authenticate|backend\/http\/authentication)\.ts$|^backend\/database\//,
+    ],
     [
       'undici',
-      /^gateway\/(?:forward|upstream)\.ts$|^backend\/(?:cli\/import|webhooks\/(?:connector|sender)\.ts$)/,
+      /^gateway\/upstream\/|^backend\/(?:cli\/import|webhooks\/(?:connector|sender)\.ts$)/,
     ],
     ['sqlite3', /^backend\/database\//],
-    ['pino', /^shared\/log\.ts$/],
-    ['js-yaml', /^shared\/contract\.ts$/],
+    ['pino', /^shared\/process\/log\.ts$/],
+    ['js-yaml', /^shared\/contract\/contract\.ts$/],
   ]
   for (const [packageName, allowed] of doors) {
     const importers = importersOf((name) => name === packageName)

@@ -8,7 +8,7 @@ import { openSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 
-const LOG = JSON.stringify(join(import.meta.dirname, '..', '..', 'shared', 'log.ts'))
+const LOG = JSON.stringify(join(import.meta.dirname, '..', '..', 'shared', 'process', 'log.ts'))
 /** Logs twice, so that one line waits while the other is written, and ends as lifecycle.ts does. */
 const SCRIPT = `
   import { createLogger } from ${LOG}

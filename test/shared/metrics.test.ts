@@ -1,5 +1,5 @@
 import t from 'tap'
-import { cachedFor, createMetrics, gatherFrom, type Told } from '../../shared/metrics.ts'
+import { cachedFor, createMetrics, gatherFrom, type Told } from '../../shared/process/metrics.ts'
 
 t.test('numbers are read at each scrape; one that cannot be read is left out', async (t) => {
   const metrics = createMetrics('test')

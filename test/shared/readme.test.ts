@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { BACKEND_SETTINGS } from '../../backend/config.ts'
 import { GATEWAY_SETTINGS } from '../../gateway/config.ts'
-import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../shared/problem.ts'
+import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 
 const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
 

@@ -1,7 +1,7 @@
 import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import t from 'tap'
-import { createRepeatedLog } from '../../shared/repeated-log.ts'
+import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import { until } from '../fixtures/until.ts'
 
 t.test('the first of a kind is logged whole, the others of its second as a number', async (t) => {

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { describeSettings, list, readSettings, secret, share, text } from '../../shared/settings.ts'
+import {
+  describeSettings,
+  list,
+  readSettings,
+  secret,
+  share,
+  text,
+} from '../../shared/process/settings.ts'
 
 const GOOD = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
 const SCHEMA = {

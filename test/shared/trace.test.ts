@@ -6,7 +6,7 @@ import {
   isSampled,
   type Trace,
   traceHeaders,
-} from '../../shared/trace.ts'
+} from '../../shared/process/trace.ts'
 
 const ID = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'

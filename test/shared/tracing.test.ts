@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
-import { createLogger } from '../../shared/log.ts'
-import { createMetrics } from '../../shared/metrics.ts'
-import { startTracing } from '../../shared/tracing.ts'
+import { createLogger } from '../../shared/process/log.ts'
+import { createMetrics } from '../../shared/process/metrics.ts'
+import { startTracing } from '../../shared/process/tracing.ts'
 import { until } from '../fixtures/until.ts'
 
 /** A collector that takes batches and answers none of them before it is told to. */

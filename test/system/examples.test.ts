@@ -9,9 +9,9 @@ import {
   readDocument,
   textOf,
 } from '../../backend/docs/document.ts'
-import { mintApiKey } from '../../shared/api-key.ts'
-import { readContractDocument } from '../../shared/contract.ts'
-import { PROBLEM_TYPES } from '../../shared/problem.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { readContractDocument } from '../../shared/contract/contract.ts'
+import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import { type Answer, call } from '../fixtures/call.ts'
 import { assertContract } from '../fixtures/contract.ts'
 import { runCurl } from '../fixtures/curl.ts'

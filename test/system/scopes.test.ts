@@ -1,7 +1,7 @@
 import t from 'tap'
-import type { Scope } from '../../backend/api-keys/scopes.ts'
-import { mintApiKey } from '../../shared/api-key.ts'
-import { loadContract } from '../../shared/contract.ts'
+import type { Scope } from '../../backend/accounts/scopes.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { loadContract } from '../../shared/contract/contract.ts'
 import { type Answer, call } from '../fixtures/call.ts'
 import { startSystem } from '../fixtures/system.ts'
 

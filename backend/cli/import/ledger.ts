@@ -4,10 +4,10 @@
  */
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
-import { type Check, currency, parsed, Rejection, text } from '../../api/fields.ts'
 import { addDays } from '../../calendar/calendar.ts'
-import { email } from '../../debtors/contact.ts'
 import { currencyExponent } from '../../money/money.ts'
+import { email } from '../../validation/contact.ts'
+import { type Check, currency, parsed, Rejection, text } from '../../validation/fields.ts'
 import { UsageError } from '../command.ts'
 import {
   type Columns,

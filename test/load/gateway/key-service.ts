@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
-import { digestApiKey } from '../../../shared/api-key.ts'
+import { digestApiKey } from '../../../shared/contract/api-key.ts'
 
 /** Never reached: a benchmark of refusals is another one. */
 const RATE_LIMIT = 1_000_000_000

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { mintApiKey } from '../../../shared/api-key.ts'
+import { mintApiKey } from '../../../shared/contract/api-key.ts'
 import { until } from '../../fixtures/until.ts'
 import { freePort, LOAD_CORE, type Stage, startOn } from '../machine.ts'
 

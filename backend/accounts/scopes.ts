@@ -1,0 +1,39 @@
+/** What a key may do, in the order of the API's documentation. */
+import { Problem } from '../../shared/contract/problem.ts'
+
+export const SCOPES = [
+  'debtors:read',
+  'debtors:write',
+  'invoices:read',
+  'invoices:write',
+  'payments:read',
+  'payments:write',
+  'messages:read',
+] as const
+
+export type Scope = (typeof SCOPES)[number]
+
+/** Each once, in the documentation's order. Throws `Problem` `validation_failed` on unknown ones. */
+export function parseScopes(names: readonly string[]): Scope[] {
+  const unknown = names.filter((name) => !SCOPES.some((scope) => scope === name))
+  if (unknown.length > 0) {
+    throw new Problem(
+      'validation_failed',
+      `${unknown.join(', ')}: no such scope. There are ${SCOPES.join(', ')}.`,
+    )
+  }
+  return SCOPES.filter((scope) => names.includes(scope))
+}
+
+/** From a column: the JSON array that was stored. */
+export function readScopes(column: string): Scope[] {
+  const names: unknown = JSON.parse(column)
+  return SCOPES.filter((scope) => Array.isArray(names) && names.includes(scope))
+}
+
+/** What was granted, less what the account does not allow at present. `null` allows all. */
+export function effectiveScopes(granted: readonly Scope[], allowance: string | null): Scope[] {
+  if (allowance === null) return [...granted]
+  const allowed = readScopes(allowance)
+  return granted.filter((scope) => allowed.includes(scope))
+}

@@ -1,0 +1,114 @@
+/** SQLite: one backend on one file, the command line beside it. */
+import { closeSync, mkdirSync, openSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { sql } from 'kysely'
+import type { DatabaseOptions, OpenDatabase } from '../database.ts'
+import { migrate, migrateIfEmpty } from '../migrations.ts'
+import type { Reader, Tables } from '../tables.ts'
+import { acquireBackendLock } from './backend-lock.ts'
+import { SqliteConnection } from './connection.ts'
+import { kyselyOnConnection, kyselyOnReaders } from './kysely.ts'
+import { SqliteReaders } from './readers.ts'
+import { WriteQueue } from './write-queue.ts'
+
+/** More would only take turns at the two cores and sixteen threads of a usual machine. */
+const READERS = 4
+
+export async function openSqlite(
+  path: string,
+  { log, user, waitMsMax, waits }: DatabaseOptions & { waitMsMax: number },
+): Promise<OpenDatabase> {
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
+  createPrivately(path)
+  const lock = user === 'backend' ? await lockForBackend(path) : undefined
+  try {
+    const migrated = await migrateFile(path, user)
+    const queue = new WriteQueue({
+      open: () => SqliteConnection.open(path, 'write'),
+      log,
+      waitMsMax,
+      waits,
+    })
+    const writer = kyselyOnConnection<Tables>(queue.connection)
+    const readers = new SqliteReaders(
+      await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
+      () => queue.assertOutside('Inside a transaction, read through it'),
+    )
+    const closeAll = async () => {
+      await queue.close()
+      await readers.close()
+      await lock?.release()
+    }
+    let closing: Promise<void> | undefined
+    return {
+      read: kyselyOnReaders<Tables>(readers),
+      isConcurrent: false,
+      transaction: (work) => queue.add(() => work(writer)),
+      migrated,
+      snapshot: (work) => readSnapshot(path, work),
+      emptyLog: () => emptyLog(path),
+      get fault() {
+        return queue.fault
+      },
+      activity: () => queue.activity(),
+      close() {
+        closing ??= closeAll()
+        return closing
+      },
+    }
+  } catch (error) {
+    await lock?.release()
+    throw error
+  }
+}
+
+/** Apart from the writer's queue, which is for transactions of a known schema. */
+async function migrateFile(path: string, user: DatabaseOptions['user']) {
+  const connection = await SqliteConnection.open(path, 'write')
+  try {
+    const db = kyselyOnConnection<unknown>(connection)
+    return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
+  } finally {
+    await connection.close()
+  }
+}
+
+/** The log cannot be emptied while it is read; it grows meanwhile. */
+async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
+  const connection = await SqliteConnection.open(path, 'read')
+  try {
+    await connection.exec('begin')
+    return await work(kyselyOnConnection<Tables>(connection))
+  } finally {
+    await connection.close()
+  }
+}
+
+async function emptyLog(path: string): Promise<boolean> {
+  const connection = await SqliteConnection.open(path, 'write')
+  try {
+    const db = kyselyOnConnection<unknown>(connection)
+    const { rows } = await sql<{ busy: number }>`pragma wal_checkpoint(truncate)`.execute(db)
+    return rows[0]?.busy === 0
+  } finally {
+    await connection.close()
+  }
+}
+
+function lockForBackend(path: string) {
+  const lockPath = `${path}.lock`
+  createPrivately(lockPath)
+  return acquireBackendLock(lockPath)
+}
+
+/**
+ * SQLite would create the file readable by all; its WAL takes the mode of the database. An existing
+ * file is not opened: closing it again would drop the locks that this process holds on it.
+ */
+function createPrivately(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  }
+}

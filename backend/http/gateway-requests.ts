@@ -1,0 +1,62 @@
+/**
+ * Only gateways may talk to the backend. API calls prove it by a principal, which authentication
+ * verifies; everything else by a signature over method, path and body. Whoever proves nothing gets
+ * the same bare 404 for whatever is asked, before it is known whether that exists.
+ */
+import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
+import {
+  isRequestSigned,
+  PRINCIPAL_HEADER,
+  SIGNATURE_HEADER,
+} from '../../shared/contract/principal.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+
+/** As large as an API call's body may be, and then some for gateways' own reports. */
+const BODY_BYTES_MAX = 1024 * 1024
+
+export interface GatewayRequestsDeps {
+  readonly gatewaySecrets: readonly string[]
+  readonly clock: () => Date
+}
+
+/** Handlers outside of the API find the body as a Buffer in `request.payload`. */
+export function admitGatewaysOnly(server: Server, deps: GatewayRequestsDeps): void {
+  server.ext('onRequest', async (request, h) => {
+    if (request.path.startsWith('/api/v1/')) {
+      return request.headers[PRINCIPAL_HEADER] === undefined ? answerBare404(h) : h.continue
+    }
+    const signature = request.headers[SIGNATURE_HEADER]
+    if (typeof signature !== 'string') return answerBare404(h)
+    const { method = '', url = '' } = request.raw.req
+    const body = await readBody(request)
+    const signed = { method, path: url, body }
+    if (!isRequestSigned(signed, signature, deps.clock().getTime(), deps.gatewaySecrets)) {
+      return answerBare404(h)
+    }
+    // hapi parses no payload where there is one.
+    if (request.method !== 'get' && request.method !== 'head') {
+      Object.assign(request, { payload: body })
+    }
+    return h.continue
+  })
+}
+
+export function answerBare404(h: ResponseToolkit) {
+  return h.response().code(404).takeover()
+}
+
+async function readBody({ raw: { req } }: Request): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  // Not destroyed where it is too long: the refusal goes out on the same socket.
+  for await (const chunk of req.iterator({ destroyOnReturn: false })) {
+    chunks.push(chunk)
+    bytes += chunk.length
+    if (bytes > BODY_BYTES_MAX) {
+      throw new Problem('payload_too_large', 'The body is too large.', {
+        members: { max_bytes: BODY_BYTES_MAX },
+      })
+    }
+  }
+  return Buffer.concat(chunks)
+}

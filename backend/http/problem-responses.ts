@@ -1,0 +1,103 @@
+/** The one place where what went wrong becomes an answer, and where errors are logged. */
+import { Boom } from '@hapi/boom'
+import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
+import { createId } from '../../shared/contract/id.ts'
+import {
+  PROBLEM_MEDIA_TYPE,
+  Problem,
+  type ProblemCode,
+  renderProblem,
+} from '../../shared/contract/problem.ts'
+import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
+import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
+import { answerBare404 } from './gateway-requests.ts'
+
+/** hapi's own refusals, as far as a call that a gateway admitted can meet them. */
+const CODES: ReadonlyMap<number, ProblemCode> = new Map([
+  [400, 'bad_request'],
+  [408, 'request_timeout'],
+  [413, 'payload_too_large'],
+  [415, 'unsupported_media_type'],
+  [503, 'service_unavailable'],
+])
+
+/** A page that says it in place of the document; undefined where the document is the answer. */
+export type RenderProblemPage = (
+  request: Request,
+  problem: Problem,
+  requestId: string,
+) => string | undefined
+
+export interface ProblemAnswersOptions {
+  readonly baseUrl: string
+  readonly log: Logger
+  readonly renderPage: RenderProblemPage
+  /** Told of each, for operators. */
+  noteProblem(problem: Problem): void
+}
+
+export function answerProblems(server: Server, options: ProblemAnswersOptions): void {
+  const { baseUrl, log, renderPage, noteProblem } = options
+  const faults = createRepeatedLog(log)
+  const plainLog = withoutRedaction(log)
+  server.ext('onPreResponse', (request, h) => {
+    const { response } = request
+    if (!(response instanceof Error)) return h.continue
+    // The gateway knows the routes: no call of its own meets this.
+    if (isRouteMissing(response)) return answerBare404(h)
+    const problem = problemOf(response)
+    const requestId = requestIdOf(request)
+    noteProblem(problem)
+    const { method, route } = request
+    // The route and not the path, which is the client's and may hold what is secret.
+    const fields = { requestId, method, route: route.path }
+    if (problem.status >= 500) {
+      const kind = `${problem.code} ${route.path}`
+      faults.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
+    } else {
+      plainLog.info(fields, problem.code)
+    }
+    const page = renderPage(request, problem, requestId)
+    return page === undefined
+      ? answer(h, problem, PROBLEM_MEDIA_TYPE, renderProblem(problem, baseUrl, requestId))
+      : answer(h, problem, 'text/html; charset=utf-8', page)
+  })
+}
+
+/** The gateway's, so that both log the same. */
+export function requestIdOf({ headers }: Request): string {
+  const given = headers['x-request-id']
+  return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : createId('req')
+}
+
+function answer(h: ResponseToolkit, problem: Problem, type: string, document: string) {
+  const response = h
+    .response(document)
+    .code(problem.status)
+    .type(type)
+    .header('cache-control', 'no-store')
+  // For whoever counts.
+  response.app.problemCode = problem.code
+  for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
+  return response
+}
+
+/** hapi makes a Boom of every error thrown, in place: a Problem is one too, and known by its class. */
+function isRouteMissing(error: Error): boolean {
+  return !(error instanceof Problem) && error instanceof Boom && error.output.statusCode === 404
+}
+
+function problemOf(error: Error): Problem {
+  if (error instanceof Problem) return error
+  const code = error instanceof Boom ? CODES.get(error.output.statusCode) : undefined
+  if (code === 'service_unavailable') {
+    return new Problem(code, 'The service is overloaded. Repeat the call shortly.', {
+      headers: { 'retry-after': '1' },
+      cause: error,
+    })
+  }
+  if (code !== undefined) return new Problem(code, error.message, { cause: error })
+  return new Problem('internal_error', 'Something went wrong on our side. It has been logged.', {
+    cause: error,
+  })
+}

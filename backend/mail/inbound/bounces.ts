@@ -1,0 +1,52 @@
+/**
+ * What becomes of a message that was refused or came back. Whoever calls holds the debtor.
+ */
+import type { MessageRow, Transaction } from '../../database/tables.ts'
+import { moveMessage } from '../../messages/lifecycle.ts'
+import { suppressAddress } from '../reachability.ts'
+import type { Bounce } from './inbound-mail.ts'
+
+/** After each time that it was put off; after the last it counts as refused for good: 48 hours. */
+const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
+
+/**
+ * Refused for good: `bounced`, and its address is not written to any more. Put off: `queued` until it
+ * is tried again, three times over 48 hours. Returns the message as it is then.
+ */
+export async function bounceMessage(
+  tx: Transaction,
+  message: MessageRow,
+  { type, code, detail }: Bounce,
+  now: Date,
+): Promise<MessageRow> {
+  const retryHours = type === 'hard' ? undefined : RETRY_AFTER_HOURS[message.soft_bounces]
+  const bounce = { bounce_type: type, bounce_code: code }
+  if (retryHours !== undefined) {
+    const retryAt = new Date(now.getTime() + retryHours * 3_600_000).toISOString()
+    await scheduleReminder(tx, message.id, retryAt)
+    const soft_bounces = message.soft_bounces + 1
+    const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
+    return moveMessage(tx, message, { ...change, sent_at: null }, detail, now)
+  }
+  await scheduleReminder(tx, message.id, null)
+  const bounced = await moveMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
+  if (message.recipient !== null) {
+    const { account_id: accountId, id: messageId, recipient: address } = message
+    const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const
+    await suppressAddress(tx, suppression, now)
+  }
+  return bounced
+}
+
+/** When the engine goes on with it; null: never. */
+async function scheduleReminder(
+  tx: Transaction,
+  messageId: string,
+  runAt: string | null,
+): Promise<void> {
+  await tx
+    .updateTable('reminders')
+    .set({ run_at: runAt, lease: null })
+    .where('message_id', '=', messageId)
+    .execute()
+}

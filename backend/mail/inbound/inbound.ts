@@ -1,0 +1,118 @@
+/**
+ * Mail that came in, and what it changes. The same mail posted again changes nothing more: whoever
+ * posts it repeats what was not confirmed.
+ */
+import { createHash } from 'node:crypto'
+import type { InboundMailRow, MessageRow, Reader, Transaction } from '../../database/tables.ts'
+import { lockDebtor } from '../../debtors/debtors.ts'
+import { moveMessage } from '../../messages/lifecycle.ts'
+import { noteReturned } from '../outbox.ts'
+import { suppressAddress } from '../reachability.ts'
+import { bounceMessage } from './bounces.ts'
+import type { Bounce, InboundMail } from './inbound-mail.ts'
+import { recordReply } from './replies.ts'
+
+/** What was received, and the message of ours that it is about; null where it is about none. */
+export interface Received {
+  readonly kind: InboundMailRow['kind']
+  readonly messageId: string | null
+}
+
+export async function receiveMail(
+  tx: Transaction,
+  raw: Buffer,
+  mail: InboundMail,
+  now: Date,
+): Promise<Received> {
+  const { kind } = mail.content
+  const ours = await findMessage(tx, mail.references)
+  if (ours === undefined) {
+    // Of strangers nothing is kept.
+    await noteReturnedNotice(tx, mail, now)
+    return { kind, messageId: null }
+  }
+  // Two that post it at once: the second waits here for the first.
+  const { numInsertedOrUpdatedRows } = await tx
+    .insertInto('inbound_mail')
+    .values({
+      digest: createHash('sha256').update(raw).digest('base64url'),
+      kind,
+      account_id: ours.account_id,
+      message_id: ours.id,
+      sender: mail.sender,
+      received_at: now.toISOString(),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirstOrThrow()
+  if (numInsertedOrUpdatedRows === 1n) await apply(tx, mail, ours, now)
+  return { kind, messageId: ours.id }
+}
+
+async function noteReturnedNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
+  const { content, references } = mail
+  const id = references.find((reference) => reference.startsWith('mlo_'))
+  if (content.kind === 'bounce' && id !== undefined) {
+    await noteReturned(tx, id, content.bounce.detail, now)
+  }
+}
+
+async function apply(
+  tx: Transaction,
+  { content }: InboundMail,
+  found: Pick<MessageRow, 'id' | 'account_id' | 'debtor_id'>,
+  now: Date,
+): Promise<void> {
+  const debtor = await lockDebtor(tx, found.account_id, found.debtor_id)
+  const message = await tx
+    .selectFrom('messages')
+    .selectAll()
+    .where('id', '=', found.id)
+    .executeTakeFirst()
+  if (debtor === undefined || message === undefined || debtor.erased_at !== null) return
+  switch (content.kind) {
+    case 'bounce':
+      if (isNews(message, content.bounce)) await bounceMessage(tx, message, content.bounce, now)
+      break
+    case 'delivery':
+      await markDelivered(tx, message, now)
+      break
+    case 'complaint':
+      await stopWritingTo(tx, message, now)
+      break
+    case 'reply':
+      await recordReply(tx, { debtor, answered: message, ...content }, now)
+      break
+  }
+}
+
+function isNews({ status }: MessageRow, { type }: Bounce): boolean {
+  if (status === 'sending' || status === 'sent' || status === 'delivered') return true
+  // Put off, it waits for its next try already or had the last; refused for good it is another matter.
+  return type === 'hard' && (status === 'queued' || status === 'failed')
+}
+
+async function markDelivered(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+  if (message.status !== 'sent') return
+  const change = { status: 'delivered', delivered_at: now.toISOString() } as const
+  await moveMessage(tx, message, change, null, now)
+}
+
+async function stopWritingTo(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+  const { account_id: accountId, id: messageId, recipient: address } = message
+  if (address === null) return
+  const complaint = { accountId, address, reason: 'complained', detail: null, messageId } as const
+  await suppressAddress(tx, complaint, now)
+}
+
+/** By our id, or by the one that the server gave it; the latest, where a thread names several. */
+async function findMessage(reader: Reader, references: readonly string[]) {
+  if (references.length === 0) return undefined
+  return reader
+    .selectFrom('messages')
+    .select(['id', 'account_id', 'debtor_id'])
+    .where('direction', '=', 'outbound')
+    .where((eb) => eb.or([eb('id', 'in', references), eb('provider_message_id', 'in', references)]))
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+}

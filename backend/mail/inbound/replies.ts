@@ -1,0 +1,104 @@
+/**
+ * A customer's answer to a message: in the log, told to whoever is to read it, and the end of reminders
+ * until a person has decided.
+ */
+import { createId } from '../../../shared/contract/id.ts'
+import type { DebtorRow, MessageRow, Transaction } from '../../database/tables.ts'
+import { changeDebtor } from '../../debtors/change.ts'
+import { announceMessage } from '../../messages/lifecycle.ts'
+import { recordTransitions } from '../../messages/transitions.ts'
+import { recordNotice } from '../notices.ts'
+
+export interface Reply {
+  /** Held by the caller. */
+  readonly debtor: DebtorRow
+  readonly answered: MessageRow
+  readonly subject: string
+  readonly text: string
+}
+
+export async function recordReply(tx: Transaction, reply: Reply, now: Date): Promise<void> {
+  await logReply(tx, reply, now)
+  await pauseChasing(tx, reply.debtor, now)
+}
+
+/** Until a person decides. */
+async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
+  if (debtor.chasing_status !== 'active') return
+  const pause = {
+    chasing_status: 'paused',
+    chasing_reason: 'replied',
+    chasing_until: null,
+  } as const
+  await changeDebtor(tx, debtor, pause, now)
+}
+
+/** In the log, about the same invoices as what it answers. */
+async function logReply(
+  tx: Transaction,
+  { answered, subject, text }: Reply,
+  now: Date,
+): Promise<void> {
+  const at = now.toISOString()
+  const row: MessageRow = {
+    ...NO_OUTBOUND_FACTS,
+    id: createId('msg'),
+    account_id: answered.account_id,
+    debtor_id: answered.debtor_id,
+    channel: 'email',
+    direction: 'inbound',
+    kind: 'reply',
+    status: 'received',
+    subject,
+    body: text,
+    created_at: at,
+    updated_at: at,
+  }
+  await tx.insertInto('messages').values(row).execute()
+  await tx
+    .insertInto('message_invoices')
+    .columns(['message_id', 'position', 'account_id', 'invoice_id'])
+    .expression((eb) =>
+      eb
+        .selectFrom('message_invoices')
+        .select([eb.val(row.id).as('message_id'), 'position', 'account_id', 'invoice_id'])
+        .where('message_id', '=', answered.id),
+    )
+    .execute()
+  await recordTransitions(tx, [row], null, now)
+  await announceMessage(tx, row, now)
+  await tellAdmins(tx, row, now)
+}
+
+/** Where the account has an address for replies, its people have read it there. */
+async function tellAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
+  const account = await tx
+    .selectFrom('accounts')
+    .select('reply_to')
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  if (account?.reply_to !== null) return
+  await recordNotice(tx, { accountId, kind: 'message.received', subjectId: id, detail: {} }, now)
+}
+
+/** What only messages have that we send. */
+const NO_OUTBOUND_FACTS = {
+  stage: null,
+  suppression_reason: null,
+  suppression_detail: null,
+  approval_required: 0,
+  approval_status: null,
+  approval_decided_by: null,
+  approval_decided_at: null,
+  recipient: null,
+  amount_due: null,
+  currency: null,
+  days_past_due: null,
+  provider_message_id: null,
+  delivered_at: null,
+  bounce_type: null,
+  bounce_code: null,
+  soft_bounces: 0,
+  scheduled_for: null,
+  sent_at: null,
+} as const

@@ -1,0 +1,68 @@
+/**
+ * Where a mailbox's pipe or a provider posts the mail that comes to `MAIL_FROM`, as it is
+ * (`message/rfc822`), and proves itself by `MAIL_INBOUND_SECRET`.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import type { Request, ServerRoute } from '@hapi/hapi'
+import { Problem } from '../../../shared/contract/problem.ts'
+import type { Logger } from '../../../shared/process/log.ts'
+import type { Database } from '../../database/database.ts'
+import { receiveMail } from './inbound.ts'
+import { readInboundMail } from './inbound-mail.ts'
+
+export interface InboundDeps {
+  readonly database: Database
+  /** The ones that are accepted; undefined: no mail is taken. */
+  readonly inboundSecrets: readonly string[] | undefined
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function inboundRoute({ database, inboundSecrets, clock, log }: InboundDeps): ServerRoute {
+  return {
+    method: 'POST',
+    path: '/mail/inbound',
+    async handler(request) {
+      if (inboundSecrets === undefined) {
+        throw new Problem(
+          'route_not_found',
+          'No mail is taken here: MAIL_INBOUND_SECRET is not set.',
+        )
+      }
+      checkSecret(request, inboundSecrets)
+      const raw = rawMail(request)
+      const mail = await readInboundMail(raw)
+      const { kind, messageId } = await database.transaction((tx) =>
+        receiveMail(tx, raw, mail, clock()),
+      )
+      log.info({ kind, messageId }, 'mail received')
+      return { object: 'inbound_mail', kind, message_id: messageId }
+    },
+  }
+}
+
+/** As the bearer token, or as the password of basic authentication, which addresses can carry. */
+function checkSecret({ headers }: Request, secrets: readonly string[]): void {
+  const [scheme = '', credential = ''] = String(headers['authorization'] ?? '').split(' ')
+  const basic = Buffer.from(credential, 'base64').toString('utf8')
+  const given = /^basic$/i.test(scheme) ? basic.slice(basic.indexOf(':') + 1) : credential
+  const isKnown = secrets.some((secret) => timingSafeEqual(digestOf(given), digestOf(secret)))
+  if (isKnown && /^(?:basic|bearer)$/i.test(scheme)) return
+  throw new Problem('invalid_mail_secret', 'Send MAIL_INBOUND_SECRET as the bearer token.', {
+    headers: { 'www-authenticate': 'Bearer realm="mail", Basic realm="mail"' },
+  })
+}
+
+function digestOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}
+
+function rawMail({ payload, headers }: Request): Buffer {
+  if (!/^message\/rfc822\s*(?:;|$)/i.test(String(headers['content-type'] ?? ''))) {
+    throw new Problem('unsupported_media_type', 'Send the mail as it is, as message/rfc822.')
+  }
+  if (!Buffer.isBuffer(payload) || payload.length === 0) {
+    throw new Problem('bad_request', 'There is no mail in the body.')
+  }
+  return payload
+}

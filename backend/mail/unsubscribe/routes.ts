@@ -1,0 +1,109 @@
+/**
+ * The link to unsubscribe. Reading it changes nothing, for mail scanners open every link. A POST
+ * does, from the page's button or from a mail program (RFC 8058), which brings neither cookie nor
+ * token: the link is the proof. It may be posted any number of times.
+ */
+import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
+import type { Database } from '../../database/database.ts'
+import { maskRecipient } from '../../messages/shown-text.ts'
+import { resubscribeAddress, suppressAddress } from '../reachability.ts'
+import { findSuppression } from '../suppressed-addresses.ts'
+import { acceptedTags, type Language, speak } from '../wording/languages.ts'
+import { type Subscription, UNSUBSCRIBE_PATH, type UnsubscribeLinks } from './links.ts'
+import { PAGE_HEADERS, renderBrokenLink, renderUnsubscribe, type UnsubscribeView } from './page.ts'
+
+export interface UnsubscribeDeps {
+  readonly database: Database
+  readonly links: UnsubscribeLinks
+  readonly clock: () => Date
+}
+
+export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
+  const path = `${UNSUBSCRIBE_PATH}/{token}`
+  return [
+    { method: 'GET', path, handler: (request, h) => show(request, h, deps) },
+    { method: 'POST', path, handler: (request, h) => decide(request, h, deps) },
+  ]
+}
+
+async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
+  const subscription = deps.links.open(String(request.params['token']))
+  if (subscription === undefined) return answerBroken(request, h)
+  const isStopped = await isUnsubscribed(subscription, deps)
+  return answer(request, h, subscription, isStopped ? 'stopped' : 'asked', deps)
+}
+
+async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
+  const subscription = deps.links.open(String(request.params['token']))
+  if (subscription === undefined) return answerBroken(request, h)
+  const { database, clock } = deps
+  const { accountId, address } = subscription
+  if (wishOf(request) === 'resume') {
+    await database.transaction((tx) => resubscribeAddress(tx, accountId, address, clock()))
+    // Of who has complained we ask nothing more.
+    const isStopped = await isUnsubscribed(subscription, deps)
+    return answer(request, h, subscription, isStopped ? 'stopped' : 'resumed', deps)
+  }
+  if (!(await isUnsubscribed(subscription, deps))) {
+    const suppression = { reason: 'unsubscribed', detail: null, messageId: null } as const
+    await database.transaction((tx) =>
+      suppressAddress(tx, { ...suppression, accountId, address }, clock()),
+    )
+  }
+  return answer(request, h, subscription, 'stopped', deps)
+}
+
+/** Mail programs may send either kind of form, and some send none: only our own button says more. */
+function wishOf({ payload, headers }: Request): string | null {
+  const isForm = /^application\/x-www-form-urlencoded/i.test(String(headers['content-type']))
+  if (!isForm || !Buffer.isBuffer(payload) || payload.length > 200) return null
+  return new URLSearchParams(payload.toString('latin1')).get('wish')
+}
+
+async function isUnsubscribed(
+  { accountId, address }: Subscription,
+  { database }: UnsubscribeDeps,
+): Promise<boolean> {
+  const suppression = await findSuppression(database.read, accountId, address)
+  return suppression !== undefined && suppression.reason !== 'bounced'
+}
+
+async function answer(
+  request: Request,
+  h: ResponseToolkit,
+  { accountId, address }: Subscription,
+  state: UnsubscribeView['state'],
+  { database }: UnsubscribeDeps,
+) {
+  const account = await database.read
+    .selectFrom('accounts')
+    .select('name')
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  if (account === undefined) return answerBroken(request, h)
+  const debtor = await database.read
+    .selectFrom('debtors')
+    .select('language')
+    .where('account_id', '=', accountId)
+    .where('email', '=', address)
+    .where('language', 'is not', null)
+    .executeTakeFirst()
+  const language = languageOf(request, debtor?.language)
+  const view = { language, state, creditor: account.name, address: maskRecipient(address) }
+  return page(h, 200, renderUnsubscribe(view))
+}
+
+function answerBroken(request: Request, h: ResponseToolkit) {
+  return page(h, 404, renderBrokenLink(languageOf(request, null)))
+}
+
+/** The debtor's, as in the mail; else what the browser asks for. */
+function languageOf({ headers }: Request, ofDebtor: string | null | undefined): Language {
+  return speak(ofDebtor, ...acceptedTags(String(headers['accept-language'] ?? '')))
+}
+
+function page(h: ResponseToolkit, status: number, text: string) {
+  const response = h.response(text).code(status).type('text/html; charset=utf-8')
+  for (const [name, value] of Object.entries(PAGE_HEADERS)) response.header(name, value)
+  return response
+}

@@ -1,0 +1,167 @@
+/**
+ * A letter, as text and as HTML. Both are made of the same parts in the same order, so that neither
+ * says what the other does not.
+ *
+ * The HTML is for mail programs: tables and inline styles, nothing from elsewhere, readable where
+ * styles are dropped, dark where the reader's program is.
+ */
+import { Html, html } from '../../html/html.ts'
+
+export interface Letter {
+  /** BCP 47. */
+  readonly language: string
+  /** Of the line at the top. */
+  readonly tone: keyof typeof TONES
+  /** As whom it is written, above the title. */
+  readonly sender: string
+  readonly title: string
+  readonly greeting: string
+  readonly opening: readonly string[]
+  readonly table?: LetterTable
+  readonly action?: LetterLink | undefined
+  readonly closing: readonly string[]
+  readonly signature: readonly string[]
+  readonly footer: readonly string[]
+  readonly unsubscribe?: LetterLink | undefined
+}
+
+export interface LetterTable {
+  readonly caption: string
+  readonly heads: readonly [string, string]
+  readonly rows: readonly LetterRow[]
+  readonly totals: readonly { readonly label: string; readonly amount: string }[]
+}
+
+export interface LetterRow {
+  readonly name: string
+  /** Below the name, e.g. when it was due. */
+  readonly notes: readonly string[]
+  readonly amount: string
+  readonly link: LetterLink | undefined
+}
+
+export interface LetterLink {
+  readonly label: string
+  readonly url: string
+}
+
+const TONES = {
+  calm: { light: '#2f7d6b', dark: '#6fcfb8' },
+  plain: { light: '#1f4fd8', dark: '#9bb5ff' },
+  firm: { light: '#a65a00', dark: '#f0b266' },
+  grave: { light: '#b3261e', dark: '#ff9d94' },
+} as const
+
+export function renderLetterText(letter: Letter): string {
+  const { table, action, unsubscribe } = letter
+  return [
+    letter.greeting,
+    ...letter.opening,
+    ...(table === undefined ? [] : [renderTableText(table)]),
+    ...(action === undefined ? [] : [`${action.label}:\n${action.url}`]),
+    ...letter.closing,
+    letter.signature.join('\n'),
+    // Mail programs know what follows for a signature.
+    ['-- ', ...letter.footer].join('\n'),
+    ...(unsubscribe === undefined ? [] : [`${unsubscribe.label}:\n${unsubscribe.url}`]),
+  ].join('\n\n')
+}
+
+function renderTableText({ rows, totals }: LetterTable): string {
+  const lines = rows.map(({ name, notes, amount, link }) =>
+    [
+      `${name}: ${amount}`,
+      ...notes.map((note) => `  ${note}`),
+      ...(link === undefined ? [] : [`  ${link.label}: ${link.url}`]),
+    ].join('\n'),
+  )
+  const sums = totals.map(({ label, amount }) => `${label}: ${amount}`)
+  return [...lines, ...(sums.length === 0 ? [] : [sums.join('\n')])].join('\n\n')
+}
+
+const FONT = new Html("font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif")
+const INK = new Html('color:#1c2330')
+const SOFT = new Html('color:#56606f')
+const PARAGRAPH = html`margin:0 0 16px;font-size:16px;line-height:1.55;${INK}`
+const CELL = new Html(
+  'padding:14px 0;border-bottom:1px solid #dfe4ea;vertical-align:top;text-align:left;font-weight:normal',
+)
+
+/** Where a program follows the reader's wish for dark; inline styles are the light ones. */
+function darkStyle(tone: keyof typeof TONES): Html {
+  const { light, dark } = TONES[tone]
+  return new Html(`
+:root{color-scheme:light dark;supported-color-schemes:light dark}
+@media (prefers-color-scheme:dark){
+.ground{background:#11151c!important}
+.paper{background:#1a202b!important;border-color:#2e3745!important}
+.bar{background:${dark}!important}
+.ink,.ink a{color:#e8ebf0!important}
+.soft,.soft a{color:#a8b1be!important}
+.rule{border-color:#2e3745!important}
+.button{background:${dark}!important}
+.button a{color:#11151c!important}
+a.link{color:${dark}!important}
+}
+@media (max-width:480px){.pad{padding:24px 20px!important}.title{font-size:20px!important}}
+a.link{color:${light}}`)
+}
+
+export function renderLetterHtml(letter: Letter): string {
+  const { language, tone, title, sender, footer, unsubscribe } = letter
+  const color = new Html(TONES[tone].light)
+  return html`<!doctype html>
+<html lang="${language}">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="supported-color-schemes" content="light dark">
+<title>${title}</title>
+<style>${darkStyle(tone)}</style>
+</head>
+<body class="ground" style="margin:0;padding:0;background:#f3f5f8;${FONT}">
+<table role="presentation" lang="${language}" width="100%" cellpadding="0" cellspacing="0" border="0" class="ground" style="background:#f3f5f8"><tr><td align="center" style="padding:24px 12px">
+<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" class="paper" style="max-width:600px;background:#ffffff;border:1px solid #dfe4ea;border-radius:12px;border-collapse:separate;overflow:hidden">
+<tr><td class="bar" style="height:5px;line-height:5px;font-size:0;background:${color}">&nbsp;</td></tr>
+<tr><td class="pad" style="padding:32px 36px;word-break:break-word;overflow-wrap:anywhere;${FONT}">
+<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${SOFT}">${sender}</p>
+<h1 class="title ink" style="margin:0 0 20px;font-size:23px;line-height:1.25;font-weight:700;hyphens:auto;-webkit-hyphens:auto;${INK}">${title}</h1>
+${paragraphs([letter.greeting, ...letter.opening])}
+${letter.table && renderTable(letter.table, color)}
+${letter.action && renderAction(letter.action, color)}
+${paragraphs(letter.closing)}
+<p class="ink" style="${PARAGRAPH}">${letter.signature.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
+</td></tr></table>
+<table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px"><tr><td class="soft" style="padding:20px 24px;font-size:13px;line-height:1.55;text-align:center;overflow-wrap:anywhere;${SOFT};${FONT}">
+${footer.map((line) => html`<p style="margin:0 0 8px">${line}</p>`)}
+${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${SOFT};text-decoration:underline">${unsubscribe.label}</a></p>`}
+</td></tr></table>
+</td></tr></table>
+</body>
+</html>
+`.text
+}
+
+function paragraphs(texts: readonly string[]): Html {
+  return html`${texts.map((text) => html`<p class="ink" style="${PARAGRAPH}">${text}</p>\n`)}`
+}
+
+function renderTable({ caption, heads, rows, totals }: LetterTable, color: Html): Html {
+  const head = html`padding:0 0 8px;border-bottom:2px solid #dfe4ea;font-size:13px;line-height:1.4;font-weight:600;${SOFT}`
+  return html`<table width="100%" cellpadding="0" cellspacing="0" border="0" aria-label="${caption}" style="margin:8px 0 24px;border-collapse:collapse">
+<thead><tr><th scope="col" align="left" class="soft rule" style="${head}">${heads[0]}</th><th scope="col" align="right" class="soft rule" style="${head};text-align:right">${heads[1]}</th></tr></thead>
+<tbody>${rows.map((row) => renderRow(row, color))}</tbody>
+${totals.length > 0 && html`<tfoot>${totals.map(({ label, amount }) => html`<tr><th scope="row" align="left" class="ink" style="padding:14px 0 0;font-size:16px;text-align:left;${INK}">${label}</th><td align="right" class="ink" style="padding:14px 0 0;font-size:18px;font-weight:700;white-space:nowrap;${INK}">${amount}</td></tr>`)}</tfoot>`}
+</table>`
+}
+
+function renderRow({ name, notes, amount, link }: LetterRow, color: Html): Html {
+  return html`<tr><th scope="row" align="left" class="rule ink" style="${CELL};font-size:16px;line-height:1.4;${INK}"><strong>${name}</strong>${notes.map((note) => html`<br><span class="soft" style="font-size:14px;${SOFT}">${note}</span>`)}${link && html`<br><a class="link" href="${link.url}" style="font-size:14px;color:${color}">${link.label}</a>`}</th>
+<td align="right" class="rule ink" style="${CELL};padding-left:16px;text-align:right;white-space:nowrap;font-size:16px;line-height:1.4;${INK}">${amount}</td></tr>
+`
+}
+
+function renderAction({ label, url }: LetterLink, color: Html): Html {
+  return html`<table role="presentation" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 24px"><tr><td class="button" style="border-radius:8px;background:${color}"><a href="${url}" style="display:inline-block;padding:13px 26px;font-size:16px;line-height:1.3;font-weight:600;color:#ffffff;text-decoration:none;${FONT}">${label}</a></td></tr></table>`
+}

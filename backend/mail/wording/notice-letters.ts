@@ -1,0 +1,144 @@
+/** What notices say. */
+import type { NoticeRow, Reader } from '../../database/tables.ts'
+import type { InvitationCodes } from '../invitation-codes.ts'
+import { type NoticeDetails, readNotice } from '../notices.ts'
+import type { Letter } from './letter.ts'
+import { fullStop } from './reminder-words/words.ts'
+
+export interface NoticeLetterDeps {
+  readonly baseUrl: string
+  readonly codes: InvitationCodes
+}
+
+/** As much of a reply as is repeated. */
+const QUOTE_CHARS_MAX = 1500
+
+/** Undefined where there is nothing to tell any more. */
+export async function writeNotice(
+  reader: Reader,
+  deps: NoticeLetterDeps,
+  notice: NoticeRow,
+): Promise<Letter | undefined> {
+  const account = await reader
+    .selectFrom('accounts')
+    .select('name')
+    .where('id', '=', notice.account_id)
+    .executeTakeFirst()
+  if (account === undefined) return undefined
+  const text = await textOf(reader, deps, notice, account.name)
+  if (text === undefined) return undefined
+  return {
+    language: 'en',
+    sender: 'Receivables',
+    greeting: 'Hello,',
+    signature: ['Kind regards,', 'Receivables'],
+    footer: [fullStop(`About the account ${account.name}`)],
+    ...text,
+  }
+}
+
+type NoticeText = Pick<Letter, 'tone' | 'title' | 'opening' | 'action' | 'closing'>
+
+async function textOf(
+  reader: Reader,
+  deps: NoticeLetterDeps,
+  row: NoticeRow,
+  accountName: string,
+): Promise<NoticeText | undefined> {
+  const notice = readNotice(row)
+  switch (notice.kind) {
+    case 'user.invited':
+      return invitation(reader, deps, row.subject_id, { ...notice.detail, accountName })
+    case 'webhook_endpoint.disabled':
+      return disabledEndpoint(deps, row, notice.detail)
+    case 'message.received':
+      return customerReply(reader, deps, row)
+  }
+}
+
+async function invitation(
+  reader: Reader,
+  { baseUrl, codes }: NoticeLetterDeps,
+  id: string,
+  { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
+): Promise<NoticeText | undefined> {
+  const row = await reader
+    .selectFrom('invitations')
+    .select(['id', 'code_hash', 'expires_at'])
+    .where('id', '=', id)
+    .where('ended_at', 'is', null)
+    .executeTakeFirst()
+  const code = row && codes.findCode(row.id, row.code_hash)
+  if (row === undefined || code === undefined) return undefined
+  return {
+    tone: 'plain',
+    title: `You are invited to ${accountName}`,
+    opening: [
+      `${invited_by} invites you to the account ${accountName} on Receivables, as ${role === 'admin' ? 'an Admin' : 'a Member'}.`,
+    ],
+    action: { label: 'Choose a password', url: `${baseUrl}/settings/invitation#${code}` },
+    closing: [
+      `The link works once, until ${momentText(row.expires_at)}. Whoever opens it can log in as you: do not pass it on.`,
+    ],
+  }
+}
+
+function disabledEndpoint(
+  { baseUrl }: NoticeLetterDeps,
+  { subject_id: id, created_at }: NoticeRow,
+  { url, reason, failing_since }: NoticeDetails['webhook_endpoint.disabled'],
+): NoticeText {
+  const why =
+    reason === 'gone'
+      ? 'It answered 410 Gone, by which it asks for no more.'
+      : `Every delivery to it has failed since ${momentText(failing_since ?? created_at)}.`
+  return {
+    tone: 'firm',
+    title: 'A webhook endpoint is disabled',
+    opening: [`Nothing is sent to ${url} any more.`, why],
+    action: {
+      label: 'Look at the endpoint',
+      url: `${baseUrl}/settings/webhook-endpoints/${id}`,
+    },
+    closing: ['When it works again, resume it there. What failed can be sent again from its log.'],
+  }
+}
+
+async function customerReply(
+  reader: Reader,
+  { baseUrl }: NoticeLetterDeps,
+  notice: NoticeRow,
+): Promise<NoticeText | undefined> {
+  const reply = await reader
+    .selectFrom('messages')
+    .innerJoin('debtors', 'debtors.id', 'messages.debtor_id')
+    .select(['messages.subject', 'messages.body', 'debtors.id', 'debtors.name'])
+    .where('messages.account_id', '=', notice.account_id)
+    .where('messages.id', '=', notice.subject_id)
+    .executeTakeFirst()
+  if (reply === undefined || reply.body === null) return undefined
+  const quote = reply.body.slice(0, QUOTE_CHARS_MAX).split(/\n\s*\n/)
+  const isCut = reply.body.length > QUOTE_CHARS_MAX
+  return {
+    tone: 'calm',
+    title: `${reply.name} replied to a reminder`,
+    opening: [
+      'Reminders to them are paused until someone of you has decided.',
+      `“${reply.subject ?? ''}”`,
+      ...quote,
+      ...(isCut ? ['…'] : []),
+    ],
+    action: { label: 'Look at the customer', url: `${baseUrl}/settings/customers/${reply.id}` },
+    closing: ['A reply to this e-mail does not reach them.'],
+  }
+}
+
+/** `21 November 2026 at 10:15 UTC`. */
+function momentText(instant: string): string {
+  const format = new Intl.DateTimeFormat('en-GB', {
+    dateStyle: 'long',
+    timeStyle: 'short',
+    timeZone: 'UTC',
+  })
+  return `${format.format(Date.parse(instant))} UTC`
+}

@@ -1,0 +1,136 @@
+/** What a reminder says: subject, text and HTML, which say the same. */
+import type { ReminderStage } from '../../database/tables.ts'
+import { moneyText } from '../../money/money-text.ts'
+import { headerText } from '../addresses.ts'
+import { LANGUAGES, type Language, speak } from './languages.ts'
+import { type Letter, type LetterRow, renderLetterHtml, renderLetterText } from './letter.ts'
+import { DE } from './reminder-words/de.ts'
+import { EN } from './reminder-words/en.ts'
+import { FR } from './reminder-words/fr.ts'
+import { NL } from './reminder-words/nl.ts'
+import type { ReminderWords } from './reminder-words/words.ts'
+
+export interface ReminderContent {
+  /** BCP 47; what we do not speak falls back to English. */
+  readonly language: string | null
+  readonly stage: 'courtesy' | ReminderStage
+  readonly creditor: {
+    /** The account's name: it remains the creditor. */
+    readonly name: string
+    /** Where questions go; null: a reply to the mail. */
+    readonly replyTo: string | null
+  }
+  readonly debtor: { readonly name: string }
+  /** At least one. */
+  readonly invoices: readonly ReminderInvoice[]
+  /** Null: no link, e.g. in a preview. */
+  readonly unsubscribeUrl: string | null
+}
+
+export interface ReminderInvoice {
+  readonly number: string
+  /** Calendar date. */
+  readonly dueDate: string
+  /** In minor units. */
+  readonly amountDue: number
+  readonly currency: string
+  /** 0 or less: not yet due. */
+  readonly daysPastDue: number
+  readonly paymentUrl: string | null
+}
+
+export interface ReminderText {
+  readonly subject: string
+  readonly text: string
+  readonly html: string
+}
+
+const WORDS: Readonly<Record<Language, ReminderWords>> = { en: EN, nl: NL, de: DE, fr: FR }
+
+const TONES = {
+  courtesy: 'calm',
+  friendly: 'calm',
+  reminder: 'plain',
+  firm: 'firm',
+  final: 'grave',
+} as const satisfies Record<ReminderContent['stage'], Letter['tone']>
+
+export function writeReminder(content: ReminderContent): ReminderText {
+  const letter = letterOf(content)
+  return {
+    subject: `${letter.title} – ${letter.sender}`,
+    text: renderLetterText(letter),
+    html: renderLetterHtml(letter),
+  }
+}
+
+function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderContent): Letter {
+  const language = speak(content.language)
+  const words = WORDS[language]
+  const name = headerText(creditor.name)
+  const [first] = invoices
+  const isOne = first !== undefined && invoices.length === 1
+  const what = isOne ? words.invoice(headerText(first.number)) : words.invoices(invoices.length)
+  const payable = isOne ? first.paymentUrl : null
+  return {
+    language,
+    tone: TONES[stage],
+    sender: name,
+    title: words.title[stage](what),
+    greeting: words.greeting(headerText(debtor.name)),
+    opening: [words.opening[stage][isOne ? 0 : 1]],
+    table: {
+      caption: words.caption,
+      heads: words.heads,
+      rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOne)),
+      totals: isOne ? [] : totalsOf(invoices, language, words.total),
+    },
+    action: payable === null ? undefined : { label: words.payOnline, url: payable },
+    closing: [words.closing[stage], words.questions(creditor.replyTo)],
+    signature: [words.regards, name],
+    footer: [words.onBehalf(name)],
+    unsubscribe:
+      content.unsubscribeUrl === null
+        ? undefined
+        : { label: words.unsubscribe, url: content.unsubscribeUrl },
+  }
+}
+
+function rowOf(
+  { number, dueDate, amountDue, currency, daysPastDue, paymentUrl }: ReminderInvoice,
+  language: Language,
+  words: ReminderWords,
+  hasOwnLink: boolean,
+): LetterRow {
+  const isLinked = hasOwnLink && paymentUrl !== null
+  return {
+    name: headerText(number),
+    notes: [words.dueOn(dateText(dueDate, language)), words.late(daysPastDue)],
+    amount: moneyText(amountDue, currency, language),
+    link: isLinked ? { label: words.payOnline, url: paymentUrl } : undefined,
+  }
+}
+
+/** Never over currencies. */
+function totalsOf(invoices: readonly ReminderInvoice[], language: Language, label: string) {
+  const byCurrency = Map.groupBy(invoices, ({ currency }) => currency)
+  return [...byCurrency].map(([currency, owed]) => {
+    const sum = owed.reduce((total, { amountDue }) => total + BigInt(amountDue), 0n)
+    return { label, amount: moneyText(Number(sum), currency, language) }
+  })
+}
+
+/** Day, month in words, year: `1 December 2026` in the English of most readers. Made once: that takes long. */
+const DATE_FORMATS: ReadonlyMap<Language, Intl.DateTimeFormat> = new Map(
+  LANGUAGES.map((language) => [
+    language,
+    new Intl.DateTimeFormat(language === 'en' ? 'en-GB' : language, {
+      dateStyle: 'long',
+      timeZone: 'UTC',
+    }),
+  ]),
+)
+
+function dateText(date: string, language: Language): string {
+  return DATE_FORMATS.get(language)?.format(Date.parse(`${date}T00:00:00Z`)) ?? date
+}

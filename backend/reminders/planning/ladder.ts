@@ -1,0 +1,82 @@
+/**
+ * The ladder: how many days past due each stage is sent. A stage is sent only after the one before
+ * it, and none is skipped.
+ */
+
+import type { ReminderStage } from '../../database/tables.ts'
+import { type Fault, faultsProblem } from '../../validation/faults.ts'
+
+/** A courtesy before the due date is no stage of its own to clients. */
+export type LadderStage = 'courtesy' | ReminderStage
+
+export const STAGES = [
+  'courtesy',
+  'friendly',
+  'reminder',
+  'firm',
+  'final',
+] as const satisfies readonly LadderStage[]
+
+/** Days past due; the courtesy's are negative, and null where none is sent. */
+export type Ladder = Readonly<Record<ReminderStage, number>> & { readonly courtesy: number | null }
+
+export const USUAL_LADDER: Ladder = {
+  courtesy: null,
+  friendly: 3,
+  reminder: 10,
+  firm: 21,
+  final: 35,
+}
+
+const DAYS_MAX = 365
+const COURTESY_DAYS_MAX = 30
+
+/** Undefined after the last. */
+export function stageAfter(stage: LadderStage): ReminderStage | undefined {
+  const next = STAGES[STAGES.indexOf(stage) + 1]
+  return next === 'courtesy' ? undefined : next
+}
+
+export function highestStage(stages: readonly LadderStage[]): LadderStage {
+  return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
+}
+
+/** These leave only after a person has approved them, and never together with lower ones. */
+export function needsApproval(stage: LadderStage): boolean {
+  return stage === 'firm' || stage === 'final'
+}
+
+/** As it was stored by `checkLadder`. */
+export function readLadder(text: string | null): Ladder | undefined {
+  if (text === null) return undefined
+  const stored: Partial<Ladder> = JSON.parse(text)
+  return { ...USUAL_LADDER, ...stored }
+}
+
+/** Throws `validation_failed` with every fault. */
+export function checkLadder(ladder: Ladder): Ladder {
+  const faults: Fault[] = []
+  const fault = (stage: LadderStage, code: string, detail: string) =>
+    faults.push({ pointer: `/ladder/${stage}`, code, detail: `${stage} ${detail}` })
+  const { courtesy } = ladder
+  if (courtesy !== null && !isWithin(courtesy, -COURTESY_DAYS_MAX, -1)) {
+    fault('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or null`)
+  }
+  let before: ReminderStage | undefined
+  for (const stage of ['friendly', 'reminder', 'firm', 'final'] as const) {
+    const days = ladder[stage]
+    if (!isWithin(days, 1, DAYS_MAX)) {
+      fault(stage, 'out_of_range', `must be 1 to ${DAYS_MAX} whole days past due`)
+    } else if (before !== undefined && days <= ladder[before]) {
+      fault(stage, 'out_of_range', `must come later than ${before}`)
+    }
+    before = stage
+  }
+  if (faults.length > 0) throw faultsProblem(faults)
+  const { friendly, reminder, firm, final } = ladder
+  return { courtesy, friendly, reminder, firm, final }
+}
+
+function isWithin(value: number, min: number, max: number): boolean {
+  return Number.isInteger(value) && value >= min && value <= max
+}

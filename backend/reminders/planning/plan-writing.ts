@@ -1,0 +1,144 @@
+/**
+ * Writes down what was planned: messages on their way or held back at once, the stages they take,
+ * what the invoices show, when to look at the debtors again. In few statements, however many.
+ */
+import { sql } from 'kysely'
+import type { Transaction } from '../../database/database.ts'
+import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
+import { announceMessage } from '../../messages/lifecycle.ts'
+import { recordTransitions } from '../../messages/transitions.ts'
+import { messageOf, type Writing } from './planned-message.ts'
+import type { ChasingFields } from './planner.ts'
+import type { ChasedInvoice } from './situations.ts'
+
+/** By one statement: with 33 columns they stay below the parameters that SQLite takes. */
+const ROWS_MAX = 500
+
+/** Returns how many messages were written. */
+export async function writePlans(
+  tx: Transaction,
+  writings: readonly Writing[],
+  now: Date,
+): Promise<number> {
+  const messages = await writeMessages(tx, writings, now)
+  await writeInvoices(tx, writings, now)
+  await writeDebtors(tx, writings)
+  return messages
+}
+
+async function writeMessages(
+  tx: Transaction,
+  writings: readonly Writing[],
+  now: Date,
+): Promise<number> {
+  const written = writings.flatMap((writing) =>
+    writing.plan.messages.map((planned) => messageOf(writing, planned, now)),
+  )
+  if (written.length === 0) return 0
+  const covered = written.flatMap(({ row, covered: invoices }) =>
+    invoices.map(({ invoice, stage }, position) => ({ row, invoice, stage, position })),
+  )
+  await inParts(
+    written.map(({ row }) => row),
+    (part) => tx.insertInto('messages').values(part).execute(),
+  )
+  await inParts(
+    covered.map(({ row, invoice, position }) => ({
+      message_id: row.id,
+      position,
+      account_id: row.account_id,
+      invoice_id: invoice.id,
+    })),
+    (part) => tx.insertInto('message_invoices').values(part).execute(),
+  )
+  await inParts(
+    written.map(({ reminder }) => reminder),
+    (part) => tx.insertInto('reminders').values(part).execute(),
+  )
+  await inParts(
+    covered
+      .filter(({ row }) => row.status !== 'suppressed')
+      .map(
+        ({ row, invoice, stage }): TakenStageRow => ({
+          invoice_id: invoice.id,
+          stage,
+          cycle: invoice.chasing_cycle,
+          account_id: row.account_id,
+          message_id: row.id,
+        }),
+      ),
+    (part) => tx.insertInto('taken_stages').values(part).execute(),
+  )
+  await noteMessages(
+    tx,
+    written.map(({ row }) => row),
+    now,
+  )
+  return written.length
+}
+
+async function noteMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
+  for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
+    await recordTransitions(tx, group, detail ?? 'planned', now)
+  }
+  for (const row of rows) {
+    if (row.status === 'suppressed') await announceMessage(tx, row, now)
+  }
+}
+
+/** What GET shows of their chasing, where it changed. */
+async function writeInvoices(
+  tx: Transaction,
+  writings: readonly Writing[],
+  now: Date,
+): Promise<void> {
+  const changed = writings.flatMap(({ chased, plan }) =>
+    chased.invoices.flatMap((invoice) => {
+      const fields = plan.invoices.get(invoice.id)
+      return fields === undefined || isSame(invoice, fields) ? [] : [{ id: invoice.id, ...fields }]
+    }),
+  )
+  const values = changed.map(
+    (row) =>
+      sql`(${row.id}, ${row.chasing_status}, ${row.chasing_next_stage}, ${row.chasing_next_action_at}, ${row.chasing_blocked_reason})`,
+  )
+  await inParts(values, (part) =>
+    sql`
+      update invoices set
+        chasing_status = new.column2,
+        chasing_next_stage = new.column3,
+        chasing_next_action_at = new.column4,
+        chasing_blocked_reason = new.column5,
+        updated_at = ${now.toISOString()}
+      from (values ${sql.join(part)}) as new where invoices.id = new.column1
+    `.execute(tx),
+  )
+}
+
+async function writeDebtors(tx: Transaction, writings: readonly Writing[]): Promise<void> {
+  const values = writings.map(
+    ({ debtor, plan }) => sql`(${debtor.id}, ${plan.lookAgainAt?.toISOString() ?? null})`,
+  )
+  await inParts(values, (part) =>
+    sql`
+      update debtors set plan_at = new.column2
+      from (values ${sql.join(part)}) as new where debtors.id = new.column1
+    `.execute(tx),
+  )
+}
+
+async function inParts<T>(
+  rows: readonly T[],
+  write: (part: readonly T[]) => Promise<unknown>,
+): Promise<void> {
+  for (let at = 0; at < rows.length; at += ROWS_MAX) await write(rows.slice(at, at + ROWS_MAX))
+}
+
+function isSame(invoice: ChasedInvoice, fields: ChasingFields): boolean {
+  return (
+    invoice.chasing_status === fields.chasing_status &&
+    invoice.chasing_next_stage === fields.chasing_next_stage &&
+    invoice.chasing_next_action_at === fields.chasing_next_action_at &&
+    invoice.chasing_blocked_reason === fields.chasing_blocked_reason
+  )
+}

@@ -1,0 +1,118 @@
+/** A message as the planner leaves it: what it is about and when it may leave; its text comes later. */
+import { createId } from '../../../shared/contract/id.ts'
+import { daysBetween } from '../../calendar/calendar.ts'
+import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
+import { timesPutOn } from '../kill-switch.ts'
+import type { Refusal } from '../sending/rails.ts'
+import { type Facts, shownStage } from './facts.ts'
+import { type LadderStage, needsApproval } from './ladder.ts'
+import type { Plan, PlannedMessage } from './planner.ts'
+import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './situations.ts'
+
+/** A person has so long to approve; then it is written anew, with what is true then. */
+const APPROVAL_DAYS = 7
+const DAY_MS = 86_400_000
+
+/** What was decided for one debtor, and by what. */
+export interface Writing {
+  readonly debtor: DebtorRow
+  readonly account: ChasingAccount
+  readonly chased: ChasedDebtor
+  readonly refusal: Refusal | undefined
+  readonly plan: Plan
+}
+
+export interface WrittenMessage {
+  readonly row: MessageRow
+  readonly reminder: ReminderRow
+  readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
+}
+
+/** Held back at once where something would hold back whatever one wrote. */
+export function messageOf(
+  { debtor, account, chased, refusal }: Writing,
+  { stage, scheduledFor, invoices }: PlannedMessage,
+  now: Date,
+): WrittenMessage {
+  const today = account.timeOf(debtor).dayOf(now)
+  const byId = new Map(chased.invoices.map((invoice) => [invoice.id, invoice]))
+  const covered = invoices.flatMap(({ id, stage: own }) => {
+    const invoice = byId.get(id)
+    return invoice === undefined ? [] : [{ invoice, stage: own }]
+  })
+  const facts: Facts = {
+    stage,
+    recipient: debtor.email,
+    invoices: covered.map(({ invoice, stage: own }) => ({
+      id: invoice.id,
+      number: invoice.number,
+      dueDate: invoice.due_date,
+      currency: invoice.currency,
+      amountDue: invoice.amount_due,
+      daysPastDue: daysBetween(invoice.due_date, today),
+      stage: own,
+      cycle: invoice.chasing_cycle,
+    })),
+    timesPutOn: timesPutOn(account.switches),
+    expiresAt: new Date(now.getTime() + APPROVAL_DAYS * DAY_MS).toISOString(),
+  }
+  const row = rowOf(debtor, facts, refusal, { scheduledFor, now })
+  const runAt = row.status === 'awaiting_approval' ? now : scheduledFor
+  const reminder = {
+    message_id: row.id,
+    account_id: row.account_id,
+    debtor_id: row.debtor_id,
+    facts: JSON.stringify(facts),
+    approved_hash: null,
+    // What waits for approval is written at once, so that there is something to look at.
+    run_at: refusal === undefined ? runAt.toISOString() : null,
+    lease: null,
+    attempts: 0,
+    unknown_outcomes: 0,
+    planned_at: now.toISOString(),
+  }
+  return { row, reminder, covered }
+}
+
+function rowOf(
+  { id: debtorId, account_id: accountId }: DebtorRow,
+  { stage, recipient, invoices }: Facts,
+  refusal: Refusal | undefined,
+  { scheduledFor, now }: { readonly scheduledFor: Date; readonly now: Date },
+): MessageRow {
+  const approval = needsApproval(stage)
+  const [currency, ...others] = new Set(invoices.map((invoice) => invoice.currency))
+  // What is due in several currencies is no sum: the text names each.
+  const isSum = currency !== undefined && others.length === 0
+  return {
+    id: createId('msg'),
+    account_id: accountId,
+    debtor_id: debtorId,
+    channel: 'email',
+    direction: 'outbound',
+    kind: 'reminder',
+    stage: shownStage(stage),
+    status: refusal ? 'suppressed' : approval ? 'awaiting_approval' : 'scheduled',
+    suppression_reason: refusal?.reason ?? null,
+    suppression_detail: refusal?.detail ?? null,
+    approval_required: approval ? 1 : 0,
+    approval_status: approval ? (refusal ? 'lapsed' : 'pending') : null,
+    approval_decided_by: null,
+    approval_decided_at: null,
+    recipient,
+    subject: null,
+    body: null,
+    amount_due: isSum ? invoices.reduce((sum, { amountDue }) => sum + amountDue, 0) : null,
+    currency: isSum ? currency : null,
+    days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
+    provider_message_id: null,
+    delivered_at: null,
+    bounce_type: null,
+    bounce_code: null,
+    soft_bounces: 0,
+    scheduled_for: refusal ? null : scheduledFor.toISOString(),
+    sent_at: null,
+    created_at: now.toISOString(),
+    updated_at: now.toISOString(),
+  }
+}

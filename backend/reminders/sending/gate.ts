@@ -1,0 +1,244 @@
+/**
+ * The gate: step (a) of a message's leaving. In one transaction under the debtor's lock every rail is
+ * looked at; the commit that marks the message `sending` is the instant of leaving. A fact that cannot
+ * be read ends the transaction, and nothing leaves.
+ *
+ * A message whose lease ran out comes here again like any other: it may have left, so it leaves once
+ * more at most, under the same Message-ID.
+ */
+import { addDays } from '../../calendar/calendar.ts'
+import type { Transaction } from '../../database/database.ts'
+import type { MessageRow } from '../../database/tables.ts'
+import { replanDebtor } from '../../debtors/debtors.ts'
+import { HAND_OFF_MS_MAX, type Mail, type Mailer } from '../../mail/mail.ts'
+import type { UnsubscribeLinks } from '../../mail/unsubscribe/links.ts'
+import { announceMessage, moveMessage } from '../../messages/lifecycle.ts'
+import { hashOf } from '../approvals.ts'
+import { createLease } from './lease.ts'
+import { findRefusal, type Refusal, type Situation } from './rails.ts'
+import { ensureText, readHtml } from './text.ts'
+import { countUnknown, goOnAt, holdWaiting, situationOf, type Waiting } from './waiting-message.ts'
+
+/** The hand-over begins this soon, or not at all. */
+const START_MS_MAX = 5000
+
+/** Longer than any hand-over: who holds it may still be at it. */
+const LEASE_MS = START_MS_MAX + HAND_OFF_MS_MAX + 30_000
+
+/** While another message to the same debtor is under way. */
+const BEHIND_OTHER_MS = 60_000
+
+export interface GateDeps {
+  readonly mailer: Pick<Mailer, 'messageIdOf'>
+  readonly links: UnsubscribeLinks
+}
+
+/** What leaves. */
+export interface Departure {
+  readonly messageId: string
+  readonly lease: string
+  readonly mail: Mail
+  /** Too late after this: a payment that came since must not be overtaken. */
+  readonly startBefore: Date
+}
+
+/** Undefined where it does not leave now: it was decided otherwise, put off, or is somebody else's. */
+export async function openGate(
+  tx: Transaction,
+  deps: GateDeps,
+  messageId: string,
+  now: Date,
+): Promise<Departure | undefined> {
+  const held = await holdWaiting(tx, messageId, now)
+  if (held === undefined) return undefined
+  const waiting = await countUnknown(tx, held, now)
+  if (waiting === undefined) return undefined
+  const situation = await situationOf(tx, waiting, now)
+  const refusal = findRefusal(situation)
+  if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
+  if (isOutdated(situation)) return cancel(tx, waiting, 'what it would have said has changed', now)
+  if (waiting.message.status === 'awaiting_approval') return present(tx, deps, waiting, now)
+  if (!isApproved(waiting)) return cancel(tx, waiting, 'it is not what was approved', now)
+  const later = await whenAllowed(tx, waiting, now)
+  if (later !== undefined) return postpone(tx, waiting, later, now)
+  return leave(tx, deps, waiting, now)
+}
+
+async function suppress(
+  tx: Transaction,
+  { message, reminder, facts }: Waiting,
+  situation: Situation,
+  { reason, detail }: Refusal,
+): Promise<undefined> {
+  const { now } = situation
+  const maybeLeft = reminder.unknown_outcomes > 0 ? ' (it may have left before)' : ''
+  const change = {
+    status: 'suppressed',
+    suppression_reason: reason,
+    suppression_detail: `${detail}${maybeLeft}`,
+    ...decisionOf(message, reason),
+  } as const
+  await moveMessage(tx, message, change, `${reason}: ${detail}${maybeLeft}`, now)
+  const { message: _, ...standing } = situation
+  // What would hold back the next one too is shown, and the planner does not try before it is over.
+  if (findRefusal(standing)?.reason === reason) {
+    await tx
+      .updateTable('invoices')
+      .set({
+        chasing_next_action_at: null,
+        chasing_blocked_reason: reason,
+        updated_at: now.toISOString(),
+      })
+      .where('account_id', '=', message.account_id)
+      .where('status', 'in', ['open', 'partially_paid'])
+      .where('chasing_status', '=', 'active')
+      .where(
+        'id',
+        'in',
+        facts.invoices.map(({ id }) => id),
+      )
+      .execute()
+  }
+  await replanDebtor(tx, message.account_id, message.debtor_id, now)
+}
+
+/** What somebody approved stays so, unless something else than that is owed now. */
+function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['reason']) {
+  if (reason === 'approval_expired') return { approval_status: 'expired' } as const
+  const isOwed = reason !== 'invoice_paid' && reason !== 'payment_received'
+  if (status === null || (status === 'approved' && isOwed)) return {}
+  return { approval_status: 'lapsed' } as const
+}
+
+/**
+ * Recipient or amounts are not what it says, or it was paid and reopened meanwhile and is planned anew.
+ * That less is due is a rail of its own.
+ */
+function isOutdated({ debtor, message }: Situation): boolean {
+  if (message === undefined) return false
+  const { facts, invoices } = message
+  return (
+    facts.recipient !== debtor.email ||
+    facts.invoices.some(({ id, amountDue, cycle }) => {
+      const invoice = invoices.get(id)
+      return invoice?.amount_due !== amountDue || invoice.chasing_cycle !== cycle
+    })
+  )
+}
+
+async function cancel(
+  tx: Transaction,
+  { message }: Waiting,
+  detail: string,
+  now: Date,
+): Promise<undefined> {
+  const lapsed = message.approval_status === null ? {} : ({ approval_status: 'lapsed' } as const)
+  await moveMessage(tx, message, { status: 'cancelled', ...lapsed }, detail, now)
+  await replanDebtor(tx, message.account_id, message.debtor_id, now)
+}
+
+/** Gives the person who is to approve it something to look at; it comes here again when it expires. */
+async function present(
+  tx: Transaction,
+  deps: GateDeps,
+  waiting: Waiting,
+  now: Date,
+): Promise<undefined> {
+  const isNew = waiting.message.body === null
+  const message = await ensureText(tx, deps.links, waiting, now)
+  await goOnAt(tx, message.id, waiting.facts.expiresAt)
+  if (isNew) await announceMessage(tx, message, now)
+}
+
+function isApproved({ message, reminder, facts }: Waiting): boolean {
+  if (message.approval_required === 0) return true
+  return message.approval_status === 'approved' && reminder.approved_hash === hashOf(facts, message)
+}
+
+/** Undefined: now. Window and cap put off, they do not refuse. */
+async function whenAllowed(
+  tx: Transaction,
+  { message, debtor, account }: Waiting,
+  now: Date,
+): Promise<Date | undefined> {
+  const time = account.timeOf(debtor)
+  const today = time.dayOf(now)
+  if (!time.isOpen(now)) return time.firstSlot(today, now) ?? never(now)
+  const others = await tx
+    .selectFrom('messages')
+    .select(['status', 'sent_at'])
+    .where('account_id', '=', debtor.account_id)
+    .where('debtor_id', '=', debtor.id)
+    .where('id', '!=', message.id)
+    .where('direction', '=', 'outbound')
+    .where('kind', '=', 'reminder')
+    .where((eb) =>
+      eb.or([
+        eb('status', '=', 'sending'),
+        eb('sent_at', '>', new Date(now.getTime() - 2 * 86_400_000).toISOString()),
+      ]),
+    )
+    .execute()
+  const sentToday = others.some(
+    ({ sent_at: at }) => at !== null && time.dayOf(new Date(at)) === today,
+  )
+  if (sentToday) return time.firstSlot(addDays(today, 1), now) ?? never(now)
+  if (others.some(({ status }) => status === 'sending')) {
+    return new Date(now.getTime() + BEHIND_OTHER_MS)
+  }
+  return undefined
+}
+
+/** Every day is a holiday: it is asked again in a month. */
+function never(now: Date): Date {
+  return new Date(now.getTime() + 30 * 86_400_000)
+}
+
+async function postpone(
+  tx: Transaction,
+  { message }: Waiting,
+  until: Date,
+  now: Date,
+): Promise<undefined> {
+  const at = until.toISOString()
+  await goOnAt(tx, message.id, at)
+  const status = message.approval_required === 1 ? 'approved' : 'scheduled'
+  const change = { status, scheduled_for: at } as const
+  await moveMessage(tx, message, change, 'outside of the send window, or one left today', now)
+}
+
+async function leave(
+  tx: Transaction,
+  { mailer, links }: GateDeps,
+  waiting: Waiting,
+  now: Date,
+): Promise<Departure> {
+  const message = await ensureText(tx, links, waiting, now)
+  const { id, account_id: accountId, recipient, subject, body } = message
+  if (recipient === null || subject === null || body === null) {
+    throw new Error(`message ${id} has no recipient or no text`)
+  }
+  const lease = createLease()
+  await tx
+    .updateTable('reminders')
+    .set((eb) => ({
+      lease,
+      run_at: new Date(now.getTime() + LEASE_MS).toISOString(),
+      attempts: eb('attempts', '+', 1),
+    }))
+    .where('message_id', '=', id)
+    .execute()
+  await moveMessage(tx, message, { status: 'sending' }, null, now)
+  const { row: account } = waiting.account
+  const mail = {
+    messageId: mailer.messageIdOf(id),
+    to: recipient,
+    fromName: account.name,
+    replyTo: account.reply_to ?? undefined,
+    subject,
+    text: body,
+    html: await readHtml(tx, id),
+    unsubscribeUrl: links.linkFor({ accountId, address: recipient }),
+  }
+  return { messageId: id, lease, mail, startBefore: new Date(now.getTime() + START_MS_MAX) }
+}

@@ -1,0 +1,144 @@
+/** Step (c) of a message's leaving: what came of the hand-over is marked, and the invoices move on. */
+import type { Transaction } from '../../database/database.ts'
+import type { MessageRow, ReminderRow } from '../../database/tables.ts'
+import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
+import { bounceMessage } from '../../mail/inbound/bounces.ts'
+import type { HandOff } from '../../mail/mail.ts'
+import { moveMessage } from '../../messages/lifecycle.ts'
+import { freeStages } from '../../messages/transitions.ts'
+import { readFacts, shownStage } from '../planning/facts.ts'
+import { stageAfter } from '../planning/ladder.ts'
+import type { Departure } from './gate.ts'
+import { giveUp, goOnAt, UNKNOWN_MAX } from './waiting-message.ts'
+
+/** After a hand-over that came to nothing: a minute, then twice as long each time, at most half an hour. */
+const RETRY_MS = 60_000
+const RETRY_MS_MAX = 30 * 60_000
+
+/** Whether it was marked: its lease may have run out, and the message be somebody else's by now. */
+export async function recordHandOff(
+  tx: Transaction,
+  { messageId, lease }: Pick<Departure, 'messageId' | 'lease'>,
+  handOff: HandOff,
+  now: Date,
+  random: () => number = Math.random,
+): Promise<boolean> {
+  const held = await hold(tx, messageId, lease)
+  if (held === undefined) return false
+  const { message, reminder } = held
+  switch (handOff.outcome) {
+    case 'accepted':
+      await markSent(tx, message, reminder, handOff.providerMessageId, now)
+      break
+    case 'refused': {
+      const { type, code, detail } = handOff
+      const bounced = await bounceMessage(tx, message, { type, code, detail }, now)
+      if (bounced.status === 'bounced') await freeStages(tx, [messageId])
+      break
+    }
+    case 'abandoned':
+      await queueAgain(tx, message, reminder, handOff.detail, now, random)
+      break
+    case 'unknown':
+      await markUnknown(tx, message, reminder, handOff.detail, now, random)
+      break
+  }
+  await replanDebtor(tx, message.account_id, message.debtor_id, now)
+  return true
+}
+
+async function hold(tx: Transaction, messageId: string, lease: string) {
+  const found = await tx
+    .selectFrom('reminders')
+    .select(['account_id', 'debtor_id'])
+    .where('message_id', '=', messageId)
+    .executeTakeFirst()
+  if (found === undefined) return undefined
+  await lockDebtor(tx, found.account_id, found.debtor_id)
+  const reminder = await tx
+    .selectFrom('reminders')
+    .selectAll()
+    .where('message_id', '=', messageId)
+    .where('lease', '=', lease)
+    .executeTakeFirst()
+  const message = await tx
+    .selectFrom('messages')
+    .selectAll()
+    .where('id', '=', messageId)
+    .where('status', '=', 'sending')
+    .executeTakeFirst()
+  return reminder === undefined || message === undefined ? undefined : { reminder, message }
+}
+
+async function markSent(
+  tx: Transaction,
+  message: MessageRow,
+  reminder: ReminderRow,
+  providerMessageId: string | null,
+  now: Date,
+): Promise<void> {
+  const at = now.toISOString()
+  await goOnAt(tx, message.id, null)
+  const change = { status: 'sent', sent_at: at, provider_message_id: providerMessageId } as const
+  await moveMessage(tx, message, change, null, now)
+  const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
+  for (const [stage, invoices] of byStage) {
+    const ids = invoices.map(({ id }) => id)
+    const own = shownStage(stage)
+    await tx
+      .updateTable('invoices')
+      .set({
+        ...(own === null ? {} : { chasing_stage: own }),
+        chasing_last_message_at: at,
+        updated_at: at,
+      })
+      .where('account_id', '=', message.account_id)
+      .where('id', 'in', ids)
+      .execute()
+    await tx
+      .updateTable('invoices')
+      .set({
+        chasing_next_stage: stageAfter(stage) ?? null,
+        chasing_next_action_at: null,
+        chasing_blocked_reason: null,
+      })
+      .where('account_id', '=', message.account_id)
+      .where('id', 'in', ids)
+      .where('status', 'in', ['open', 'partially_paid'])
+      .where('chasing_status', '=', 'active')
+      .execute()
+  }
+}
+
+async function queueAgain(
+  tx: Transaction,
+  message: MessageRow,
+  reminder: ReminderRow,
+  detail: string,
+  now: Date,
+  random: () => number,
+): Promise<void> {
+  const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
+  // Not all at once again.
+  const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
+  await goOnAt(tx, message.id, at)
+  await moveMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
+}
+
+async function markUnknown(
+  tx: Transaction,
+  message: MessageRow,
+  reminder: ReminderRow,
+  detail: string,
+  now: Date,
+  random: () => number,
+): Promise<void> {
+  const unknown_outcomes = reminder.unknown_outcomes + 1
+  await tx
+    .updateTable('reminders')
+    .set({ unknown_outcomes })
+    .where('message_id', '=', message.id)
+    .execute()
+  if (unknown_outcomes >= UNKNOWN_MAX) await giveUp(tx, message, now)
+  else await queueAgain(tx, message, reminder, detail, now, random)
+}

@@ -1,0 +1,211 @@
+/**
+ * The rails: what keeps a reminder from leaving, in the order in which they are looked at
+ * (contract 3.1, rule 5). The planner asks them whether a debtor can be reminded at all, the gate
+ * once more about the very message. When something may leave (window, cap) is no rail: it postpones.
+ */
+import { isReadOnly } from '../../accounts/accounts.ts'
+import type {
+  AccountRow,
+  DebtorRow,
+  InvoiceRow,
+  MessageRow,
+  SuppressedAddressRow,
+} from '../../database/tables.ts'
+import { isReservedAddress } from '../../mail/addresses.ts'
+import { type KillSwitch, timesPutOn } from '../kill-switch.ts'
+import type { CoveredInvoice, Facts } from '../planning/facts.ts'
+
+export type RefusalReason =
+  | 'kill_switch'
+  | 'account_read_only'
+  | 'demo'
+  | 'debtor_paused'
+  | 'disputed'
+  | 'bounced'
+  | 'complained'
+  | 'unsubscribed'
+  | 'no_contact'
+  | 'invoice_paid'
+  | 'payment_received'
+  | 'approval_expired'
+
+export interface Refusal {
+  readonly reason: RefusalReason
+  /** The same in words, for people. */
+  readonly detail: string
+}
+
+export interface Situation {
+  readonly now: Date
+  readonly account: Pick<AccountRow, 'status' | 'is_demo'> & {
+    readonly switches: readonly KillSwitch[]
+  }
+  readonly debtor: Pick<
+    DebtorRow,
+    | 'status'
+    | 'is_demo'
+    | 'email'
+    | 'contactability_email'
+    | 'chasing_status'
+    | 'chasing_reason'
+    | 'chasing_until'
+  >
+  /** Of the debtor's address. */
+  readonly suppressed: SuppressedAddressRow['reason'] | undefined
+  /** Absent: is there anything that would hold back whatever one wrote now? */
+  readonly message?: {
+    readonly row: Pick<MessageRow, 'approval_status'>
+    readonly facts: Facts
+    readonly invoices: ReadonlyMap<string, InvoiceState>
+    /** Money came since it was planned, and is on no invoice yet: it may be for these. */
+    readonly isPaidOnAccount: boolean
+  }
+}
+
+export type InvoiceState = Pick<
+  InvoiceRow,
+  'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason' | 'chasing_cycle'
+>
+
+type Rail = (situation: Situation) => Refusal | undefined
+
+const RAILS: readonly Rail[] = [
+  killSwitch('installation'),
+  killSwitch('account'),
+  putOnMeanwhile,
+  accountReadOnly,
+  demo,
+  debtorPaused,
+  disputed,
+  addressSuppressed,
+  notPayable,
+  paymentReceived,
+  approvalExpired,
+]
+
+/** The first rail that fails. */
+export function findRefusal(situation: Situation): Refusal | undefined {
+  for (const rail of RAILS) {
+    const refusal = rail(situation)
+    if (refusal !== undefined) return refusal
+  }
+  return undefined
+}
+
+/** Whether the pause has ended by itself. */
+export function isPauseOver(
+  { chasing_status: status, chasing_until: until }: Situation['debtor'],
+  now: Date,
+): boolean {
+  return status === 'paused' && until !== null && until <= now.toISOString()
+}
+
+function killSwitch(scope: KillSwitch['scope']): Rail {
+  const whose = scope === 'account' ? 'the kill switch' : 'the kill switch of the installation'
+  return ({ account }) => {
+    const found = account.switches.find((candidate) => candidate.scope === scope)
+    if (found === undefined || !found.isOn) return undefined
+    return { reason: 'kill_switch', detail: `${whose} is on: ${found.reason ?? ''}` }
+  }
+}
+
+/** What was waiting then does not leave now: putting the switch off begins from today. */
+function putOnMeanwhile({ account, message }: Situation): Refusal | undefined {
+  if (message === undefined || message.facts.timesPutOn === timesPutOn(account.switches)) {
+    return undefined
+  }
+  return { reason: 'kill_switch', detail: 'a kill switch was put on since it was planned' }
+}
+
+function accountReadOnly({ account: { status } }: Situation): Refusal | undefined {
+  if (!isReadOnly(status)) return undefined
+  return { reason: 'account_read_only', detail: `the account is ${status.replaceAll('_', ' ')}` }
+}
+
+function demo({ account, debtor }: Situation): Refusal | undefined {
+  if (account.is_demo === 1) return { reason: 'demo', detail: 'the account holds sample data' }
+  if (debtor.is_demo === 1) return { reason: 'demo', detail: 'the customer is sample data' }
+  if (debtor.email === null || !isReservedAddress(debtor.email)) return undefined
+  return { reason: 'demo', detail: 'the address is at a domain of documentation and tests' }
+}
+
+function debtorPaused(situation: Situation): Refusal | undefined {
+  const { debtor, message, now } = situation
+  const { status, chasing_status: chasing, chasing_reason: why } = debtor
+  if (status === 'archived') {
+    return { reason: 'debtor_paused', detail: 'the customer is archived' }
+  }
+  if (chasing !== 'active' && !isPauseOver(debtor, now)) {
+    const detail = `reminders to the customer are ${chasing}${why === null ? '' : `: ${why}`}`
+    // Mail pauses whom it cannot reach: what is wrong with the address tells more.
+    return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
+  }
+  const held = coveredBy(message).find(
+    ({ state }) => state?.chasing_status === 'paused' && !isDisputed(state),
+  )
+  if (held === undefined) return undefined
+  return { reason: 'debtor_paused', detail: `reminders of invoice ${held.number} are paused` }
+}
+
+function disputed({ message }: Situation): Refusal | undefined {
+  const found = coveredBy(message).find(({ state }) => state !== undefined && isDisputed(state))
+  return found && { reason: 'disputed', detail: `invoice ${found.number} is disputed` }
+}
+
+function addressSuppressed({ debtor, suppressed }: Situation): Refusal | undefined {
+  const { email, contactability_email: contactability } = debtor
+  if (email === null || contactability === 'missing') {
+    return { reason: 'no_contact', detail: 'the customer has no e-mail address' }
+  }
+  const reason = suppressed ?? (contactability === 'ok' ? undefined : contactability)
+  return reason && { reason, detail: ADDRESS_DETAILS[reason] }
+}
+
+const ADDRESS_DETAILS = {
+  bounced: 'mail to the address came back',
+  complained: 'the recipient reported a message as unwanted',
+  unsubscribed: 'the recipient asked for no more reminders by e-mail',
+}
+
+function notPayable({ message }: Situation): Refusal | undefined {
+  const found = coveredBy(message).find(
+    ({ state }) =>
+      state === undefined ||
+      (state.status !== 'open' && state.status !== 'partially_paid') ||
+      state.amount_due === 0,
+  )
+  if (found === undefined) return undefined
+  const status = found.state?.status.replaceAll('_', ' ') ?? 'gone'
+  return { reason: 'invoice_paid', detail: `invoice ${found.number} is ${status}` }
+}
+
+function paymentReceived({ message }: Situation): Refusal | undefined {
+  const found = coveredBy(message).find(
+    ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
+  )
+  if (found !== undefined) {
+    return { reason: 'payment_received', detail: `less is due on invoice ${found.number}` }
+  }
+  if (!message?.isPaidOnAccount) return undefined
+  return { reason: 'payment_received', detail: 'the customer has paid on account since' }
+}
+
+function approvalExpired({ message, now }: Situation): Refusal | undefined {
+  if (message?.row.approval_status !== 'pending') return undefined
+  if (message.facts.expiresAt > now.toISOString()) return undefined
+  return { reason: 'approval_expired', detail: 'nobody approved it in time' }
+}
+
+function coveredBy(
+  message: Situation['message'],
+): readonly (CoveredInvoice & { readonly state: InvoiceState | undefined })[] {
+  if (message === undefined) return []
+  return message.facts.invoices.map((covered) => ({
+    ...covered,
+    state: message.invoices.get(covered.id),
+  }))
+}
+
+function isDisputed({ chasing_blocked_reason: reason }: InvoiceState): boolean {
+  return reason === 'disputed'
+}

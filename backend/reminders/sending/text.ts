@@ -1,0 +1,76 @@
+/** A message's text: written once, when it leaves or is to be approved, and sent as it was written. */
+import { daysBetween } from '../../calendar/calendar.ts'
+import type { Transaction } from '../../database/database.ts'
+import type { DebtorRow, MessageRow } from '../../database/tables.ts'
+import type { UnsubscribeLinks } from '../../mail/unsubscribe/links.ts'
+import { writeReminder } from '../../mail/wording/reminder-text.ts'
+import type { Facts } from '../planning/facts.ts'
+import type { ChasingAccount } from '../planning/situations.ts'
+
+export interface Writable {
+  readonly message: MessageRow
+  readonly facts: Facts
+  readonly debtor: DebtorRow
+  readonly account: ChasingAccount
+}
+
+/** Returns the message with its text. The caller holds the debtor. */
+export async function ensureText(
+  tx: Transaction,
+  links: UnsubscribeLinks,
+  { message, facts, debtor, account }: Writable,
+  now: Date,
+): Promise<MessageRow> {
+  const { id, account_id: accountId, body } = message
+  if (body !== null) return message
+  const today = account.timeOf(debtor).dayOf(now)
+  const paymentUrls = await readPaymentUrls(tx, facts)
+  const invoices = facts.invoices.map((invoice) => ({
+    ...invoice,
+    daysPastDue: daysBetween(invoice.dueDate, today),
+    paymentUrl: paymentUrls.get(invoice.id) ?? null,
+  }))
+  const { subject, text, html } = writeReminder({
+    language: debtor.language,
+    stage: facts.stage,
+    creditor: { name: account.row.name, replyTo: account.row.reply_to },
+    debtor: { name: debtor.name },
+    invoices,
+    unsubscribeUrl:
+      facts.recipient === null ? null : links.linkFor({ accountId, address: facts.recipient }),
+  })
+  const written = {
+    subject,
+    body: text,
+    days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
+    updated_at: now.toISOString(),
+  }
+  await tx.updateTable('messages').set(written).where('id', '=', id).execute()
+  await tx
+    .insertInto('message_html')
+    .values({ message_id: id, account_id: accountId, html })
+    .execute()
+  return { ...message, ...written }
+}
+
+export async function readHtml(tx: Transaction, messageId: string): Promise<string> {
+  const { html } = await tx
+    .selectFrom('message_html')
+    .select('html')
+    .where('message_id', '=', messageId)
+    .executeTakeFirstOrThrow()
+  return html
+}
+
+async function readPaymentUrls(tx: Transaction, { invoices }: Facts) {
+  const rows = await tx
+    .selectFrom('invoices')
+    .select(['id', 'payment_url'])
+    .where(
+      'id',
+      'in',
+      invoices.map(({ id }) => id),
+    )
+    .execute()
+  return new Map(rows.map((row) => [row.id, row.payment_url]))
+}

@@ -1,0 +1,148 @@
+/** A message on its way, with all that decides about it, held until the transaction ends. */
+import type { Transaction } from '../../database/database.ts'
+import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
+import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
+import { moveMessage } from '../../messages/lifecycle.ts'
+import { type Facts, readFacts } from '../planning/facts.ts'
+import {
+  type ChasingAccount,
+  readChasingAccounts,
+  readSuppressions,
+  WAITING,
+} from '../planning/situations.ts'
+import type { InvoiceState, Situation } from './rails.ts'
+
+/** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
+export const UNKNOWN_MAX = 2
+
+export interface Waiting {
+  readonly message: MessageRow
+  readonly reminder: ReminderRow
+  readonly facts: Facts
+  readonly debtor: DebtorRow
+  readonly account: ChasingAccount
+}
+
+/** The message and all that decides about it, held until the transaction ends. */
+export async function holdWaiting(
+  tx: Transaction,
+  messageId: string,
+  now: Date,
+): Promise<Waiting | undefined> {
+  const found = await tx
+    .selectFrom('reminders')
+    .select(['account_id', 'debtor_id'])
+    .where('message_id', '=', messageId)
+    .executeTakeFirst()
+  const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
+  if (debtor === undefined) return undefined
+  // Shared with other gates; a kill switch or a change of state waits for them, and they for it.
+  await tx
+    .selectFrom('accounts')
+    .select('id')
+    .where('id', '=', debtor.account_id)
+    .forShare()
+    .execute()
+  const account = (await readChasingAccounts(tx, [debtor.account_id])).get(debtor.account_id)
+  const reminder = await tx
+    .selectFrom('reminders')
+    .selectAll()
+    .where('message_id', '=', messageId)
+    .where('run_at', '<=', now.toISOString())
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  const message = await tx
+    .selectFrom('messages')
+    .selectAll()
+    .where('id', '=', messageId)
+    .executeTakeFirst()
+  if (account === undefined || reminder === undefined || message === undefined) return undefined
+  if (!WAITING.includes(message.status)) {
+    // A report of its delivery can be quicker than the mark that it was sent.
+    await goOnAt(tx, messageId, null)
+    return undefined
+  }
+  return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
+}
+
+/** Whoever held it did not come back. Undefined where it may not leave again. */
+export async function countUnknown(
+  tx: Transaction,
+  waiting: Waiting,
+  now: Date,
+): Promise<Waiting | undefined> {
+  const { message, reminder } = waiting
+  if (message.status !== 'sending') return waiting
+  const unknown_outcomes = reminder.unknown_outcomes + 1
+  await tx
+    .updateTable('reminders')
+    .set({ unknown_outcomes, lease: null })
+    .where('message_id', '=', message.id)
+    .execute()
+  const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
+  if (unknown_outcomes < UNKNOWN_MAX) return counted
+  await giveUp(tx, message, now)
+  return undefined
+}
+
+/** It may have arrived twice, or never: nobody knows, and a third try would be worse. */
+export async function giveUp(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+  const detail = 'the mail server was lost twice while it was handed over: it may have arrived'
+  const change = { status: 'failed', sent_at: now.toISOString() } as const
+  await moveMessage(tx, message, change, detail, now)
+  await goOnAt(tx, message.id, null)
+  await replanDebtor(tx, message.account_id, message.debtor_id, now)
+}
+
+export async function situationOf(
+  tx: Transaction,
+  { message, facts, debtor, account }: Waiting,
+  now: Date,
+): Promise<Situation> {
+  const ids = facts.invoices.map(({ id }) => id)
+  const invoices: InvoiceState[] = await tx
+    .selectFrom('invoices')
+    .select([
+      'id',
+      'status',
+      'amount_due',
+      'chasing_status',
+      'chasing_blocked_reason',
+      'chasing_cycle',
+    ])
+    .where('account_id', '=', message.account_id)
+    .where('id', 'in', ids)
+    .execute()
+  const onAccount = await tx
+    .selectFrom('payments')
+    .select('id')
+    .where('account_id', '=', message.account_id)
+    .where('debtor_id', '=', debtor.id)
+    .where('created_at', '>', message.created_at)
+    .where('status', '=', 'recorded')
+    .where('unapplied_amount', '>', 0)
+    .limit(1)
+    .executeTakeFirst()
+  const suppressionOf = await readSuppressions(tx, [debtor])
+  return {
+    now,
+    account: { ...account.row, switches: account.switches },
+    debtor,
+    suppressed: suppressionOf(debtor),
+    message: {
+      row: message,
+      facts,
+      invoices: new Map(invoices.map((row) => [row.id, row])),
+      isPaidOnAccount: onAccount !== undefined,
+    },
+  }
+}
+
+/** When the worker goes on with it; null: never. Nobody holds it until then. */
+export async function goOnAt(tx: Transaction, messageId: string, at: string | null): Promise<void> {
+  await tx
+    .updateTable('reminders')
+    .set({ run_at: at, lease: null })
+    .where('message_id', '=', messageId)
+    .execute()
+}

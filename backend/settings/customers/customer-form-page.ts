@@ -1,0 +1,76 @@
+/** Who a customer is and how it is reached, to be changed. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { DebtorRow } from '../../database/tables.ts'
+import { DETAIL_WORDS, type Details } from '../../debtors/details.ts'
+import { type Html, html } from '../../html/html.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+
+interface CustomerForm {
+  readonly row: DebtorRow
+  /** As it is, or as it was sent. */
+  readonly values: Details
+}
+
+interface Field {
+  readonly name: keyof Details
+  readonly hint?: string
+  readonly type?: 'email' | 'tel'
+}
+
+const CONTACT: readonly Field[] = [
+  { name: 'name' },
+  { name: 'email', type: 'email' },
+  {
+    name: 'phone',
+    type: 'tel',
+    hint: 'With the country’s code, e.g. +31205550142.',
+  },
+  { name: 'language', hint: 'What reminders are written in, e.g. nl or de-AT.' },
+  {
+    name: 'timezone',
+    hint: 'Reminders leave in their business hours. Empty: as your account’s.',
+  },
+]
+
+const ADDRESS: readonly Field[] = [
+  { name: 'line1' },
+  { name: 'line2' },
+  { name: 'postal_code' },
+  { name: 'city' },
+  { name: 'region' },
+  { name: 'country', hint: 'Two letters, e.g. NL.' },
+]
+
+export function renderCustomerForm(
+  frame: Frame,
+  { row, values }: CustomerForm,
+  problem?: Problem,
+): Html {
+  const path = `/settings/customers/${row.id}`
+  const field = (of: Field) => renderField(of, values[of.name] ?? '', problem)
+  const bounced = row.contactability_email === 'bounced'
+  const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
+<h1>Change customer</h1>
+${bounced && html`<p class="lead">Mail to this customer bounced. With another address it is written to again once you say so on its page.</p>`}
+${renderFaults(problem)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
+<div class="pair">
+<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(field)}</fieldset>
+<fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(field)}</fieldset>
+</div>
+<p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>
+</form>`
+  return renderPage(frame, { title: `Change ${row.name}`, place: '/settings/customers', main })
+}
+
+function renderField(
+  { name, hint, type }: Field,
+  value: string,
+  problem: Problem | undefined,
+): Html {
+  const hintId = hint === undefined ? undefined : `${name}-hint`
+  return html`<div class="field"><label for="${name}">${DETAIL_WORDS[name]}</label>
+<input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${describedBy(problem, name, hintId)}>
+${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFault(problem, name)}</div>`
+}

@@ -1,0 +1,209 @@
+/** One customer: what it owes, whether it is reminded, and all that was written and paid. */
+import { todayIn } from '../../calendar/calendar.ts'
+import type {
+  DebtorRow,
+  InvoiceRow,
+  MessageRow,
+  PaymentRow,
+  Reader,
+} from '../../database/tables.ts'
+import { type Balance, readBalances } from '../../debtors/balances.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import { addressOf } from '../../debtors/details.ts'
+import { type Html, html } from '../../html/html.ts'
+import { isHeld } from '../../invoices/acts.ts'
+import { listInvoices } from '../../invoices/invoice-list.ts'
+import { listMessages } from '../../messages/messages.ts'
+import { listPayments } from '../../payments/payment-list.ts'
+import { readLadder } from '../../reminders/planning/ladder.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { renderMessageTable } from '../reminders/messages-page.ts'
+import { type FailedAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
+import { notFound } from '../shell/faults.ts'
+import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import type { Stay } from '../shell/visit.ts'
+import { exactTime, type TimeContext } from '../shell/words.ts'
+import { renderSums } from './customers-page.ts'
+import { renderInvoiceTable } from './invoices-page.ts'
+import { CONTACT_WORDS, reasonWords, renderUntil, STAGE_WORDS } from './ledger-words.ts'
+import { renderPaymentTable } from './payments-page.ts'
+
+/** Of each list; the rest is a page of its own. */
+const SHOWN_MAX = 10
+
+export interface Customer {
+  readonly session: Session
+  readonly now: Date
+  readonly row: DebtorRow
+  readonly balances: readonly Balance[]
+  /** Open ones, the one that is due longest first. */
+  readonly open: readonly InvoiceRow[]
+  /** All others, the newest first. */
+  readonly others: readonly InvoiceRow[]
+  readonly payments: readonly PaymentRow[]
+  readonly messages: readonly MessageRow[]
+}
+
+/** Throws `not_found`. */
+export async function readCustomer(
+  reader: Reader,
+  { session, id, now }: Pick<Stay, 'session' | 'id' | 'now'>,
+): Promise<Customer> {
+  const { id: accountId, timezone } = session.account
+  const row = (await findDebtor(reader, accountId, id)) ?? notFound('customer', id)
+  const today = todayIn(timezone, now)
+  const newest = {
+    sort: 'created_at',
+    direction: 'desc',
+    fetch: SHOWN_MAX + 1,
+    after: undefined,
+  } as const
+  const due = { ...newest, sort: 'due_date', direction: 'asc' } as const
+  const ofDebtor = { debtor_id: id }
+  const [balances, open, others, payments, messages] = await Promise.all([
+    readBalances(reader, accountId, [id], today),
+    listInvoices(
+      reader,
+      accountId,
+      { ...ofDebtor, status: ['open', 'partially_paid'] },
+      today,
+      due,
+    ),
+    listInvoices(
+      reader,
+      accountId,
+      { ...ofDebtor, status: ['draft', 'paid', 'void', 'written_off'] },
+      today,
+      newest,
+    ),
+    listPayments(reader, accountId, ofDebtor, newest),
+    listMessages(reader, accountId, ofDebtor, newest),
+  ])
+  return { session, now, row, balances: balances.get(id) ?? [], open, others, payments, messages }
+}
+
+export function renderCustomer(frame: Frame, customer: Customer, failed?: FailedAct): Html {
+  const { session, row, now, open, others, payments, messages } = customer
+  const isAdmin = session.user.role === 'admin'
+  const times: TimeContext = { now, timezone: session.account.timezone }
+  const today = todayIn(session.account.timezone, now)
+  const path = `/settings/customers/${row.id}`
+  const isOfForm = failed?.problem.code === 'validation_failed'
+  const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
+<div class="heading"><h1 translate="no">${row.name}</h1>
+${isAdmin && row.erased_at === null && html`<a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a>`}</div>
+${!isOfForm && renderFaults(failed?.problem)}
+${renderBalances(customer)}
+<div class="pair">
+${renderContact(frame, customer, path)}
+${renderChasing(frame, customer, path, isOfForm ? failed : undefined)}
+</div>
+${renderPart('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today }))}
+${others.length > 0 && renderPart('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today }))}
+${renderPart('Payments', payments, `/settings/payments?debtor_id=${row.id}`, (rows) => renderPaymentTable('Payments', rows))}
+${renderPart('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (rows) => renderMessageTable('Messages', rows, times))}`
+  return renderPage(frame, { title: row.name, place: '/settings/customers', main })
+}
+
+/** The first of them, and the way to the rest. */
+function renderPart<Row>(
+  title: string,
+  rows: readonly Row[],
+  all: string,
+  render: (rows: readonly Row[]) => Html,
+): Html {
+  const id = title.toLowerCase().replaceAll(' ', '-')
+  return html`<section aria-labelledby="${id}"><div class="heading"><h2 id="${id}">${title}</h2>
+${rows.length > SHOWN_MAX && html`<a href="${all}">All<span class="unseen"> ${title.toLowerCase()}</span></a>`}</div>
+${rows.length === 0 ? html`<p class="card hint">None.</p>` : render(rows.slice(0, SHOWN_MAX))}</section>`
+}
+
+function renderBalances({ balances }: Customer): Html {
+  return html`<dl class="figures">
+<div><dt>Owes</dt><dd>${renderSums(balances, 'outstanding')}</dd></div>
+<div><dt>Of that overdue</dt><dd>${renderSums(balances, 'overdue')}</dd></div>
+<div><dt>Paid, not allocated</dt><dd>${renderSums(balances, 'unapplied')}</dd></div></dl>`
+}
+
+function renderContact(frame: Frame, { row, session }: Customer, path: string): Html {
+  const { contactability_email: contact } = row
+  const isAdmin = session.user.role === 'admin'
+  const address = Object.values(addressOf(row)).filter((part) => part !== null)
+  const fact = (name: string, value: string | null) =>
+    value !== null && html`<div><dt>${name}</dt><dd translate="no">${value}</dd></div>`
+  return html`<section class="card" aria-labelledby="contact"><h2 id="contact">Contact</h2>
+<dl class="facts">
+<div class="whole"><dt>E-mail</dt><dd><span translate="no">${row.email ?? '–'}</span>
+<span class="badge${contact === 'ok' ? html` active` : html` late`}">${CONTACT_WORDS[contact]}</span></dd></div>
+${fact('Telephone', row.phone)}${fact('Language', row.language)}${fact('Time zone', row.timezone)}
+${address.length > 0 && html`<div class="whole"><dt>Address</dt><dd translate="no">${address.join(', ')}</dd></div>`}
+${fact('Your own id', row.external_id)}
+<div><dt>Added</dt><dd>${exactTime(row.created_at, session.account.timezone)}</dd></div>
+</dl>
+${
+  contact === 'bounced' &&
+  html`<p class="hint">Mail to this customer came back. Nothing is sent until an Admin says that the address works.</p>
+${isAdmin && renderPlainAct(frame, path, { name: 'clear-contact', title: 'The address works' })}`
+}
+${contact === 'complained' && html`<p class="hint">Whoever reads there reported our mail as unwanted. Reach them in another way, or use another address.</p>`}
+${contact === 'unsubscribed' && html`<p class="hint">They asked for no more reminders by e-mail. The debt stays; reach them in another way.</p>`}
+${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderPlainAct(frame, path, { name: 'clear-contact', title: 'The new address works' })}
+</section>`
+}
+
+function renderChasing(
+  frame: Frame,
+  { row, session, open }: Customer,
+  path: string,
+  failed: FailedAct | undefined,
+): Html {
+  const { timezone } = session.account
+  const isAdmin = session.user.role === 'admin' && row.erased_at === null
+  const ladder = readLadder(row.ladder)
+  const held = row.chasing_status === 'active' && open.some(isHeld)
+  const why = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
+  return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
+${row.is_demo === 1 && html`<p class="hint">Sample data: nothing is ever sent.</p>`}
+<p>${
+    row.status === 'archived'
+      ? html`<strong>Archived.</strong> No reminder is sent. What is owed stays, and can be paid.`
+      : row.chasing_status === 'active'
+        ? html`<strong>Reminded</strong> of what is due, by ${ladder === undefined ? 'the account’s schedule' : 'a schedule of its own'}.`
+        : html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Not reminded'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${why}`
+  }</p>
+<p class="hint">${
+    ladder === undefined
+      ? ''
+      : (['friendly', 'reminder', 'firm', 'final'] as const)
+          .map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`)
+          .join(', ')
+  }</p>
+${held && html`<p class="hint">Some open invoices are not reminded of: a payment came in, a reminder was rejected, or they were past due when they came in.</p>`}
+${isAdmin && html`<div class="acts">${held && renderPlainAct(frame, path, { name: 'chase-held', title: 'Chase what is held' })}${renderActs(frame, row, path, failed)}</div>`}
+</section>`
+}
+
+function renderActs(
+  frame: Frame,
+  row: DebtorRow,
+  path: string,
+  failed: FailedAct | undefined,
+): Html {
+  if (row.status === 'archived') {
+    return renderPlainAct(frame, path, { name: 'restore', title: 'Take out of the archive' })
+  }
+  const pause = {
+    name: 'pause',
+    title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause',
+    hint: 'No reminder is sent meanwhile. Afterwards it goes on from where it was.',
+    fields: (problem: FailedAct['problem'] | undefined) =>
+      html`<p class="field"><label for="until">Until</label>
+<input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>
+<p class="hint" id="until-hint">Empty: until someone resumes.</p>${renderFault(problem, 'until')}`,
+  }
+  return html`${row.chasing_status !== 'active' && renderPlainAct(frame, path, { name: 'resume', title: 'Resume' })}
+${renderReasonedAct(frame, path, pause, failed)}
+<a class="button" href="${path}/schedule">Schedule<span class="unseen"> of this customer</span></a>
+${renderPlainAct(frame, path, { name: 'archive', title: 'Archive', isDangerous: true })}`
+}

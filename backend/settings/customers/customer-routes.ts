@@ -1,0 +1,183 @@
+/** Customers, as the API's debtors are called here: who owes, who is reminded, and what to do about it. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { isCalendarDate, parseInstant, startOfDay, todayIn } from '../../calendar/calendar.ts'
+import type { DebtorRow, Reader, Transaction } from '../../database/tables.ts'
+import { readBalances } from '../../debtors/balances.ts'
+import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../../debtors/chasing.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import {
+  ADDRESS_PARTS,
+  addressOf,
+  DETAILS,
+  type Details,
+  editDebtor,
+} from '../../debtors/details.ts'
+import { DIRECTORY_VIEWS, listDirectory } from '../../debtors/directory.ts'
+import { renderDebtor } from '../../debtors/representation.ts'
+import { resumeInvoicesOf } from '../../invoices/acts.ts'
+import { clearSuppression } from '../../mail/reachability.ts'
+import { type Session, setFlash } from '../../sessions/sessions.ts'
+import type { FailedAct } from '../shell/acts.ts'
+import { invalid, notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import type { Answer, Draw } from '../shell/response.ts'
+import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
+import { renderCustomerForm } from './customer-form-page.ts'
+import { type Customer, readCustomer, renderCustomer } from './customer-page.ts'
+import { renderCustomers } from './customers-page.ts'
+
+const PATH = '/settings/customers'
+const ADMINS_ONLY = 'Only an Admin can change customers.'
+const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
+
+export const customerPages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session, query, now }, { database }) {
+      const list = parseListQuery(query, ['q', 'view'])
+      const view = wordOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
+      const search = list.value('q')
+      const today = todayIn(session.account.timezone, now)
+      const wanted = { view, search, after: list.cursor, today }
+      const found = await listDirectory(database.read, session.account.id, wanted, list.limit + 1)
+      const { rows, next } = pageOf(found, list.limit)
+      const ids = rows.map(({ id }) => id)
+      const balances = await readBalances(database.read, session.account.id, ids, today)
+      return {
+        json: listOf(
+          rows.map((row) => renderDebtor(row, balances.get(row.id) ?? [])),
+          next,
+        ),
+        page: (frame) => renderCustomers(frame, { rows, balances, next, view, search }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}`,
+    handle: async (stay, { database }) => show(await readCustomer(database.read, stay)),
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/edit`,
+    admins: ADMINS_ONLY,
+    async handle({ session, id }, { database }) {
+      const row = await getDebtor(database.read, session, id)
+      return { page: (frame) => renderCustomerForm(frame, { row, values: valuesOf(row) }) }
+    },
+  },
+  editPage('POST'),
+  editPage('PUT'),
+  actPage('pause', 'customer_paused', ['reason', 'until'], (tx, { session, fields, act, id }) => {
+    const until = untilOf(fields.text('until'), session.account.timezone)
+    const pause = { reason: fields.text('reason'), until }
+    return pauseChasing(tx, session.account.id, id, pause, act)
+  }),
+  actPage('resume', 'customer_resumed', [], (tx, { session, act, id }) =>
+    resumeChasing(tx, session.account.id, id, act),
+  ),
+  actPage('chase-held', 'customer_chased', [], (tx, { session, act, id }) =>
+    resumeInvoicesOf(tx, session.account.id, id, act),
+  ),
+  actPage('archive', 'customer_archived', [], (tx, { session, act, id }) =>
+    archiveDebtor(tx, session.account.id, id, act),
+  ),
+  actPage('restore', 'customer_restored', [], (tx, { session, act, id }) =>
+    restoreDebtor(tx, session.account.id, id, act),
+  ),
+  actPage('clear-contact', 'customer_cleared', [], (tx, { session, act, id }) =>
+    clearSuppression(tx, session.account.id, id, act),
+  ),
+]
+
+/** JSON puts; forms, which cannot, post. What is left out stays as it is. */
+function editPage(method: 'POST' | 'PUT'): StayPage {
+  return {
+    method,
+    path: `${PATH}/{id}`,
+    admins: ADMINS_ONLY,
+    expected: { texts: FIELDS },
+    async handle(stay, { database }) {
+      const { session, id, fields, act } = stay
+      await database.transaction(async (tx) => {
+        if (!stay.wantsJson) await setFlash(tx, session.token, 'customer_changed')
+        return editDebtor(tx, session.account.id, id, detailsOf(fields), act)
+      })
+      return changed(stay, database.read)
+    },
+    async redraw({ session, id, fields }, problem, { database }) {
+      if (problem.code !== 'validation_failed') return undefined
+      const row = await getDebtor(database.read, session, id)
+      const values = { ...valuesOf(row), ...detailsOf(fields) }
+      return (frame) => renderCustomerForm(frame, { row, values }, problem)
+    },
+  }
+}
+
+function actPage(
+  name: string,
+  flash: string,
+  texts: readonly string[],
+  work: (tx: Transaction, stay: Stay) => Promise<unknown>,
+): StayPage {
+  return {
+    method: 'POST',
+    path: `${PATH}/{id}/${name}`,
+    admins: ADMINS_ONLY,
+    expected: { texts },
+    async handle(stay, { database }) {
+      await database.transaction(async (tx) => {
+        if (!stay.wantsJson) await setFlash(tx, stay.session.token, flash)
+        return work(tx, stay)
+      })
+      return changed(stay, database.read)
+    },
+    redraw: (stay, problem, deps) => redrawAct(stay, name, problem, deps),
+  }
+}
+
+/** The page again, with the form that failed open, or what cannot be done said at its top. */
+async function redrawAct(stay: Stay, name: string, problem: Problem, { database }: SettingsDeps) {
+  if (problem.code === 'not_found') return undefined
+  const customer = await readCustomer(database.read, stay)
+  const failed = { name, reason: stay.fields.text('reason'), problem }
+  return show(customer, failed).page
+}
+
+function show(customer: Customer, failed?: FailedAct) {
+  const page: Draw = (frame) => renderCustomer(frame, customer, failed)
+  return { json: renderDebtor(customer.row, customer.balances), page }
+}
+
+async function changed({ session, id, now }: Stay, reader: Reader): Promise<Answer> {
+  const row = await getDebtor(reader, session, id)
+  const today = todayIn(session.account.timezone, now)
+  const balances = await readBalances(reader, session.account.id, [id], today)
+  return { json: renderDebtor(row, balances.get(id) ?? []), location: `${PATH}/${id}` }
+}
+
+async function getDebtor(reader: Reader, session: Session, id: string): Promise<DebtorRow> {
+  return (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
+}
+
+function detailsOf(fields: Fields): Details {
+  const given = FIELDS.filter((name) => fields.has(name))
+  return Object.fromEntries(given.map((name) => [name, fields.text(name)]))
+}
+
+function valuesOf(row: DebtorRow): Details {
+  const { name, email, phone, language, timezone } = row
+  const values = { name, email, phone, language, timezone, ...addressOf(row) }
+  return Object.fromEntries(Object.entries(values).map(([field, value]) => [field, value ?? '']))
+}
+
+/** A day of a form is where the account is. Null: until someone resumes. */
+function untilOf(text: string, timezone: string): Date | null {
+  if (text === '') return null
+  const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)
+  return (
+    until ?? invalid('until', 'until must be a date, YYYY-MM-DD, or an instant with an offset.')
+  )
+}

@@ -1,0 +1,108 @@
+/** One invoice: what is owed on it, where its reminders stand, and what can be done with it. */
+import type { InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { isDisputed, isHeld } from '../../invoices/acts.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { renderMessageTable } from '../reminders/messages-page.ts'
+import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
+import { renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, timeAgo } from '../shell/words.ts'
+import {
+  dateWords,
+  invoiceChasing,
+  renderInvoiceStatus,
+  renderMoney,
+  STAGE_WORDS,
+} from './ledger-words.ts'
+import { renderPaymentTable } from './payments-page.ts'
+
+export interface InvoiceView {
+  readonly session: Session
+  readonly now: Date
+  /** The account's. */
+  readonly today: string
+  readonly row: InvoiceRow
+  readonly customer: string
+  readonly payments: readonly PaymentRow[]
+  readonly messages: readonly MessageRow[]
+}
+
+const VOID: PageAct = {
+  name: 'void',
+  title: 'Void',
+  hint: 'As if it had never been sent: for a mistake on which nothing was paid. This cannot be undone.',
+  isDangerous: true,
+}
+const WRITE_OFF: PageAct = {
+  name: 'write-off',
+  title: 'Write off',
+  hint: 'Nobody expects the money any more. No reminder is sent; it can still be paid.',
+  isDangerous: true,
+}
+const DISPUTE: PageAct = {
+  name: 'dispute',
+  title: 'Note a dispute',
+  hint: 'The customer objects. No reminder is sent for this invoice until it is settled.',
+}
+const RESOLVE: PageAct = {
+  name: 'resolve',
+  title: 'Resolve the dispute',
+  hint: 'What was agreed? The invoice is chased again from where it was.',
+}
+
+export function renderInvoicePage(frame: Frame, view: InvoiceView, failed?: FailedAct): Html {
+  const { session, row, customer, today, payments, messages, now } = view
+  const { timezone } = session.account
+  const times = { now, timezone }
+  const isOfForm = failed?.problem.code === 'validation_failed'
+  const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></p>
+<div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
+${!isOfForm && renderFaults(failed?.problem)}
+<dl class="figures">
+<div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
+<div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>
+<div><dt>Due</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div></dl>
+<section class="card"><dl class="facts">
+<div><dt>Issued on</dt><dd>${dateWords(row.issue_date)}</dd></div>
+<div><dt>Due on</dt><dd>${dateWords(row.due_date)}</dd></div>
+<div><dt>Last reminder</dt><dd>${row.chasing_stage === null ? 'None' : STAGE_WORDS[row.chasing_stage]}${
+    row.chasing_last_message_at !== null && html`, ${timeAgo(row.chasing_last_message_at, times)}`
+  }</dd></div>
+<div><dt>Next reminder</dt><dd>${invoiceChasing(row, timezone)}</dd></div>
+${stamp('Paid', row.paid_at, timezone)}${stamp('Voided', row.voided_at, timezone)}${stamp('Written off', row.written_off_at, timezone)}
+${row.external_id !== null && html`<div><dt>Your own id</dt><dd translate="no">${row.external_id}</dd></div>`}
+${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}
+${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
+</dl></section>
+${session.user.role === 'admin' && renderActs(frame, row, isOfForm ? failed : undefined)}
+${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
+<section aria-labelledby="messages"><h2 id="messages">Messages</h2>
+${messages.length === 0 ? html`<p class="card hint">Nothing was sent about it.</p>` : renderMessageTable('Messages', messages, times)}</section>`
+  return renderPage(frame, { title: `Invoice ${row.number}`, place: '/settings/customers', main })
+}
+
+function stamp(name: string, at: string | null, timezone: string): Html | undefined {
+  return at === null
+    ? undefined
+    : html`<div><dt>${name}</dt><dd>${exactTime(at, timezone)}</dd></div>`
+}
+
+function renderActs(
+  frame: Frame,
+  row: InvoiceRow,
+  failed: FailedAct | undefined,
+): Html | undefined {
+  const path = `/settings/invoices/${row.id}`
+  const isOpen = row.status === 'open' || row.status === 'partially_paid'
+  const canVoid = row.status === 'draft' || (row.status === 'open' && row.amount_paid === 0)
+  const reasoned = [
+    ...(isOpen ? [isDisputed(row) ? RESOLVE : DISPUTE, WRITE_OFF] : []),
+    ...(canVoid ? [VOID] : []),
+  ]
+  if (reasoned.length === 0) return undefined
+  return html`<div class="acts">
+${row.status === 'draft' && renderPlainAct(frame, path, { name: 'finalise', title: 'Finalise' })}
+${isHeld(row) && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
+${reasoned.map((act) => renderReasonedAct(frame, path, act, failed))}</div>`
+}

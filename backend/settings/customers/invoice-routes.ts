@@ -1,0 +1,144 @@
+/** Invoices: the list, one of them, and what can be done with it. */
+import type { Act } from '../../accounts/audit.ts'
+import { todayIn } from '../../calendar/calendar.ts'
+import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import {
+  disputeInvoice,
+  finaliseInvoice,
+  resolveDispute,
+  resumeInvoice,
+  voidInvoice,
+  writeOffInvoice,
+} from '../../invoices/acts.ts'
+import { listInvoices } from '../../invoices/invoice-list.ts'
+import { findInvoice } from '../../invoices/invoices.ts'
+import { renderInvoice } from '../../invoices/representation.ts'
+import { listMessages } from '../../messages/messages.ts'
+import { listPayments } from '../../payments/payment-list.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import type { FailedAct } from '../shell/acts.ts'
+import { notFound } from '../shell/faults.ts'
+import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { readNames } from '../shell/names.ts'
+import type { Draw } from '../shell/response.ts'
+import type { Stay, StayPage } from '../shell/visit.ts'
+import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
+import { INVOICE_STATUSES, renderInvoices } from './invoices-page.ts'
+
+const PATH = '/settings/invoices'
+const ADMINS_ONLY = 'Only an Admin can act on invoices.'
+
+export const invoicePages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session, query, now }, { database: { read } }) {
+      const { id: accountId, timezone } = session.account
+      const list = parseListQuery(query, ['debtor_id', 'status', 'number'])
+      const status = wordOf(list, 'status', INVOICE_STATUSES)
+      const filters = {
+        debtor_id: list.value('debtor_id'),
+        number: list.value('number'),
+        status,
+      }
+      const today = todayIn(timezone, now)
+      const wanted = {
+        ...(filters.debtor_id !== undefined && { debtor_id: filters.debtor_id }),
+        ...(filters.number !== undefined && { number: filters.number }),
+        ...(status !== undefined && { status: [status] }),
+      }
+      const page = await newestFrom(list.cursor, list.limit, (id) =>
+        findInvoice(read, accountId, id),
+      )
+      const found = await listInvoices(read, accountId, wanted, today, page)
+      const { rows, next } = pageOf(found, list.limit)
+      const { debtor_id } = filters
+      const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
+      const customers = await readNames(read, accountId, owners)
+      const view = { rows, next, filters, customers, today, times: { now, timezone } }
+      return {
+        json: listOf(
+          rows.map((row) => renderInvoice(row, today)),
+          next,
+        ),
+        page: (frame) => renderInvoices(frame, view),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}`,
+    handle: async (stay, { database }) => show(await readInvoice(database.read, stay)),
+  },
+  actPage('finalise', 'invoice_finalised', finaliseInvoice),
+  actPage('resume', 'invoice_resumed', resumeInvoice),
+  reasonedPage('void', 'invoice_voided', voidInvoice),
+  reasonedPage('write-off', 'invoice_written_off', writeOffInvoice),
+  reasonedPage('dispute', 'invoice_disputed', disputeInvoice),
+  reasonedPage('resolve', 'invoice_resolved', resolveDispute),
+]
+
+function reasonedPage(name: string, flash: string, work: typeof voidInvoice): StayPage {
+  return actPage(
+    name,
+    flash,
+    (tx, accountId, id, act, reason) => work(tx, accountId, id, reason, act),
+    ['reason'],
+  )
+}
+
+function actPage(
+  name: string,
+  flash: string,
+  work: (
+    tx: Transaction,
+    accountId: string,
+    id: string,
+    act: Act,
+    reason: string,
+  ) => Promise<InvoiceRow>,
+  texts: readonly string[] = [],
+): StayPage {
+  return {
+    method: 'POST',
+    path: `${PATH}/{id}/${name}`,
+    admins: ADMINS_ONLY,
+    expected: { texts },
+    async handle({ session, id, act, fields, now, wantsJson }, { database }) {
+      const { id: accountId, timezone } = session.account
+      const row = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, flash)
+        return work(tx, accountId, id, act, fields.text('reason'))
+      })
+      return { json: renderInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
+    },
+    async redraw(stay, problem, { database }) {
+      if (problem.code === 'not_found') return undefined
+      const failed = { name, reason: stay.fields.text('reason'), problem }
+      return show(await readInvoice(database.read, stay), failed).page
+    },
+  }
+}
+
+function show(view: InvoiceView, failed?: FailedAct) {
+  const page: Draw = (frame) => renderInvoicePage(frame, view, failed)
+  return { json: renderInvoice(view.row, view.today), page }
+}
+
+async function readInvoice(
+  reader: Reader,
+  { session, id, now }: Pick<Stay, 'session' | 'id' | 'now'>,
+): Promise<InvoiceView> {
+  const { id: accountId, timezone } = session.account
+  const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
+  const newest = await newestFrom(undefined, 50, async () => undefined)
+  const ofInvoice = { invoice_id: id }
+  const [debtor, payments, messages] = await Promise.all([
+    findDebtor(reader, accountId, row.debtor_id),
+    listPayments(reader, accountId, ofInvoice, newest),
+    listMessages(reader, accountId, ofInvoice, newest),
+  ])
+  const today = todayIn(timezone, now)
+  return { session, now, today, row, customer: debtor?.name ?? '', payments, messages }
+}

@@ -1,0 +1,167 @@
+/** How Settings says where invoices, payments and reminders stand. */
+import type {
+  DebtorRow,
+  InvoiceRow,
+  InvoiceStatus,
+  MessageRow,
+  MessageStatus,
+  PaymentRow,
+} from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { daysPastDue } from '../../invoices/overdue.ts'
+import { moneyText } from '../../money/money-text.ts'
+import type { LadderStage } from '../../reminders/planning/ladder.ts'
+import { exactTime, plural } from '../shell/words.ts'
+
+export const INVOICE_STATUS_WORDS: Readonly<Record<InvoiceStatus, string>> = {
+  draft: 'Draft',
+  open: 'Open',
+  partially_paid: 'Partly paid',
+  paid: 'Paid',
+  void: 'Void',
+  written_off: 'Written off',
+}
+
+export const STAGE_WORDS: Readonly<Record<LadderStage, string>> = {
+  courtesy: 'Courtesy',
+  friendly: 'Friendly',
+  reminder: 'Reminder',
+  firm: 'Firm',
+  final: 'Final',
+}
+
+export const MESSAGE_STATUS_WORDS: Readonly<Record<MessageStatus, string>> = {
+  scheduled: 'Scheduled',
+  awaiting_approval: 'Awaits approval',
+  approved: 'Approved',
+  queued: 'Queued',
+  sending: 'Leaving',
+  sent: 'Sent',
+  delivered: 'Delivered',
+  bounced: 'Bounced',
+  failed: 'Failed',
+  suppressed: 'Not sent',
+  cancelled: 'Cancelled',
+  received: 'Received',
+}
+
+/** What keeps a reminder back: a message's suppression, an invoice's block, a debtor's pause. */
+const REASON_WORDS: Readonly<Record<string, string>> = {
+  kill_switch: 'reminders are stopped',
+  demo: 'sample data is never contacted',
+  invoice_paid: 'the invoice is paid',
+  payment_received: 'a payment came in',
+  account_read_only: 'the account is read-only',
+  debtor_paused: 'the customer is paused',
+  disputed: 'the invoice is disputed',
+  unsubscribed: 'they unsubscribed',
+  bounced: 'mail to the address bounced',
+  complained: 'they complained about mail',
+  no_contact: 'there is no address',
+  approval_rejected: 'the reminder was rejected',
+  approval_expired: 'nobody approved it in time',
+  duplicate: 'it was sent already',
+  send_window: 'outside of business hours',
+  frequency_cap: 'one reminder a day is enough',
+  archived: 'the customer is archived',
+  replied: 'they replied',
+  before_chase_from: 'it fell due before chasing began',
+  history: 'it was past due when it came in',
+  awaiting_approval: 'the reminder awaits approval',
+}
+
+/** A person's own words stay as they are. */
+export function reasonWords(reason: string): string {
+  return REASON_WORDS[reason] ?? reason
+}
+
+export const CONTACT_WORDS: Readonly<Record<DebtorRow['contactability_email'], string>> = {
+  ok: 'Reachable',
+  missing: 'No address',
+  bounced: 'Bounced',
+  complained: 'Complained',
+  unsubscribed: 'Unsubscribed',
+}
+
+export const METHOD_WORDS: Readonly<Record<PaymentRow['method'], string>> = {
+  bank_transfer: 'Bank transfer',
+  card: 'Card',
+  direct_debit: 'Direct debit',
+  cash: 'Cash',
+  cheque: 'Cheque',
+  other: 'Other',
+}
+
+export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
+  const late = daysPastDue(row, today)
+  const isSettled = row.status === 'paid'
+  return html`<span class="badge${isSettled && ' active'}">${INVOICE_STATUS_WORDS[row.status]}</span>${
+    late > 0 && html` <span class="badge late">${plural(late, 'day')} late</span>`
+  }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
+}
+
+/** What happens next with the invoice by itself. */
+export function invoiceChasing(row: InvoiceRow, timezone: string): string {
+  if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
+  const { chasing_blocked_reason: blocked, chasing_next_stage: next } = row
+  if (blocked !== null) return `Held: ${reasonWords(blocked)}`
+  if (row.chasing_status === 'stopped') return 'Ended'
+  if (next === null) return row.chasing_stage === 'final' ? 'All stages sent' : '–'
+  const at = row.chasing_next_action_at
+  return at === null ? STAGE_WORDS[next] : `${STAGE_WORDS[next]}, ${dayOf(at, timezone)}`
+}
+
+const CHASING_WORDS = { active: 'Reminded', paused: 'Paused', stopped: 'Not reminded' } as const
+
+export function renderDebtorState(row: DebtorRow): Html {
+  const isChased = row.status === 'active' && row.chasing_status === 'active'
+  const isReachable = row.contactability_email === 'ok'
+  if (row.status === 'archived') return html`<span class="badge">Archived</span>`
+  return html`${
+    isChased
+      ? isReachable && html`<span class="badge active">${CHASING_WORDS.active}</span>`
+      : html`<span class="badge held">${CHASING_WORDS[row.chasing_status]}</span>`
+  }${!isReachable && html` <span class="badge late">${CONTACT_WORDS[row.contactability_email]}</span>`}`
+}
+
+const GOOD: readonly MessageStatus[] = ['sent', 'delivered', 'approved', 'received']
+const BAD: readonly MessageStatus[] = ['bounced', 'failed']
+const HELD: readonly MessageStatus[] = ['suppressed', 'awaiting_approval']
+
+export function renderMessageStatus({ status }: Pick<MessageRow, 'status'>): Html {
+  const kind = GOOD.includes(status)
+    ? ' active'
+    : BAD.includes(status)
+      ? ' late'
+      : HELD.includes(status)
+        ? ' held'
+        : ''
+  return html`<span class="badge${kind}">${MESSAGE_STATUS_WORDS[status]}</span>`
+}
+
+export function renderMoney(amount: number, currency: string): Html {
+  return html`<span class="money" translate="no">${moneyText(amount, currency)}</span>`
+}
+
+/** `Tue 24 Nov` of an instant where the account is. */
+export function dayOf(at: string, timezone: string): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: timezone,
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+  }).format(new Date(at))
+}
+
+/** `24 Nov 2026` of a calendar date. */
+export function dateWords(date: string): string {
+  return new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', dateStyle: 'medium' }).format(
+    new Date(`${date}T00:00:00Z`),
+  )
+}
+
+export function renderUntil(until: string | null, timezone: string): Html {
+  return until === null
+    ? html`until someone resumes`
+    : html`until <time datetime="${until}">${exactTime(until, timezone)}</time>`
+}

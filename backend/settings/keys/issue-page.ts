@@ -1,0 +1,62 @@
+/** The form that issues a key. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { Scope } from '../../accounts/scopes.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
+
+interface IssueView {
+  readonly name: string
+  readonly scopes: readonly string[]
+  /** Marks this form, so that sending it again issues no second key. */
+  readonly submission: string
+  readonly allowed: readonly Scope[]
+}
+
+export function renderIssueForm(frame: Frame, view: IssueView, problem?: Problem): Html {
+  const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
+<h1>Issue key</h1>
+<p class="lead">What a key may do is fixed when it is issued. To change it, issue a new key, point
+your integration at it, then revoke the old one.</p>
+${renderFaults(problem)}
+<form method="post" action="/settings/api-keys" class="stack" data-once novalidate>
+${csrfField(frame)}
+<input type="hidden" name="submission" value="${view.submission}">
+<div class="card stack">
+<p class="field"><label for="name">Name</label>
+<input id="name" name="name" value="${view.name}" autocomplete="off" required
+data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
+<p class="hint" id="name-hint">Tells keys from each other, for example the system that uses it. At most
+80 characters. <span data-counter="name"></span></p>
+${renderFault(problem, 'name')}
+</div>
+<fieldset class="card" id="scopes" tabindex="-1"${describedBy(problem, 'scopes', 'scopes-hint')}>
+<legend class="title">What the key may do</legend>
+<p class="hint" id="scopes-hint">Writing does not include reading. Give it no more than it needs.</p>
+${renderFault(problem, 'scopes')}
+<p class="row presets">
+<a class="button small" href="/settings/api-keys/new?preset=read" data-preset="debtors:read invoices:read payments:read messages:read">Read everything</a>
+<a class="button small" href="/settings/api-keys/new?preset=payments" data-preset="payments:write">Record payments only</a>
+</p>
+<div class="groups">${SCOPE_GROUPS.map(([group, scopes]) => renderGroup(group, scopes, view))}</div>
+</fieldset>
+<p class="row"><button class="primary">Issue key</button>
+<a class="button" href="/settings/api-keys">Cancel</a></p>
+</form>`
+  return renderPage(frame, { title: 'Issue key', place: '/settings/api-keys', main })
+}
+
+function renderGroup(group: string, scopes: readonly Scope[], view: IssueView): Html {
+  return html`<fieldset class="group"><legend>${group}</legend>
+${scopes.map(
+  (
+    scope,
+  ) => html`<label class="check"><input type="checkbox" name="scopes" value="${scope}"${attribute('checked', view.scopes.includes(scope))}>
+<span>${SCOPE_WORDS[scope]}${
+    !view.allowed.includes(scope) &&
+    html` <span class="hint">not allowed by the account at present</span>`
+  }</span></label>`,
+)}
+</fieldset>`
+}

@@ -1,0 +1,167 @@
+/** One key: what it is, and how it is used. */
+import type { ApiKeyRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import type { TopError } from '../../usage/key-errors.ts'
+import type { KeyUsage, UsageBar } from '../../usage/usage.ts'
+import { renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, plural, timeAgo } from '../shell/words.ts'
+import { renderScopes, type WindowView } from './key-view.ts'
+
+interface KeyView {
+  readonly session: Session
+  readonly row: ApiKeyRow
+  readonly usage: KeyUsage
+  readonly errors: readonly TopError[]
+  /** Undefined until a gateway has reported one. */
+  readonly window: WindowView | undefined
+  readonly now: Date
+}
+
+export function renderKey(
+  frame: Frame,
+  { session, row, usage, errors, window, now }: KeyView,
+): Html {
+  const { timezone, scopeAllowance } = session.account
+  const isAdmin = session.user.role === 'admin'
+  const current = usage.hours.at(-1) ?? NO_CALLS
+  const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
+<div class="heading"><h1 translate="no">${row.name}</h1>
+${
+  isAdmin &&
+  row.revoked_at === null &&
+  html`<a class="button danger" href="/settings/api-keys/${row.id}/revoke">Revoke</a>`
+}</div>
+<section class="card"><dl class="facts">
+<div><dt>Status</dt><dd>${
+    row.revoked_at === null
+      ? html`<span class="badge active">Active</span>`
+      : html`<span class="badge">Revoked</span> ${exactTime(row.revoked_at, timezone)} by <span translate="no">${row.revoked_by}</span>`
+  }</dd></div>
+<div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
+<div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, { now, timezone })}</dd></div>
+<div><dt>Issued</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
+<div><dt>Current hour</dt><dd>${window === undefined ? renderClockHour(row, current, timezone) : renderWindow(window, timezone)}</dd></div>
+<div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
+</dl></section>
+${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
+${renderChart('days', 'The last 30 days', usage.days, dayName)}
+${errors.length > 0 && renderErrors(errors)}
+<p class="hint">Counted to within a few seconds.${
+    window === undefined &&
+    ` Calls that were refused before they reached the account, for want of a scope or over the hourly
+limit, are not in these charts yet.`
+  }</p>`
+  return renderPage(frame, { title: row.name, place: '/settings/api-keys', main })
+}
+
+function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
+  return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
+<span class="hint">${resets_at === null ? 'The next call opens an hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
+<meter class="window" min="0" max="${limit}" value="${used}" aria-label="Calls of the current hour"></meter>`
+}
+
+/** Where no gateway has said yet which hour the key is in. */
+function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
+  return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
+At most ${rate_limit.toLocaleString('en')} in an hour that opens with the key’s first call.</span>`
+}
+
+const NO_CALLS: UsageBar = { at: new Date(0).toISOString(), succeeded: 0, refused: 0, failed: 0 }
+
+const BAR_WIDTH = 10
+const HEIGHT = 80
+
+function renderChart(
+  id: string,
+  title: string,
+  bars: readonly UsageBar[],
+  nameOf: (at: string) => string,
+): Html {
+  const total = bars.reduce((sum, bar) => sum + callsOf(bar), 0)
+  const top = Math.max(...bars.map(callsOf), 1)
+  const first = bars[0]
+  const last = bars.at(-1)
+  const summary = `${title}: ${plural(total, 'call')}, at most ${top} in one bar.`
+  return html`<section class="card" aria-labelledby="${id}-title">
+<div class="heading"><h2 id="${id}-title">${title}</h2><p class="total">${plural(total, 'call')}</p></div>
+${
+  total === 0
+    ? html`<p class="hint empty">No calls.</p>`
+    : html`<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${bars.length * BAR_WIDTH} ${HEIGHT}" preserveAspectRatio="none">
+${bars.map((bar, at) => renderBar(bar, at, top, nameOf(bar.at)))}
+</svg>
+<p class="axis" aria-hidden="true"><span>${first && nameOf(first.at)}</span><span>${last && nameOf(last.at)}</span></p>
+<ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Refused (4xx)</li><li class="failed">Failed (5xx)</li></ul>
+<details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
+}
+</section>`
+}
+
+function renderBar(bar: UsageBar, at: number, top: number, name: string): Html {
+  const parts = [
+    ['succeeded', bar.succeeded],
+    ['refused', bar.refused],
+    ['failed', bar.failed],
+  ] as const
+  let y = HEIGHT
+  return html`<g><title>${name}: ${plural(callsOf(bar), 'call')}</title>
+${parts.map(([kind, calls]) => {
+  if (calls === 0) return undefined
+  // A single call among thousands must still be seen.
+  const height = Math.max((calls / top) * (HEIGHT - 4), 1.5)
+  y -= height
+  return html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
+})}</g>`
+}
+
+function renderUsageTable(
+  title: string,
+  bars: readonly UsageBar[],
+  nameOf: (at: string) => string,
+): Html {
+  return html`<table class="plain"><caption class="unseen">${title}</caption>
+<thead><tr><th scope="col">From</th><th scope="col">Succeeded</th><th scope="col">Refused</th><th scope="col">Failed</th></tr></thead>
+<tbody>${bars
+    .filter((bar) => callsOf(bar) > 0)
+    .map(
+      (bar) =>
+        html`<tr><th scope="row">${nameOf(bar.at)}</th><td>${bar.succeeded}</td><td>${bar.refused}</td><td>${bar.failed}</td></tr>`,
+    )}</tbody></table>`
+}
+
+/** What to look at when an integration is ill; each leads to what to do about it. */
+function renderErrors(errors: readonly TopError[]): Html {
+  return html`<section class="card" aria-labelledby="errors-title"><h2 id="errors-title">Errors, the last 30 days</h2>
+<table class="plain"><caption class="unseen">The commonest errors</caption>
+<thead><tr><th scope="col">Code</th><th scope="col">Calls</th><th scope="col">Last on</th></tr></thead>
+<tbody>${errors.map(
+    ({ code, calls, lastDay }) =>
+      html`<tr><th scope="row"><a href="/docs/errors#${code}" translate="no">${code}</a></th><td>${calls.toLocaleString('en')}</td><td>${dayName(`${lastDay}T00:00:00Z`)}</td></tr>`,
+  )}</tbody></table></section>`
+}
+
+function callsOf({ succeeded, refused, failed }: UsageBar): number {
+  return succeeded + refused + failed
+}
+
+function hourName(at: string, timezone: string): string {
+  const format = {
+    timeZone: timezone,
+    weekday: 'short',
+    hour: '2-digit',
+    minute: '2-digit',
+  } as const
+  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+}
+
+function clockTime(at: string, timezone: string): string {
+  const format = { timeZone: timezone, hour: '2-digit', minute: '2-digit' } as const
+  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+}
+
+function dayName(at: string): string {
+  const format = { timeZone: 'UTC', day: 'numeric', month: 'short' } as const
+  return new Intl.DateTimeFormat('en-GB', format).format(new Date(at))
+}

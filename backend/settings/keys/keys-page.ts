@@ -1,0 +1,146 @@
+/** The pane "API & webhooks": what keys there are and what each may do. */
+import type { ApiKeyRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { renderPage } from '../shell/layout.ts'
+import { type ListPage, renderNext } from '../shell/list-query.ts'
+import type { Frame } from '../shell/response.ts'
+import { agoWords, exactTime, plural, SCOPE_WORDS, timeAgo } from '../shell/words.ts'
+import { allowedScopes, renderScopes } from './key-view.ts'
+
+const PATH = '/settings/api-keys'
+
+export interface KeysPage {
+  /** Those that are shown alone; undefined: the first of both. */
+  readonly status: 'active' | 'revoked' | undefined
+  readonly active: ListPage<ApiKeyRow>
+  readonly revoked: ListPage<ApiKeyRow>
+  readonly revokedCount: number
+}
+
+interface KeysView extends KeysPage {
+  readonly session: Session
+  readonly now: Date
+  readonly showsRevoked: boolean
+}
+
+export function renderKeys(frame: Frame, view: KeysView): Html {
+  const { session, status, active } = view
+  const isAdmin = session.user.role === 'admin'
+  const main = html`<h1>API &amp; webhooks</h1>
+<p class="lead">Let your own systems read customers and invoices and record payments.
+<a class="whole-line" href="/docs">API documentation</a></p>
+<section aria-labelledby="keys-title">
+<div class="heading"><h2 id="keys-title">API keys</h2>
+${isAdmin && html`<a class="button primary" href="/settings/api-keys/new">Issue key</a>`}</div>
+${status === 'revoked' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, view.revokedCount > 0) : renderTable('Active API keys', active.rows, view)}
+${renderNext(PATH, { status: 'active' }, active.next, 'More active keys')}
+${status === 'active' ? undefined : renderRevoked(view)}
+${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
+</section>
+${renderAllowanceCard(session, isAdmin)}
+<section class="card" aria-labelledby="webhooks-title">
+<div class="heading"><h2 id="webhooks-title">Webhooks</h2>
+<a class="button" href="/settings/webhook-endpoints">Endpoints<span class="unseen"> of webhooks</span></a></div>
+<p>Have your own systems told when something happens, signed, instead of asking.</p>
+</section>
+${isAdmin && renderDialog(frame)}`
+  return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })
+}
+
+function renderRevoked(view: KeysView): Html | undefined {
+  const { revoked, revokedCount, status, showsRevoked } = view
+  if (revokedCount === 0) return undefined
+  const isOpen = showsRevoked || status === 'revoked'
+  return html`<details class="revoked"${isOpen && html` open`}>
+<summary>Show revoked (${revokedCount})</summary>
+${renderTable('Revoked API keys', revoked.rows, view)}
+${renderNext(PATH, { status: 'revoked' }, revoked.next, 'More revoked keys')}
+</details>`
+}
+
+function renderEmpty(isAdmin: boolean, hasRevoked: boolean): Html {
+  return html`<div class="card empty">
+<p><strong>${hasRevoked ? 'No key is active.' : 'There is no API key yet.'}</strong></p>
+<p class="hint">${
+    isAdmin
+      ? 'Issue one for each system that calls the API, so that each can be revoked alone.'
+      : 'An Admin of your account can issue one.'
+  }</p>
+</div>`
+}
+
+function renderTable(caption: string, rows: readonly ApiKeyRow[], view: KeysView): Html {
+  const isAdmin = view.session.user.role === 'admin'
+  const hasActions = isAdmin && rows.some((row) => row.revoked_at === null)
+  return html`<table class="keys">
+<caption class="unseen">${caption}</caption>
+<thead><tr><th scope="col">Name</th><th scope="col">Can do</th><th scope="col">Last used</th>
+<th scope="col">Prefix</th><th scope="col">Status</th>${hasActions && html`<th scope="col">Actions</th>`}</tr></thead>
+<tbody>${rows.map((row) => renderRow(row, hasActions, view))}</tbody>
+</table>`
+}
+
+function renderRow(row: ApiKeyRow, hasActions: boolean, { session, now }: KeysView): Html {
+  const { timezone, scopeAllowance } = session.account
+  const times = { now, timezone }
+  const isRevoked = row.revoked_at !== null
+  return html`<tr id="${row.id}"${isRevoked && html` class="is-revoked"`}>
+<th scope="row" data-label="Name"><a href="/settings/api-keys/${row.id}">${
+    isRevoked ? html`<s>${row.name}</s>` : row.name
+  }</a></th>
+<td data-label="Can do">${renderScopes(row, scopeAllowance)}</td>
+<td data-label="Last used">${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, times)}</td>
+<td data-label="Prefix"><code translate="no">${row.prefix}</code></td>
+<td data-label="Status">${
+    row.revoked_at === null
+      ? html`<span class="badge active">Active</span>`
+      : html`<span class="badge">Revoked</span> <span class="stamp"><time datetime="${row.revoked_at}">${exactTime(row.revoked_at, timezone)}</time> by <span translate="no">${row.revoked_by}</span></span>`
+  }</td>
+${
+  hasActions &&
+  html`<td data-label="Actions"><a class="button danger" href="/settings/api-keys/${row.id}/revoke"
+data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
+data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a></td>`
+}
+</tr>`
+}
+
+/** What revoking will break. */
+export function usedWarning({ last_used_at }: ApiKeyRow, now: Date): string {
+  return last_used_at === null
+    ? 'It was never used.'
+    : `It was used ${agoWords(last_used_at, now)}. Calls with it will fail at once.`
+}
+
+function renderAllowanceCard({ account }: Session, isAdmin: boolean): Html {
+  const allowed = allowedScopes(account.scopeAllowance)
+  return html`<section class="card" aria-labelledby="allowance-title">
+<div class="heading"><h2 id="allowance-title">What keys may do at most</h2>
+<a class="button" href="/settings/scope-allowance">${isAdmin ? 'Change' : 'View'}<span class="unseen"> what keys may do at most</span></a></div>
+${
+  account.scopeAllowance === null
+    ? html`<p>Everything they were issued for.</p>`
+    : html`<p>${
+        allowed.length === 0
+          ? 'Nothing: every key can only prove itself.'
+          : html`Only ${plural(allowed.length, 'thing')}, whatever they were issued for:`
+      }</p><ul class="chips">${allowed.map((scope) => html`<li>${SCOPE_WORDS[scope]}</li>`)}</ul>`
+}
+</section>`
+}
+
+/** Filled in by the script from the button that opens it; without script that is a link. */
+function renderDialog({ csrfToken }: Frame): Html {
+  return html`<dialog id="revoke-dialog" role="alertdialog" aria-labelledby="revoke-title" aria-describedby="revoke-text">
+<h2 id="revoke-title">Revoke <span data-fill="name" translate="no"></span>?</h2>
+<div id="revoke-text"><p><code data-fill="prefix" translate="no"></code></p>
+<p data-fill="warning"></p>
+<p>A revoked key cannot be brought back.</p></div>
+<form method="post" class="row">
+<input type="hidden" name="csrf_token" value="${csrfToken}">
+<button type="button" data-close autofocus>Cancel</button>
+<button class="danger solid">Revoke key</button>
+</form>
+</dialog>`
+}

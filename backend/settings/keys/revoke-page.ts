@@ -1,0 +1,26 @@
+/** Asks before a key is revoked, where the dialog of the list cannot. */
+import type { ApiKeyRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { usedWarning } from './keys-page.ts'
+
+export function renderRevoke(frame: Frame, row: ApiKeyRow, now: Date): Html {
+  const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
+<div class="narrow card">
+<h1>Revoke <span translate="no">${row.name}</span>?</h1>
+<p><code translate="no">${row.prefix}</code></p>
+${
+  row.revoked_at === null
+    ? html`<p>${usedWarning(row, now)}</p>
+<p>A revoked key cannot be brought back.</p>
+<form method="post" action="/settings/api-keys/${row.id}/revoke" class="row">
+${csrfField(frame)}
+<a class="button" href="/settings/api-keys">Cancel</a>
+<button class="danger solid">Revoke key</button>
+</form>`
+    : html`<p>It is revoked already.</p><p><a class="button" href="/settings/api-keys?show=revoked">Back</a></p>`
+}
+</div>`
+  return renderPage(frame, { title: `Revoke ${row.name}`, place: '/settings/api-keys', main })
+}

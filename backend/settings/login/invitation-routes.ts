@@ -1,0 +1,83 @@
+/**
+ * Accepting an invitation. Its code is behind the `#` of the link, which browsers keep to themselves:
+ * it is in no log and no history of a server. The script puts it in the form; without it one pastes.
+ */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import { actorOf } from '../../sessions/login.ts'
+import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import { findSession, hashToken, startSession } from '../../sessions/sessions.ts'
+import { acceptInvitation, getInvitation } from '../../users/invitations.ts'
+import { checkChosenPassword } from '../../users/users.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import type { OpenPage } from '../shell/visit.ts'
+import { representSession } from './login-routes.ts'
+
+const PATH = '/settings/invitation'
+
+export function invitationLink(baseUrl: string, code: string): string {
+  return `${baseUrl}${PATH}#${code}`
+}
+
+export const invitationPages: readonly OpenPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    handle: async () => ({ page: (frame) => renderInvitation(frame, '') }),
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    expected: { texts: ['code', 'password'] },
+    async handle({ fields, address, now }, { database, passwords }) {
+      const codeHash = hashToken(fields.text('code').trim())
+      const guesser = { email: 'invitation', address }
+      const { email } = await getInvitation(database.read, codeHash, now)
+      await database.transaction((tx) => claimGuess(tx, { ...guesser, email }, now))
+      checkChosenPassword(fields.text('password'), email, '/password')
+      const passwordHash = await passwords.hash(fields.text('password'))
+      const token = await database.transaction(async (tx) => {
+        await forgiveGuess(tx, { ...guesser, email }, now)
+        const actor = actorOf({ id: '', email }, address)
+        const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
+        return startSession(tx, user, now)
+      })
+      const session = await findSession(database.read, token, now)
+      return {
+        status: 201,
+        json: session && representSession(session),
+        location: '/settings/api-keys',
+        token,
+      }
+    },
+    redraw:
+      async ({ fields }, problem) =>
+      (frame) => {
+        return renderInvitation(frame, fields.text('code'), problem)
+      },
+  },
+]
+
+function renderInvitation(frame: Frame, code: string, problem?: Problem): Html {
+  const main = html`<div class="narrow card">
+<h1>Accept your invitation</h1>
+<p>Choose a password; your e-mail address is the one that was invited.</p>
+${renderFaults(problem)}
+<form method="post" action="${PATH}" class="stack" data-once>
+${csrfField(frame)}
+<p class="field"><label for="code">Invitation code</label>
+<input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
+required data-from-fragment aria-describedby="code-hint"></p>
+<p class="hint" id="code-hint">What follows the # of your link.</p>
+<p class="field"><label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="new-password"
+required${describedBy(problem, 'password', 'password-hint')}></p>
+<p class="hint" id="password-hint">8 characters or more. A few words are better than one with signs in
+it.</p>
+${renderFault(problem, 'password')}
+<p><button class="primary wide">Accept</button></p>
+</form>
+</div>`
+  return renderPage({ ...frame, session: undefined }, { title: 'Invitation', main })
+}

@@ -1,0 +1,116 @@
+/** The people of an account, as a page. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { InvitationRow, UserRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Delivery } from '../../mail/outbox.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime } from '../shell/words.ts'
+
+export interface People {
+  readonly now: Date
+  readonly timezone: string
+  readonly users: readonly UserRow[]
+  readonly invitations: readonly InvitationRow[]
+  /** Of those that are mailed, by the invitation. */
+  readonly mails: ReadonlyMap<string, Delivery>
+}
+
+interface Retry {
+  readonly email: string
+  readonly problem: Problem
+}
+
+const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
+
+export function renderPeople(frame: Frame, people: People, retry?: Retry): Html {
+  const { users, invitations } = people
+  const main = html`<h1>People</h1>
+<p class="lead">Admins issue and revoke keys and manage people. Members see which keys there are.</p>
+<section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
+<table class="keys"><caption class="unseen">People of this account</caption>
+<thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>
+<tbody>${users.map((user) => renderUser(frame, user))}</tbody></table>
+</section>
+${
+  invitations.length > 0 &&
+  html`<section aria-labelledby="invited-title"><h2 id="invited-title">Invited</h2>
+<table class="keys"><caption class="unseen">Open invitations</caption>
+<thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Holds until</th><th scope="col">Actions</th></tr></thead>
+<tbody>${invitations.map((invitation) => renderInvitation(frame, invitation, people))}</tbody></table>
+</section>`
+}
+<section class="card" aria-labelledby="invite-title"><h2 id="invite-title">Invite someone</h2>
+${renderFaults(retry?.problem)}
+<form method="post" action="/settings/people" class="stack" data-once novalidate>${csrfField(frame)}
+<p class="field"><label for="email">E-mail</label>
+<input id="email" name="email" type="email" value="${retry?.email}" autocomplete="off" required${describedBy(retry?.problem, 'email')}></p>
+${renderFault(retry?.problem, 'email')}
+<p class="field"><label for="role">Role</label>
+<select id="role" name="role"><option value="member">Member</option><option value="admin">Admin</option></select></p>
+<p><button class="primary">Invite</button></p>
+</form></section>`
+  return renderPage(frame, { title: 'People', place: '/settings/people', main })
+}
+
+/** The link is shown here and never again. */
+export function renderInvited(
+  frame: Frame,
+  { email }: InvitationRow,
+  link: string,
+  isMailed: boolean,
+): Html {
+  const main = html`<div class="card reveal">
+<h1 tabindex="-1" autofocus data-focus>${isMailed ? `We mail a link to ${email}` : `Send this link to ${email}`}</h1>
+<p>${isMailed && 'Should it not arrive, send it to them yourself. '}It is shown once, holds for 7 days, and
+lets whoever opens it choose the password. Send it to them alone.</p>
+<div class="field"><label for="link">Invitation link</label>
+<div class="copy"><input id="link" class="secret" value="${link}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="link" hidden>Copy<span class="unseen"> invitation link</span></button></div></div>
+<p><a class="button primary" href="/settings/people">Done</a></p>
+</div>`
+  return renderPage(frame, { title: 'Invited', place: '/settings/people', main })
+}
+
+function renderUser(frame: Frame, user: UserRow): Html {
+  const isActive = user.status === 'active'
+  const path = `/settings/people/${user.id}`
+  const other = user.role === 'admin' ? 'member' : 'admin'
+  const isSelf = frame.session?.user.id === user.id
+  return html`<tr>
+<th scope="row" data-label="E-mail" translate="no">${user.email}${isSelf && html` <span class="hint">you</span>`}</th>
+<td data-label="Role">${ROLE_WORDS[user.role]}</td>
+<td data-label="Status">${isActive ? html`<span class="badge active">Active</span>` : html`<span class="badge">Deactivated</span>`}</td>
+<td data-label="Actions"><div class="row">${
+    isActive &&
+    renderAct(
+      frame,
+      `${path}/role`,
+      `Make ${ROLE_WORDS[other]}`,
+      user.email,
+      html`<input type="hidden" name="role" value="${other}">`,
+    )
+  }${
+    isActive
+      ? renderAct(frame, `${path}/deactivate`, 'Deactivate', user.email)
+      : renderAct(frame, `${path}/reactivate`, 'Reactivate', user.email)
+  }</div></td></tr>`
+}
+
+const MAIL_WORDS = {
+  pending: 'The mail is on its way.',
+  sent: 'Mailed.',
+  failed: 'The mail did not arrive. Withdraw, and invite again at another address or by the link.',
+} as const
+
+function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }: People): Html {
+  const mail = mails.get(row.id)
+  return html`<tr><th scope="row" data-label="E-mail"><span translate="no">${row.email}</span>${mail && html` <span class="hint">${MAIL_WORDS[mail.status]}</span>`}</th>
+<td data-label="Role">${ROLE_WORDS[row.role]}</td>
+<td data-label="Holds until">${exactTime(row.expires_at, timezone)}</td>
+<td data-label="Actions">${renderAct(frame, `/settings/invitations/${row.id}/withdraw`, 'Withdraw', row.email)}</td></tr>`
+}
+
+function renderAct(frame: Frame, action: string, name: string, whose: string, more?: Html): Html {
+  return html`<form method="post" action="${action}">${csrfField(frame)}${more}
+<button class="small">${name}<span class="unseen"> ${whose}</span></button></form>`
+}

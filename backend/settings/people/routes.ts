@@ -1,0 +1,178 @@
+/** The people of an account: who may log in, and as what. */
+import { createId } from '../../../shared/contract/id.ts'
+import { Problem } from '../../../shared/contract/problem.ts'
+import type { InvitationRow, UserRow } from '../../database/tables.ts'
+import { recordNotice } from '../../mail/notices.ts'
+import { readDeliveries } from '../../mail/outbox.ts'
+import { createToken, endSessionsOf, hashToken, setFlash } from '../../sessions/sessions.ts'
+import { createInvitation, listInvitations, withdrawInvitation } from '../../users/invitations.ts'
+import { changeRole, emailFault, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
+import { invitationLink } from '../login/invitation-routes.ts'
+import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
+import { type People, renderInvited, renderPeople } from './people-page.ts'
+
+const ADMINS_ONLY = 'Only an Admin can manage people.'
+const PATH = '/settings/people'
+
+export const peoplePages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    async handle(stay, deps) {
+      const people = await readPeople(stay, deps)
+      return {
+        json: {
+          object: 'list',
+          data: people.users.map(representUser),
+          invitations: people.invitations.map((row) => ({
+            ...representInvitation(row),
+            mail: people.mails.get(row.id)?.status ?? null,
+          })),
+        },
+        page: (frame) => renderPeople(frame, people),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['email', 'role'] },
+    async handle({ fields, session, act }, { database, baseUrl, mailedInvitations }) {
+      const id = createId('ivt')
+      const code = mailedInvitations?.codeOf(id) ?? createToken()
+      const isMailed = mailedInvitations !== undefined
+      const wanted = {
+        id,
+        accountId: session.account.id,
+        email: checkEmail(fields.text('email')),
+        role: roleOf(fields.text('role')),
+        codeHash: hashToken(code),
+      }
+      const invitation = await database.transaction(async (tx) => {
+        const row = await createInvitation(tx, wanted, act)
+        if (isMailed) await announceInvitation(tx, row, act.now)
+        return row
+      })
+      const link = invitationLink(baseUrl, code)
+      return {
+        status: 201,
+        json: { ...representInvitation(invitation), link, mailed: isMailed },
+        page: (frame) => renderInvited(frame, invitation, link, isMailed),
+      }
+    },
+    async redraw(stay, problem, deps) {
+      const people = await readPeople(stay, deps)
+      return (frame) => renderPeople(frame, people, { email: stay.fields.text('email'), problem })
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/role`,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['role'] },
+    handle: (stay, deps) =>
+      changeUser(stay, deps, 'role_changed', (tx, target) =>
+        changeRole(tx, target, roleOf(stay.fields.text('role')), stay.act),
+      ),
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/deactivate`,
+    admins: ADMINS_ONLY,
+    handle: (stay, deps) =>
+      changeUser(stay, deps, 'user_deactivated', async (tx, target) => {
+        const user = await setUserStatus(tx, target, 'deactivated', stay.act)
+        await endSessionsOf(tx, user.id)
+        return user
+      }),
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/reactivate`,
+    admins: ADMINS_ONLY,
+    handle: (stay, deps) =>
+      changeUser(stay, deps, 'user_reactivated', (tx, target) =>
+        setUserStatus(tx, target, 'active', stay.act),
+      ),
+  },
+  {
+    method: 'POST',
+    path: '/settings/invitations/{id}/withdraw',
+    admins: ADMINS_ONLY,
+    async handle({ session, id, act, wantsJson }, { database }) {
+      await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'invitation_withdrawn')
+        await withdrawInvitation(tx, { accountId: session.account.id, id }, act)
+      })
+      return { location: PATH }
+    },
+  },
+]
+
+function announceInvitation(tx: Tx, row: InvitationRow, now: Date): Promise<void> {
+  const { id: subjectId, account_id: accountId, email, role, invited_by } = row
+  const detail = { email, role, invited_by }
+  return recordNotice(tx, { accountId, kind: 'user.invited', subjectId, detail }, now)
+}
+
+type Tx = Parameters<typeof changeRole>[0]
+type Target = Parameters<typeof changeRole>[1]
+
+async function changeUser(
+  { session, id, wantsJson }: Stay,
+  { database }: SettingsDeps,
+  flash: string,
+  change: (tx: Tx, target: Target) => Promise<UserRow>,
+) {
+  const user = await database.transaction(async (tx) => {
+    const changed = await change(tx, { accountId: session.account.id, id })
+    if (!wantsJson) await setFlash(tx, session.token, flash)
+    return changed
+  })
+  // Whoever is no Admin any more has nothing to see here.
+  return { json: representUser(user), location: id === session.user.id ? '/settings' : PATH }
+}
+
+async function readPeople({ session, now }: Stay, { database }: SettingsDeps): Promise<People> {
+  const invitations = await listInvitations(database.read, session.account.id, now)
+  const ids = invitations.map(({ id }) => id)
+  return {
+    now,
+    timezone: session.account.timezone,
+    users: await listUsers(database.read, session.account.id),
+    invitations,
+    mails: await readDeliveries(database.read, 'user.invited', ids),
+  }
+}
+
+function representUser({ id, email, role, status, created_at }: UserRow) {
+  return { id, email, role, status, created_at }
+}
+
+function representInvitation({
+  id,
+  email,
+  role,
+  invited_by,
+  created_at,
+  expires_at,
+}: InvitationRow) {
+  return { id, email, role, invited_by, created_at, expires_at }
+}
+
+function roleOf(name: string): UserRow['role'] {
+  const role = ROLES.find((candidate) => candidate === name)
+  if (role !== undefined) return role
+  throw new Problem('validation_failed', 'Choose Admin or Member.', {
+    members: {
+      errors: [{ pointer: '/role', code: 'invalid_enum', detail: 'Choose Admin or Member.' }],
+    },
+  })
+}
+
+function checkEmail(email: string): string {
+  if (email.trim() !== '') return email
+  throw emailFault('Name the e-mail address to invite.')
+}

@@ -1,0 +1,129 @@
+/** Reminders that wait for a person: the queue, what became of the last ones, and one to be decided. */
+import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { DecidedMessage } from '../../messages/approval-log.ts'
+import type { Approval } from '../../reminders/approvals.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../customers/ledger-words.ts'
+import { type FailedAct, type PageAct, renderReasonedAct } from '../shell/acts.ts'
+import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, plural, timeAgo } from '../shell/words.ts'
+import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
+import { nameOf, renderMessageTable } from './messages-page.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+const PATH = '/settings/approvals'
+
+interface ApprovalsView {
+  readonly session: Session
+  readonly approvals: readonly Approval[]
+  readonly waiting: number
+  readonly decided: readonly DecidedMessage[]
+  /** Names by id. */
+  readonly customers: ReadonlyMap<string, string>
+  readonly now: Date
+}
+
+export function renderApprovals(frame: Frame, view: ApprovalsView): Html {
+  const { approvals, waiting, decided } = view
+  const main = html`<h1>Reminders</h1>
+${renderReminderTabs(PATH, waiting)}
+<p class="lead">Firm and Final reminders leave only after an Admin has read and approved them. What nobody
+decides within seven days lapses, and so does what a payment or a change overtakes.</p>
+${
+  approvals.length === 0
+    ? html`<div class="card empty"><p><strong>Nothing waits for you.</strong></p></div>`
+    : html`<ul class="letters">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
+}
+${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting}.</p>`}
+${decided.length > 0 && renderDecided(view)}`
+  return renderPage(frame, { title: 'Approvals', place: '/settings/reminders', main })
+}
+
+function renderWaiting(
+  { message, debtorName, expiresAt, invoices }: Approval,
+  view: ApprovalsView,
+): Html {
+  const { timezone } = view.session.account
+  const { amount_due: amount, currency } = message
+  return html`<li class="card"><div><span class="stage ${message.stage}">${message.stage !== null && STAGE_WORDS[message.stage]}</span>
+<strong><a href="${PATH}/${message.id}" translate="no">${debtorName}</a></strong>
+<span class="detail">${plural(invoices.length, 'invoice')}, ${message.days_past_due} days late. Lapses ${dayOf(expiresAt, timezone)}.</span></div>
+<div class="figure">${amount !== null && currency !== null && renderMoney(amount, currency)}</div></li>`
+}
+
+function renderDecided({ decided, customers, session, now }: ApprovalsView): Html {
+  const times = { now, timezone: session.account.timezone }
+  return html`<section aria-labelledby="decided"><h2 id="decided">Lately decided, or lapsed</h2>
+<table class="keys log ledger"><caption class="unseen">Lately decided, or lapsed</caption>
+<thead><tr><th scope="col">Customer</th><th scope="col">Reminder</th><th scope="col">Became</th><th scope="col">When</th></tr></thead>
+<tbody>${decided.map(
+    (
+      row,
+    ) => html`<tr><th scope="row" data-label="Customer"><a href="/settings/messages/${row.id}" translate="no">${customers.get(row.debtor_id)}</a></th>
+<td data-label="Reminder">${nameOf(row)}</td>
+<td data-label="Became">${outcomeOf(row)}</td>
+<td data-label="When">${timeAgo(row.approval_decided_at ?? row.updated_at, times)}</td></tr>`,
+  )}</tbody></table></section>`
+}
+
+/** Who decided, or why nobody could any more. */
+function outcomeOf(row: DecidedMessage): Html {
+  const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
+  const why =
+    row.suppression_detail ?? (row.suppression_reason && reasonWords(row.suppression_reason))
+  switch (row.approval_status) {
+    case 'approved':
+      return html`<span class="badge active">Approved</span><span class="detail" translate="no">${by}${why && `, then not sent: ${why}`}</span>`
+    case 'rejected':
+      return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
+    case 'expired':
+      return html`<span class="badge held">Lapsed</span><span class="detail">nobody decided in time</span>`
+    default:
+      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.outcome ?? 'a payment or a change overtook it'}</span>`
+  }
+}
+
+export interface ApprovalView {
+  readonly session: Session
+  readonly now: Date
+  readonly approval: Approval
+  readonly invoices: readonly InvoiceRow[]
+  readonly history: readonly MessageTransitionRow[]
+  /** To the same customer. */
+  readonly earlier: readonly MessageRow[]
+}
+
+const REJECT: PageAct = {
+  name: 'reject',
+  title: 'Reject',
+  hint: 'It is not sent, and its invoices are not chased until someone lets them be chased again.',
+  isDangerous: true,
+}
+
+export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAct): Html {
+  const { session, approval, invoices, history, earlier, now } = view
+  const { message, debtorName, expiresAt, seen } = approval
+  const { timezone } = session.account
+  const path = `${PATH}/${message.id}`
+  const isOfForm = failed?.problem.code === 'validation_failed'
+  const seenField = html`<input type="hidden" name="seen" value="${seen}">`
+  const main = html`<p class="back"><a href="${PATH}">Approvals</a></p>
+<div class="heading"><h1>${nameOf(message)} to <span translate="no">${debtorName}</span></h1>
+<p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
+${!isOfForm && renderFaults(failed?.problem)}
+${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
+${renderMessageText(message, true)}
+${
+  session.user.role === 'admin'
+    ? html`<div class="acts"><form method="post" action="${path}/approve" data-once>${csrfField(frame)}${seenField}
+<button class="primary">Approve and send</button></form>
+${renderReasonedAct(frame, path, { ...REJECT, fields: () => seenField }, isOfForm ? failed : undefined)}</div>`
+    : html`<p class="hint">An Admin decides on it.</p>`
+}
+<section aria-labelledby="history"><h2 id="history">History</h2>${renderHistory(history, timezone)}</section>
+<section aria-labelledby="earlier"><h2 id="earlier">What this customer was sent before</h2>
+${earlier.length === 0 ? html`<p class="card hint">Nothing.</p>` : renderMessageTable('What this customer was sent before', earlier, { now, timezone })}</section>`
+  return renderPage(frame, { title: `Approve: ${debtorName}`, place: '/settings/reminders', main })
+}

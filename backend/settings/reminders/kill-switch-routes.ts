@@ -1,0 +1,135 @@
+/** The kill switch of an account: while it is on no reminder leaves. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import {
+  type KillSwitch,
+  readKillSwitches,
+  renderKillSwitch,
+  setKillSwitch,
+} from '../../reminders/kill-switch.ts'
+import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import type { SettingsDeps, StayPage } from '../shell/visit.ts'
+import { timeAgo } from '../shell/words.ts'
+
+const PATH = '/settings/kill-switch'
+const ADMINS_ONLY = 'Only an Admin can stop reminders and let them go on.'
+
+export const killSwitchPages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session, now }, deps) {
+      const [installation, own] = await readSwitches(session, deps)
+      return {
+        json: represent(installation, own),
+        page: (frame) => renderSwitch(frame, { session, installation, own, now }),
+      }
+    },
+  },
+  switchPage(true),
+  switchPage(false),
+]
+
+function switchPage(on: boolean): StayPage {
+  return {
+    method: 'POST',
+    path: `${PATH}/${on ? 'on' : 'off'}`,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['reason'] },
+    async handle({ session, fields, act, wantsJson }, deps) {
+      const reason = fields.text('reason')
+      const change = on ? { on, reason } : { on, ...(reason !== '' && { reason }) }
+      await deps.database.transaction(async (tx) => {
+        const flash = on ? 'reminders_stopped' : 'reminders_released'
+        if (!wantsJson) await setFlash(tx, session.token, flash)
+        await setKillSwitch(tx, session.account.id, change, act)
+      })
+      const [installation, own] = await readSwitches(session, deps)
+      return { json: represent(installation, own), location: PATH }
+    },
+    async redraw({ session, fields, now }, problem, deps) {
+      const [installation, own] = await readSwitches(session, deps)
+      const failed = { reason: fields.text('reason'), problem }
+      return (frame) => renderSwitch(frame, { session, installation, own, now }, failed)
+    },
+  }
+}
+
+function readSwitches({ account }: Session, { database }: Pick<SettingsDeps, 'database'>) {
+  return readKillSwitches(database.read, account.id)
+}
+
+/** The account's own, and whether the operator stopped everybody's. */
+function represent(installation: KillSwitch, own: KillSwitch) {
+  return { ...renderKillSwitch(own), installation: renderKillSwitch(installation) }
+}
+
+interface SwitchView {
+  readonly session: Session
+  readonly installation: KillSwitch
+  readonly own: KillSwitch
+  readonly now: Date
+}
+
+interface Failed {
+  readonly reason: string
+  readonly problem: Problem
+}
+
+function renderSwitch(
+  frame: Frame,
+  { session, installation, own, now }: SwitchView,
+  failed?: Failed,
+): Html {
+  const times = { now, timezone: session.account.timezone }
+  const isAdmin = session.user.role === 'admin'
+  const by =
+    own.changedAt !== null &&
+    html`${timeAgo(own.changedAt, times)} by <span translate="no">${own.changedBy}</span>`
+  const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
+<h1>Kill switch</h1>
+<p class="lead">While it is on no reminder of your account leaves, not even one that is about to. What waits is
+not sent later either: when you let reminders go on, they are planned anew from that day.</p>
+${
+  installation.isOn &&
+  html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
+<p>${installation.reason}</p><p class="hint">${installation.changedAt !== null && timeAgo(installation.changedAt, times)}</p></section>`
+}
+<section class="card stack" aria-labelledby="state">
+<h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account go out'}</h2>
+${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Let go on ${by}.</p>`}
+${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, failed))}
+${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
+</section>`
+  return renderPage(frame, { title: 'Kill switch', place: '/settings/reminders', main })
+}
+
+function renderStopForm(frame: Frame, failed?: Failed): Html {
+  return html`${renderFaults(failed?.problem)}
+<form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
+<p class="field"><label for="reason">Reason</label>
+<input id="reason" name="reason" value="${failed?.reason}" maxlength="500" autocomplete="off" required${describedBy(failed?.problem, 'reason', 'reason-hint')}></p>
+<p class="hint" id="reason-hint">Everybody of your account sees it on every page.</p>
+${renderFault(failed?.problem, 'reason')}
+<p><button class="danger solid">Stop all reminders</button></p></form>`
+}
+
+function renderRelease(frame: Frame): Html {
+  return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
+<p class="hint">Nothing is sent at once: what is due is planned from today, one reminder a customer.</p>
+<p><button class="primary">Let reminders go on</button></p></form>`
+}
+
+/** Opened by the script from a link to the page that asks the same. */
+export function renderStopDialog(frame: Frame): Html {
+  return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
+<h2 id="stop-title">Stop all reminders?</h2>
+<p id="stop-text">Nothing leaves from now on, not even what is about to. What waits is not sent later either.</p>
+<form method="post" action="${PATH}/on" class="stack" data-once>${csrfField(frame)}
+<p class="field"><label for="stop-reason">Reason</label>
+<input id="stop-reason" name="reason" maxlength="500" autocomplete="off" required autofocus></p>
+<p class="row"><button type="button" data-close>Cancel</button>
+<button class="danger solid">Stop all reminders</button></p></form></dialog>`
+}

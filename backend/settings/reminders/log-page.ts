@@ -1,0 +1,97 @@
+/** The log of messages, with its filters. */
+import type { MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { reasonWords, STAGE_WORDS } from '../customers/ledger-words.ts'
+import { renderPage } from '../shell/layout.ts'
+import { renderNext } from '../shell/list-query.ts'
+import type { Frame } from '../shell/response.ts'
+import type { TimeContext } from '../shell/words.ts'
+import { renderMessageTable } from './messages-page.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+const PATH = '/settings/messages'
+
+export const LOG_VIEWS = ['sent', 'not_sent', 'waiting', 'failed', 'received'] as const
+export const LOG_STAGES: readonly ReminderStage[] = ['friendly', 'reminder', 'firm', 'final']
+export const LOG_REASONS = [
+  ...['kill_switch', 'account_read_only', 'demo', 'debtor_paused', 'disputed', 'bounced'],
+  ...['complained', 'unsubscribed', 'no_contact', 'invoice_paid', 'payment_received'],
+  ...['approval_rejected', 'approval_expired'],
+] as const
+
+type LogView = (typeof LOG_VIEWS)[number]
+
+const VIEW_WORDS: Readonly<Record<LogView, string>> = {
+  sent: 'Sent',
+  not_sent: 'Not sent',
+  waiting: 'Waiting',
+  failed: 'Failed',
+  received: 'Received',
+}
+
+export const STATUSES_OF_VIEW: Readonly<Record<LogView, readonly MessageStatus[]>> = {
+  sent: ['sent', 'delivered'],
+  not_sent: ['suppressed', 'cancelled'],
+  waiting: ['scheduled', 'awaiting_approval', 'approved', 'queued', 'sending'],
+  failed: ['bounced', 'failed'],
+  received: ['received'],
+}
+
+export interface LogPage {
+  readonly rows: readonly MessageRow[]
+  readonly next: string | null
+  readonly filters: {
+    readonly view: LogView | undefined
+    readonly stage: ReminderStage | undefined
+    readonly reason: string | undefined
+    readonly debtor_id: string | undefined
+  }
+  readonly customers: ReadonlyMap<string, string>
+  readonly waiting: number
+  readonly times: TimeContext
+}
+
+export function renderLog(frame: Frame, page: LogPage): Html {
+  const { rows, next, filters, customers, waiting, times } = page
+  const whose = filters.debtor_id && customers.get(filters.debtor_id)
+  const main = html`<h1>Reminders</h1>
+${renderReminderTabs(PATH, waiting)}
+${whose && html`<p class="lead">To <a href="/settings/customers/${filters.debtor_id}" translate="no">${whose}</a>. <a href="${PATH}">To every customer</a></p>`}
+${renderFilters(page)}
+${rows.length === 0 ? html`<div class="card empty"><p>There is no such message.</p></div>` : renderMessageTable('Messages, the newest first', rows, times, customers)}
+${renderNext(PATH, filters, next, 'Older')}`
+  return renderPage(frame, { title: 'Log of messages', place: '/settings/reminders', main })
+}
+
+function renderFilters({ filters }: LogPage): Html {
+  const select = (
+    name: 'view' | 'stage' | 'reason',
+    label: string,
+    options: readonly (readonly [value: string, text: string])[],
+  ) =>
+    html`<span class="row"><label for="${name}">${label}</label> <select id="${name}" name="${name}">${[
+      ['', 'All'] as const,
+      ...options,
+    ].map(
+      ([value, text]) =>
+        html`<option value="${value}"${attribute('selected', value === (filters[name] ?? ''))}>${text}</option>`,
+    )}</select></span>`
+  return html`<form method="get" action="${PATH}" class="search">
+${filters.debtor_id && html`<input type="hidden" name="debtor_id" value="${filters.debtor_id}">`}
+${select(
+  'view',
+  'What',
+  LOG_VIEWS.map((view) => [view, VIEW_WORDS[view]] as const),
+)}
+${select(
+  'stage',
+  'Stage',
+  LOG_STAGES.map((stage) => [stage, STAGE_WORDS[stage]] as const),
+)}
+${select(
+  'reason',
+  'Held back because',
+  LOG_REASONS.map((reason) => [reason, reasonWords(reason)] as const),
+)}
+<button>Show</button></form>`
+}

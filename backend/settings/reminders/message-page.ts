@@ -1,0 +1,85 @@
+/** One message: its text as it left or would have, to whom, and what became of it. */
+import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { maskRecipient } from '../../messages/shown-text.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import {
+  MESSAGE_STATUS_WORDS,
+  reasonWords,
+  renderMessageStatus,
+  renderMoney,
+} from '../customers/ledger-words.ts'
+import { renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, timeAgo } from '../shell/words.ts'
+import { nameOf } from './messages-page.ts'
+
+export interface MessageView {
+  readonly session: Session
+  readonly now: Date
+  readonly row: MessageRow
+  readonly customer: string
+  readonly invoices: readonly InvoiceRow[]
+  readonly history: readonly MessageTransitionRow[]
+  readonly hasHtml: boolean
+}
+
+export function renderMessagePage(frame: Frame, view: MessageView): Html {
+  const { row, session, history, now } = view
+  const { timezone } = session.account
+  const main = html`<p class="back"><a href="/settings/messages">Log</a></p>
+<div class="heading"><h1>${nameOf(row)}</h1><p class="total">${renderMessageStatus(row)}</p></div>
+${row.suppression_reason !== null && html`<p class="lead">Not sent: ${reasonWords(row.suppression_reason)}${row.suppression_detail !== null && html` (${row.suppression_detail})`}.</p>`}
+${row.status === 'awaiting_approval' && html`<p><a class="button primary" href="/settings/approvals/${row.id}">Decide on it</a></p>`}
+${renderMessageFacts(view)}
+${renderMessageText(row, view.hasHtml)}
+<section aria-labelledby="history"><h2 id="history">History</h2>
+${renderHistory(history, timezone)}
+<p class="hint">Written ${timeAgo(row.created_at, { now, timezone })}.</p></section>`
+  return renderPage(frame, { title: nameOf(row), place: '/settings/reminders', main })
+}
+
+export function renderMessageFacts({
+  row,
+  session,
+  customer,
+  invoices,
+}: Pick<MessageView, 'row' | 'session' | 'customer' | 'invoices'>): Html {
+  const { timezone } = session.account
+  const isAdmin = session.user.role === 'admin'
+  const to = row.recipient === null ? '–' : isAdmin ? row.recipient : maskRecipient(row.recipient)
+  return html`<section class="card"><dl class="facts">
+<div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></dd></div>
+<div><dt>${row.direction === 'outbound' ? 'To' : 'From'}</dt><dd translate="no">${to}</dd></div>
+${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due, as it says</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
+${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Planned for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
+${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
+${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'for good' : 'for a while'} <span translate="no">${row.bounce_code}</span></dd></div>`}
+${row.approval_decided_by !== null && row.approval_decided_at !== null && html`<div><dt>Decided</dt><dd>${row.approval_status}, <span translate="no">${labelOf(row.approval_decided_by)}</span>, ${exactTime(row.approval_decided_at, timezone)}</dd></div>`}
+${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.map(({ id, number }, at) => html`${at > 0 && ', '}<a href="/settings/invoices/${id}" translate="no">${number}</a>`)}</dd></div>`}
+</dl></section>`
+}
+
+/** The HTML is a document of its own, in a frame in which nothing can run. */
+export function renderMessageText(row: MessageRow, hasHtml: boolean): Html | undefined {
+  if (row.subject === null && row.body === null) return undefined
+  return html`<section class="card letter" aria-labelledby="subject">
+<h2 id="subject">${row.subject ?? 'Without a subject'}</h2>
+${hasHtml && html`<iframe class="letter-html" sandbox="" src="/settings/messages/${row.id}/html" title="The message as it looks" loading="lazy"></iframe>`}
+${row.body !== null && html`<details${!hasHtml && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
+</section>`
+}
+
+export function renderHistory(history: readonly MessageTransitionRow[], timezone: string): Html {
+  if (history.length === 0) return html`<p class="card hint">Nothing was noted of it.</p>`
+  return html`<ol class="history">${history.map(
+    ({ status, detail, created_at }) =>
+      html`<li><time datetime="${created_at}">${exactTime(created_at, timezone)}</time>
+<strong>${MESSAGE_STATUS_WORDS[status]}</strong>${detail !== null && html` <span class="detail">${detail}</span>`}</li>`,
+  )}</ol>`
+}
+
+export function labelOf(actor: string): string {
+  const { label }: { label?: unknown } = JSON.parse(actor)
+  return typeof label === 'string' ? label : ''
+}

@@ -1,0 +1,101 @@
+/** The log of messages: what was sent, what was not and why, each with its text and its history. */
+import type { MessageRow, Reader } from '../../database/tables.ts'
+import { findInvoices } from '../../invoices/invoices.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { findMessage, findMessageHtml } from '../../messages/message.ts'
+import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
+import { renderMessage } from '../../messages/representation.ts'
+import { readHistory } from '../../reminders/approvals.ts'
+import { notFound } from '../shell/faults.ts'
+import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import { readNames } from '../shell/names.ts'
+import { MESSAGE_TEXT_PATH } from '../shell/security-headers.ts'
+import type { StayPage } from '../shell/visit.ts'
+import { LOG_REASONS, LOG_STAGES, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
+import { renderMessagePage } from './message-page.ts'
+
+const PATH = '/settings/messages'
+
+export const messagePages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session, query, now }, { database: { read } }) {
+      const { id: accountId, timezone } = session.account
+      const list = parseListQuery(query, ['view', 'stage', 'reason', 'debtor_id'])
+      const filters = {
+        view: wordOf(list, 'view', LOG_VIEWS),
+        stage: wordOf(list, 'stage', LOG_STAGES),
+        reason: wordOf(list, 'reason', LOG_REASONS),
+        debtor_id: list.value('debtor_id'),
+      }
+      const page = await newestFrom(list.cursor, list.limit, (id) =>
+        findMessage(read, accountId, id),
+      )
+      const { view, stage, reason, debtor_id } = filters
+      const wanted = {
+        ...(view !== undefined && { statuses: STATUSES_OF_VIEW[view] }),
+        ...(stage !== undefined && { stage }),
+        ...(reason !== undefined && { suppression_reason: reason }),
+        ...(debtor_id !== undefined && { debtor_id }),
+      }
+      const found = await listMessages(read, accountId, wanted, page)
+      const { rows, next } = pageOf(found, list.limit)
+      const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
+      const customers = await readNames(read, accountId, owners)
+      const waiting = await countWaiting(read, accountId)
+      const times = { now, timezone }
+      return {
+        json: listOf(await represent(read, accountId, rows), next),
+        page: (frame) => renderLog(frame, { rows, next, filters, customers, waiting, times }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}`,
+    async handle({ session, id, now }, { database: { read } }) {
+      const { id: accountId } = session.account
+      const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
+      const covered = (await readCoveredInvoices(read, accountId, [id])).get(id) ?? []
+      const [invoices, history, names, text] = await Promise.all([
+        covered.length === 0 ? [] : findInvoices(read, accountId, covered),
+        readHistory(read, accountId, id),
+        readNames(read, accountId, [row]),
+        findMessageHtml(read, accountId, id),
+      ])
+      const view = {
+        ...{ session, row, invoices, history, now },
+        customer: names.get(row.debtor_id) ?? '',
+        hasHtml: text !== undefined,
+      }
+      return {
+        json: {
+          ...renderMessage(row, covered),
+          body: row.body,
+          history: history.map(({ status, detail, created_at }) => ({
+            status,
+            detail,
+            created_at,
+          })),
+        },
+        page: (frame) => renderMessagePage(frame, view),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: MESSAGE_TEXT_PATH,
+    async handle({ session, id }, { database: { read } }) {
+      // Nothing runs in it and it loads nothing: see the headers.
+      const text = await findMessageHtml(read, session.account.id, id)
+      return { document: text ?? notFound('message', id) }
+    },
+  },
+]
+
+async function represent(reader: Reader, accountId: string, rows: readonly MessageRow[]) {
+  const ids = rows.map(({ id }) => id)
+  const covered = await readCoveredInvoices(reader, accountId, ids)
+  return rows.map((row) => renderMessage(row, covered.get(row.id) ?? []))
+}

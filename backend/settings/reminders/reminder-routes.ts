@@ -1,0 +1,64 @@
+/** What is going to be sent over the next days, and what will be held back. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { isCalendarDate } from '../../calendar/calendar.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { previewReminders } from '../../reminders/preview.ts'
+import { renderPreviewed } from '../../reminders/representation.ts'
+import { readChasingSettings } from '../../reminders/settings.ts'
+import { listOf } from '../shell/list-query.ts'
+import type { StayPage } from '../shell/visit.ts'
+import { createPreviews, type Previews } from './previews.ts'
+import { renderReminders } from './reminders-page.ts'
+
+const PATH = '/settings/reminders'
+const DAYS_DEFAULT = 14
+const DAYS_MAX = 31
+
+export function reminderPages(previews: Previews = createPreviews()): readonly StayPage[] {
+  return [
+    {
+      method: 'GET',
+      path: PATH,
+      async handle({ session, query, now, wantsJson }, { database: { read } }) {
+        const { id: accountId } = session.account
+        const { days, day } = parseQuery(query)
+        const preview = await previews.get(`${accountId} ${days}`, now, () =>
+          previewReminders(read, accountId, now, days),
+        )
+        if (preview === undefined && wantsJson) throw notYet()
+        const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
+        const waiting = await countWaiting(read, accountId)
+        const view = { session, now, days, day, preview, holidays, chaseFrom, waiting }
+        return {
+          json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),
+          page: (frame) => renderReminders(frame, view),
+        }
+      },
+    },
+  ]
+}
+
+function notYet(): Problem {
+  return new Problem('service_unavailable', 'It is still being worked out. Ask again shortly.', {
+    headers: { 'retry-after': '5' },
+  })
+}
+
+/** `day` shows one day whole. Throws `Problem` 400. */
+function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
+  for (const name of query.keys()) {
+    if (name !== 'days' && name !== 'day') {
+      throw new Problem('unknown_query_parameter', `${name} is not a parameter of this.`)
+    }
+  }
+  const text = query.get('days') || String(DAYS_DEFAULT)
+  const days = /^\d{1,2}$/.test(text) ? Number(text) : 0
+  if (days < 1 || days > DAYS_MAX) {
+    throw new Problem('invalid_query_parameter', `days is a whole number from 1 to ${DAYS_MAX}.`)
+  }
+  const day = query.get('day') || undefined
+  if (day !== undefined && !isCalendarDate(day)) {
+    throw new Problem('invalid_query_parameter', 'day is a date, YYYY-MM-DD.')
+  }
+  return { days, day }
+}

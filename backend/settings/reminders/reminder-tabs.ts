@@ -1,0 +1,16 @@
+import type { Html } from '../../html/html.ts'
+import { renderTabs } from '../shell/layout.ts'
+
+/** The pages of reminders, with how many wait for somebody's approval. */
+export function renderReminderTabs(path: string, waiting: number): Html {
+  return renderTabs(
+    'Reminders',
+    [
+      { path: '/settings/reminders', name: 'Next 14 days' },
+      { path: '/settings/approvals', name: 'Approvals', count: waiting },
+      { path: '/settings/messages', name: 'Log' },
+      { path: '/settings/schedule', name: 'Schedule' },
+    ],
+    path,
+  )
+}

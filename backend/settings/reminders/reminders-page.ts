@@ -1,0 +1,232 @@
+/** The next days as a calendar, and below it day by day who is sent what. */
+import { addDays, todayIn } from '../../calendar/calendar.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { LadderStage } from '../../reminders/planning/ladder.ts'
+import type { PreviewedMessage } from '../../reminders/preview.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { reasonWords, renderMoney, STAGE_WORDS } from '../customers/ledger-words.ts'
+import { renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { plural, timeAgo } from '../shell/words.ts'
+import { renderStopDialog } from './kill-switch-routes.ts'
+import type { Preview } from './previews.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+const PATH = '/settings/reminders'
+
+/** Of a day, unless it is asked for alone. */
+const SHOWN_MAX = 10
+const SHOWN_ALONE_MAX = 500
+
+export interface RemindersView {
+  readonly session: Session
+  readonly now: Date
+  readonly days: number
+  /** The one that is shown alone. */
+  readonly day: string | undefined
+  /** Undefined: it is still being worked out. */
+  readonly preview: Preview | undefined
+  readonly holidays: readonly string[]
+  readonly chaseFrom: string | null
+  readonly waiting: number
+}
+
+interface Day {
+  readonly date: string
+  /** Those that would leave on it. */
+  readonly messages: readonly PreviewedMessage[]
+  readonly isPast: boolean
+  readonly isFree: boolean
+  readonly isHoliday: boolean
+}
+
+export function renderReminders(frame: Frame, view: RemindersView): Html {
+  const { session, preview, waiting } = view
+  const isAdmin = session.user.role === 'admin'
+  const main = html`<div class="heading"><h1>Reminders</h1>
+${isAdmin && frame.halt?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
+${renderReminderTabs(PATH, waiting)}
+${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
+${isAdmin && renderStopDialog(frame)}`
+  return renderPage(frame, { title: 'Reminders', place: PATH, main })
+}
+
+/** Of thousands of customers. */
+function renderNotYet(): Html {
+  return html`<div class="card empty"><p><strong>It is still being worked out.</strong></p>
+<p class="hint">You have many customers who owe something: it takes a few seconds.</p>
+<p><a class="button" href="${PATH}">Look again</a></p></div>`
+}
+
+function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
+  const { session, day, now } = view
+  const { isDemo } = session.account
+  // Sample data shows what would be sent if it were none.
+  const leaves = ({ refusal }: PreviewedMessage) =>
+    refusal === null || (isDemo && refusal.reason === 'demo')
+  const leaving = messages.filter(leaves)
+  const held = messages.filter((message) => !leaves(message))
+  const days = daysOf(view, leaving)
+  return html`${isDemo && html`<p class="lead">Sample data: this is what would be sent. Nothing of it ever is.</p>`}
+<dl class="figures">
+<div><dt>${isDemo ? 'Would leave' : 'Will leave'}</dt><dd>${leaving.length.toLocaleString('en')}</dd></div>
+<div><dt>Of these to be approved</dt><dd>${leaving.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
+<div><dt>Held back</dt><dd>${held.length.toLocaleString('en')}</dd></div></dl>
+${renderCalendar(days, day)}
+${leaving.length === 0 ? renderNothing(held.length > 0) : renderAgenda(days, view)}
+${day === undefined && held.length > 0 && renderHeld(held)}
+<p class="hint">As it stood ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}: nothing of this is sent to who pays, disputes or is paused before. Approvals are taken as given at once.
+${view.chaseFrom !== null && html`What fell due before ${view.chaseFrom} is never reminded of. <a href="/settings/schedule">Schedule</a>`}</p>`
+}
+
+function renderNothing(isHeld: boolean): Html {
+  return html`<div class="card empty"><p><strong>No reminder leaves in these days.</strong></p>
+<p class="hint">${isHeld ? 'What would be due is held back, for the reasons below.' : 'Nothing becomes due for one.'}</p></div>`
+}
+
+/** From the Monday of this week to the Sunday of the last. */
+function daysOf(
+  { session, now, days, holidays }: RemindersView,
+  leaving: readonly PreviewedMessage[],
+): Day[] {
+  const { timezone } = session.account
+  const byDay = Map.groupBy(leaving, ({ at }) => todayIn(timezone, new Date(at)))
+  const today = todayIn(timezone, now)
+  const first = addDays(today, -weekdayOf(today))
+  const last = addDays(today, days)
+  const count = Math.ceil((daysFrom(first, last) + 1) / 7) * 7
+  return Array.from({ length: count }, (_, at) => {
+    const date = addDays(first, at)
+    const isHoliday = holidays.includes(date)
+    return {
+      date,
+      messages: byDay.get(date) ?? [],
+      isPast: date < today,
+      isFree: isHoliday || weekdayOf(date) > 4,
+      isHoliday,
+    }
+  })
+}
+
+/** Monday is 0. */
+function weekdayOf(date: string): number {
+  return (new Date(`${date}T00:00:00Z`).getUTCDay() + 6) % 7
+}
+
+function daysFrom(first: string, last: string): number {
+  return Math.round((Date.parse(last) - Date.parse(first)) / 86_400_000)
+}
+
+function renderCalendar(days: readonly Day[], chosen: string | undefined): Html {
+  const weekdays = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
+  return html`<div class="calendar"><div class="weekdays" aria-hidden="true">${weekdays.map((name) => html`<span>${name}</span>`)}</div>
+<ol aria-label="Reminders by day">${days.map((day) => renderDay(day, chosen))}</ol></div>`
+}
+
+function renderDay(
+  { date, messages, isPast, isFree, isHoliday }: Day,
+  chosen: string | undefined,
+): Html {
+  const kind = `${isPast ? ' past' : ''}${isFree ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
+  const name = html`<time datetime="${date}"><span class="unseen">${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
+  if (messages.length === 0) {
+    return html`<li class="day${kind}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
+  }
+  const stages = Map.groupBy(messages, stageOf)
+  return html`<li class="day busy${kind}"><a href="${PATH}?day=${date}#day-${date}">${name}
+<span class="unseen">: ${plural(messages.length, 'reminder')}</span>
+<span class="total" aria-hidden="true">${messages.length}</span>
+<span class="stages" aria-hidden="true">${STAGE_ORDER.flatMap((stage) => {
+    const count = stages.get(stage)?.length ?? 0
+    return count === 0
+      ? []
+      : [
+          html`<span class="stage ${stage}">${count} <span class="name">${STAGE_WORDS[stage]}</span></span>`,
+        ]
+  })}</span></a></li>`
+}
+
+const STAGE_ORDER: readonly LadderStage[] = ['courtesy', 'friendly', 'reminder', 'firm', 'final']
+
+function stageOf({ stage }: PreviewedMessage): LadderStage {
+  return stage ?? 'courtesy'
+}
+
+function renderAgenda(days: readonly Day[], { day, session, now }: RemindersView): Html {
+  const { timezone } = session.account
+  const shown = days.filter(
+    ({ date, messages }) => messages.length > 0 && (day === undefined || date === day),
+  )
+  const most = day === undefined ? SHOWN_MAX : SHOWN_ALONE_MAX
+  return html`${day !== undefined && html`<p class="back"><a href="${PATH}">All days</a></p>`}
+${shown.map(
+  ({ date, messages }) => html`<section class="agenda" aria-labelledby="day-${date}">
+<h2 id="day-${date}">${date === todayIn(timezone, now) ? 'Today' : longDay(date)} <span class="total">${plural(messages.length, 'reminder')}</span></h2>
+<ul class="letters">${messages.slice(0, most).map((message) => renderLetter(message, timezone, null))}</ul>
+${messages.length > most && html`<p><a href="${PATH}?day=${date}#day-${date}">All ${messages.length} of this day</a></p>`}
+</section>`,
+)}`
+}
+
+/** `why` it is held back; null where it would leave. */
+function renderLetter(
+  message: PreviewedMessage,
+  timezone: string,
+  why: PreviewedMessage['refusal'],
+): Html {
+  const { debtorId, debtorName, at, invoices, requiresApproval } = message
+  const isUndecided = message.message?.status === 'awaiting_approval'
+  const time = new Intl.DateTimeFormat('en-GB', { timeZone: timezone, timeStyle: 'short' })
+  return html`<li class="card"><div><span class="stage ${stageOf(message)}">${STAGE_WORDS[stageOf(message)]}</span>
+<strong><a href="/settings/customers/${debtorId}" translate="no">${debtorName}</a></strong>
+<span class="detail">${renderInvoices(invoices)}${why === null && ` · ${isUndecided ? 'once it is approved' : `from ${time.format(new Date(at))}`}`}</span>
+${why === null ? requiresApproval && renderApproval(message) : html`<span class="detail why">${reasonWords(why.reason)}: ${why.detail}</span>`}</div>
+<div class="figure">${sumsOf(invoices).map(([currency, amount]) => html`<span class="sum">${renderMoney(amount, currency)}</span>`)}</div></li>`
+}
+
+function renderApproval({ message }: PreviewedMessage): Html {
+  if (message?.status === 'approved') return html`<span class="badge active">Approved</span>`
+  return message?.status === 'awaiting_approval'
+    ? html`<a class="badge held" href="/settings/approvals/${message.id}">Awaits approval</a>`
+    : html`<span class="badge held">Will need approval</span>`
+}
+
+function renderInvoices(invoices: PreviewedMessage['invoices']): Html {
+  const [first, second] = invoices
+  if (first === undefined) return html``
+  return html`<span translate="no">${first.number}${second && `, ${second.number}`}</span>${invoices.length > 2 && ` and ${invoices.length - 2} more`}`
+}
+
+function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amount: number][] {
+  const sums = new Map<string, number>()
+  for (const { currency, amountDue } of invoices) {
+    sums.set(currency, (sums.get(currency) ?? 0) + amountDue)
+  }
+  return [...sums]
+}
+
+/** By the reason, the commonest first. */
+function renderHeld(held: readonly PreviewedMessage[]): Html {
+  const byReason = [...Map.groupBy(held, ({ refusal }) => refusal?.reason ?? '')].sort(
+    ([, a], [, b]) => b.length - a.length,
+  )
+  return html`<section aria-labelledby="held"><h2 id="held">Held back</h2>
+${byReason.map(
+  ([
+    reason,
+    messages,
+  ]) => html`<details class="held"><summary>${plural(messages.length, 'reminder')}: ${reasonWords(reason)}</summary>
+<ul class="letters">${messages.slice(0, SHOWN_MAX).map((message) => renderLetter(message, 'UTC', message.refusal))}</ul>
+${messages.length > SHOWN_MAX && html`<p class="hint">And ${messages.length - SHOWN_MAX} more.</p>`}</details>`,
+)}</section>`
+}
+
+function longDay(date: string): string {
+  return format({ weekday: 'long', day: 'numeric', month: 'long' }, date)
+}
+
+function format(options: Intl.DateTimeFormatOptions, date: string): string {
+  return new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options }).format(
+    new Date(`${date}T00:00:00Z`),
+  )
+}

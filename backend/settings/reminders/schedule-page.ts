@@ -1,0 +1,146 @@
+/** When reminders are sent, to be looked at and changed. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { DebtorRow } from '../../database/tables.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import type { LadderStage } from '../../reminders/planning/ladder.ts'
+import type { ChasingSettings } from '../../reminders/settings.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { STAGE_WORDS } from '../customers/ledger-words.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+/** As forms and JSON name them. */
+export const LADDER_FIELDS = [
+  'ladder/courtesy',
+  'ladder/friendly',
+  'ladder/reminder',
+  'ladder/firm',
+  'ladder/final',
+] as const
+
+type LadderField = (typeof LADDER_FIELDS)[number]
+
+/** As they are shown in fields. */
+export interface ScheduleValues {
+  readonly days: Partial<Record<LadderField, string>>
+  readonly holidays: string
+  readonly chaseFrom: string
+  readonly replyTo: string
+}
+
+/** With where customers' questions go. */
+export interface Schedule extends ChasingSettings {
+  readonly replyTo: string | null
+}
+
+export function valuesOf({ ladder, holidays, chaseFrom, replyTo }: Schedule): ScheduleValues {
+  const days = Object.entries(ladder).map(([stage, value]) => [
+    `ladder/${stage}`,
+    value === null ? '' : String(value),
+  ])
+  return {
+    days: Object.fromEntries(days),
+    holidays: holidays.join('\n'),
+    chaseFrom: chaseFrom ?? '',
+    replyTo: replyTo ?? '',
+  }
+}
+
+interface ScheduleView {
+  readonly session: Session
+  readonly waiting: number
+  readonly values: ScheduleValues
+}
+
+export function renderSchedule(frame: Frame, view: ScheduleView, problem?: Problem): Html {
+  const { session, waiting, values } = view
+  const isAdmin = session.user.role === 'admin'
+  const main = html`<h1>Reminders</h1>
+${renderReminderTabs('/settings/schedule', waiting)}
+<p class="lead">Reminders leave on business days from 8:00 to 18:00 where the customer is, at most one a day and
+customer. Each stage follows the one before by five days or more. A person approves every Firm and Final reminder.</p>
+${renderFaults(problem)}
+<form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}
+${renderLadder(values, isAdmin, problem)}
+<div class="pair">
+<section class="card stack"><p class="field"><label for="chase_from">Chase from</label>
+<input id="chase_from" name="chase_from" type="date" value="${values.chaseFrom}"${attribute('disabled', !isAdmin)}${describedBy(problem, 'chase_from', 'chase_from-hint')}></p>
+<p class="hint" id="chase_from-hint">What fell due before this day is never reminded of. Empty: everything is.</p>
+${renderFault(problem, 'chase_from')}
+<p class="field"><label for="reply_to">Answers go to</label>
+<input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
+<p class="hint" id="reply_to-hint">An address of yours, besides the log here. Empty: Admins are told by mail.</p>
+${renderFault(problem, 'reply_to')}</section>
+<section class="card"><p class="field"><label for="holidays">Holidays</label>
+<textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
+${values.holidays}</textarea></p>
+<p class="hint" id="holidays-hint">Days on which nothing is sent, one a line, as 2026-12-25.</p>
+${renderFault(problem, 'holidays')}</section>
+</div>
+${isAdmin && html`<p><button class="primary">Save</button></p>`}
+</form>`
+  return renderPage(frame, { title: 'Schedule', place: '/settings/reminders', main })
+}
+
+interface CustomerScheduleView {
+  readonly session: Session
+  readonly row: DebtorRow
+  readonly values: ScheduleValues
+  /** Not the account's. */
+  readonly isOwn: boolean
+}
+
+export function renderCustomerSchedule(
+  frame: Frame,
+  { session, row, values, isOwn }: CustomerScheduleView,
+  problem?: Problem,
+): Html {
+  const path = `/settings/customers/${row.id}`
+  const isAdmin = session.user.role === 'admin'
+  const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
+<h1>Schedule of this customer</h1>
+<p class="lead">${isOwn ? 'It has a schedule of its own.' : 'It is reminded by the account’s schedule, which is shown here.'}
+<a href="/settings/schedule">The account’s schedule</a></p>
+${renderFaults(problem)}
+<form method="post" action="${path}/schedule" class="stack" data-once novalidate>${csrfField(frame)}
+${renderLadder(values, isAdmin, problem)}
+${
+  isAdmin &&
+  html`<p class="row"><button class="primary" name="own" value="yes">Save as its own</button>
+${isOwn && html`<button name="own" value="no">Use the account’s</button>`}
+<a class="button" href="${path}">Cancel</a></p>`
+}</form>`
+  return renderPage(frame, { title: `Schedule of ${row.name}`, place: '/settings/customers', main })
+}
+
+const STAGE_HINTS: Readonly<Record<LadderStage, string>> = {
+  courtesy: 'Before it is due, e.g. -3. Empty: none.',
+  friendly: 'It may have slipped their mind.',
+  reminder: 'Asks when it will be paid.',
+  firm: 'Needs approval.',
+  final: 'Needs approval. The last one.',
+}
+
+/** The stages in their order, as steps. */
+function renderLadder(
+  { days }: ScheduleValues,
+  isAdmin: boolean,
+  problem: Problem | undefined,
+): Html {
+  return html`<fieldset class="card"><legend class="title">Stages, in days past the due date</legend>
+<ol class="ladder">${LADDER_FIELDS.map((name) => {
+    const stage = STAGE_OF[name]
+    return html`<li class="${stage}"><p class="field"><label for="${name}">${STAGE_WORDS[stage]}</label>
+<input id="${name}" name="${name}" type="number" inputmode="numeric" value="${days[name]}"${attribute('disabled', !isAdmin)}${describedBy(problem, name, `${name}-hint`)}></p>
+<p class="hint" id="${name}-hint">${STAGE_HINTS[stage]}</p>${renderFault(problem, name)}</li>`
+  })}</ol></fieldset>`
+}
+
+const STAGE_OF: Readonly<Record<LadderField, LadderStage>> = {
+  'ladder/courtesy': 'courtesy',
+  'ladder/friendly': 'friendly',
+  'ladder/reminder': 'reminder',
+  'ladder/firm': 'firm',
+  'ladder/final': 'final',
+}

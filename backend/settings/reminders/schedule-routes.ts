@@ -1,0 +1,197 @@
+/** When reminders are sent: the account's schedule, and a customer's own. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { getAccount } from '../../accounts/accounts.ts'
+import { setReplyAddress } from '../../accounts/reply-address.ts'
+import type { Reader } from '../../database/database.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
+import {
+  changeChasingSettings,
+  readChasingSettings,
+  setDebtorLadder,
+} from '../../reminders/settings.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import type { Stay, StayPage } from '../shell/visit.ts'
+import {
+  LADDER_FIELDS,
+  renderCustomerSchedule,
+  renderSchedule,
+  type Schedule,
+  type ScheduleValues,
+  valuesOf,
+} from './schedule-page.ts'
+
+const PATH = '/settings/schedule'
+const CUSTOMER_PATH = '/settings/customers/{id}/schedule'
+const ADMINS_ONLY = 'Only an Admin can change when reminders are sent.'
+
+export const schedulePages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session }, { database }) {
+      const schedule = await readSchedule(database.read, session.account.id)
+      const waiting = await countWaiting(database.read, session.account.id)
+      const values = valuesOf(schedule)
+      return {
+        json: represent(schedule),
+        page: (frame) => renderSchedule(frame, { session, waiting, values }),
+      }
+    },
+  },
+  accountPage('PUT'),
+  accountPage('POST'),
+  {
+    method: 'GET',
+    path: CUSTOMER_PATH,
+    async handle(stay, { database }) {
+      const { row, ladder, settings } = await readCustomerSchedule(stay, database.read)
+      const values = valuesOf({ ...settings, ladder: ladder ?? settings.ladder, replyTo: null })
+      return {
+        json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
+        page: (frame) =>
+          renderCustomerSchedule(frame, {
+            row,
+            values,
+            isOwn: ladder !== undefined,
+            session: stay.session,
+          }),
+      }
+    },
+  },
+  customerPage('PUT'),
+  customerPage('POST'),
+]
+
+async function readCustomerSchedule({ session, id }: Stay, reader: Reader) {
+  const row = (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
+  const settings = await readChasingSettings(reader, session.account.id)
+  return { row, ladder: readLadder(row.ladder), settings }
+}
+
+async function readSchedule(reader: Reader, accountId: string): Promise<Schedule> {
+  const { reply_to: replyTo } = await getAccount(reader, accountId)
+  return { ...(await readChasingSettings(reader, accountId)), replyTo }
+}
+
+function represent({ ladder, holidays, chaseFrom, replyTo }: Schedule) {
+  return { ladder, holidays, chase_from: chaseFrom, reply_to: replyTo }
+}
+
+/** What is left out stays as it is. */
+function accountPage(method: 'PUT' | 'POST'): StayPage {
+  return {
+    method,
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: { numbers: LADDER_FIELDS, lists: ['holidays'], texts: ['chase_from', 'reply_to'] },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const accountId = session.account.id
+      const schedule = await database.transaction(async (tx) => {
+        const before = await readChasingSettings(tx, accountId)
+        if (!wantsJson) await setFlash(tx, session.token, 'schedule_changed')
+        const change = {
+          ladder: ladderOf(fields, before.ladder),
+          ...(fields.has('holidays') && { holidays: datesOf(fields) }),
+          ...(fields.has('chase_from') && { chaseFrom: fields.text('chase_from').trim() || null }),
+        }
+        await changeChasingSettings(tx, accountId, change, act)
+        if (fields.has('reply_to')) {
+          await setReplyAddress(tx, accountId, fields.text('reply_to').trim() || null, act)
+        }
+        return readSchedule(tx, accountId)
+      })
+      return { json: represent(schedule), location: PATH }
+    },
+    async redraw({ session, fields }, problem, { database }) {
+      if (problem.code !== 'validation_failed') return undefined
+      const waiting = await countWaiting(database.read, session.account.id)
+      const values = sentValues(fields)
+      return (frame) => renderSchedule(frame, { session, waiting, values }, ofFields(problem))
+    },
+  }
+}
+
+/** `own` says whether the customer has a schedule of its own or the account's. */
+function customerPage(method: 'PUT' | 'POST'): StayPage {
+  return {
+    method,
+    path: CUSTOMER_PATH,
+    admins: ADMINS_ONLY,
+    expected: { numbers: LADDER_FIELDS, texts: ['own'] },
+    async handle(stay, { database }) {
+      const { session, fields, act, id } = stay
+      await database.transaction(async (tx) => {
+        const { ladder, settings } = await readCustomerSchedule(stay, tx)
+        const isOwn = fields.text('own') !== 'no'
+        const wanted = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
+        if (!stay.wantsJson) await setFlash(tx, session.token, 'customer_schedule')
+        await setDebtorLadder(tx, session.account.id, id, wanted, act)
+      })
+      const { ladder, settings } = await readCustomerSchedule(stay, database.read)
+      return {
+        json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
+        location: `/settings/customers/${id}`,
+      }
+    },
+    async redraw(stay, problem, { database }) {
+      if (problem.code !== 'validation_failed') return undefined
+      const { row } = await readCustomerSchedule(stay, database.read)
+      const values = sentValues(stay.fields)
+      const view = { row, values, isOwn: true, session: stay.session }
+      return (frame) => renderCustomerSchedule(frame, view, problem)
+    },
+  }
+}
+
+function ladderOf(fields: Fields, kept: Ladder): Ladder {
+  const days = (stage: keyof Ladder) =>
+    fields.has(`ladder/${stage}`) ? fields.number(`ladder/${stage}`) : kept[stage]
+  const must = (stage: Exclude<keyof Ladder, 'courtesy'>) => days(stage) ?? Number.NaN
+  return {
+    courtesy: days('courtesy'),
+    friendly: must('friendly'),
+    reminder: must('reminder'),
+    firm: must('firm'),
+    final: must('final'),
+  }
+}
+
+/** A form has one field for all of them. */
+function datesOf(fields: Fields): string[] {
+  return fields
+    .list('holidays')
+    .flatMap((text) => text.split(/[\r\n,;]+/))
+    .map((date) => date.trim())
+    .filter((date) => date !== '')
+}
+
+function sentValues(fields: Fields): ScheduleValues {
+  return {
+    days: Object.fromEntries(LADDER_FIELDS.map((name) => [name, fields.text(name)])),
+    holidays: fields.list('holidays').join('\n'),
+    chaseFrom: fields.text('chase_from'),
+    replyTo: fields.text('reply_to'),
+  }
+}
+
+/** All days are in one field, so a fault of one leads there. */
+function ofFields(problem: Problem): Problem {
+  const given = problem.members['errors']
+  if (!Array.isArray(given)) return problem
+  const errors = given.map((error) => {
+    const pointer = String(error.pointer)
+    const [, at] = /^\/holidays\/(\d+)$/.exec(pointer) ?? []
+    return at === undefined
+      ? error
+      : {
+          ...error,
+          pointer: '/holidays',
+          detail: `Line ${Number(at) + 1} must be a date, YYYY-MM-DD.`,
+        }
+  })
+  return new Problem('validation_failed', problem.message, { members: { errors } })
+}

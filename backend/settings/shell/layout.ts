@@ -1,0 +1,196 @@
+/** What every page has around its own content. */
+
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { isReadOnly } from '../../accounts/accounts.ts'
+import { type Html, html } from '../../html/html.ts'
+import { assetPath } from './assets.ts'
+import type { Frame } from './response.ts'
+
+export interface PageContent {
+  readonly title: string
+  /** The path of its place in the navigation; undefined where it has none. */
+  readonly place?: string
+  readonly main: Html
+  /** Nothing around it: what must be dealt with first. */
+  readonly isAlone?: boolean
+}
+
+/** What the page after an act says. */
+const FLASHES: Readonly<Record<string, string>> = {
+  key_issued: 'Key issued. It cannot be shown again.',
+  key_revoked: 'Key revoked. Calls with it are refused from now on.',
+  scopes_changed: 'The allowance is changed. It holds from the next call on.',
+  webhook_changed: 'Endpoint changed.',
+  webhook_paused: 'Paused. What happens meanwhile waits.',
+  webhook_resumed: 'Resumed.',
+  webhook_secret_expired: 'The old secret has expired. Only the new one signs.',
+  webhook_redelivered: 'It is sent again.',
+  webhooks_redelivered: 'What failed is sent again.',
+  customer_changed: 'Customer changed.',
+  customer_paused: 'Paused. No reminder is sent meanwhile.',
+  customer_resumed: 'Resumed. Reminders go on from where they were.',
+  customer_chased: 'What was held is chased again.',
+  customer_archived: 'Archived. No reminder is sent any more.',
+  customer_restored: 'Out of the archive. Reminders go on from where they were.',
+  customer_cleared: 'The customer is written to again.',
+  customer_schedule: 'The customer’s schedule is changed.',
+  invoice_finalised: 'The invoice is open.',
+  invoice_voided: 'The invoice is void.',
+  invoice_written_off: 'Written off. It is not chased any more.',
+  invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
+  invoice_resolved: 'Resolved. The invoice is chased again.',
+  invoice_resumed: 'The invoice is chased again.',
+  payment_reversed: 'Reversed. What it paid is owed again.',
+  reminders_stopped: 'Reminders are stopped.',
+  reminders_released: 'Reminders go on. What was waiting when they were stopped is not sent.',
+  schedule_changed: 'The schedule is changed. It holds for what is planned from now on.',
+  message_approved: 'Approved. It leaves in the customer’s business hours.',
+  message_rejected: 'Rejected. It is not sent.',
+  invitation_withdrawn: 'Invitation withdrawn.',
+  role_changed: 'Role changed.',
+  user_deactivated: 'Deactivated. They can no longer log in.',
+  user_reactivated: 'Reactivated. They can log in again.',
+  password_changed: 'Password changed. You are logged out everywhere else.',
+}
+
+const PLACES = [
+  { path: '/settings/customers', name: 'Customers', admins: false },
+  { path: '/settings/reminders', name: 'Reminders', admins: false },
+  { path: '/settings/api-keys', name: 'API & webhooks', admins: false },
+  { path: '/settings/people', name: 'People', admins: true },
+  { path: '/settings/audit-log', name: 'Audit log', admins: true },
+  { path: '/settings/login-details', name: 'Your login', admins: false },
+]
+
+export function renderPage(frame: Frame, { title, place, main, isAlone }: PageContent): Html {
+  const { session, flash } = frame
+  const said = flash === null ? undefined : FLASHES[flash]
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title} · Receivables</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="${assetPath('settings.css')}">
+<link rel="stylesheet" href="${assetPath('ledger.css')}">
+<script type="module" src="${assetPath('settings.js')}"></script>
+</head>
+<body>
+${session !== undefined && !isAlone && html`<a class="skip" href="#main">Skip to content</a>`}
+${renderHalt(frame)}
+${session === undefined || isAlone ? renderBrand() : renderHeader(frame, place)}
+<main id="main">
+<div class="flash" role="status" id="status">${said}</div>
+${main}
+</main>
+</body>
+</html>
+`
+}
+
+interface Tab {
+  readonly path: string
+  readonly name: string
+  /** How many wait there; nothing is shown of none. */
+  readonly count?: number
+}
+
+/** The pages of one place; `path` is the one that is shown. */
+export function renderTabs(label: string, tabs: readonly Tab[], path: string): Html {
+  return html`<nav class="tabs" aria-label="${label}"><ul>${tabs.map(
+    (tab) =>
+      html`<li><a href="${tab.path}"${tab.path === path && html` aria-current="page"`}>${tab.name}${
+        tab.count !== undefined && tab.count > 0 && html` <span class="count">${tab.count}</span>`
+      }</a></li>`,
+  )}</ul></nav>`
+}
+
+/** The faults of a form, said first and in focus, each leading to its field. */
+export function renderFaults(problem: Problem | undefined): Html | undefined {
+  if (problem === undefined) return undefined
+  const faults = faultsOf(problem)
+  return html`<div class="faults" role="alert" tabindex="-1" autofocus data-focus>
+${
+  faults.length === 0
+    ? html`<p>${problem.message}</p>`
+    : html`<ul>${faults.map(({ field, detail }) => html`<li><a href="#${field}">${detail}</a></li>`)}</ul>`
+}
+</div>`
+}
+
+export interface Fault {
+  readonly field: string
+  readonly detail: string
+}
+
+export function faultsOf(problem: Problem | undefined): readonly Fault[] {
+  const errors = problem?.members['errors']
+  if (!Array.isArray(errors)) return []
+  return errors.map(({ pointer, detail }) => ({
+    field: String(pointer).slice(1),
+    detail: String(detail),
+  }))
+}
+
+/** What is wrong with a field, beside it; the field names it by `describedBy`. */
+export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
+  const fault = faultsOf(problem).find((candidate) => candidate.field === field)
+  return fault && html`<p class="fault" id="${field}-fault">${fault.detail}</p>`
+}
+
+/** The attributes that tie a field to its hint and its fault. */
+export function describedBy(problem: Problem | undefined, field: string, hint?: string): Html {
+  const isFaulty = faultsOf(problem).some((fault) => fault.field === field)
+  const ids = [hint, isFaulty ? `${field}-fault` : undefined].filter((id) => id !== undefined)
+  const described = ids.length > 0 && html` aria-describedby="${ids.join(' ')}"`
+  return html`${isFaulty && html` aria-invalid="true"`}${described}`
+}
+
+export function csrfField({ csrfToken }: Frame): Html {
+  return html`<input type="hidden" name="csrf_token" value="${csrfToken}">`
+}
+
+function renderBrand(): Html {
+  return html`<header class="top"><span class="brand">Receivables</span></header>`
+}
+
+function renderHeader(frame: Frame, place: string | undefined): Html {
+  const { session } = frame
+  if (session === undefined) return renderBrand()
+  const places = PLACES.filter(({ admins }) => !admins || session.user.role === 'admin')
+  return html`<header class="top">
+<span class="brand">Receivables</span>
+<span class="account" translate="no">${session.account.name}</span>
+<form method="post" action="/settings/logout" class="logout">
+<span class="who" translate="no">${session.user.email}</span>
+${csrfField(frame)}
+<button class="quiet">Log out</button>
+</form>
+</header>
+<nav aria-label="Settings"><ul>
+${places.map(
+  ({ path, name }) =>
+    html`<li><a href="${path}"${path === place && html` aria-current="page"`}>${name}</a></li>`,
+)}
+</ul></nav>`
+}
+
+/** What keeps the whole account back is said on every page, first. */
+function renderHalt({ session, halt }: Frame): Html | undefined {
+  const isHeld = session !== undefined && isReadOnly(session.account.status)
+  if (!isHeld && halt === undefined) return undefined
+  return html`<div class="halt" role="region" aria-label="Notice">
+${
+  halt !== undefined &&
+  html`<p><strong>${halt.scope === 'account' ? 'Reminders are stopped.' : 'Reminders are stopped by the operator of this service.'}</strong>
+${halt.reason} <a href="/settings/kill-switch">Details<span class="unseen"> of the kill switch</span></a></p>`
+}
+${
+  isHeld &&
+  html`<p><strong>This account is read-only.</strong> It is ${session.account.status.replaceAll('_', ' ')}: no reminder
+leaves, API calls that read succeed and calls that write are answered 423. Keys can be issued and revoked.</p>`
+}
+</div>`
+}

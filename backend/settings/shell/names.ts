@@ -1,0 +1,18 @@
+import type { Reader } from '../../database/tables.ts'
+
+/** Names of customers by id, for the rows of a page. */
+export async function readNames(
+  reader: Reader,
+  accountId: string,
+  rows: readonly { readonly debtor_id: string }[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = [...new Set(rows.map(({ debtor_id }) => debtor_id))]
+  if (ids.length === 0) return new Map()
+  const found = await reader
+    .selectFrom('debtors')
+    .select(['id', 'name'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(found.map(({ id, name }) => [id, name]))
+}

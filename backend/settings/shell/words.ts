@@ -1,0 +1,56 @@
+/** How Settings says things: scopes in plain words, instants as people count them. */
+import type { Scope } from '../../accounts/scopes.ts'
+import { type Html, html } from '../../html/html.ts'
+
+export const SCOPE_WORDS: Readonly<Record<Scope, string>> = {
+  'debtors:read': 'Read customers',
+  'debtors:write': 'Create customers',
+  'invoices:read': 'Read invoices',
+  'invoices:write': 'Create invoices',
+  'payments:read': 'Read payments',
+  'payments:write': 'Record payments',
+  'messages:read': 'Read the message log',
+}
+
+export const SCOPE_GROUPS: readonly (readonly [name: string, scopes: readonly Scope[]])[] = [
+  ['Customers', ['debtors:read', 'debtors:write']],
+  ['Invoices', ['invoices:read', 'invoices:write']],
+  ['Payments', ['payments:read', 'payments:write']],
+  ['Messages', ['messages:read']],
+]
+
+export interface TimeContext {
+  readonly now: Date
+  readonly timezone: string
+}
+
+/** `4 minutes ago`, with the exact time for who asks. */
+export function timeAgo(at: string, { now, timezone }: TimeContext): Html {
+  const exact = exactTime(at, timezone)
+  return html`<time datetime="${at}" title="${exact}">${agoWords(at, now)}</time>`
+}
+
+export function exactTime(at: string, timezone: string): string {
+  return new Intl.DateTimeFormat('en-GB', {
+    timeZone: timezone,
+    dateStyle: 'medium',
+    timeStyle: 'short',
+  }).format(new Date(at))
+}
+
+const MINUTE_S = 60
+const HOUR_S = 60 * MINUTE_S
+const DAY_S = 24 * HOUR_S
+
+export function agoWords(at: string, now: Date): string {
+  const seconds = Math.max(0, Math.round((now.getTime() - Date.parse(at)) / 1000))
+  if (seconds < MINUTE_S) return 'just now'
+  const words = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
+  if (seconds < HOUR_S) return words.format(-Math.floor(seconds / MINUTE_S), 'minute')
+  if (seconds < DAY_S) return words.format(-Math.floor(seconds / HOUR_S), 'hour')
+  return words.format(-Math.floor(seconds / DAY_S), 'day')
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count.toLocaleString('en')} ${count === 1 ? one : many}`
+}

@@ -1,0 +1,131 @@
+/** The log of deliveries, and one of them with all its attempts. */
+import type {
+  WebhookAttemptRow,
+  WebhookDeliveryRow,
+  WebhookEndpointRow,
+} from '../../database/tables.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import {
+  DELIVERY_STATUSES,
+  type DeliveryDetail,
+  type DeliveryFilters,
+} from '../../webhooks/delivery-log.ts'
+import { EVENT_TYPES } from '../../webhooks/event-types.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import { renderNext } from '../shell/list-query.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, timeAgo } from '../shell/words.ts'
+import { outcomeWords, renderDeliveryStatus } from './webhook-words.ts'
+
+const PATH = '/settings/webhook-deliveries'
+
+export interface DeliveriesView {
+  readonly session: Session
+  readonly rows: readonly WebhookDeliveryRow[]
+  readonly endpoints: readonly WebhookEndpointRow[]
+  readonly filters: DeliveryFilters
+  readonly next: string | null
+  readonly now: Date
+}
+
+export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
+  const { rows, next, filters } = view
+  const { endpointId: endpoint_id, status, type } = filters
+  const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
+<h1>Delivery log</h1>
+<p class="lead">The last 30 days, the newest first.</p>
+${renderFilters(view)}
+${rows.length === 0 ? html`<div class="card empty"><p>Nothing here.</p></div>` : renderTable(view)}
+${renderNext(PATH, { endpoint_id, status, type }, next, 'Older')}`
+  return renderPage(frame, { title: 'Delivery log', place: '/settings/api-keys', main })
+}
+
+function renderFilters({ endpoints, filters }: DeliveriesView): Html {
+  const option = (value: string, text: string, chosen: string | undefined) =>
+    html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
+  return html`<form method="get" action="${PATH}" class="card row">
+<label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${option('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => option(id, url, filters.endpointId))}</select>
+<label for="status">Status</label> <select id="status" name="status">${option('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => option(status, status, filters.status))}</select>
+<label for="type">Event</label> <select id="type" name="type">${option('', 'All', filters.type)}${EVENT_TYPES.map((type) => option(type, type, filters.type))}</select>
+<button>Show</button></form>`
+}
+
+function renderTable({ rows, endpoints, session, now }: DeliveriesView): Html {
+  const urls = new Map(endpoints.map(({ id, url }) => [id, url]))
+  const times = { now, timezone: session.account.timezone }
+  return html`<table class="keys log"><caption class="unseen">Deliveries, the newest first</caption>
+<thead><tr><th scope="col">Event</th><th scope="col">To</th><th scope="col">Status</th><th scope="col">Attempts</th>
+<th scope="col">Answer</th><th scope="col">When</th></tr></thead>
+<tbody>${rows.map(
+    (
+      row,
+    ) => html`<tr><th scope="row" data-label="Event"><a href="${PATH}/${row.id}" translate="no">${row.event_type}</a></th>
+<td data-label="To" translate="no">${urls.get(row.endpoint_id)}</td>
+<td data-label="Status">${renderDeliveryStatus(row)}</td>
+<td data-label="Attempts">${row.attempts}</td>
+<td data-label="Answer">${outcomeWords(row.last_status_code, row.last_error)}</td>
+<td data-label="When">${timeAgo(row.created_at, times)}</td></tr>`,
+  )}</tbody></table>`
+}
+
+export interface DeliveryView {
+  readonly session: Session
+  readonly detail: DeliveryDetail
+  readonly endpoint: WebhookEndpointRow
+}
+
+export function renderDeliveryPage(
+  frame: Frame,
+  { session, detail, endpoint }: DeliveryView,
+): Html {
+  const { delivery, attempts, body } = detail
+  const { timezone } = session.account
+  const isAdmin = session.user.role === 'admin'
+  const event: unknown = JSON.parse(body)
+  const main = html`<p class="back"><a href="${PATH}?endpoint_id=${endpoint.id}">Delivery log</a></p>
+<div class="heading"><h1 translate="no">${delivery.event_type}</h1>
+${
+  isAdmin &&
+  endpoint.status !== 'disabled' &&
+  html`<form method="post" action="${PATH}/${delivery.id}/redeliver" data-once>${csrfField(frame)}<button>Redeliver</button></form>`
+}</div>
+<section class="card"><dl class="facts">
+<div><dt>Status</dt><dd>${renderDeliveryStatus(delivery)}</dd></div>
+<div><dt>Happened</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
+<div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? exactTime(delivery.run_at, timezone) : '–'}${endpoint.status === 'paused' && delivery.run_at !== null && ' (once it is resumed)'}</dd></div>
+<div><dt>Event id</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
+<div class="whole"><dt>To</dt><dd translate="no"><a href="/settings/webhook-endpoints/${endpoint.id}">${endpoint.url}</a></dd></div>
+</dl></section>
+<h2>Attempts</h2>
+${attempts.length === 0 && html`<p class="hint">None yet.</p>`}
+${attempts.map((attempt) => renderAttempt(attempt, timezone, isAdmin))}
+${
+  isAdmin
+    ? html`<h2>Body</h2><section class="card"><pre tabindex="0" aria-label="Body"><code translate="no">${JSON.stringify(event, null, 2)}</code></pre></section>`
+    : html`<p class="hint">Bodies are shown to Admins only.</p>`
+}`
+  return renderPage(frame, { title: delivery.event_type, place: '/settings/api-keys', main })
+}
+
+function renderAttempt(row: WebhookAttemptRow, timezone: string, withBodies: boolean): Html {
+  return html`<section class="card" aria-labelledby="attempt-${row.number}">
+<div class="heading"><h3 id="attempt-${row.number}">Attempt ${row.number}: ${outcomeWords(row.status_code, row.error)}</h3>
+<p class="total">${exactTime(row.started_at, timezone)} · ${row.duration_ms.toLocaleString('en')} ms</p></div>
+<details><summary>Headers sent</summary>${renderHeaders(row.request_headers)}</details>
+${
+  withBodies &&
+  row.response_headers !== null &&
+  html`<details><summary>Answer</summary>${renderHeaders(row.response_headers)}
+<pre tabindex="0" aria-label="Answer to attempt ${row.number}"><code translate="no">${row.response_body}</code></pre></details>`
+}
+</section>`
+}
+
+function renderHeaders(column: string): Html {
+  const headers: unknown = JSON.parse(column)
+  return html`<dl class="facts">${Object.entries(Object(headers)).map(
+    ([name, value]) =>
+      html`<div class="whole"><dt translate="no">${name}</dt><dd><code translate="no">${String(value)}</code></dd></div>`,
+  )}</dl>`
+}

@@ -1,0 +1,73 @@
+/** The log of deliveries: what was sent where, what came of it; and sending it again. */
+import { setFlash } from '../../sessions/sessions.ts'
+import {
+  DELIVERY_STATUSES,
+  type DeliveryFilters,
+  getDelivery,
+  listDeliveries,
+  redeliver,
+} from '../../webhooks/delivery-log.ts'
+import { getEndpoint, listEndpoints } from '../../webhooks/endpoints.ts'
+import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
+import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import type { StayPage } from '../shell/visit.ts'
+import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
+import { WEBHOOK_ADMINS_ONLY } from './endpoint-routes.ts'
+
+export const DELIVERIES_PATH = '/settings/webhook-deliveries'
+
+export const webhookDeliveryPages: readonly StayPage[] = [
+  {
+    method: 'GET',
+    path: DELIVERIES_PATH,
+    async handle({ session, query, now }, { database }) {
+      const { filters, limit } = parseQuery(query)
+      const { id: accountId } = session.account
+      const found = await listDeliveries(database.read, accountId, filters, limit + 1)
+      const endpoints = await listEndpoints(database.read, accountId)
+      const { rows, next } = pageOf(found, limit)
+      return {
+        json: listOf(rows.map(renderDelivery), next),
+        page: (frame) => renderDeliveries(frame, { session, rows, endpoints, filters, next, now }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${DELIVERIES_PATH}/{id}`,
+    async handle({ session, id }, { database }) {
+      const detail = await getDelivery(database.read, session.account.id, id)
+      const withBodies = session.user.role === 'admin'
+      const { endpoint_id } = detail.delivery
+      const endpoint = await getEndpoint(database.read, session.account.id, endpoint_id)
+      return {
+        json: renderDeliveryDetail(detail, { withBodies }),
+        page: (frame) => renderDeliveryPage(frame, { session, detail, endpoint }),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${DELIVERIES_PATH}/{id}/redeliver`,
+    admins: WEBHOOK_ADMINS_ONLY,
+    async handle({ session, id, act, wantsJson }, { database }) {
+      const row = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'webhook_redelivered')
+        return redeliver(tx, session.account.id, id, act)
+      })
+      return { json: renderDelivery(row), location: `${DELIVERIES_PATH}/${id}` }
+    },
+  },
+]
+
+/** Throws `Problem` 400. */
+function parseQuery(query: URLSearchParams): { filters: DeliveryFilters; limit: number } {
+  const list = parseListQuery(query, ['endpoint_id', 'status', 'type'])
+  const filters = {
+    endpointId: list.value('endpoint_id'),
+    status: wordOf(list, 'status', DELIVERY_STATUSES),
+    type: list.value('type'),
+    before: list.cursor,
+  }
+  return { filters, limit: list.limit }
+}

@@ -1,0 +1,53 @@
+/** The form that adds an endpoint or changes it. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { EVENT_GROUPS } from './webhook-words.ts'
+
+export interface EndpointForm {
+  /** Undefined: a new one. */
+  readonly id: string | undefined
+  readonly url: string
+  readonly description: string
+  /** `*` is every event. */
+  readonly events: readonly string[]
+}
+
+export function renderEndpointForm(frame: Frame, form: EndpointForm, problem?: Problem): Html {
+  const title = form.id === undefined ? 'Add endpoint' : 'Change endpoint'
+  const path = ['/settings/webhook-endpoints', form.id].filter(Boolean).join('/')
+  const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
+<h1>${title}</h1>
+${renderFaults(problem)}
+<form method="post" action="${path}" class="stack" data-once novalidate>
+${csrfField(frame)}
+<div class="card stack">
+<p class="field"><label for="url">Address</label>
+<input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
+<p class="hint" id="url-hint">Begins with https:// and is reachable from the public internet.</p>
+${renderFault(problem, 'url')}
+<p class="field"><label for="description">Description (optional)</label>
+<input id="description" name="description" value="${form.description}" autocomplete="off"${describedBy(problem, 'description')}></p>
+${renderFault(problem, 'description')}
+</div>
+<fieldset class="card" id="events" tabindex="-1"${describedBy(problem, 'events')}>
+<legend class="title">Events to send</legend>
+${renderFault(problem, 'events')}
+<p><label class="check"><input type="checkbox" name="events" value="*"${attribute('checked', form.events.includes('*'))}>
+<span>Every event, also those that are yet to come</span></label></p>
+<div class="groups">${EVENT_GROUPS.map(
+    ([name, types]) => html`<fieldset class="group"><legend>${name}</legend>
+${types.map(
+  (
+    type,
+  ) => html`<label class="check"><input type="checkbox" name="events" value="${type}"${attribute('checked', form.events.includes(type))}>
+<span translate="no">${type}</span></label>`,
+)}</fieldset>`,
+  )}</div>
+</fieldset>
+<p class="row"><button class="primary">${form.id === undefined ? 'Add endpoint' : 'Save'}</button>
+<a class="button" href="${path}">Cancel</a></p>
+</form>`
+  return renderPage(frame, { title, place: '/settings/api-keys', main })
+}

@@ -1,0 +1,130 @@
+/** One endpoint: what it is, how it fares, and what can be done with it. */
+import type { WebhookEndpointRow } from '../../database/tables.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
+import { EVENT_TYPES } from '../../webhooks/event-types.ts'
+import type { EndpointRecord } from '../../webhooks/representation.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, plural, timeAgo } from '../shell/words.ts'
+import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-words.ts'
+
+export interface EndpointView {
+  readonly session: Session
+  readonly row: WebhookEndpointRow
+  readonly record: EndpointRecord
+  readonly now: Date
+}
+
+export function renderEndpointPage(frame: Frame, view: EndpointView): Html {
+  const { session, row, record, now } = view
+  const { timezone } = session.account
+  const isAdmin = session.user.role === 'admin'
+  const path = `/settings/webhook-endpoints/${row.id}`
+  const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
+<div class="heading"><h1 translate="no">${row.url}</h1>
+<span class="row"><a class="button" href="/settings/webhook-deliveries?endpoint_id=${row.id}">Deliveries</a>
+${isAdmin && html`<a class="button" href="${path}/edit">Change</a>`}</span></div>
+<section class="card"><dl class="facts">
+<div><dt>Status</dt><dd>${renderEndpointStatus(row, (at) => timeAgo(at, { now, timezone }))}</dd></div>
+<div><dt>Last delivery</dt><dd>${record.lastAttemptAt === undefined ? 'Never' : timeAgo(record.lastAttemptAt, { now, timezone })}</dd></div>
+<div><dt>Added</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
+${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt>Put off</dt><dd>until ${exactTime(row.hold_until, timezone)}, as it asked</dd></div>`}
+${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}</dd></div>`}
+<div class="whole"><dt>Events</dt><dd>${renderEventTypes(row)}</dd></div>
+</dl></section>
+${renderChart(record.hours, now)}
+${isAdmin && renderActs(frame, view, path)}`
+  return renderPage(frame, { title: row.url, place: '/settings/api-keys', main })
+}
+
+const HOUR_MS = 3_600_000
+const BAR_WIDTH = 10
+const HEIGHT = 80
+
+function renderChart(hours: readonly HourOfAttempts[], now: Date): Html {
+  const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
+  const bars = Array.from({ length: 24 }, (_, at) => {
+    const hour = new Date(now.getTime() - (23 - at) * HOUR_MS).toISOString().slice(0, 13)
+    return byHour.get(hour) ?? { hour, attempts: 0, succeeded: 0 }
+  })
+  const attempts = bars.reduce((sum, bar) => sum + bar.attempts, 0)
+  const succeeded = bars.reduce((sum, bar) => sum + bar.succeeded, 0)
+  const top = Math.max(...bars.map((bar) => bar.attempts), 1)
+  const summary = `${plural(attempts, 'attempt')} in 24 hours, ${succeeded} succeeded.`
+  return html`<section class="card" aria-labelledby="chart-title">
+<div class="heading"><h2 id="chart-title">The last 24 hours</h2>
+<p class="total">${attempts > 0 && html`${successRate(attempts, succeeded)} of `}${plural(attempts, 'attempt')}</p></div>
+${
+  attempts === 0
+    ? html`<p class="hint empty">Nothing was sent.</p>`
+    : html`<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${bars.length * BAR_WIDTH} ${HEIGHT}" preserveAspectRatio="none">
+${bars.map((bar, at) => renderBar(bar, at, top))}</svg>
+<ul class="legend"><li class="succeeded">Succeeded</li><li class="failed">Failed</li></ul>
+<details><summary>Show as a table</summary><table class="plain"><caption class="unseen">Attempts by hour, UTC</caption>
+<thead><tr><th scope="col">Hour (UTC)</th><th scope="col">Succeeded</th><th scope="col">Failed</th></tr></thead>
+<tbody>${hours.map(
+        (bar) =>
+          html`<tr><th scope="row">${bar.hour.replace('T', ' ')}:00</th><td>${bar.succeeded}</td><td>${bar.attempts - bar.succeeded}</td></tr>`,
+      )}</tbody></table></details>`
+}
+</section>`
+}
+
+function renderBar({ hour, attempts, succeeded }: HourOfAttempts, at: number, top: number): Html {
+  const scale = (HEIGHT - 4) / top
+  const good = succeeded * scale
+  const bad = (attempts - succeeded) * scale
+  const rect = (kind: string, y: number, height: number) =>
+    height > 0 &&
+    html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
+  return html`<g><title>${hour.slice(11)}:00 UTC: ${plural(attempts, 'attempt')}</title>
+${rect('succeeded', HEIGHT - good, good)}${rect('failed', HEIGHT - good - bad, bad)}</g>`
+}
+
+function renderActs(frame: Frame, { row, session, now }: EndpointView, path: string): Html {
+  const { timezone } = session.account
+  const hasOldSecret =
+    row.old_secret_expires_at !== null && row.old_secret_expires_at > now.toISOString()
+  const dayAgo = new Date(now.getTime() - 24 * HOUR_MS).toISOString().slice(0, 16)
+  const form = (act: string, inner: Html) =>
+    html`<form method="post" action="${path}/${act}" class="row" data-once>${csrfField(frame)}${inner}</form>`
+  return html`<section class="card stack" aria-labelledby="test-title">
+<h2 id="test-title">Test</h2>
+<p class="hint">Sends a made-up event now, marked as a test, and shows what came back.</p>
+${form(
+  'test',
+  html`<label for="type">Event</label> <select id="type" name="type">${EVENT_TYPES.map(
+    (type) => html`<option${attribute('selected', type === 'webhook.test')}>${type}</option>`,
+  )}</select> <button>Send test event</button>`,
+)}
+</section>
+<section class="card stack" aria-labelledby="state-title">
+<h2 id="state-title">${row.status === 'enabled' ? 'Pause' : 'Resume'}</h2>
+${
+  row.status === 'enabled'
+    ? html`<p class="hint">What happens meanwhile waits and is sent when you resume.</p>${form('pause', html`<button>Pause</button>`)}`
+    : html`<p class="hint">${
+        row.status === 'paused'
+          ? 'What waits is sent at once.'
+          : 'It is sent what happens from now on. What failed before can be sent again below.'
+      }</p>${form('resume', html`<button class="primary">Resume</button>`)}`
+}
+</section>
+<section class="card stack" aria-labelledby="again-title">
+<h2 id="again-title">Send again</h2>
+<p class="hint">Everything that failed for good since then. Each event keeps its id.</p>
+${form('redeliver-failed', html`<label for="since">Since (UTC)</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
+</section>
+<section class="card stack" aria-labelledby="secret-title">
+<h2 id="secret-title">Signing secret</h2>
+${
+  hasOldSecret && row.old_secret_expires_at !== null
+    ? html`<p>Both the new and the old secret sign until <strong>${exactTime(row.old_secret_expires_at, timezone)}</strong>.</p>
+${form('expire-old-secret', html`<button class="danger">Expire the old one now</button>`)}`
+    : html`<p class="hint">Rotating shows a new secret once. The old one signs as well for 24 hours.</p>
+${form('rotate-secret', html`<button>Rotate secret</button>`)}`
+}
+</section>`
+}

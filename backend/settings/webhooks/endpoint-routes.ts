@@ -1,0 +1,284 @@
+/** Webhook endpoints: the inventory, their one reveal of a secret, test events, pause and resume. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { parseInstant } from '../../calendar/calendar.ts'
+import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import {
+  getDelivery,
+  readAttemptHours,
+  readLastAttempts,
+  redeliverFailed,
+} from '../../webhooks/delivery-log.ts'
+import {
+  createEndpoint,
+  type EndpointWithSecret,
+  expireOldSecret,
+  getEndpoint,
+  listEndpoints,
+  lockEndpoint,
+  pauseEndpoint,
+  resumeEndpoint,
+  rotateSecret,
+  updateEndpoint,
+} from '../../webhooks/endpoints.ts'
+import {
+  type EndpointRecord,
+  eventTypesOf,
+  renderDeliveryDetail,
+  renderEndpoint,
+} from '../../webhooks/representation.ts'
+import { sendTestEvent } from '../../webhooks/test-event.ts'
+import type { WebhookServices } from '../../webhooks/webhooks.ts'
+import type { Fields } from '../shell/fields.ts'
+import type { Draw } from '../shell/response.ts'
+import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
+import { renderEndpointForm } from './endpoint-form-page.ts'
+import { renderEndpointPage } from './endpoint-page.ts'
+import { renderSecret } from './reveal-page.ts'
+import { renderEndpoints } from './webhooks-page.ts'
+
+export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
+export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
+
+/** With its secret, shown this once. */
+interface Revealed extends EndpointWithSecret {
+  readonly status: number
+}
+
+export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPage[] {
+  return [
+    {
+      method: 'GET',
+      path: ENDPOINTS_PATH,
+      async handle({ session, now }, { database }) {
+        const rows = await listEndpoints(database.read, session.account.id)
+        const records = await readRecords(database.read, rows, now)
+        const data = rows.map((row) => renderEndpoint(row, recordOf(records, row.id)))
+        const endpoints = rows.map((row) => ({ row, record: recordOf(records, row.id) }))
+        return {
+          json: { object: 'list', data, has_more: false, next_cursor: null },
+          page: (frame) => renderEndpoints(frame, { session, endpoints, now }),
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${ENDPOINTS_PATH}/new`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      handle: async () => ({
+        page: (frame) =>
+          renderEndpointForm(frame, { id: undefined, url: '', description: '', events: [] }),
+      }),
+    },
+    {
+      method: 'POST',
+      path: ENDPOINTS_PATH,
+      admins: WEBHOOK_ADMINS_ONLY,
+      expected: { texts: ['url', 'description'], lists: ['events'] },
+      async handle({ session, fields, act }, { database }) {
+        const input = settingsOf(fields, { url: '', description: '', event_types: null })
+        const created = await database.transaction((tx) =>
+          createEndpoint(tx, session.account.id, input, webhooks, act),
+        )
+        return reveal({ ...created, status: 201 })
+      },
+      redraw: async ({ fields }, problem) => redrawForm(undefined, fields, problem),
+    },
+    {
+      method: 'GET',
+      path: `${ENDPOINTS_PATH}/{id}`,
+      async handle({ session, id, now }, { database }) {
+        const row = await getEndpoint(database.read, session.account.id, id)
+        const records = await readRecords(database.read, [row], now)
+        const record = recordOf(records, id)
+        return {
+          json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours },
+          page: (frame) => renderEndpointPage(frame, { session, row, record, now }),
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${ENDPOINTS_PATH}/{id}/edit`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      async handle({ session, id }, { database }) {
+        const row = await getEndpoint(database.read, session.account.id, id)
+        const { url, description } = row
+        const events = eventTypesOf(row) ?? ['*']
+        return { page: (frame) => renderEndpointForm(frame, { id, url, description, events }) }
+      },
+    },
+    updatePage('PUT', webhooks),
+    updatePage('POST', webhooks),
+    changePage('pause', 'webhook_paused', pauseEndpoint),
+    changePage('resume', 'webhook_resumed', resumeEndpoint),
+    changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
+    ...actPages(webhooks),
+  ]
+}
+
+/** What is done with an endpoint and leads elsewhere. */
+function actPages(webhooks: WebhookServices): StayPage[] {
+  return [
+    {
+      method: 'POST',
+      path: `${ENDPOINTS_PATH}/{id}/rotate-secret`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      async handle({ session, id, act }, { database }) {
+        const rotated = await database.transaction(async (tx) => {
+          const row = await lockEndpoint(tx, session.account.id, id)
+          return rotateSecret(tx, row, webhooks.box, act)
+        })
+        return reveal({ ...rotated, status: 200 })
+      },
+    },
+    {
+      method: 'POST',
+      path: `${ENDPOINTS_PATH}/{id}/test`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      expected: { texts: ['type'] },
+      handle: ({ session, fields, id, act }, deps) =>
+        test(session, fields, id, act, deps, webhooks),
+    },
+    {
+      method: 'POST',
+      path: `${ENDPOINTS_PATH}/{id}/redeliver-failed`,
+      admins: WEBHOOK_ADMINS_ONLY,
+      expected: { texts: ['since'] },
+      async handle({ session, fields, id, act, wantsJson }, { database }) {
+        const since = parseSince(fields.text('since'))
+        const row = await getEndpoint(database.read, session.account.id, id)
+        const redelivered = await redeliverFailed(database, row, since, act)
+        if (!wantsJson) {
+          await database.transaction((tx) => setFlash(tx, session.token, 'webhooks_redelivered'))
+        }
+        return { json: { redelivered }, location: deliveriesOf(id) }
+      },
+    },
+  ]
+}
+
+export function endpointPath(id: string): string {
+  return `${ENDPOINTS_PATH}/${id}`
+}
+
+export function deliveriesOf(endpointId: string): string {
+  return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
+}
+
+/** JSON puts; forms, which cannot, post. What is left out stays as it is. */
+function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices): StayPage {
+  return {
+    method,
+    path: `${ENDPOINTS_PATH}/{id}`,
+    admins: WEBHOOK_ADMINS_ONLY,
+    expected: { texts: ['url', 'description'], lists: ['events'] },
+    async handle({ session, fields, id, act, now, wantsJson }, { database }) {
+      const row = await database.transaction(async (tx) => {
+        const before = await lockEndpoint(tx, session.account.id, id)
+        if (!wantsJson) await setFlash(tx, session.token, 'webhook_changed')
+        const change = { row: before, input: settingsOf(fields, before) }
+        return updateEndpoint(tx, change, privateTargets, act)
+      })
+      const records = await readRecords(database.read, [row], now)
+      return { json: renderEndpoint(row, recordOf(records, id)), location: endpointPath(id) }
+    },
+    redraw: async ({ fields, id }, problem) => redrawForm(id, fields, problem),
+  }
+}
+
+/** As it was sent, with what was wrong. */
+function redrawForm(id: string | undefined, fields: Fields, problem: Problem): Draw | undefined {
+  if (problem.code !== 'validation_failed') return undefined
+  const [url, description] = [fields.text('url'), fields.text('description')]
+  const form = { id, url, description, events: fields.list('events') }
+  return (frame) => renderEndpointForm(frame, form, problem)
+}
+
+function changePage(act: string, flash: string, change: typeof pauseEndpoint): StayPage {
+  return {
+    method: 'POST',
+    path: `${ENDPOINTS_PATH}/{id}/${act}`,
+    admins: WEBHOOK_ADMINS_ONLY,
+    async handle({ session, id, act: by, now, wantsJson }, { database }) {
+      const row = await database.transaction(async (tx) => {
+        const before = await lockEndpoint(tx, session.account.id, id)
+        if (!wantsJson) await setFlash(tx, session.token, flash)
+        return change(tx, before, by)
+      })
+      const records = await readRecords(database.read, [row], now)
+      return { json: renderEndpoint(row, recordOf(records, id)), location: endpointPath(id) }
+    },
+  }
+}
+
+/** It is new, or has signed nothing yet with this secret: there is no record to show. */
+function reveal({ row, secret, status }: Revealed) {
+  const endpoint = renderEndpoint(row, { hours: [], lastAttemptAt: undefined })
+  const page: Draw = (frame) => renderSecret(frame, row, secret)
+  return { status, json: { ...endpoint, secret }, page }
+}
+
+async function test(
+  session: Stay['session'],
+  fields: Fields,
+  id: string,
+  act: Stay['act'],
+  { database, log }: SettingsDeps,
+  webhooks: WebhookServices,
+) {
+  const { id: accountId } = session.account
+  const row = await getEndpoint(database.read, accountId, id)
+  const type = fields.text('type') || 'webhook.test'
+  const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, act)
+  const detail = await getDelivery(database.read, accountId, deliveryId)
+  return {
+    // 202: it takes longer than one waits for a page.
+    status: detail.attempts.length === 0 ? 202 : 200,
+    json: renderDeliveryDetail(detail, { withBodies: true }),
+    location: `/settings/webhook-deliveries/${deliveryId}`,
+  }
+}
+
+type Kept = Pick<WebhookEndpointRow, 'url' | 'description' | 'event_types'>
+
+function settingsOf(fields: Fields, kept: Kept) {
+  const text = (name: 'url' | 'description') => (fields.has(name) ? fields.text(name) : kept[name])
+  return { url: text('url'), description: text('description'), eventTypes: typesOf(fields, kept) }
+}
+
+/** `*` is every type. A form that names none chose none; in JSON leaving it out keeps what is. */
+function typesOf(fields: Fields, kept: Kept): readonly string[] | null {
+  const types = fields.list('events')
+  if (types.includes('*')) return null
+  return fields.isJson && !fields.has('events') ? eventTypesOf(kept) : types
+}
+
+/** A browser's field of date and time has no seconds and no zone: UTC, as its label says. */
+function parseSince(text: string): Date {
+  const since = parseInstant(/^[\dT:-]{16}$/.test(text) ? `${text}:00Z` : text)
+  if (since !== undefined) return since
+  const detail = 'since must be an instant with an offset, such as 2026-11-21T10:15:00Z.'
+  throw new Problem('validation_failed', detail, {
+    members: { errors: [{ pointer: '/since', code: 'invalid_format', detail }] },
+  })
+}
+
+type Records = ReadonlyMap<string, EndpointRecord>
+
+async function readRecords(
+  reader: Reader,
+  rows: readonly WebhookEndpointRow[],
+  now: Date,
+): Promise<Records> {
+  const ids = rows.map(({ id }) => id)
+  const [hours, last] = await Promise.all([
+    readAttemptHours(reader, ids, now),
+    readLastAttempts(reader, ids),
+  ])
+  return new Map(ids.map((id) => [id, { hours: hours.get(id) ?? [], lastAttemptAt: last.get(id) }]))
+}
+
+function recordOf(records: Records, id: string): EndpointRecord {
+  return records.get(id) ?? { hours: [], lastAttemptAt: undefined }
+}

@@ -1,0 +1,22 @@
+/** The one time that a signing secret is shown: the direct answer to the form. */
+import type { WebhookEndpointRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+
+export function renderSecret(frame: Frame, row: WebhookEndpointRow, secret: string): Html {
+  const main = html`<div class="card reveal" role="dialog" aria-modal="true" aria-labelledby="reveal-title" aria-describedby="reveal-text" data-reveal>
+<h1 id="reveal-title" tabindex="-1" autofocus data-focus>Copy the signing secret now</h1>
+<p id="reveal-text">This is the only time that the secret of <strong translate="no">${row.url}</strong> is shown.
+${row.old_secret !== null && 'For 24 hours the old one signs as well: put the new one on your server within that time.'}</p>
+<div class="field"><label for="secret">Signing secret</label>
+<div class="copy"><input id="secret" class="secret" value="${secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="secret" hidden>Copy<span class="unseen"> signing secret</span></button></div></div>
+<p class="hint">Verify every webhook with it. <a href="/docs/webhooks#verify-the-signature">How to verify</a></p>
+<form method="get" action="/settings/webhook-endpoints/${row.id}" class="stack">
+<input type="hidden" name="secret" value="stored">
+<label class="check"><input type="checkbox" id="stored" required> <span>I have stored it</span></label>
+<p><button class="primary" data-done>Done</button></p>
+</form>
+</div>`
+  return renderPage({ ...frame, flash: null }, { title: 'Signing secret', isAlone: true, main })
+}

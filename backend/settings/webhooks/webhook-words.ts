@@ -1,0 +1,73 @@
+/** How Settings says what webhooks do. */
+import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { EVENT_TYPES, type EventType } from '../../webhooks/event-types.ts'
+import { eventTypesOf, shownStatus } from '../../webhooks/representation.ts'
+
+const GROUP_NAMES: Readonly<Record<string, string>> = {
+  debtor: 'Customers',
+  invoice: 'Invoices',
+  payment: 'Payments',
+  message: 'Messages',
+  account: 'Account',
+  kill_switch: 'Kill switch',
+  api_key: 'API keys',
+  webhook: 'Tests',
+}
+
+/** By what they happen to, in the catalogue's order. */
+export const EVENT_GROUPS: readonly (readonly [name: string, types: readonly EventType[]])[] =
+  Object.entries(GROUP_NAMES).map(([subject, name]) => [
+    name,
+    EVENT_TYPES.filter((type) => type.startsWith(`${subject}.`)),
+  ])
+
+export function renderEventTypes(row: WebhookEndpointRow): Html {
+  const types = eventTypesOf(row)
+  if (types === null) return html`Every event`
+  return html`<ul class="chips">${types.map((type) => html`<li translate="no">${type}</li>`)}</ul>`
+}
+
+export function renderEndpointStatus(row: WebhookEndpointRow, since: (at: string) => Html): Html {
+  if (row.status === 'paused') {
+    return html`<span class="badge">Paused</span> <span class="stamp">${since(row.status_since)}</span>`
+  }
+  if (row.status === 'disabled') {
+    const why = row.disabled_reason === 'gone' ? 'it answered 410' : 'five days of failures'
+    return html`<span class="badge off">Disabled</span> <span class="stamp">${since(row.status_since)}: ${why}</span>`
+  }
+  return row.failing_since === null
+    ? html`<span class="badge active">Enabled</span>`
+    : html`<span class="badge">Failing</span> <span class="stamp">${since(row.failing_since)}</span>`
+}
+
+const STATUS_WORDS = { pending: 'Waiting', delivered: 'Delivered', failed: 'Failed' } as const
+
+export function renderDeliveryStatus(row: WebhookDeliveryRow): Html {
+  const status = shownStatus(row)
+  return html`<span class="badge${status === 'delivered' && ' active'}">${STATUS_WORDS[status]}</span>`
+}
+
+const ERROR_WORDS: Readonly<Record<string, string>> = {
+  timeout: 'no complete answer within 15 seconds',
+  dns_failed: 'the name has no address',
+  target_not_allowed: 'the name leads into a network that we do not send to',
+  connection_refused: 'the connection was refused',
+  connection_reset: 'the connection broke off',
+  connection_failed: 'no connection',
+  tls_failed: 'the certificate could not be verified',
+  invalid_response: 'the answer was not HTTP',
+}
+
+/** `500`, `no connection`, or both where an answer began well. */
+export function outcomeWords(statusCode: number | null, error: string | null): string {
+  const words = error === null ? '' : (ERROR_WORDS[error] ?? error)
+  return [statusCode === null ? '' : String(statusCode), words].filter(Boolean).join(', ') || '–'
+}
+
+export function successRate(attempts: number, succeeded: number): string {
+  if (attempts === 0) return '–'
+  const percent = (succeeded / attempts) * 100
+  // 99.96 % is not all.
+  return `${succeeded < attempts ? Math.min(99.9, percent).toFixed(1) : '100'} %`
+}

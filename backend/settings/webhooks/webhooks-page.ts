@@ -1,0 +1,57 @@
+/** Webhook endpoints: which there are and how they fare. */
+import type { WebhookEndpointRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import type { EndpointRecord } from '../../webhooks/representation.ts'
+import { renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { timeAgo } from '../shell/words.ts'
+import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-words.ts'
+
+export interface EndpointsView {
+  readonly session: Session
+  readonly endpoints: readonly {
+    readonly row: WebhookEndpointRow
+    readonly record: EndpointRecord
+  }[]
+  readonly now: Date
+}
+
+export function renderEndpoints(frame: Frame, view: EndpointsView): Html {
+  const isAdmin = view.session.user.role === 'admin'
+  const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
+<div class="heading"><h1>Webhooks</h1>
+<span class="row"><a class="button" href="/settings/webhook-deliveries">Delivery log</a>
+${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/new">Add endpoint</a>`}</span></div>
+<p class="lead">Have your own systems told when something happens, signed, instead of asking.
+<a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
+${view.endpoints.length === 0 ? renderEmpty(isAdmin) : renderTable(view)}`
+  return renderPage(frame, { title: 'Webhooks', place: '/settings/api-keys', main })
+}
+
+function renderEmpty(isAdmin: boolean): Html {
+  return html`<div class="card empty"><p><strong>There is no endpoint yet.</strong></p>
+<p class="hint">${
+    isAdmin
+      ? 'Add the address of a server of yours that is to be told.'
+      : 'An Admin of your account can add one.'
+  }</p></div>`
+}
+
+function renderTable({ endpoints, session, now }: EndpointsView): Html {
+  const times = { now, timezone: session.account.timezone }
+  return html`<table class="keys"><caption class="unseen">Webhook endpoints</caption>
+<thead><tr><th scope="col">Address</th><th scope="col">Events</th><th scope="col">Status</th>
+<th scope="col">Success, 24 h</th><th scope="col">Last delivery</th></tr></thead>
+<tbody>${endpoints.map(({ row, record }) => {
+    const attempts = record.hours.reduce((sum, hour) => sum + hour.attempts, 0)
+    const succeeded = record.hours.reduce((sum, hour) => sum + hour.succeeded, 0)
+    return html`<tr><th scope="row" data-label="Address"><a href="/settings/webhook-endpoints/${row.id}" translate="no">${row.url}</a>${
+      row.description !== '' && html`<span class="detail">${row.description}</span>`
+    }</th>
+<td data-label="Events">${renderEventTypes(row)}</td>
+<td data-label="Status">${renderEndpointStatus(row, (at) => timeAgo(at, times))}</td>
+<td data-label="Success, 24 h">${successRate(attempts, succeeded)}</td>
+<td data-label="Last delivery">${record.lastAttemptAt === undefined ? 'Never' : timeAgo(record.lastAttemptAt, times)}</td></tr>`
+  })}</tbody></table>`
+}

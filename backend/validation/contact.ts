@@ -1,0 +1,51 @@
+/** How a debtor can be reached, as it may be sent and as it is kept. */
+import { domainToASCII } from 'node:url'
+import { matching, parsed } from './fields.ts'
+
+/** A dot-atom of RFC 5322: what every mail server takes. Quoted local parts are not addresses people have. */
+const LOCAL_PART = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/
+const LABELS = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+
+/** One address: local part as sent, host in lower case and, where it is international, in ASCII. */
+export function parseEmail(text: string): string | undefined {
+  const at = text.lastIndexOf('@')
+  const local = text.slice(0, Math.max(at, 0))
+  const host = text.slice(at + 1)
+  if (!LOCAL_PART.test(local) || local.length > 64) return undefined
+  // What is no letter, digit, dot or hyphen could end the host early where URLs are parsed.
+  const ascii = /^[\p{L}\p{M}\p{N}.-]+$/u.test(host) ? domainToASCII(host) : ''
+  const address = `${local}@${ascii}`
+  return LABELS.test(ascii) && address.length <= 254 ? address : undefined
+}
+
+function parseLanguage(text: string): string | undefined {
+  if (!/^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$/.test(text)) return undefined
+  try {
+    return Intl.getCanonicalLocales(text)[0]
+  } catch {
+    return undefined
+  }
+}
+
+export const email = parsed(parseEmail, 'one e-mail address', { max: 254 })
+export const phone = matching(/^\+[1-9]\d{6,14}$/, 'a number in E.164 form, e.g. +31205550142', {
+  max: 64,
+})
+export const language = parsed(parseLanguage, 'a BCP 47 language tag, e.g. nl', { max: 35 })
+
+/** ISO 3166-1 alpha-2. */
+const COUNTRIES = new Set(
+  `AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS
+   BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE
+   EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM
+   HN HR HT HU ID IE IL IM IN IO IQ IR IS IT JE JM JO JP KE KG KH KI KM KN KP KR KW KY KZ LA LB LC
+   LI LK LR LS LT LU LV LY MA MC MD ME MF MG MH MK ML MM MN MO MP MQ MR MS MT MU MV MW MX MY MZ NA
+   NC NE NF NG NI NL NO NP NR NU NZ OM PA PE PF PG PH PK PL PM PN PR PS PT PW PY QA RE RO RS RU RW
+   SA SB SC SD SE SG SH SI SJ SK SL SM SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO
+   TR TT TV TW TZ UA UG UM US UY UZ VA VC VE VG VI VN VU WF WS YE YT ZA ZM ZW`.split(/\s+/),
+)
+
+export const country = parsed(
+  (value) => (COUNTRIES.has(value) ? value : undefined),
+  'a country code of ISO 3166-1, e.g. NL',
+)

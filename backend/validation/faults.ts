@@ -1,0 +1,38 @@
+import {
+  type FieldError,
+  PROBLEM_TYPES,
+  Problem,
+  type ProblemCode,
+} from '../../shared/contract/problem.ts'
+
+/** One field's fault. A business rule's carries its own problem code, e.g. `invoice_not_found`. */
+export type Fault = FieldError
+
+/** More than any honest body has; bounds the answer to one made of thousands of unknown fields. */
+const LISTED_MAX = 1000
+
+/**
+ * The 422 for all faults of a body. Where every one breaks the same business rule the problem has
+ * that rule's code; else it is `validation_failed`. `members` belong to the rule, e.g. `amount_due`.
+ */
+export function faultsProblem(
+  faults: readonly Fault[],
+  members: Readonly<Record<string, unknown>> = {},
+): Problem {
+  const [first] = faults
+  const detail =
+    faults.length === 1 && first !== undefined
+      ? `${first.pointer}: ${first.detail}.`
+      : `${faults.length} fields are wrong; errors names each of them.`
+  const errors = faults.slice(0, LISTED_MAX)
+  if (first !== undefined && faults.every(({ code }) => code === first.code)) {
+    if (isProblemCode(first.code)) {
+      return new Problem(first.code, detail, { members: { errors, ...members } })
+    }
+  }
+  return new Problem('validation_failed', detail, { members: { errors } })
+}
+
+function isProblemCode(code: string): code is ProblemCode {
+  return Object.hasOwn(PROBLEM_TYPES, code)
+}

@@ -1,0 +1,50 @@
+/** The certificate that clients are shown: checked before it is used, and watched as it ages. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createSecureContext } from 'node:tls'
+import { SettingsError } from '../../shared/process/settings.ts'
+import type { TlsFiles } from './listener.ts'
+
+/** From so long before its end on, operators are told. */
+const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
+
+export interface Certificate extends TlsFiles {
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
+  /** Whom it is for, as it says itself. */
+  readonly names: string
+}
+
+/** `TLS_CERT` and `TLS_KEY` in PEM form. Undefined: no TLS. Throws `SettingsError`. */
+export function readCertificate(
+  cert: string | undefined,
+  key: string | undefined,
+): Certificate | undefined {
+  if (cert === undefined && key === undefined) return undefined
+  if (cert === undefined) throw new SettingsError(['TLS_KEY is set, and TLS_CERT is not'])
+  if (key === undefined) throw new SettingsError(['TLS_CERT is set, and TLS_KEY is not'])
+  const own = read('TLS_CERT', () => new X509Certificate(cert))
+  const privateKey = read('TLS_KEY', () => createPrivateKey(key))
+  if (!own.checkPrivateKey(privateKey)) {
+    throw new SettingsError(['TLS_KEY is not the key of the first certificate of TLS_CERT'])
+  }
+  // What stands behind the first, and what the library does not take, e.g. keys that are too short.
+  read('TLS_CERT', () => createSecureContext({ cert, key }))
+  const names = own.subjectAltName ?? own.subject
+  return { cert, key, expiresAt: Date.parse(own.validTo), names }
+}
+
+function read<T>(name: string, work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new SettingsError([`${name} cannot be used: ${reason}`])
+  }
+}
+
+/** What operators should know of its age; undefined while there is nothing to do. */
+export function expiryWarning({ expiresAt }: Certificate, now: number): string | undefined {
+  if (expiresAt > now + EXPIRES_SOON_MS) return undefined
+  const end = new Date(expiresAt).toISOString()
+  return `the TLS certificate ${expiresAt > now ? 'ends' : 'ended'} on ${end}`
+}

@@ -1,0 +1,42 @@
+/** A call as a trace shows it, by OpenTelemetry's conventions for HTTP servers. */
+import type { Span } from '../../shared/process/tracing.ts'
+import type { Call } from '../pipeline/call.ts'
+import type { CallStep } from './call-record.ts'
+
+/** `to`: when it was over, by `performance.now()`. */
+export function spanOfCall(
+  { story, arrivedAt, requestId }: Call,
+  status: number,
+  to: number,
+): Span {
+  const { head, operation, code, keyId, accountId } = story
+  const method = head?.method ?? 'HTTP'
+  return {
+    name: operation === undefined ? method : `${method} ${operation.path}`,
+    kind: 'server',
+    from: arrivedAt,
+    to,
+    failed: status >= 500,
+    attributes: {
+      'http.request.method': head?.method,
+      'http.route': operation?.path,
+      'http.response.status_code': status,
+      'error.type': code,
+      'receivables.request_id': requestId,
+      'receivables.key_id': keyId,
+      'receivables.account_id': accountId,
+    },
+  }
+}
+
+export function spansOfSteps({ steps = [], backend }: Call['story']): Span[] {
+  return steps.map(({ name, spanId, from, to, failed }: CallStep) => ({
+    name,
+    kind: name === 'forward' ? 'client' : 'internal',
+    id: spanId,
+    from,
+    to,
+    failed,
+    attributes: name === 'forward' ? { 'server.address': backend } : {},
+  }))
+}

@@ -1,0 +1,66 @@
+/** What is to become of a call of a known key: the steps from the limit to the size, as one value. */
+import type { Operation } from '../../shared/contract/contract.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import { BODY_BYTES_MAX, type Body } from '../downstream/body.ts'
+import type { Reply } from '../downstream/response.ts'
+import { insufficientScopeChallenge } from '../keys/authenticate.ts'
+import type { KnownKey } from '../keys/look-up.ts'
+import { type Allowance, isOverLimit, secondsToReset } from '../rate-limit/limiter.ts'
+import type { Routing } from './route.ts'
+
+export type Decision =
+  | { readonly kind: 'forward'; readonly operation: Operation; readonly body: Buffer }
+  | { readonly kind: 'answer'; readonly reply: Reply }
+  | { readonly kind: 'refuse'; readonly problem: Problem }
+
+export function decide(
+  routing: Routing,
+  body: Body,
+  key: KnownKey,
+  allowance: Allowance | undefined,
+): Decision {
+  if (allowance !== undefined && isOverLimit(allowance)) return refuse(limitReached(allowance))
+  if (routing instanceof Problem) return refuse(routing)
+  if ('allow' in routing) {
+    const headers = ['allow', routing.allow, 'cache-control', 'no-store']
+    return { kind: 'answer', reply: { status: 204, headers, body: undefined } }
+  }
+  const { scope } = routing
+  if (scope !== undefined && !key.scopes.has(scope)) return refuse(scopeMissing(scope, key))
+  if (body === 'tooLarge') return refuse(bodyTooLarge())
+  return { kind: 'forward', operation: routing, body }
+}
+
+function refuse(problem: Problem): Decision {
+  return { kind: 'refuse', problem }
+}
+
+function limitReached(allowance: Allowance): Problem {
+  const seconds = secondsToReset(allowance)
+  return new Problem(
+    'rate_limit_exceeded',
+    `rate limit of ${allowance.limit} requests per hour reached, try again in ${seconds} seconds`,
+    { headers: { 'retry-after': String(seconds) } },
+  )
+}
+
+function scopeMissing(scope: string, key: KnownKey): Problem {
+  return new Problem(
+    'insufficient_scope',
+    `This call needs the scope ${scope}, which this key does not have. Scopes cannot be added to a key; issue a new key.`,
+    {
+      headers: { 'www-authenticate': insufficientScopeChallenge(scope) },
+      members: {
+        required_scope: scope,
+        scopes: [...key.scopes],
+        granted_scopes: [...key.grantedScopes],
+      },
+    },
+  )
+}
+
+function bodyTooLarge(): Problem {
+  return new Problem('payload_too_large', `The body is over ${BODY_BYTES_MAX} bytes.`, {
+    members: { max_bytes: BODY_BYTES_MAX },
+  })
+}

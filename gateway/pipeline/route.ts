@@ -1,0 +1,70 @@
+/** What a call asks for: the operation of the contract, the method, a form of answer we have. */
+import type { Contract, Operation } from '../../shared/contract/contract.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Head } from '../http1/request-head.ts'
+
+/** An operation to forward to, the answer to OPTIONS, or why the call is refused. */
+export type Routing = Operation | { readonly allow: string } | Problem
+
+export type Router = (head: Head) => Routing
+
+interface Resource {
+  readonly path: RegExp
+  readonly operations: ReadonlyMap<string, Operation>
+  readonly allow: string
+}
+
+export function createRouter(contract: Contract): Router {
+  const resources = collectResources(contract)
+
+  return (head) => {
+    const resource = resources.find(({ path }) => path.test(head.path))
+    if (resource === undefined) {
+      return new Problem('route_not_found', `There is nothing at ${head.path}.`)
+    }
+    const { operations, allow } = resource
+    if (head.method === 'OPTIONS') return { allow }
+    const operation = operations.get(head.method === 'HEAD' ? 'GET' : head.method)
+    if (operation === undefined) {
+      const detail = `${head.path} takes ${allow}, not ${head.method}.`
+      return new Problem('method_not_allowed', detail, { headers: { allow } })
+    }
+    if (!acceptsJson(head.headers.get('accept'))) {
+      return new Problem('not_acceptable', 'Answers are application/json; accept that.')
+    }
+    return operation
+  }
+}
+
+function collectResources({ operations }: Contract): Resource[] {
+  const byPath = Map.groupBy(operations, ({ path }) => path)
+  return [...byPath].map(([template, group]) => {
+    const methods = group.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+    const pattern = template
+      .split(/\{[^}]+\}/)
+      .map((part) => RegExp.escape(part))
+      .join('[^/]+')
+    return {
+      path: new RegExp(`^${pattern}$`),
+      operations: new Map(group.map((operation) => [operation.method, operation])),
+      allow: methods.join(', '),
+    }
+  })
+}
+
+const JSON_RANGES = new Set([
+  '*/*',
+  'application/*',
+  'application/json',
+  'application/problem+json',
+])
+
+/** RFC 9110, section 12.5.1: absent means anything; a range of weight 0 is excluded. */
+function acceptsJson(accept: string | undefined): boolean {
+  if (accept === undefined || JSON_RANGES.has(accept)) return true
+  return accept.split(',').some((item) => {
+    const [range = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
+    const excluded = parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))
+    return JSON_RANGES.has(range) && !excluded
+  })
+}

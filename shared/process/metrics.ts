@@ -1,0 +1,187 @@
+/**
+ * What a process counts, in Prometheus' form. Most numbers are kept by the parts themselves, as plain
+ * numbers, and read when they are scraped: a call pays for none of them.
+ */
+import { readFileSync } from 'node:fs'
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { asMetric, type Durations, Histogram } from './histogram.ts'
+
+export type { Counter, Durations, Histogram }
+
+/** One sample of each set of labels, in the order of the label names; a bare number has no labels. */
+export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
+
+/** How the numbers of several processes become one, where a supervisor gathers them. */
+type Gathering = 'sum' | 'min' | 'max' | 'first'
+
+/** What a scrape waits for a number. Scrapers wait for ten seconds as a rule. */
+const READ_MS_MAX = 2_000
+
+/** Gauges of prom-client that are named as counters are. */
+const MISNAMED = ['handles', 'requests', 'resources'].map((it) => `nodejs_active_${it}_total`)
+
+interface ReadOptions {
+  readonly labels?: readonly string[]
+  readonly gathering?: Gathering
+}
+
+export interface Metrics {
+  readonly registry: Registry
+  counter(name: string, help: string, labels?: readonly string[]): Counter
+  /** Of seconds. */
+  histogram(name: string, help: string, labels?: readonly string[]): Histogram
+  /**
+   * `read` is called at each scrape; where it throws, takes too long or gives undefined there is no
+   * sample.
+   */
+  gauge(name: string, help: string, read: Read, options?: ReadOptions): void
+  /** The same for a number that only grows. */
+  total(name: string, help: string, read: Read, options?: ReadOptions): void
+}
+
+type Read = () => Reading | undefined | Promise<Reading | undefined>
+
+/** With what Node tells of itself, and `receivables_info`. */
+export function createMetrics(process: string): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const version = readVersion()
+  collectDefaultMetrics({ register: registry })
+  for (const name of MISNAMED) registry.removeSingleMetric(name)
+
+  function register(
+    Kind: typeof Gauge | typeof Counter,
+    name: string,
+    help: string,
+    read: Read,
+    { labels = [], gathering = 'sum' }: ReadOptions = {},
+  ): void {
+    const metric = new Kind({
+      name,
+      help,
+      labelNames: labels,
+      registers,
+      aggregator: gathering,
+      async collect() {
+        const reading = await readSoon(read)
+        metric.reset()
+        // `reset` leaves a metric without labels at 0, which would be a number that nobody read.
+        if (labels.length === 0) metric.remove()
+        if (typeof reading === 'number') metric.inc(reading)
+        else
+          for (const sample of reading ?? []) metric.inc(labelled(labels, sample), numberOf(sample))
+      },
+    })
+  }
+
+  const metrics: Metrics = {
+    registry,
+    counter: (name, help, labels = []) =>
+      new Counter({ name, help, labelNames: labels, registers }),
+    histogram(name, help, labels = []) {
+      const histogram = new Histogram(name, help, labels)
+      registry.registerMetric(asMetric(histogram))
+      return histogram
+    },
+    gauge: (name, help, read, options) => register(Gauge, name, help, read, options),
+    total: (name, help, read, options) => register(Counter, name, help, read, options),
+  }
+  metrics.gauge(
+    'receivables_info',
+    'What runs; always 1.',
+    () => [[process, version, globalThis.process.version, 1]],
+    { labels: ['process', 'version', 'node'], gathering: 'first' },
+  )
+  metrics.gauge('receivables_processes', 'How many processes answered for these numbers.', () => 1)
+  return metrics
+}
+
+/** Undefined where it cannot be read, or not soon: the other numbers are wanted most just then. */
+async function readSoon(read: Read): Promise<Reading | undefined> {
+  const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
+  const timer = setTimeout(() => resolve(undefined), READ_MS_MAX)
+  try {
+    return await Promise.race([Promise.try(read), tooLate])
+  } catch {
+    return undefined
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function labelled(names: readonly string[], sample: readonly (string | number)[]) {
+  return Object.fromEntries(names.map((name, place) => [name, String(sample[place])]))
+}
+
+function numberOf(sample: readonly (string | number)[]): number {
+  return Number(sample.at(-1))
+}
+
+/** The version of the package, which logs and traces name too. */
+export function readVersion(): string {
+  const { version } = JSON.parse(
+    readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+  ) as { readonly version: string }
+  return version
+}
+
+/**
+ * `read`, but for `ms` its last result serves for all who ask, and those who ask at once share one: so
+ * that however many scrape, what is read is not loaded.
+ */
+export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
+  let latest: Promise<T> | undefined
+  let readAt = 0
+  return () => {
+    const now = performance.now()
+    if (latest === undefined || now - readAt > ms) {
+      readAt = now
+      latest = read()
+    }
+    return latest
+  }
+}
+
+/** The numbers of one process as it tells them to another. */
+export type Told = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
+
+/**
+ * The numbers of several processes as one, each with that of the others as it is declared. `ask` gives
+ * what each says by its id, undefined where it does not answer. What a process has counted stays when
+ * it hangs or is no more: a total that goes back is taken for a restart, and all of it counted anew.
+ */
+export function gatherFrom(ask: () => Promise<ReadonlyMap<number, Told | undefined>>): Registry {
+  const last = new Map<number, Told>()
+  let ended: Told = []
+
+  async function gather(): Promise<Registry> {
+    const answers = await ask()
+    for (const [id, told] of last) {
+      if (answers.has(id)) continue
+      ended = await AggregatorRegistry.aggregate([ended, totalsOf(told)]).getMetricsAsJSON()
+      last.delete(id)
+    }
+    const present = [...answers].map(([id, told]) => told ?? totalsOf(last.get(id) ?? []))
+    for (const [id, told] of answers) if (told !== undefined) last.set(id, told)
+    return AggregatorRegistry.aggregate([...present, ended])
+  }
+
+  /** Who asks meanwhile gets the same: nothing is added twice. */
+  let gathering: Promise<Registry> | undefined
+  const gatherOnce = () => {
+    gathering ??= gather().finally(() => {
+      gathering = undefined
+    })
+    return gathering
+  }
+
+  const gathered = new Registry()
+  gathered.metrics = async () => (await gatherOnce()).metrics()
+  gathered.getMetricsAsJSON = async () => (await gatherOnce()).getMetricsAsJSON()
+  return gathered
+}
+
+/** What only grows. Its declared types name kinds by number; in JSON they are words. */
+function totalsOf(told: Told): Told {
+  return told.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
+}

@@ -1,0 +1,108 @@
+import t from 'tap'
+import {
+  createAccount,
+  getAccount,
+  isReadOnly,
+  setScopeAllowance,
+  setStatus,
+} from '../../../backend/accounts/accounts.ts'
+import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { SCOPES } from '../../../backend/accounts/scopes.ts'
+import type { AccountStatus } from '../../../backend/database/tables.ts'
+import { loadContract } from '../../../shared/contract/contract.ts'
+import { openTestDatabase } from '../../fixtures/database.ts'
+
+const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
+const BY_THE_PRODUCT: Act = { ...ACT, actor: { ...OPERATOR, type: 'system', label: 'trials' } }
+
+async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status?: AccountStatus) {
+  const database = await openTestDatabase(t)
+  const account = await database.transaction((tx) =>
+    createAccount(tx, { name: ' Acme ', ...(status ? { status } : {}) }, ACT),
+  )
+  return { database, account }
+}
+
+t.test('an account is created active, with what was not said filled in', async (t) => {
+  const { database, account } = await openWithAccount(t)
+  t.match(account, { name: 'Acme', status: 'active', timezone: 'UTC', default_currency: 'EUR' })
+  t.same(await getAccount(database.read, account.id), account)
+})
+
+t.test('a name, time zone or currency that is none is refused', async (t) => {
+  const database = await openTestDatabase(t)
+  const create = (input: Parameters<typeof createAccount>[1]) =>
+    database.transaction((tx) => createAccount(tx, input, ACT))
+  await t.rejects(create({ name: ' ' }), { code: 'validation_failed' })
+  await t.rejects(create({ name: 'a\u0000' }), { code: 'validation_failed' })
+  await t.rejects(create({ name: 'A', timezone: 'Mars/Base' }), { code: 'validation_failed' })
+  await t.rejects(create({ name: 'A', defaultCurrency: 'XAU' }), { code: 'unsupported_currency' })
+  t.match(await create({ name: 'A', timezone: 'Asia/Tokyo', defaultCurrency: 'jpy' }), {
+    timezone: 'Asia/Tokyo',
+    default_currency: 'JPY',
+  })
+})
+
+t.test('a change of state raises the revision, and is written down', async (t) => {
+  const { database, account } = await openWithAccount(t)
+  const change = (status: AccountStatus) =>
+    database.transaction((tx) => setStatus(tx, account.id, status, ACT))
+  t.match(await change('suspended'), { status: 'suspended', revision: account.revision + 1 })
+  t.match(await change('suspended'), { revision: account.revision + 1 }, 'again changes nothing')
+  const audit = await database.read
+    .selectFrom('audit_log')
+    .select(['action', 'actor_label', 'detail'])
+    .orderBy('id')
+    .execute()
+  t.same(audit.slice(1), [
+    {
+      action: 'account.status_changed',
+      actor_label: 'operator',
+      detail: '{"from":"active","to":"suspended"}',
+    },
+  ])
+})
+
+t.test(
+  'the product keeps to the transitions; an operator may put right what is wrong',
+  async (t) => {
+    const { database, account } = await openWithAccount(t, 'trial')
+    const change = (status: AccountStatus, act: Act) =>
+      database.transaction((tx) => setStatus(tx, account.id, status, act))
+    await t.rejects(change('suspended', BY_THE_PRODUCT), { code: 'validation_failed' })
+    t.match(await change('trial_paused', BY_THE_PRODUCT), { status: 'trial_paused' })
+    t.match(await change('cancelled', BY_THE_PRODUCT), { status: 'cancelled' })
+    await t.rejects(change('trial', BY_THE_PRODUCT), { code: 'validation_failed' })
+    t.match(await change('trial', ACT), { status: 'trial' })
+  },
+)
+
+t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
+  const states = ['trial', 'trial_paused', 'active', 'suspended', 'cancelled'] as const
+  t.same(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
+})
+
+t.test('an allowance holds known scopes, each once, in the order of the document', async (t) => {
+  const { database, account } = await openWithAccount(t)
+  const allow = (scopes: readonly string[] | null) =>
+    database.transaction((tx) => setScopeAllowance(tx, account.id, scopes, ACT))
+  t.match(await allow(['payments:read', 'debtors:read', 'payments:read']), {
+    scope_allowance: '["debtors:read","payments:read"]',
+    revision: account.revision + 1,
+  })
+  await t.rejects(allow(['payments:delete']), { message: /payments:delete/ })
+  t.match(await allow([]), { scope_allowance: '[]' })
+  t.match(await allow(null), { scope_allowance: null, revision: account.revision + 3 })
+})
+
+t.test('the scopes are those of the contract, in its order', async (t) => {
+  t.same(SCOPES, loadContract().scopes)
+})
+
+t.test('an account that does not exist is not found', async (t) => {
+  const database = await openTestDatabase(t)
+  await t.rejects(
+    database.transaction((tx) => setStatus(tx, 'acct_none', 'active', ACT)),
+    { code: 'not_found' },
+  )
+})

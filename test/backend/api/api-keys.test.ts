@@ -1,0 +1,152 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { effectiveScopes } from '../../../backend/accounts/scopes.ts'
+import {
+  findKeyByDigest,
+  issueApiKey,
+  listApiKeys,
+  type NewApiKey,
+  revokeApiKey,
+} from '../../../backend/api-keys/api-keys.ts'
+import { createLastUsed } from '../../../backend/api-keys/last-used.ts'
+import { digestApiKey, parseApiKey } from '../../../shared/contract/api-key.ts'
+import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/database.ts'
+
+const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
+const OLD = { version: 'v1', secret: 'the pepper that was there from the start' }
+const NEW = { version: 'v2', secret: 'the pepper that came after it, for rotation' }
+
+async function openWithKeys(...[t, options]: Parameters<typeof openTestDatabase>) {
+  const database = await openTestDatabase(t, options)
+  const account = await database.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
+  const issue = (input: Partial<NewApiKey> = {}, peppers = [OLD]) =>
+    database.transaction((tx) =>
+      issueApiKey(
+        tx,
+        { accountId: account.id, name: 'ERP', scopes: ['debtors:read'], ...input },
+        peppers,
+        ACT,
+      ),
+    )
+  return { database, account, issue }
+}
+
+t.test('a key is issued with its secret, and only a digest stays', async (t) => {
+  const { database, issue } = await openWithKeys(t)
+  const { row, secret } = await issue({
+    name: '  Cafe\u0301  ',
+    scopes: ['payments:write', 'debtors:read', 'payments:write'],
+  })
+  t.match(parseApiKey(secret), { prefix: row.prefix })
+  t.match(row, {
+    name: 'Café',
+    granted_scopes: '["debtors:read","payments:write"]',
+    rate_limit: 600,
+    last_used_at: null,
+    revoked_at: null,
+    created_by: 'operator',
+  })
+  const stored = await database.read.selectFrom('api_keys').selectAll().execute()
+  const audit = await database.read.selectFrom('audit_log').selectAll().execute()
+  const [, , random = ''] = secret.split('_')
+  t.notMatch(JSON.stringify([stored, audit]), random)
+  t.notMatch(JSON.stringify([stored, audit]), digestApiKey(secret))
+})
+
+t.test('a key needs a name and something it may do', async (t) => {
+  const { issue } = await openWithKeys(t)
+  await t.rejects(issue({ name: ' \n', scopes: [] }), {
+    code: 'validation_failed',
+    members: {
+      errors: [
+        { pointer: '/name', detail: 'Give the key a name.' },
+        { pointer: '/scopes', detail: 'Choose at least one thing the key may do.' },
+      ],
+    },
+  })
+  await t.rejects(issue({ name: 'x'.repeat(81) }), { code: 'validation_failed' })
+  await t.rejects(issue({ name: 'a\u0007b' }), { code: 'validation_failed' })
+  await t.rejects(issue({ scopes: ['debtors:delete'] }), { code: 'validation_failed' })
+  await t.rejects(issue({ rateLimit: 0 }), { code: 'validation_failed' })
+  await t.rejects(issue({ accountId: 'acct_none' }), { code: 'not_found' })
+  t.match(await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
+})
+
+t.test('a key is found by its digest under any pepper that is configured', async (t) => {
+  const { database, issue } = await openWithKeys(t)
+  const old = await issue()
+  const young = await issue({}, [NEW, OLD])
+  const find = (secret: string, peppers = [NEW, OLD]) =>
+    findKeyByDigest(database.read, digestApiKey(secret), peppers)
+  t.match(await find(old.secret), { key_id: old.row.id, pepper_version: 'v1' })
+  t.match(await find(young.secret), { key_id: young.row.id, pepper_version: 'v2' })
+  t.equal(await find(old.secret, [NEW]), undefined)
+  t.equal(await find(`${old.secret}x`), undefined)
+  t.equal(
+    await find(old.secret, [{ ...OLD, version: 'v3' }]),
+    undefined,
+    'a pepper under another version is another pepper',
+  )
+})
+
+t.test('a revocation is stamped once, and the key stays', async (t) => {
+  const { database, account, issue } = await openWithKeys(t)
+  const { row } = await issue()
+  const revoke = (act: Act, accountId?: string) =>
+    database.transaction((tx) => revokeApiKey(tx, row.id, act, accountId))
+  await t.rejects(revoke(ACT, 'acct_other'), { code: 'not_found' })
+  const revoked = await revoke(ACT, account.id)
+  t.match(revoked, { revoked_at: ACT.now.toISOString(), revoked_by: 'operator', revision: 2 })
+  const later = { actor: { ...OPERATOR, label: 'another' }, now: new Date('2027-01-01T00:00:00Z') }
+  t.same(await revoke(later), revoked)
+  t.same(await listApiKeys(database.read, account.id), [revoked])
+})
+
+t.test('what a key may do is what it was granted and the account allows', async (t) => {
+  t.same(effectiveScopes(['debtors:read', 'payments:write'], null), [
+    'debtors:read',
+    'payments:write',
+  ])
+  t.same(
+    effectiveScopes(['debtors:read', 'payments:write'], '["payments:write","messages:read"]'),
+    ['payments:write'],
+  )
+  t.same(effectiveScopes(['debtors:read'], '[]'), [])
+})
+
+t.test('last uses are written together, and only move forward', async (t) => {
+  const { database, account, issue } = await openWithKeys(t)
+  const [a, b] = [await issue(), await issue()]
+  const lastUsed = createLastUsed(database, SILENT)
+  const other = createLastUsed(database, SILENT)
+  const at = (minute: number) => new Date(Date.UTC(2026, 10, 21, 10, minute))
+  lastUsed.stamp(a.row.id, at(20))
+  lastUsed.stamp(a.row.id, at(18))
+  lastUsed.stamp(b.row.id, at(19))
+  other.stamp(b.row.id, at(25))
+  await other.flush()
+  await lastUsed.close()
+  await other.close()
+  t.match(await listApiKeys(database.read, account.id), [
+    { last_used_at: at(20).toISOString() },
+    { last_used_at: at(25).toISOString() },
+  ])
+})
+
+t.test('last uses that could not be written are kept for the next time', async (t) => {
+  const path = join(t.testdir(), 'test.db')
+  const { database, account, issue } = await openWithKeys(t, {
+    url: `sqlite:${path}`,
+    waitMsMax: 500,
+  })
+  const { row } = await issue()
+  const unlock = await lockDatabase(t, path)
+  const lastUsed = createLastUsed(database, SILENT)
+  lastUsed.stamp(row.id, ACT.now)
+  await t.rejects(lastUsed.flush(), { code: 'service_unavailable' })
+  await unlock()
+  await lastUsed.close()
+  t.match(await listApiKeys(database.read, account.id), [{ last_used_at: ACT.now.toISOString() }])
+})

@@ -1,0 +1,208 @@
+import { join } from 'node:path'
+import t from 'tap'
+import { setScopeAllowance, setStatus } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { loadContract } from '../../../shared/contract/contract.ts'
+import {
+  PRINCIPAL_HEADER,
+  REFUSAL_HEADER,
+  signPrincipal,
+} from '../../../shared/contract/principal.ts'
+import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/backend.ts'
+import { lockDatabase, openTestDatabase } from '../../fixtures/database.ts'
+
+const act = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
+
+t.test('a call with a principal is answered for its key', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const { status, json } = await backend.call(key, 'GET', '/api/v1/me')
+  t.equal(status, 200)
+  t.match(json, { key: { id: key.row.id, label: 'Test' }, account: { name: 'Acme Ltd' } })
+})
+
+t.test('whoever proves nothing gets one bare 404 for whatever is asked', async (t) => {
+  const backend = await startBackend(t)
+  const asked = [
+    ['GET', '/api/v1/me'],
+    ['GET', '/api/v1/nothing'],
+    ['POST', '/api/v1/payments'],
+    ['DELETE', '/api/v1/me'],
+    ['GET', '/settings'],
+    ['POST', '/internal/api-keys/look-up'],
+    ['GET', '/internal/ready'],
+    ['GET', '/'],
+    ['GET', '/%'],
+  ] as const
+  const answers = await Promise.all(
+    asked.map(([method, path]) =>
+      backend.send(method, path, method === 'POST' ? { body: { digest: 'x' } } : {}),
+    ),
+  )
+  const [first] = answers
+  t.match(first, { status: 404, text: '' })
+  const headers = (answer: typeof first) =>
+    [...(answer?.headers.keys() ?? [])].filter((name) => !/^(connection|keep-alive)$/.test(name))
+  for (const [at, answer] of answers.entries()) {
+    t.same([answer.status, answer.text], [404, ''], asked[at]?.join(' ') ?? '')
+    t.same(headers(answer), headers(first), 'same headers')
+  }
+})
+
+t.test('a route that does not exist is a bare 404 for a gateway too', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  t.match(await backend.call(key, 'GET', '/api/v1/nothing'), { status: 404, text: '' })
+  t.match(await backend.call(key, 'DELETE', '/api/v1/me'), { status: 404, text: '' })
+  t.match(await backend.ask('GET', '/internal/nothing'), { status: 404, text: '' })
+})
+
+t.test('a principal that no longer holds is refused with the reason', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const refusalOf = async (principal: string) => {
+    const answer = await backend.send('GET', '/api/v1/me', {
+      headers: { [PRINCIPAL_HEADER]: principal },
+    })
+    return [answer.status, answer.headers.get(REFUSAL_HEADER), answer.text]
+  }
+  const principal = await backend.principalOf(key)
+
+  await t.test('expired', async (t) => {
+    const begun = backend.now
+    t.match(await refusalOf(principal), [200], 'also one that was known')
+    backend.now = new Date(begun.getTime() + 60_001)
+    t.same(await refusalOf(principal), [401, 'principal_expired', ''])
+    backend.now = begun
+  })
+
+  await t.test('forged, or of a key that does not exist', async (t) => {
+    const claims = { keyId: key.row.id, keyRevision: 1, accountId: 'acct_x', accountRevision: 1 }
+    const expiresAt = backend.now.getTime() + 1000
+    const invalid = [401, 'principal_invalid', '']
+    t.same(await refusalOf('x'), invalid)
+    t.same(await refusalOf(signPrincipal(claims, expiresAt, ['another secret'])), invalid)
+    t.same(await refusalOf(signPrincipal(claims, expiresAt, GATEWAY_SECRETS)), invalid)
+    const none = { ...claims, keyId: 'key_none' }
+    t.same(await refusalOf(signPrincipal(none, expiresAt, GATEWAY_SECRETS)), invalid)
+  })
+
+  await t.test('the account was narrowed or suspended since', async (t) => {
+    const { account_id: id } = key.row
+    await backend.database.transaction((tx) =>
+      setScopeAllowance(tx, id, ['debtors:read'], act(backend)),
+    )
+    t.same(await refusalOf(principal), [401, 'revision_changed', ''])
+    const narrowed = await backend.principalOf(key)
+    t.match(await refusalOf(narrowed), [200, null])
+    await backend.database.transaction((tx) => setStatus(tx, id, 'suspended', act(backend)))
+    t.same(await refusalOf(narrowed), [401, 'revision_changed', ''])
+  })
+
+  await t.test('the key was revoked since', async (t) => {
+    const latest = await backend.principalOf(key)
+    await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, act(backend)))
+    t.same(await refusalOf(latest), [401, 'key_revoked', ''])
+    t.same(await refusalOf(principal), [401, 'key_revoked', ''])
+  })
+})
+
+t.test('a second secret of the gateways is accepted while they rotate it', async (t) => {
+  const backend = await startBackend(t, { gatewaySecrets: ['a new one', ...GATEWAY_SECRETS] })
+  const key = await backend.createKey()
+  t.match(await backend.call(key, 'GET', '/api/v1/me'), { status: 200 })
+  t.match(await backend.ask('GET', '/internal/ready'), { status: 200 })
+})
+
+t.test('a scope is checked again, whatever the gateway let through', async (t) => {
+  const backend = await startBackend(t)
+  const account = await backend.createAccount()
+  const key = await backend.issueKey(account.id, { scopes: ['payments:read', 'debtors:read'] })
+  const { status, headers, json } = await backend.call(key, 'POST', '/api/v1/payments', {
+    headers: { 'x-request-id': 'req-of-the-gateway' },
+    body: {},
+  })
+  t.equal(status, 403)
+  t.equal(
+    headers.get('www-authenticate'),
+    'Bearer realm="api", error="insufficient_scope", scope="payments:write"',
+  )
+  t.equal(headers.get('content-type'), 'application/problem+json; charset=utf-8')
+  t.equal(headers.get('cache-control'), 'no-store')
+  t.match(json, {
+    type: 'https://receivables.test/docs/errors#insufficient_scope',
+    code: 'insufficient_scope',
+    request_id: 'req-of-the-gateway',
+    required_scope: 'payments:write',
+    granted_scopes: ['debtors:read', 'payments:read'],
+  })
+})
+
+t.test('a narrowed account bounds what its keys may do, /me excepted', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const narrow = (scopes: string[] | null) =>
+    backend.database.transaction((tx) =>
+      setScopeAllowance(tx, key.row.account_id, scopes, act(backend)),
+    )
+  await narrow([])
+  t.match(await backend.call(key, 'GET', '/api/v1/debtors'), { status: 403 })
+  const me = await backend.call(key, 'GET', '/api/v1/me')
+  t.match(me, { status: 200, json: { key: { scopes: [] } } })
+  await narrow(null)
+  t.match(await backend.call(key, 'GET', '/api/v1/debtors'), { status: 200 })
+})
+
+t.test('a request id that is not one is replaced', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const { json } = await backend.call(key, 'GET', '/api/v1/debtors/none', {
+    headers: { 'x-request-id': 'a b' },
+  })
+  t.match(json['request_id'], /^req_[0-9A-Z]{26}$/)
+})
+
+t.test('/me tells the use before this one', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const lastUsed = async () => (await backend.call(key, 'GET', '/api/v1/me')).json
+  t.match(await lastUsed(), { key: { last_used_at: null } })
+  await backend.flushLastUsed()
+  const before = backend.now
+  backend.now = new Date(before.getTime() + 30_000)
+  t.match(await lastUsed(), { key: { last_used_at: before.toISOString() } })
+})
+
+t.test('every route of the API asks who calls', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const narrowed = await backend.issueKey(key.row.account_id, { scopes: ['messages:read'] })
+  for (const { method, path, scope } of loadContract().operations) {
+    const url = path.replace('{id}', 'x')
+    t.match(await backend.send(method, url), { status: 404, text: '' }, `${method} ${path}`)
+    const refused = scope !== undefined && scope !== 'messages:read'
+    const { status } = await backend.call(narrowed, method, url)
+    t.equal(status === 403, refused, `${method} ${path} needs ${scope ?? 'no scope'}`)
+  }
+})
+
+t.test('calls under way are answered while the backend drains', async (t) => {
+  const path = join(t.testdir(), 'test.db')
+  const database = await openTestDatabase(t, { url: `sqlite:${path}` })
+  const backend = await startBackend(t, { database })
+  const key = await backend.createKey()
+  const principal = await backend.principalOf(key)
+  const unlock = await lockDatabase(t, path)
+  const call = backend.send('POST', '/api/v1/debtors', {
+    headers: { [PRINCIPAL_HEADER]: principal },
+    body: { name: 'Debtor' },
+  })
+  // Answered after the call above has reached the writer, who waits for the lock.
+  await backend.call(key, 'GET', '/api/v1/me')
+  const drained = backend.drain()
+  await unlock()
+  t.match(await call, { status: 201, json: { name: 'Debtor' } })
+  await drained
+  await t.rejects(backend.send('GET', '/internal/ready'))
+})

@@ -1,0 +1,52 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { openCursor, sealCursor } from '../../../backend/api/cursor.ts'
+
+const KEY = Buffer.alloc(32, 1)
+const SCOPE = {
+  accountId: 'acct_1',
+  operationId: 'listDebtors',
+  sort: 'created_at desc',
+  filters: { status: 'active', q: 'a' },
+}
+const POSITION = { value: '2026-11-21T10:15:00.000Z', id: 'deb_1' }
+
+t.test('a cursor opens to the position it was made from', async (t) => {
+  t.strictSame(openCursor(KEY, SCOPE, sealCursor(KEY, SCOPE, POSITION)), POSITION)
+  const reordered = { ...SCOPE, filters: { q: 'a', status: 'active' } }
+  t.strictSame(openCursor(KEY, reordered, sealCursor(KEY, SCOPE, POSITION)), POSITION)
+})
+
+t.test('a cursor of another account, list, sort, filter or key does not open', async (t) => {
+  const cursor = sealCursor(KEY, SCOPE, POSITION)
+  const others = [
+    { ...SCOPE, accountId: 'acct_2' },
+    { ...SCOPE, operationId: 'listInvoices' },
+    { ...SCOPE, sort: 'created_at asc' },
+    { ...SCOPE, filters: { status: 'active' } },
+    { ...SCOPE, filters: { ...SCOPE.filters, email: 'a@b.example' } },
+  ]
+  for (const other of others) {
+    t.throws(() => openCursor(KEY, other, cursor), { code: 'invalid_cursor' })
+  }
+  t.throws(() => openCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
+})
+
+t.test('no text but the one that was made opens', async () => {
+  const cursor = sealCursor(KEY, SCOPE, POSITION)
+  const opens = (text: string) => {
+    try {
+      openCursor(KEY, SCOPE, text)
+      return true
+    } catch {
+      return false
+    }
+  }
+  const tampered = fc
+    .tuple(fc.nat(cursor.length - 1), fc.constantFrom('A', 'z', '_', '=', ' ', '\0'))
+    .map(([at, character]) => cursor.slice(0, at) + character + cursor.slice(at + 1))
+  const added = fc.constantFrom(`${cursor}=`, `${cursor} `, ` ${cursor}`, `${cursor}A`, '')
+  fc.assert(
+    fc.property(fc.oneof(tampered, added, fc.string()), (text) => text === cursor || !opens(text)),
+  )
+})

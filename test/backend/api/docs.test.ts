@@ -1,0 +1,184 @@
+import t from 'tap'
+import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../../shared/contract/problem.ts'
+import { BASE_URL, startBackend } from '../../fixtures/backend.ts'
+
+const backend = await startBackend(t)
+const start = await backend.ask('GET', '/docs')
+const paths = [...start.text.matchAll(/<li><a href="(\/docs[\w/-]*)"/g)].map(([, path]) => path)
+const pages = new Map<string, string>()
+for (const path of new Set(['/docs', ...paths.filter((path) => path !== undefined)])) {
+  pages.set(path, (await backend.ask('GET', path)).text)
+}
+
+const idsOf = (page: string) => [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id)
+
+t.test('the documentation has its pages', async (t) => {
+  const guides = [
+    'first-call',
+    'authentication',
+    'rate-limits',
+    'payments',
+    'syncing',
+    'messages',
+    'webhooks',
+    'money',
+    'clients',
+  ]
+  for (const name of [...guides, 'errors', 'versioning', 'reference']) {
+    t.ok(pages.has(`/docs/${name}`), name)
+  }
+})
+
+t.test('every link leads somewhere', async (t) => {
+  for (const [path, page] of pages) {
+    t.equal(new Set(idsOf(page)).size, idsOf(page).length, `the ids of ${path} are unique`)
+    for (const [, href = ''] of page.matchAll(/(?:href|src|data-index)="([^"]+)"/g)) {
+      if (!/^[/#]/.test(href)) {
+        t.match(href, /^(?:data:,|https:\/\/)/)
+        continue
+      }
+      const [file = '', id] = href.split('#')
+      const target = file === '' ? page : (pages.get(file) ?? (await textOf(file)))
+      t.not(target, undefined, `${path} → ${href}`)
+      if (id !== undefined) t.ok(idsOf(target ?? '').includes(id), `${path} → ${href}`)
+    }
+  }
+})
+
+async function textOf(path: string): Promise<string | undefined> {
+  const { status, text } = await backend.ask('GET', path)
+  // Settings lead to their login.
+  return status === 200 || (path === '/settings' && status === 303) ? text : undefined
+}
+
+t.test('each error code has its section, and no other has one', async (t) => {
+  const errors = pages.get('/docs/errors') ?? ''
+  const sections = [...errors.matchAll(/<h3 id="([^"]+)">[^\n]+\n<p class="facts">(\d+) · /g)]
+  const types = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
+  t.same(
+    sections.map(([, code, status]) => `${status} ${code}`).toSorted(),
+    Object.entries(types)
+      .map(([code, { status }]) => `${status} ${code}`)
+      .toSorted(),
+  )
+  t.equal(errors.match(/<h3 /g)?.length, sections.length)
+})
+
+t.test('the reference has every operation and every field of the document', async (t) => {
+  const reference = pages.get('/docs/reference') ?? ''
+  const { json } = await backend.ask('GET', '/docs/openapi.json')
+  const { paths, components, webhooks } = JSON.parse(JSON.stringify(json))
+  for (const [path, item] of Object.entries<Record<string, { operationId: string }>>(paths)) {
+    t.match(reference, path)
+    for (const { operationId } of Object.values(item)) {
+      t.ok(idsOf(reference).includes(operationId), operationId)
+    }
+  }
+  for (const { properties = {} } of Object.values<{ properties?: object }>(components.schemas)) {
+    for (const name of Object.keys(properties)) t.match(reference, `<dt><code>${name}</code>`)
+  }
+  for (const event of Object.keys(webhooks)) t.ok(idsOf(reference).includes(event), event)
+  for (const name of Object.keys(components.headers)) {
+    t.ok(idsOf(reference).includes(`header-${name.toLowerCase()}`), name)
+  }
+})
+
+t.test('the search has every section, as text', async (t) => {
+  const [, path = ''] = /data-index="([^"]+)"/.exec(start.text) ?? []
+  const answer = await backend.ask('GET', path)
+  t.match(answer.headers.get('cache-control'), /immutable/)
+  const sections: { href: string; title: string; text: string }[] = JSON.parse(answer.text)
+  for (const [page, text] of pages) {
+    if (page === '/docs') continue
+    const headings = [...text.matchAll(/<h[23] id="([^"]+)"/g)].map(([, id]) => `${page}#${id}`)
+    const found = sections.map(({ href }) => href)
+    t.same(
+      headings.filter((href) => !found.includes(href)),
+      [],
+      page,
+    )
+  }
+  const payment = sections.find(({ href }) => href === '/docs/reference#createPayment')
+  t.equal(payment?.title, 'Record a payment')
+  t.match(payment?.text, /payment_exceeds_balance/)
+  t.notMatch(JSON.stringify(sections), /<\/|&amp;|&quot;/)
+})
+
+t.test('pages name the address that they are served from, and no other', async (t) => {
+  for (const [path, page] of pages) t.notMatch(page, /localhost|127\.0\.0\.1/, path)
+  t.match(pages.get('/docs/reference'), `${BASE_URL}/api/v1/payments`)
+  const yaml = await backend.ask('GET', '/docs/openapi.yaml')
+  t.match(yaml.text, `default: ${BASE_URL}`)
+})
+
+t.test('nothing in a page is a script or a style, and the policy holds it to that', async (t) => {
+  for (const [path, page] of pages) {
+    t.notMatch(page, /<script(?! type="module" src=)|<style|\sstyle=|\son\w+=|javascript:/, path)
+  }
+  const { headers } = start
+  t.match(headers.get('content-security-policy'), /^default-src 'none'; script-src 'self'; /)
+  t.notMatch(headers.get('content-security-policy'), /unsafe|https?:|\*/)
+  t.equal(headers.get('x-content-type-options'), 'nosniff')
+  t.equal(headers.get('strict-transport-security'), 'max-age=31536000', 'as those of Settings')
+})
+
+t.test('a page is sent again only where it has changed', async (t) => {
+  const tag = start.headers.get('etag') ?? ''
+  t.equal(start.headers.get('cache-control'), 'no-cache')
+  const again = await backend.ask('GET', '/docs', { headers: { 'if-none-match': tag } })
+  t.match(again, { status: 304, text: '' })
+})
+
+t.test('the collection has every example call, as the reference shows it', async (t) => {
+  const { text } = await backend.ask('GET', '/docs/receivables.postman_collection.json')
+  const { info, variable, item: folders } = JSON.parse(text)
+  t.match(info.schema, /v2\.1\.0/)
+  t.equal(variable[0].value, BASE_URL)
+  const reference = unescaped(pages.get('/docs/reference') ?? '')
+  const calls = new Set<string>()
+  for (const { request } of folders.flatMap(({ item }: { item: object[] }) => item)) {
+    const { method, url, header, body } = request
+    calls.add(`${method} /${url.path.join('/')}`)
+    t.match(reference, url.raw.replace('{{base_url}}', BASE_URL))
+    const sent = header.filter(({ disabled }: { disabled?: true }) => !disabled)
+    for (const { key, value } of sent) t.match(reference, `${key}: ${value}`)
+    t.equal(method === 'POST', body !== undefined)
+    if (body !== undefined) t.type(JSON.parse(body.raw), 'object')
+  }
+  t.equal(calls.size, 10)
+})
+
+function unescaped(markup: string): string {
+  return markup.replaceAll('&quot;', '"').replaceAll('&#39;', "'").replaceAll('&amp;', '&')
+}
+
+t.test('whoever takes gzip gets a page that way, with a tag of its own', async (t) => {
+  const path = '/docs/reference'
+  const ask = (encoding: string) =>
+    backend.ask('GET', path, { headers: { 'accept-encoding': encoding } })
+  const [plain, zipped] = await Promise.all([ask('identity'), ask('br, gzip')])
+  t.equal(plain.headers.get('content-encoding'), null)
+  t.equal(zipped.headers.get('content-encoding'), 'gzip')
+  t.ok(Number(zipped.headers.get('content-length')) < 40_000)
+  t.equal(zipped.text, plain.text)
+  t.not(zipped.headers.get('etag'), plain.headers.get('etag'))
+  t.match(zipped.headers.get('vary'), /accept-encoding/i)
+  t.equal((await ask('gzip;q=0')).headers.get('content-encoding'), null)
+  const headers = { 'accept-encoding': 'gzip', 'if-none-match': zipped.headers.get('etag') ?? '' }
+  t.match(await backend.ask('GET', path, { headers }), { status: 304, text: '' })
+})
+
+t.test('what is not there is said as a page', async (t) => {
+  const answer = await backend.ask('GET', '/docs/nowhere')
+  t.match(answer, { status: 404, text: /There is no such page/ })
+  t.match(answer.headers.get('content-security-policy'), /^default-src 'none'/)
+})
+
+t.test('the guide to messages names every status and every reason', async (t) => {
+  const { json } = await backend.ask('GET', '/docs/openapi.json')
+  const { schemas } = JSON.parse(JSON.stringify(json)).components
+  const { reason } = schemas.Message.properties.suppression.properties
+  for (const value of [...schemas.MessageStatus.enum, ...reason.enum]) {
+    t.match(pages.get('/docs/messages'), `<code>${value}</code>`)
+  }
+})

@@ -1,0 +1,127 @@
+import t, { type Test } from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Database } from '../../../backend/database/database.ts'
+import type { OpenDatabase } from '../../../backend/database/open.ts'
+import {
+  type Attempt,
+  createIdempotency,
+  type Idempotency,
+} from '../../../backend/idempotency/idempotency.ts'
+import { Problem } from '../../../shared/contract/problem.ts'
+import { openTestDatabase } from '../../fixtures/database.ts'
+
+const clock = () => new Date('2026-11-21T10:15:00.000Z')
+
+interface Fixture {
+  readonly database: OpenDatabase
+  readonly idempotency: Idempotency
+  readonly attempt: Attempt
+}
+
+async function open(t: Test, waitMsMax = 60_000): Promise<Fixture> {
+  const database = await openTestDatabase(t)
+  const { id: accountId } = await database.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, { actor: OPERATOR, now: clock() }),
+  )
+  const idempotency = createIdempotency({ database, clock, waitMsMax })
+  return {
+    database,
+    idempotency,
+    attempt: { accountId, operation: 'createDebtor', key: 'k', fingerprint: 'f' },
+  }
+}
+
+/** A write that counts how often its work is done, and ends with `end`. */
+function counted(end: () => Promise<string>) {
+  const runs: number[] = []
+  const prepare = () => async () => {
+    runs.push(runs.length)
+    return { resourceId: 'deb_1', body: await end() }
+  }
+  return { runs, write: { prepare, recall: async () => undefined, originalMember: 'original_id' } }
+}
+
+t.test('who comes while the first is running waits for its answer', async (t) => {
+  const { idempotency, attempt } = await open(t)
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const { runs, write } = counted(() => promise)
+  const calls = [1, 2, 3].map(() => idempotency.once(attempt, write))
+  resolve('the answer')
+  const outcomes = await Promise.all(calls)
+  t.strictSame(
+    outcomes.map(({ body }) => body),
+    ['the answer', 'the answer', 'the answer'],
+  )
+  t.strictSame(
+    outcomes.map(({ replayed }) => replayed),
+    [false, true, true],
+  )
+  t.equal(runs.length, 1)
+})
+
+t.test('when the first is refused, one of those that wait takes its turn', async (t) => {
+  const { idempotency, attempt } = await open(t)
+  let refusals = 2
+  const { runs, write } = counted(async () => {
+    if (refusals-- > 0) throw new Problem('not_found', 'refused')
+    return 'done'
+  })
+  const results = await Promise.allSettled(
+    Array.from({ length: 5 }, () => idempotency.once(attempt, write)),
+  )
+  const fulfilled = results.filter(({ status }) => status === 'fulfilled')
+  t.equal(fulfilled.length, 3)
+  t.equal(runs.length, 3, 'two refused, one recorded, two replayed')
+})
+
+t.test('who waits too long is told to come again, and the first is not disturbed', async (t) => {
+  const { idempotency, attempt } = await open(t, 1)
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const { write } = counted(() => promise)
+  const first = idempotency.once(attempt, write)
+  await t.rejects(idempotency.once(attempt, write), {
+    code: 'idempotency_in_progress',
+    headers: { 'retry-after': '1' },
+  })
+  resolve('done')
+  t.match(await first, { body: 'done', replayed: false })
+  t.match(await idempotency.once(attempt, write), { body: 'done', replayed: true })
+})
+
+t.test('another key or operation does not wait', async (t) => {
+  const { idempotency, attempt, database } = await open(t)
+  const { write } = counted(async () => 'done')
+  const others = [{ ...attempt, key: 'l' }, { ...attempt, operation: 'createInvoice' }, attempt]
+  for (const other of others) {
+    t.match(await idempotency.once(other, write), { replayed: false })
+  }
+  const rows = await database.read.selectFrom('idempotency_keys').select('key').execute()
+  t.equal(rows.length, 3)
+})
+
+t.test('where two processes race, the row decides', async (t) => {
+  const ends = {
+    records: async () => ({ resourceId: 'deb_2', body: 'another answer' }),
+    refuses: async () => {
+      throw new Problem('payment_exceeds_balance', 'for what the other has just paid')
+    },
+  }
+  for (const [name, end] of Object.entries(ends)) {
+    const { idempotency: other, database, attempt } = await open(t)
+    const { write } = counted(async () => 'the answer')
+    const late: Database = {
+      read: database.read,
+      isConcurrent: database.isConcurrent,
+      // After the look-up and before the transaction, the other process commits.
+      async transaction(work) {
+        await other.once(attempt, write)
+        return database.transaction(work)
+      },
+      close: () => database.close(),
+    }
+    const idempotency = createIdempotency({ database: late, clock })
+    const outcome = await idempotency.once(attempt, { ...write, prepare: () => end })
+    t.match(outcome, { resourceId: 'deb_1', body: 'the answer', replayed: true }, name)
+  }
+})

@@ -1,0 +1,134 @@
+import t from 'tap'
+import { openBooks } from '../../fixtures/books.ts'
+
+const PAYMENTS = '/api/v1/payments'
+
+t.test('a repeat gets the first answer, byte for byte, and changes nothing', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const body = { invoice_id, amount: 4000, currency: 'EUR', metadata: { a: 'ä' } }
+  const key = { 'idempotency-key': 'k' }
+  const first = await books.post(PAYMENTS, body, key)
+  t.equal(first.status, 201)
+  t.equal(first.headers.get('idempotent-replayed'), null)
+  books.backend.now = new Date('2027-03-01T00:00:00Z')
+  const repeat = await books.post(PAYMENTS, body, key)
+  t.equal(repeat.status, 201)
+  t.equal(repeat.text, first.text)
+  t.equal(repeat.headers.get('location'), first.headers.get('location'))
+  t.equal(repeat.headers.get('idempotent-replayed'), 'true')
+  t.match(await books.read(`/api/v1/invoices/${invoice_id}`), { amount_paid: 4000 })
+  t.equal((await books.read(PAYMENTS)).data.length, 1)
+})
+
+t.test('the same meaning in another form is the same body', async (t) => {
+  const books = await openBooks(t)
+  const { id } = await books.debtor()
+  const headers = { 'content-type': 'application/json', 'idempotency-key': 'k' }
+  const post = (body: string, more = {}) =>
+    books.call('POST', PAYMENTS, { headers: { ...headers, ...more }, body })
+  const first = await post(`{"debtor_id":"${id}","amount":100,"currency":"EUR"}`)
+  const bodies = [
+    `{ "currency" : "EUR",\n "amount": 1e2, "debtor_id": "${id}" }`,
+    `{"debtor_id":"${id}","amount":100.0,"currency":"\\u0045UR","reference":null}`,
+  ]
+  for (const body of bodies) t.equal((await post(body)).text, first.text)
+  const quoted = { 'idempotency-key': '"k"' }
+  t.equal((await post(bodies[0] ?? '', quoted)).text, first.text)
+})
+
+t.test('the same key with another body is refused with what the key did', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const body = { debtor_id, amount: 100, currency: 'EUR' }
+  const key = { 'idempotency-key': 'k' }
+  const payment = await books.post(PAYMENTS, body, key)
+  for (const other of [{ ...body, amount: 101 }, { ...body, method: 'cash' }, {}]) {
+    const { status, json } = await books.post(PAYMENTS, other, key)
+    t.equal(status, 422)
+    t.match(json, { code: 'idempotency_key_reused', original_payment_id: payment.json['id'] })
+  }
+  const debtor = await books.post('/api/v1/debtors', { name: 'a' }, key)
+  t.equal(debtor.status, 201, 'other operations have keys of their own')
+  t.match((await books.post('/api/v1/debtors', { name: 'b' }, key)).json, {
+    code: 'idempotency_key_reused',
+    original_id: debtor.json['id'],
+  })
+})
+
+t.test('a refusal leaves the key free', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const key = { 'idempotency-key': 'k' }
+  const pay = (amount: unknown) =>
+    books.post(PAYMENTS, { invoice_id, amount, currency: 'EUR' }, key)
+  t.equal((await pay('10000')).status, 422)
+  t.equal((await pay(10_001)).status, 422)
+  t.equal((await pay(10_000)).status, 201)
+})
+
+t.test(
+  'keys belong to the account: another API key repeats, another account does not',
+  async (t) => {
+    const books = await openBooks(t)
+    const headers = { 'idempotency-key': 'k' }
+    const options = { headers, body: { name: 'a' } }
+    const first = await books.call('POST', '/api/v1/debtors', options)
+    const rotated = await books.backend.issueKey(books.accountId)
+    const repeat = await books.backend.call(rotated, 'POST', '/api/v1/debtors', options)
+    t.equal(repeat.text, first.text)
+    const others = await books.others()
+    t.not((await others.call('POST', '/api/v1/debtors', options)).json['id'], first.json['id'])
+  },
+)
+
+t.test('without a key every call creates', async (t) => {
+  const books = await openBooks(t)
+  const options = { body: { name: 'a' } }
+  const first = await books.call('POST', '/api/v1/debtors', options)
+  const second = await books.call('POST', '/api/v1/debtors', options)
+  t.not(first.json['id'], second.json['id'])
+})
+
+t.test('when the answer is no longer kept, the payment itself is', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const body = { invoice_id, amount: 4000, currency: 'eur' }
+  const key = { 'idempotency-key': 'k' }
+  const first = await books.post(PAYMENTS, body, key)
+  await books.backend.database.transaction((tx) => tx.deleteFrom('idempotency_keys').execute())
+  const repeat = await books.post(PAYMENTS, body, key)
+  t.equal(repeat.status, 201)
+  t.strictSame(repeat.json, first.json)
+  t.equal(repeat.headers.get('idempotent-replayed'), 'true')
+  t.match((await books.post(PAYMENTS, { ...body, amount: 4001 }, key)).json, {
+    code: 'idempotency_key_reused',
+    original_payment_id: first.json['id'],
+  })
+  t.equal((await books.read(PAYMENTS)).data.length, 1)
+})
+
+t.test('of fifty calls with one key at once, one records and all are answered alike', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const body = { invoice_id, amount: 100, currency: 'EUR' }
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, () => books.post(PAYMENTS, body, { 'idempotency-key': 'k' })),
+  )
+  const recorded = answers.filter(({ status }) => status === 201)
+  t.ok(recorded.length > 0)
+  t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
+  t.ok(answers.every(({ status }) => status === 201 || status === 409))
+  t.equal(recorded.filter(({ headers }) => !headers.has('idempotent-replayed')).length, 1)
+  t.match(await books.read(`/api/v1/invoices/${invoice_id}`), { amount_paid: 100 })
+})
+
+t.test('of twenty payments of the whole amount at once, exactly one is taken', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const body = { invoice_id, amount: 10_000, currency: 'EUR' }
+  const answers = await Promise.all(Array.from({ length: 20 }, () => books.post(PAYMENTS, body)))
+  const statuses = answers.map(({ status }) => status).sort()
+  t.strictSame(statuses, [201, ...Array.from({ length: 19 }, () => 422)])
+  t.match(await books.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
+})

@@ -1,0 +1,112 @@
+import t from 'tap'
+import { setScopeAllowance } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { listApiKeys, revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { digestApiKey } from '../../../shared/contract/api-key.ts'
+import {
+  SIGNATURE_HEADER,
+  signRequest,
+  verifyPrincipal,
+} from '../../../shared/contract/principal.ts'
+import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/backend.ts'
+
+const LOOK_UP = '/internal/api-keys/look-up'
+
+const lookUp = (backend: TestBackend, secret: string) =>
+  backend.ask('POST', LOOK_UP, { body: { digest: digestApiKey(secret) } })
+
+t.test('a look-up tells what a live key stands for, and stamps its use', async (t) => {
+  const backend = await startBackend(t)
+  const account = await backend.createAccount()
+  const key = await backend.issueKey(account.id, {
+    scopes: ['payments:read', 'debtors:read'],
+    rateLimit: 7,
+  })
+  await backend.database.transaction((tx) =>
+    setScopeAllowance(tx, account.id, ['payments:read'], { actor: OPERATOR, now: backend.now }),
+  )
+  const { status, headers, json } = await lookUp(backend, key.secret)
+  t.equal(status, 200)
+  t.equal(headers.get('cache-control'), 'no-store')
+  const { principal, ...rest } = json
+  t.same(rest, {
+    found: true,
+    revoked: false,
+    key_id: key.row.id,
+    account_id: account.id,
+    scopes: ['payments:read'],
+    granted_scopes: ['debtors:read', 'payments:read'],
+    rate_limit: 7,
+    key_revision: 1,
+    account_revision: 2,
+    expires_at: backend.now.getTime() + 60_000,
+  })
+  t.same(verifyPrincipal(String(principal), GATEWAY_SECRETS), {
+    principal: {
+      keyId: key.row.id,
+      keyRevision: 1,
+      accountId: account.id,
+      accountRevision: 2,
+    },
+    expiresAt: backend.now.getTime() + 60_000,
+  })
+  await backend.flushLastUsed()
+  t.match(await listApiKeys(backend.database.read, account.id), [
+    { last_used_at: backend.now.toISOString() },
+  ])
+})
+
+t.test('a look-up that begins after a revocation sees it', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  t.match(await lookUp(backend, key.secret), { json: { revoked: false } })
+  await backend.database.transaction((tx) =>
+    revokeApiKey(tx, key.row.id, { actor: OPERATOR, now: backend.now }),
+  )
+  t.same((await lookUp(backend, key.secret)).json, { found: true, revoked: true })
+  t.same((await lookUp(backend, `${key.secret}x`)).json, { found: false })
+})
+
+t.test('a look-up that asks for something else is refused', async (t) => {
+  const backend = await startBackend(t)
+  const digest = digestApiKey('x')
+  for (const body of ['', 'x', '[]', {}, { digest: 'short' }, { digest, more: 1 }, { digest: 1 }]) {
+    const answer = await backend.ask('POST', LOOK_UP, { body })
+    t.match(answer, { status: 400, json: { code: 'bad_request' } }, JSON.stringify(body))
+  }
+})
+
+t.test('a signature holds for its method, path and body, and for a minute', async (t) => {
+  const backend = await startBackend(t)
+  const body = JSON.stringify({ digest: digestApiKey('x') })
+  const signed = { method: 'POST', path: LOOK_UP, body }
+  const now = backend.now.getTime()
+  const send = (signature: string, path = LOOK_UP, sent = body) =>
+    backend.send('POST', path, { headers: { [SIGNATURE_HEADER]: signature }, body: sent })
+  const good = signRequest(signed, now, GATEWAY_SECRETS)
+  t.match(await send(good), { status: 200 })
+  t.match(await send(good, `${LOOK_UP}?x`), { status: 404, text: '' })
+  t.match(await send(good, LOOK_UP, `${body} `), { status: 404, text: '' })
+  t.match(await send(signRequest(signed, now, ['other'])), { status: 404, text: '' })
+  t.match(await send(signRequest(signed, now - 60_001, GATEWAY_SECRETS)), {
+    status: 404,
+    text: '',
+  })
+})
+
+t.test('a signed body that has no end in sight is not read to it', async (t) => {
+  const backend = await startBackend(t)
+  const answer = await backend
+    .ask('POST', LOOK_UP, { body: 'x'.repeat(2 * 1024 * 1024) })
+    .catch(() => ({ status: 413 }))
+  t.match(answer, { status: 413 })
+})
+
+t.test('readiness and the settings page are there for gateways', async (t) => {
+  const backend = await startBackend(t)
+  t.match(await backend.ask('GET', '/internal/ready'), { status: 200, json: { ready: true } })
+  const page = await backend.ask('GET', '/settings')
+  t.equal(page.status, 200)
+  t.match(page.headers.get('content-type'), 'text/html')
+  t.match(page.text, 'Settings')
+})

@@ -1,0 +1,178 @@
+import t from 'tap'
+import { BASE_URL } from '../../fixtures/backend.ts'
+import { type Books, type Json, openBooks } from '../../fixtures/books.ts'
+
+const idsOf = (data: Json[]) => data.map(({ id }) => id)
+
+/** Every page's rows, by the cursor of the page before. */
+async function walk(books: Books, path: string): Promise<Json[]> {
+  const rows: Json[] = []
+  let cursor: string | null = ''
+  while (cursor !== null) {
+    const page: Json = await books.read(`${path}${cursor && `&cursor=${cursor}`}`)
+    rows.push(...page.data)
+    cursor = page.next_cursor
+  }
+  return rows
+}
+
+async function openBooksOf(t: Parameters<typeof openBooks>[0], count: number): Promise<Books> {
+  const books = await openBooks(t)
+  for (let index = 0; index < count; index++) {
+    // Pairs share their instant, so that only the id tells them apart.
+    books.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
+    await books.debtor({ name: `Debtor ${index}` })
+  }
+  return books
+}
+
+t.test('an empty list has no next page', async (t) => {
+  const books = await openBooks(t)
+  const answer = await books.get('/api/v1/debtors')
+  t.strictSame(answer.json, { object: 'list', data: [], has_more: false, next_cursor: null })
+  t.equal(answer.headers.get('link'), null)
+})
+
+t.test('pages go through all rows once, in either order', async (t) => {
+  const books = await openBooksOf(t, 7)
+  const all = idsOf((await books.read('/api/v1/debtors?sort=created_at')).data)
+  t.strictSame(all, all.toSorted())
+  for (const limit of [1, 2, 3, 6, 7, 8]) {
+    const forward = await walk(books, `/api/v1/debtors?sort=created_at&limit=${limit}`)
+    t.strictSame(idsOf(forward), all, `limit ${limit}`)
+    const backward = await walk(books, `/api/v1/debtors?limit=${limit}`)
+    t.strictSame(idsOf(backward), all.toReversed(), `limit ${limit}, newest first`)
+  }
+})
+
+t.test('the last full page says that it is the last', async (t) => {
+  const books = await openBooksOf(t, 2)
+  t.match(await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
+  t.match(await books.read('/api/v1/debtors?limit=1'), { has_more: true, next_cursor: /^eyJ2Ijox/ })
+})
+
+t.test('rows created meanwhile shift nothing', async (t) => {
+  const books = await openBooksOf(t, 4)
+  const first = await books.read('/api/v1/debtors?limit=2')
+  await books.debtor({ name: 'New' })
+  const second = await books.read(`/api/v1/debtors?limit=2&cursor=${first.next_cursor}`)
+  const names = [...first.data, ...second.data].map(({ name }) => name)
+  t.strictSame(names, ['Debtor 3', 'Debtor 2', 'Debtor 1', 'Debtor 0'])
+})
+
+t.test('the link to the next page carries filters, sort and limit', async (t) => {
+  const books = await openBooksOf(t, 5)
+  const filters = 'q=Debtor+&status=active&sort=-updated_at&limit=2'
+  let path: string | undefined = `/api/v1/debtors?${filters}`
+  const names: string[] = []
+  while (path !== undefined) {
+    const answer = await books.get(path)
+    names.push(...(answer.json['data'] as Json[]).map(({ name }) => name))
+    const [, url] = /^<(.+)>; rel="next"$/.exec(answer.headers.get('link') ?? '') ?? []
+    t.ok(url === undefined || url.startsWith(`${BASE_URL}/api/v1/debtors?cursor=`))
+    path = url?.slice(BASE_URL.length)
+  }
+  t.strictSame(names, ['Debtor 4', 'Debtor 3', 'Debtor 2', 'Debtor 1', 'Debtor 0'])
+})
+
+t.test('the limit may change from page to page', async (t) => {
+  const books = await openBooksOf(t, 4)
+  const { next_cursor } = await books.read('/api/v1/debtors?limit=1')
+  t.equal((await books.read(`/api/v1/debtors?limit=3&cursor=${next_cursor}`)).data.length, 3)
+})
+
+t.test('a cursor holds only for its account, list, sort and filters', async (t) => {
+  const books = await openBooksOf(t, 3)
+  const { next_cursor: cursor } = await books.read('/api/v1/debtors?limit=1&q=Debtor')
+  t.equal((await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
+  t.equal((await books.get(`/api/v1/debtors?q=DEBTOR&cursor=${cursor}`)).status, 400)
+  const others = await books.others()
+  const refused = [
+    await books.get(`/api/v1/debtors?cursor=${cursor}`),
+    await books.get(`/api/v1/debtors?q=Debtor&status=active&cursor=${cursor}`),
+    await books.get(`/api/v1/debtors?q=Debtor&sort=created_at&cursor=${cursor}`),
+    await books.get(`/api/v1/invoices?cursor=${cursor}`),
+    await others.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`),
+    await books.get('/api/v1/debtors?cursor=garbage'),
+    await books.get('/api/v1/debtors?cursor='),
+    await books.get('/api/v1/debtors?cursor=%00'),
+    await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}A`),
+  ]
+  for (const { status, json } of refused) {
+    t.equal(status, 400)
+    t.match(json, { code: 'invalid_cursor' })
+  }
+})
+
+t.test('invoices are sorted by due date too', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  for (const due_date of ['2026-12-02', '2026-12-01', '2026-12-02', '2026-12-03']) {
+    await books.invoice({ debtor_id, due_date })
+  }
+  const dates = async (sort: string) =>
+    (await walk(books, `/api/v1/invoices?limit=1&sort=${sort}`)).map(({ due_date }) => due_date)
+  const ascending = ['2026-12-01', '2026-12-02', '2026-12-02', '2026-12-03']
+  t.strictSame(await dates('due_date'), ascending)
+  t.strictSame(await dates('-due_date'), ascending.toReversed())
+})
+
+t.test('a copy is kept up to date by what changed since', async (t) => {
+  const books = await openBooksOf(t, 3)
+  const [first] = (await books.read('/api/v1/debtors?sort=created_at')).data
+  books.backend.now = new Date('2026-11-21T00:00:00.000Z')
+  await books.invoice({ debtor_id: first.id })
+  const query =
+    'sort=updated_at&updated_since=2026-11-20T23:55:00Z&updated_before=2026-11-21T00:00:01Z'
+  t.strictSame(idsOf((await books.read(`/api/v1/debtors?${query}`)).data), [first.id])
+})
+
+t.test('parameters that are wrong are refused by name', async (t) => {
+  const books = await openBooks(t)
+  const cases = [
+    ['debtors?limit=0', 'limit'],
+    ['debtors?limit=201', 'limit'],
+    ['debtors?limit=', 'limit'],
+    ['debtors?limit=1e1', 'limit'],
+    ['debtors?limit=+5', 'limit'],
+    ['debtors?sort=name', 'sort'],
+    ['debtors?sort=due_date', 'sort'],
+    ['debtors?limit=5&limit=5', 'limit'],
+    ['debtors?status=', 'status'],
+    ['debtors?status=gone', 'status'],
+    ['debtors?created_since=2026-11-21', 'created_since'],
+    ['debtors?created_since=2026-11-21T00:00:00+01:00', 'created_since'],
+    ['debtors?q=%ff', 'q'],
+    ['debtors?q=%zz', 'q'],
+    ['debtors?q=%00', 'q'],
+    ['invoices?status=open,open', 'status'],
+    ['invoices?status=open,', 'status'],
+    ['invoices?overdue=1', 'overdue'],
+    ['invoices?overdue=toString', 'overdue'],
+    ['invoices?due_since=2026-02-30', 'due_since'],
+    ['invoices?currency=EURO', 'currency'],
+    ['payments?received_since=yesterday', 'received_since'],
+    ['messages?channel=fax', 'channel'],
+    ['messages?stage=harsh', 'stage'],
+  ] as const
+  for (const [path, parameter] of cases) {
+    const { status, json } = await books.get(`/api/v1/${path}`)
+    t.equal(status, 400, path)
+    t.match(json, { code: 'invalid_query_parameter', parameter }, path)
+  }
+})
+
+t.test('parameters that do not exist are refused by name, everywhere', async (t) => {
+  const books = await openBooks(t)
+  const { id } = await books.debtor()
+  const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']
+  for (const path of paths) {
+    for (const parameter of ['ovrdue', '__proto__', 'Limit']) {
+      const { status, json } = await books.get(`/api/v1/${path}?${parameter}=1`)
+      t.equal(status, 400, path)
+      t.match(json, { code: 'unknown_query_parameter', parameter })
+    }
+  }
+  const post = await books.post('/api/v1/debtors?limit=5', { name: 'a' })
+  t.match(post.json, { code: 'unknown_query_parameter', parameter: 'limit' })
+})

@@ -1,0 +1,164 @@
+import t from 'tap'
+import { PRINCIPAL_HEADER } from '../../../shared/contract/principal.ts'
+import { type Books, openBooks } from '../../fixtures/books.ts'
+
+const DEBTORS = '/api/v1/debtors'
+const PAYMENTS = '/api/v1/payments'
+
+const raw = (books: Books, path: string, headers: Record<string, string>, body: string) =>
+  books.call('POST', path, { headers, body })
+
+t.test('GET /me proves the key', async (t) => {
+  const books = await openBooks(t)
+  const { row } = books.key
+  const me = await books.read('/api/v1/me')
+  t.match(me, {
+    object: 'probe',
+    account: {
+      id: books.accountId,
+      name: 'Acme Ltd',
+      status: 'active',
+      read_only: false,
+      timezone: 'Europe/Amsterdam',
+      default_currency: 'EUR',
+      currency_exponent: 2,
+    },
+    key: {
+      id: row.id,
+      label: row.name,
+      prefix: row.prefix,
+      rate_limit: 600,
+      rate_limit_window_seconds: 3600,
+      last_used_at: null,
+    },
+  })
+  t.strictSame(me.key.scopes, me.key.granted_scopes)
+  t.equal(me.key.scopes.length, 7)
+})
+
+t.test('HEAD is answered like GET, without a body', async (t) => {
+  const books = await openBooks(t)
+  const { id } = await books.debtor()
+  for (const path of ['/api/v1/me', DEBTORS, `${DEBTORS}/${id}`, `${DEBTORS}/x`]) {
+    const [head, get] = [await books.call('HEAD', path), await books.get(path)]
+    t.equal(head.status, get.status, path)
+    t.equal(head.text, '')
+    t.equal(head.headers.get('content-type'), get.headers.get('content-type'))
+  }
+})
+
+t.test('what is checked first is answered first', async (t) => {
+  const books = await openBooks(t)
+  const setStatus = (status: 'active' | 'suspended') =>
+    books.backend.database.transaction((tx) =>
+      tx.updateTable('accounts').set({ status }).where('id', '=', books.accountId).execute(),
+    )
+  const form = { 'content-type': 'application/x-www-form-urlencoded', 'idempotency-key': 'a b' }
+  const json = { 'content-type': 'application/json' }
+  await setStatus('suspended')
+  const readOnly = await raw(books, `${PAYMENTS}?x=1`, form, '{')
+  t.equal(readOnly.status, 423)
+  t.match(readOnly.json, {
+    code: 'account_read_only',
+    account_status: 'suspended',
+    resume_url: 'https://receivables.test/settings',
+  })
+  t.equal((await books.get(PAYMENTS)).status, 200, 'reads go on')
+  await setStatus('active')
+  const steps = [
+    [form, '{', 415, 'unsupported_media_type'],
+    [{ ...json, 'idempotency-key': 'a b' }, '{', 400, 'idempotency_key_invalid'],
+    [json, '{', 400, 'idempotency_key_required'],
+    [{ ...json, 'idempotency-key': 'k' }, '{', 400, 'malformed_json'],
+    [{ ...json, 'idempotency-key': 'k' }, '{"a":1,"a":2}', 400, 'duplicate_json_key'],
+    [{ ...json, 'idempotency-key': 'k' }, '{}', 422, 'validation_failed'],
+  ] as const
+  for (const [headers, body, status, code] of steps) {
+    const answer = await raw(books, PAYMENTS, headers, body)
+    t.equal(answer.status, status, code)
+    t.match(answer.json, { code })
+  }
+})
+
+t.test('every state that is read-only refuses writes and says which it is', async (t) => {
+  for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
+    const books = await openBooks(t, { status })
+    for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {
+      const answer = await books.post(path, {})
+      t.equal(answer.status, 423)
+      t.match(answer.json, { account_status: status })
+    }
+    t.match(await books.read('/api/v1/me'), { account: { status, read_only: true } })
+  }
+})
+
+t.test('a body is application/json in UTF-8, as it is', async (t) => {
+  const books = await openBooks(t)
+  const types = [
+    'application/json',
+    'Application/JSON;charset=UTF-8',
+    'application/json; charset="utf-8"',
+  ]
+  for (const type of types) {
+    t.equal((await raw(books, DEBTORS, { 'content-type': type }, '{"name":"a"}')).status, 201, type)
+  }
+  const identity = { 'content-type': 'application/json', 'content-encoding': 'identity' }
+  t.equal((await raw(books, DEBTORS, identity, '{"name":"a"}')).status, 201)
+  const refused = [
+    { 'content-type': 'text/plain' },
+    { 'content-type': 'application/json; charset=utf-16' },
+    { 'content-type': 'application/json, text/html' },
+    { 'content-type': 'application/problem+json' },
+    { 'content-type': 'multipart/form-data; boundary=x' },
+    { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+    { 'content-type': 'application/json', 'content-encoding': 'br' },
+  ]
+  for (const headers of refused) {
+    const answer = await raw(books, DEBTORS, { ...headers }, '{"name":"a"}')
+    t.equal(answer.status, 415, JSON.stringify(headers))
+    t.match(answer.json, { code: 'unsupported_media_type' })
+    t.equal(answer.headers.get('accept'), 'application/json')
+  }
+})
+
+t.test('a body without a type is not taken for JSON; none at all is malformed', async (t) => {
+  const books = await openBooks(t)
+  const send = async (body: Uint8Array<ArrayBuffer> | undefined, headers = {}) => {
+    const principal = await books.backend.principalOf(books.key)
+    const answer = await fetch(books.backend.url + DEBTORS, {
+      method: 'POST',
+      headers: { [PRINCIPAL_HEADER]: principal, ...headers },
+      ...(body === undefined ? {} : { body }),
+    })
+    return { status: answer.status, json: await answer.json() }
+  }
+  const json = { 'content-type': 'application/json' }
+  t.equal((await send(new TextEncoder().encode('{"name":"a"}'))).status, 415)
+  t.match(await send(undefined, json), { status: 400, json: { code: 'malformed_json' } })
+  const invalid = new Uint8Array([...new TextEncoder().encode('{"name":"'), 0xff, 0x22, 0x7d])
+  t.match(await send(invalid, json), { status: 400, json: { code: 'malformed_json' } })
+})
+
+t.test('an Idempotency-Key is 1 to 255 visible characters, one pair of quotes aside', async (t) => {
+  const books = await openBooks(t)
+  const post = (key: string) => books.post(DEBTORS, { name: 'a' }, { 'idempotency-key': key })
+  for (const key of ['a', '!~', 'x'.repeat(255), `"${'y'.repeat(255)}"`, '"', '""""']) {
+    t.equal((await post(key)).status, 201, key)
+  }
+  for (const key of ['', '""', 'a b', 'a, a', 'x'.repeat(256), 'ä']) {
+    const answer = await post(key)
+    t.equal(answer.status, 400, key)
+    t.match(answer.json, { code: 'idempotency_key_invalid' })
+  }
+})
+
+t.test('names that mean something to JavaScript change nothing', async (t) => {
+  const books = await openBooks(t)
+  const json = { 'content-type': 'application/json' }
+  const proto = await raw(books, DEBTORS, json, '{"name":"a","__proto__":{"status":"archived"}}')
+  t.match(proto.json, { errors: [{ pointer: '/__proto__', code: 'unknown_field' }] })
+  const body = '{"name":"a","metadata":{"constructor":"x","toString":"y"}}'
+  t.match((await raw(books, DEBTORS, json, body)).json, {
+    metadata: { constructor: 'x', toString: 'y' },
+  })
+})

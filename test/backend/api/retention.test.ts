@@ -1,0 +1,199 @@
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Tables } from '../../../backend/database/tables.ts'
+import { forgetOld, startRetention } from '../../../backend/retention/retention.ts'
+import { startSession } from '../../../backend/sessions/sessions.ts'
+import { addUsage } from '../../../backend/usage/usage.ts'
+import { applyUsageReport } from '../../../backend/usage/usage-reports.ts'
+import { createInvitation } from '../../../backend/users/invitations.ts'
+import { createUser } from '../../../backend/users/users.ts'
+import { type Books, openBooks } from '../../fixtures/books.ts'
+import { SILENT } from '../../fixtures/database.ts'
+import { startEngine } from '../../fixtures/engine.ts'
+import { until } from '../../fixtures/until.ts'
+
+const DAY_MS = 86_400_000
+
+function wait({ backend }: Books, ms: number): void {
+  backend.now = new Date(backend.now.getTime() + ms)
+}
+
+async function countRows({ backend }: Books, table: keyof Tables): Promise<number> {
+  const { rows } = await backend.database.read
+    .selectFrom(table)
+    .select(({ fn }) => fn.countAll().as('rows'))
+    .executeTakeFirstOrThrow()
+  return Number(rows)
+}
+
+t.test('a payment is replayed, and not recorded again, when its answer is forgotten', async (t) => {
+  const books = await openBooks(t)
+  const { id } = await books.invoice()
+  const body = { invoice_id: id, currency: 'EUR', amount: 4000, reference: 'line 7' }
+  const repeat = (change: object = {}) =>
+    books.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
+  const first = await repeat()
+  t.equal(first.status, 201)
+
+  wait(books, 30 * DAY_MS - 1000)
+  await forgetOld(books.backend.database, books.backend.now)
+  t.equal((await repeat()).text, first.text, 'byte for byte for thirty days')
+
+  wait(books, 2000)
+  await forgetOld(books.backend.database, books.backend.now)
+  t.equal(await countRows(books, 'idempotency_keys'), 0)
+  const late = await repeat()
+  t.match(late, { status: 201, json: { id: first.json['id'], amount: 4000 } })
+  t.equal(late.headers.get('idempotent-replayed'), 'true')
+  t.equal(late.headers.get('location'), first.headers.get('location'))
+  t.match(await repeat({ amount: 4001 }), {
+    status: 422,
+    json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
+  })
+  const { id: other } = await books.invoice()
+  const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
+  t.match(await repeat({ invoice_id: other }), reused, 'the same amount for another invoice')
+  const shares = [{ invoice_id: id, amount: 4000 }]
+  const split = (allocations: object[]) => repeat({ invoice_id: undefined, allocations })
+  t.match(await split(shares), { status: 201 }, 'the same in other words')
+  t.match(await split([{ invoice_id: id, amount: 3000 }]), reused)
+  t.equal((await books.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
+  t.equal(await countRows(books, 'payments'), 1)
+})
+
+t.test('the key of a debtor or an invoice is free again after thirty days', async (t) => {
+  const books = await openBooks(t)
+  const body = { name: 'Jansen', external_id: 'C-1' }
+  const repeat = (path: string, sent: object) =>
+    books.post(path, sent, { 'idempotency-key': 'sync-1' })
+  const debtor = await repeat('/api/v1/debtors', body)
+  const invoice = { debtor_id: debtor.json['id'], currency: 'EUR', amount: 100, number: 'R-1' }
+  const first = await repeat('/api/v1/invoices', invoice)
+  t.equal(first.status, 201)
+  wait(books, 30 * DAY_MS + 1000)
+  await forgetOld(books.backend.database, books.backend.now)
+  t.match(await repeat('/api/v1/debtors', body), {
+    status: 409,
+    json: { code: 'duplicate_external_id', existing_id: debtor.json['id'] },
+  })
+  t.match(await repeat('/api/v1/invoices', invoice), {
+    status: 409,
+    json: { code: 'duplicate_invoice_number', existing_id: first.json['id'] },
+  })
+})
+
+t.test('everything kept for a time goes when its time is over, and not before', async (t) => {
+  const books = await openBooks(t)
+  const { accountId, backend, key } = books
+  const { database, now } = backend
+  const act = { actor: OPERATOR, now }
+  await database.transaction(async (tx) => {
+    const login = {
+      accountId,
+      email: 'ann@acme.example',
+      role: 'admin',
+      passwordHash: 'x',
+    } as const
+    const user = await createUser(tx, login, act)
+    await startSession(tx, user, now)
+    const invited = {
+      id: 'ivt_1',
+      accountId,
+      email: 'bob@acme.example',
+      role: 'member',
+      codeHash: 'h',
+    } as const
+    await createInvitation(tx, invited, act)
+    const hour = { hour: now.toISOString().slice(0, 13), status_class: 2, calls: 5 }
+    await addUsage(tx, [{ key_id: key.row.id, ...hour }])
+    const errors = [
+      { key_id: key.row.id, day: hour.hour.slice(0, 10), code: 'not_found', calls: 1 },
+    ]
+    const report = { gateway: 'gateway-1', batch: 1, refused: [], errors, windows: [] }
+    await applyUsageReport(tx, report, now)
+    const created_at = now.toISOString()
+    await tx
+      .insertInto('login_guesses')
+      .values({
+        subject: 'address:192.0.2.1',
+        guesses: 3,
+        window_ends_at: new Date(now.getTime() + 900_000).toISOString(),
+        blocked_until: created_at,
+      })
+      .execute()
+    const submission = { submission: 's', account_id: accountId, key_id: key.row.id, created_at }
+    await tx.insertInto('key_submissions').values(submission).execute()
+  })
+  const begin = now.getTime()
+  const ends: readonly (readonly [keyof Tables, afterMs: number])[] = [
+    ['login_guesses', 900_000],
+    ['sessions', DAY_MS / 2],
+    ['key_submissions', DAY_MS],
+    ['usage_reports', 7 * DAY_MS],
+    ['invitations', 37 * DAY_MS],
+    // Since the midnight before.
+    ['key_errors', 90 * DAY_MS - 7_200_000],
+    ['key_usage', 90 * DAY_MS],
+  ]
+  for (const [table, afterMs] of ends) {
+    // Usage is counted by the hour or day, and goes with the one that its time ends in.
+    const marginMs = { key_usage: 3_600_000, key_errors: DAY_MS }[String(table)] ?? 1000
+    await forgetOld(database, new Date(begin + afterMs - marginMs))
+    t.equal(await countRows(books, table), 1, `${table} before`)
+    await forgetOld(database, new Date(begin + afterMs + 1000))
+    t.equal(await countRows(books, table), 0, `${table} after`)
+  }
+})
+
+t.test(
+  'what a reminder was planned for goes when it is long decided; the message stays',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { books, messages } = engine
+    const { database } = books.backend
+    await engine.invoice('2026-11-19')
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.invoice('2026-11-20')
+    await engine.plan('2026-11-24T08:00:00.000Z')
+    t.same(await engine.log(), ['friendly:sent', 'friendly:scheduled'])
+    const planned = books.backend.now.getTime()
+    await forgetOld(database, new Date(planned + 90 * DAY_MS - 1000))
+    t.equal(await countRows(books, 'reminders'), 2)
+    await forgetOld(database, new Date(planned + 90 * DAY_MS + 1000))
+    const [, waiting] = await messages()
+    const left = await database.read.selectFrom('reminders').select('message_id').execute()
+    t.same(left, [{ message_id: waiting?.id }], 'one that waits does not')
+    t.equal(await countRows(books, 'taken_stages'), 2, 'no stage is sent twice')
+    t.equal((await books.read('/api/v1/messages')).data.length, 2)
+  },
+)
+
+t.test('thousands go in small steps, at several backends at once, beside payments', async (t) => {
+  const books = await openBooks(t)
+  const { accountId, backend } = books
+  const { database } = backend
+  const { id } = await books.invoice()
+  const row = { account_id: accountId, operation: 'createDebtor', fingerprint: 'f', body: '{}' }
+  const created_at = new Date(backend.now.getTime() - 31 * DAY_MS).toISOString()
+  await database.transaction(async (tx) => {
+    for (let from = 0; from < 3000; from += 500) {
+      const rows = Array.from({ length: 500 }, (_, place) => {
+        return { ...row, key: `old-${from + place}`, resource_id: 'deb_1', created_at }
+      })
+      await tx.insertInto('idempotency_keys').values(rows).execute()
+    }
+  })
+  const clock = () => backend.now
+  const running = [1, 2].map(() => startRetention({ database, clock, log: SILENT }))
+  const payments = Array.from({ length: 20 }, () =>
+    books.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
+  )
+  t.same(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
+  const left = async () =>
+    (await database.read.selectFrom('idempotency_keys').select('key').execute()).filter((kept) =>
+      kept.key.startsWith('old-'),
+    )
+  await until(async () => (await left()).length === 0, 'all old answers are forgotten')
+  await Promise.all(running.map((retention) => retention.stop()))
+  t.equal(await countRows(books, 'idempotency_keys'), 22)
+})

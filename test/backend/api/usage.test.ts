@@ -1,0 +1,115 @@
+import t from 'tap'
+import type { IssuedApiKey } from '../../../backend/api-keys/api-keys.ts'
+import type { UsageReport } from '../../../shared/contract/usage-report.ts'
+import { startBackend } from '../../fixtures/backend.ts'
+import { ADMIN, logIn, startSettings } from '../../fixtures/settings.ts'
+
+const GATEWAY = 'gateway-of-the-tests'
+const HOUR = '2026-11-21T10'
+
+function reportIn(key: IssuedApiKey, over: Partial<UsageReport> = {}): UsageReport {
+  const refused = [{ key_id: key.row.id, hour: HOUR, status_class: 4, calls: 3 }]
+  return { gateway: GATEWAY, batch: 1, refused, errors: [], windows: [], ...over }
+}
+
+t.test('a report is applied once, in whatever order and number it comes', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  const report = (over: Partial<UsageReport>) =>
+    backend.ask('POST', '/internal/usage', { body: reportIn(key, over) })
+  t.match(await report({}), { status: 200, json: { applied: 1 } })
+  await Promise.all([report({ batch: 1 }), report({ batch: 2 }), report({ batch: 2 })])
+  t.match(await report({ batch: 1 }), { status: 200 }, 'acknowledged again')
+  await report({ gateway: 'another-gateway', batch: 1 })
+  await backend.call(key, 'GET', '/api/v1/me')
+  const ada = await logIn(backend, ADMIN)
+  const { json } = await ada.get(`/settings/api-keys/${key.row.id}`)
+  t.match(Object(json['usage']).calls_by_hour.at(-1), { succeeded: 1, refused: 9, failed: 0 })
+})
+
+t.test('the commonest errors of a key are named by their codes', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  const key_id = key.row.id
+  await backend.call(key, 'GET', '/api/v1/me')
+  for (const id of ['deb_1', 'deb_2']) await backend.call(key, 'GET', `/api/v1/debtors/${id}`)
+  await backend.call(key, 'GET', '/api/v1/debtors?colour=red')
+  const errors = [
+    { key_id, day: '2026-11-20', code: 'rate_limit_exceeded', calls: 7 },
+    { key_id, day: '2026-11-20', code: 'not_found', calls: 1 },
+    { key_id, day: '2026-09-01', code: 'bad_gateway', calls: 99 },
+    { key_id: 'key_none', day: '2026-11-20', code: 'not_found', calls: 1 },
+  ]
+  const report = (over: object) =>
+    backend.ask('POST', '/internal/usage', { body: { ...reportIn(key), ...over } })
+  t.equal((await report({ errors })).status, 200)
+  t.equal((await report({ errors })).status, 200, 'applied once')
+  const other = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
+  t.equal((await report({ batch: 2, errors: [other] })).status, 400, 'only codes that there are')
+  t.equal((await report({ batch: 2, errors: undefined })).status, 200, 'older gateways name none')
+  const ada = await logIn(backend, ADMIN)
+  const { json } = await ada.get(`/settings/api-keys/${key_id}`)
+  t.same(Object(json['usage']).top_errors, [
+    { code: 'rate_limit_exceeded', calls: 7, last_day: '2026-11-20' },
+    { code: 'not_found', calls: 3, last_day: '2026-11-21' },
+    { code: 'unknown_query_parameter', calls: 1, last_day: '2026-11-21' },
+  ])
+  const page = await ada.page(`/settings/api-keys/${key_id}`)
+  t.match(page.text, /href="\/docs\/errors#rate_limit_exceeded"/)
+})
+
+t.test('the hour a key is in moves forward only', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  const ada = await logIn(backend, ADMIN)
+  const window = async () => {
+    const { json } = await ada.get(`/settings/api-keys/${key.row.id}`)
+    return Object(json['usage']).window
+  }
+  let batch = 0
+  const report = (used: number, ends: string) => {
+    batch += 1
+    const windows = [{ key_id: key.row.id, used, limit: 600, ends_at: Date.parse(ends) }]
+    return backend.ask('POST', '/internal/usage', { body: reportIn(key, { batch, windows }) })
+  }
+  t.equal(await window(), null)
+  t.match((await ada.page(`/settings/api-keys/${key.row.id}`)).text, /since 11:00/)
+  await report(12, '2026-11-21T10:40:00Z')
+  await report(9, '2026-11-21T10:40:00Z')
+  await report(600, '2026-11-21T09:40:00Z')
+  t.same(await window(), { used: 12, limit: 600, resets_at: '2026-11-21T10:40:00.000Z' })
+  const page = await ada.page(`/settings/api-keys/${key.row.id}`)
+  t.match(page.text, /<strong>12<\/strong> of 600\s+<span class="hint">Resets at 11:40\./)
+  await report(1, '2026-11-21T11:10:00Z')
+  t.match(await window(), { used: 1, resets_at: '2026-11-21T11:10:00.000Z' })
+  backend.now = new Date('2026-11-21T11:10:00Z')
+  const later = await logIn(backend, ADMIN)
+  const { json } = await later.get(`/settings/api-keys/${key.row.id}`)
+  t.same(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
+})
+
+t.test('keys that are not there are left out; what is no report is refused', async (t) => {
+  const backend = await startBackend(t)
+  const key = await backend.createKey()
+  const refused = [
+    { key_id: 'key_none', hour: HOUR, status_class: 4, calls: 1 },
+    { key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 },
+  ]
+  const windows = [{ key_id: 'key_none', used: 1, limit: 1, ends_at: 1 }]
+  const ask = (body: unknown) => backend.ask('POST', '/internal/usage', { body })
+  t.equal((await ask(reportIn(key, { refused, windows }))).status, 200)
+  const rows = await backend.database.read.selectFrom('key_usage').selectAll().execute()
+  t.same(rows, [{ key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 }])
+  const wrong: unknown[] = [
+    {},
+    'null',
+    reportIn(key, { batch: 0 }),
+    reportIn(key, { gateway: '' }),
+    reportIn(key, { refused: [{ key_id: 'k', hour: 'now', status_class: 4, calls: 1 }] }),
+    reportIn(key, { refused: [{ key_id: 'k', hour: HOUR, status_class: 4, calls: -1 }] }),
+    { ...reportIn(key), more: 1 },
+  ]
+  for (const body of wrong) t.equal((await ask(body)).status, 400, JSON.stringify(body))
+  const unsigned = await backend.send('POST', '/internal/usage', { body: reportIn(key) })
+  t.match(unsigned, { status: 404, text: '' })
+})

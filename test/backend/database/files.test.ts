@@ -1,0 +1,119 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import t from 'tap'
+import { openDatabase } from '../../../backend/database/open.ts'
+import { lockDatabase, note, notes, openTestDatabase, SILENT } from '../../fixtures/database.ts'
+
+t.test('the database and its directory are private', async (t) => {
+  const directory = join(t.testdir(), 'data')
+  const path = join(directory, 'test.db')
+  const database = await openTestDatabase(t, { url: `sqlite:${path}` })
+  await database.transaction((tx) => note(tx, 'a'))
+  t.equal(statSync(directory).mode & 0o777, 0o700)
+  for (const suffix of ['', '-wal', '-shm', '.lock']) {
+    t.equal(statSync(path + suffix).mode & 0o777, 0o600, `file${suffix}`)
+  }
+})
+
+t.test('a database is a file or a PostgreSQL server', async (t) => {
+  for (const url of ['mysql://user:password@host/db', 'sqlite:', 'sqlite::memory:', '/a/b.db']) {
+    const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
+    t.match(error, 'DATABASE_URL must be sqlite:')
+    t.notMatch(error, 'password')
+  }
+})
+
+t.test('the backend migrates; a second opening finds nothing to do', async (t) => {
+  const url = `sqlite:${join(t.testdir(), 'test.db')}`
+  const first = await openTestDatabase(t, { url })
+  t.match(first.migrated, ['0001-initial'])
+  await first.close()
+  const second = await openTestDatabase(t, { url })
+  t.same(second.migrated, [])
+})
+
+t.test('an operator can begin with an empty database', async (t) => {
+  const database = await openTestDatabase(t, { user: 'operator' })
+  t.match(database.migrated, ['0001-initial'])
+})
+
+t.test('an operator is told to migrate, and does not do it by the way', async (t) => {
+  const url = `sqlite:${join(t.testdir(), 'test.db')}`
+  const database = await openTestDatabase(t, { url })
+  await database.transaction((tx) => sql`delete from kysely_migration`.execute(tx))
+  await t.rejects(openDatabase({ url, log: SILENT, user: 'operator' }), {
+    message: /lacks 0001-initial.*cli -- migrate/,
+  })
+})
+
+t.test('an older program does not touch a newer database', async (t) => {
+  const url = `sqlite:${join(t.testdir(), 'test.db')}`
+  const database = await openTestDatabase(t, { url })
+  await database.transaction((tx) =>
+    sql`insert into kysely_migration values ('9999-later', 'x')`.execute(tx),
+  )
+  await t.rejects(openDatabase({ url, log: SILENT, user: 'operator' }), /9999-later/)
+  await t.rejects(openDatabase({ url, log: SILENT, user: 'migrator' }), /9999-later/)
+})
+
+t.test('a second backend is refused, also after the first was killed for a third', async (t) => {
+  const url = `sqlite:${join(t.testdir(), 'test.db')}`
+  const holder = spawn(process.execPath, ['test/fixtures/database-holder.ts', url], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  t.teardown(() => holder.kill('SIGKILL'))
+  await once(holder.stdout, 'data')
+  await t.rejects(openDatabase({ url, log: SILENT, user: 'backend' }), {
+    message: new RegExp(`pid ${holder.pid}`),
+  })
+  const exit = once(holder, 'exit')
+  holder.kill('SIGKILL')
+  await exit
+  await openTestDatabase(t, { url })
+  await t.rejects(openDatabase({ url, log: SILENT, user: 'backend' }), {
+    message: new RegExp(`pid ${process.pid}`),
+  })
+})
+
+t.test('operators write beside the backend', async (t) => {
+  const url = `sqlite:${join(t.testdir(), 'test.db')}`
+  const backend = await openTestDatabase(t, { url })
+  const operator = await openTestDatabase(t, { url, user: 'operator' })
+  const ids = Array.from({ length: 100 }, (_, n) => `n${String(n).padStart(3, '0')}`)
+  await Promise.all(
+    ids.map((id, n) => (n % 2 ? backend : operator).transaction((tx) => note(tx, id))),
+  )
+  t.same(await notes(backend), ids)
+  t.same(await notes(operator), ids)
+})
+
+t.test('a lock that another process does not give back is 503, and reads go on', async (t) => {
+  const path = join(t.testdir(), 'test.db')
+  const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
+  await database.transaction((tx) => note(tx, 'a'))
+  const unlock = await lockDatabase(t, path)
+  await t.rejects(
+    database.transaction((tx) => note(tx, 'b')),
+    { code: 'service_unavailable' },
+  )
+  t.same(await notes(database), ['a'])
+  await unlock()
+  await database.close()
+  t.same(database.fault, undefined)
+})
+
+t.test('a directory that cannot be made is named', async (t) => {
+  const directory = t.testdir({ file: '' })
+  await t.rejects(
+    openDatabase({ url: `sqlite:${directory}/file/x.db`, log: SILENT, user: 'backend' }),
+    { message: /file/ },
+  )
+  mkdirSync(join(directory, 'x.db'))
+  await t.rejects(
+    openDatabase({ url: `sqlite:${directory}/x.db`, log: SILENT, user: 'operator' }),
+    { message: /Cannot open/ },
+  )
+})

@@ -1,0 +1,158 @@
+// A PostgreSQL server that stops, starts, falls silent, or loses what it was about to say.
+import { sql } from 'kysely'
+import t, { type Test } from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
+import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
+import { startCuttingProxy } from '../../fixtures/cutting-proxy.ts'
+import { note, notes, openTestDatabase, SILENT } from '../../fixtures/database.ts'
+import { copyTemplate, startPostgres } from '../../fixtures/postgres.ts'
+import { until } from '../../fixtures/until.ts'
+
+const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
+
+/** As the statement ends on the wire; `begin isolation level read committed` has it too. */
+const COMMIT = 'commit\0'
+
+const server = await startPostgres()
+t.teardown(() => server.remove())
+
+async function newUrl(): Promise<URL> {
+  return new URL((await copyTemplate(server.url('postgres'))).url)
+}
+
+/** A database whose connections go through a proxy. */
+async function openCuttable(t: Test, waitMsMax = 5000) {
+  const url = await newUrl()
+  const proxy = await startCuttingProxy(t, server.port)
+  url.port = String(proxy.port)
+  return { proxy, database: await openTestDatabase(t, { url: url.href, waitMsMax }) }
+}
+
+async function isBack(database: OpenDatabase): Promise<boolean> {
+  return database
+    .transaction((tx) => note(tx, 'back'))
+    .then(
+      () => true,
+      () => false,
+    )
+}
+
+t.test('a server that crashes and comes back is met again, without help', async (t) => {
+  const database = await openTestDatabase(t, { url: (await newUrl()).href, waitMsMax: 500 })
+  await database.transaction((tx) => note(tx, 'acknowledged'))
+  const written = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  let runs = 0
+  const interrupted = database.transaction(async (tx) => {
+    runs += 1
+    await note(tx, 'interrupted')
+    written.resolve()
+    await gate.promise
+  })
+  await written.promise
+  await server.stop('SIGQUIT')
+  gate.resolve()
+  await t.rejects(interrupted, UNAVAILABLE)
+  t.equal(runs, 1, 'with no server there is nothing to run it on again')
+  await t.rejects(notes(database), UNAVAILABLE)
+  t.ok(database.fault)
+  await server.start()
+  await until(() => isBack(database), 'the database is written again')
+  t.same(await notes(database), ['acknowledged', 'back'])
+  t.equal(database.fault, undefined)
+})
+
+t.test('a server that ends its sessions in order costs nobody an error', async (t) => {
+  const database = await openTestDatabase(t, { url: (await newUrl()).href })
+  await database.transaction((tx) => note(tx, 'a'))
+  await notes(database)
+  await server.stop('SIGINT')
+  await server.start()
+  const [read] = await Promise.all([notes(database), database.transaction((tx) => note(tx, 'b'))])
+  t.ok(read.includes('a'))
+  t.same(await notes(database), ['a', 'b'])
+})
+
+t.test('a connection lost before the commit: the transaction is run again', async (t) => {
+  const { database, proxy } = await openCuttable(t)
+  for (const [moment, id] of [
+    ['before', 'a'],
+    ['after', 'b'],
+  ] as const) {
+    proxy.cutAt('insert into', moment)
+    await database.transaction((tx) => note(tx, id))
+  }
+  t.same(await notes(database), ['a', 'b'])
+})
+
+t.test('a commit that never arrived is no less unknown', async (t) => {
+  const { database, proxy } = await openCuttable(t)
+  proxy.cutAt(COMMIT, 'before')
+  await t.rejects(
+    database.transaction((tx) => note(tx, 'a')),
+    { code: 'gateway_timeout' },
+  )
+  t.same(await notes(database), [])
+})
+
+t.test('a commit whose answer is lost: unknown, and the same key tells what it was', async (t) => {
+  const { database, proxy } = await openCuttable(t)
+  const clock = () => new Date('2026-11-21T10:15:00.000Z')
+  const { id: accountId } = await database.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, { actor: OPERATOR, now: clock() }),
+  )
+  const { once } = createIdempotency({ database, clock })
+  const attempt = { accountId, operation: 'createDebtor', key: 'k', fingerprint: 'f' }
+  let runs = 0
+  const write = {
+    prepare: () => async () => {
+      runs += 1
+      return { resourceId: 'deb_1', body: `answer ${runs}` }
+    },
+    recall: async () => undefined,
+    originalMember: 'original_id',
+  }
+  proxy.cutAt(COMMIT, 'after')
+  await t.rejects(once(attempt, write), {
+    code: 'gateway_timeout',
+    message: /same Idempotency-Key/,
+  })
+  t.match(await once(attempt, write), { replayed: true, body: 'answer 1' })
+  t.equal(runs, 1)
+})
+
+t.test('a server that takes connections and says nothing is 503 in time', async (t) => {
+  const { database, proxy } = await openCuttable(t, 100)
+  proxy.silence()
+  const outcomes = await Promise.allSettled([
+    database.transaction((tx) => note(tx, 'a')),
+    ...Array.from({ length: 20 }, () => notes(database)),
+  ])
+  const reasons = outcomes.flatMap((outcome) =>
+    outcome.status === 'rejected' ? [outcome.reason.code] : [],
+  )
+  t.ok(reasons.includes('service_unavailable'))
+  t.same([...new Set(reasons)], ['service_unavailable'])
+})
+
+t.test('a session that an operator ends is replaced', async (t) => {
+  const database = await openTestDatabase(t, { url: (await newUrl()).href })
+  await database.transaction((tx) => note(tx, 'a'))
+  let runs = 0
+  await database.transaction(async (tx) => {
+    runs += 1
+    await note(tx, 'b')
+    if (runs === 1) await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx)
+  })
+  t.equal(runs, 2)
+  t.same(await notes(database), ['a', 'b'])
+})
+
+t.test('a server that is not there is named, without the password', async (t) => {
+  const url = 'postgres://user:hidden@127.0.0.1:1/receivables'
+  const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
+  t.match(error, /cannot be reached.*127\.0\.0\.1:1/)
+  t.notMatch(error, /hidden/)
+})

@@ -1,0 +1,218 @@
+// What a mistake in the code must not be able to break, the schema refuses.
+import t from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { DebtorRow, InvoiceRow, PaymentRow } from '../../../backend/database/tables.ts'
+import { openTestDatabase } from '../../fixtures/database.ts'
+
+const NOW = '2026-11-21T10:15:00.000Z'
+
+function debtorIn(accountId: string, over: Partial<DebtorRow> = {}): DebtorRow {
+  return {
+    id: 'deb_1',
+    account_id: accountId,
+    external_id: null,
+    name: 'Debtor',
+    name_search: 'debtor',
+    email: null,
+    phone: null,
+    language: null,
+    timezone: null,
+    currency: null,
+    payment_terms_days: null,
+    address: null,
+    tax_id: null,
+    company_number: null,
+    status: 'active',
+    is_demo: 0,
+    contactability_email: 'missing',
+    chasing_status: 'active',
+    chasing_reason: null,
+    chasing_until: null,
+    ladder: null,
+    plan_at: null,
+    erased_at: null,
+    metadata: '{}',
+    created_at: NOW,
+    updated_at: NOW,
+    ...over,
+  }
+}
+
+function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRow {
+  return {
+    id: 'inv_1',
+    account_id: accountId,
+    debtor_id: 'deb_1',
+    number: 'INV-1',
+    external_id: null,
+    currency: 'EUR',
+    amount: 999_999_999_999,
+    amount_paid: 0,
+    amount_due: 999_999_999_999,
+    line_items: '[]',
+    issue_date: '2026-11-01',
+    due_date: '2026-12-01',
+    overdue_announced: 0,
+    status: 'open',
+    po_number: null,
+    notes: null,
+    payment_url: null,
+    chasing_status: 'active',
+    chasing_stage: null,
+    chasing_next_stage: null,
+    chasing_next_action_at: null,
+    chasing_last_message_at: null,
+    chasing_blocked_reason: null,
+    chasing_cycle: 1,
+    disputed_at: null,
+    paid_at: null,
+    voided_at: null,
+    written_off_at: null,
+    metadata: '{}',
+    created_at: NOW,
+    updated_at: NOW,
+    ...over,
+  }
+}
+
+function paymentIn(accountId: string, over: Partial<PaymentRow> = {}): PaymentRow {
+  return {
+    id: 'pay_1',
+    account_id: accountId,
+    debtor_id: 'deb_1',
+    amount: 100,
+    currency: 'EUR',
+    unapplied_amount: 0,
+    received_on: '2026-11-20',
+    method: 'other',
+    reference: null,
+    external_id: null,
+    status: 'recorded',
+    idempotency_key: null,
+    source: 'api',
+    recorded_by: '{}',
+    effects: '{}',
+    metadata: '{}',
+    created_at: NOW,
+    updated_at: NOW,
+    ...over,
+  }
+}
+
+async function openWithInvoice(t: Parameters<typeof openTestDatabase>[0]) {
+  const database = await openTestDatabase(t)
+  const [own, foreign] = await database.transaction(async (tx) => {
+    const act = { actor: OPERATOR, now: new Date(NOW) }
+    const accounts = [
+      await createAccount(tx, { name: 'Own' }, act),
+      await createAccount(tx, { name: 'Foreign' }, act),
+    ] as const
+    await tx.insertInto('debtors').values(debtorIn(accounts[0].id)).execute()
+    await tx.insertInto('invoices').values(invoiceIn(accounts[0].id)).execute()
+    return accounts
+  })
+  return { database, own: own.id, foreign: foreign.id }
+}
+
+t.test('the largest amount goes in and comes out, and stays a whole number', async (t) => {
+  const { database, own } = await openWithInvoice(t)
+  const amounts = await database.transaction((tx) =>
+    tx
+      .updateTable('invoices')
+      .set((set) => ({
+        amount_paid: set('amount_paid', '+', 3_000_000_000),
+        amount_due: set('amount_due', '-', 3_000_000_000),
+      }))
+      .where('account_id', '=', own)
+      .returning(['amount', 'amount_paid', 'amount_due'])
+      .executeTakeFirst(),
+  )
+  t.same(amounts, {
+    amount: 999_999_999_999,
+    amount_paid: 3_000_000_000,
+    amount_due: 996_999_999_999,
+  })
+})
+
+t.test('amounts that do not add up are refused', async (t) => {
+  const { database, own } = await openWithInvoice(t)
+  const update = (change: Partial<InvoiceRow>) =>
+    database.transaction((tx) =>
+      tx.updateTable('invoices').set(change).where('account_id', '=', own).execute(),
+    )
+  const check = { name: 'ConstraintViolation', kind: 'check' }
+  await t.rejects(update({ amount_due: 1 }), check)
+  await t.rejects(update({ amount_paid: 1_000_000_000_000, amount_due: -1 }), check)
+  await t.rejects(update({ amount: 0, amount_due: 0 }), check)
+  await t.rejects(update({ status: 'paid' }), check)
+  await t.rejects(update({ due_date: '2026-10-01' }), check)
+})
+
+t.test('a row cannot point at a row of another account', async (t) => {
+  const { database, foreign } = await openWithInvoice(t)
+  const foreignKey = { name: 'ConstraintViolation', kind: 'foreign_key' }
+  await t.rejects(
+    database.transaction((tx) =>
+      tx
+        .insertInto('invoices')
+        .values(invoiceIn(foreign, { id: 'inv_2' }))
+        .execute(),
+    ),
+    foreignKey,
+  )
+  await t.rejects(
+    database.transaction(async (tx) => {
+      await tx
+        .insertInto('debtors')
+        .values(debtorIn(foreign, { id: 'deb_2' }))
+        .execute()
+      await tx
+        .insertInto('payments')
+        .values(paymentIn(foreign, { debtor_id: 'deb_2' }))
+        .execute()
+      await tx
+        .insertInto('payment_allocations')
+        .values({
+          payment_id: 'pay_1',
+          position: 0,
+          account_id: foreign,
+          invoice_id: 'inv_1',
+          amount: 100,
+        })
+        .execute()
+    }),
+    foreignKey,
+  )
+})
+
+t.test('what must be unique in an account is', async (t) => {
+  const { database, own } = await openWithInvoice(t)
+  const insert = (payment: Partial<PaymentRow>) =>
+    database.transaction((tx) =>
+      tx.insertInto('payments').values(paymentIn(own, payment)).execute(),
+    )
+  const unique = { name: 'ConstraintViolation', kind: 'unique' }
+  await insert({ idempotency_key: 'k', external_id: 'x' })
+  await t.rejects(insert({ id: 'pay_2', idempotency_key: 'k' }), {
+    ...unique,
+    columns: ['payments.account_id', 'payments.idempotency_key'],
+  })
+  await t.rejects(insert({ id: 'pay_2', external_id: 'x' }), {
+    ...unique,
+    columns: ['payments.account_id', 'payments.external_id'],
+  })
+  await t.rejects(insert({ id: 'pay_2', unapplied_amount: 101 }), {
+    name: 'ConstraintViolation',
+    kind: 'check',
+  })
+  await t.rejects(
+    database.transaction((tx) =>
+      tx
+        .insertInto('invoices')
+        .values(invoiceIn(own, { id: 'inv_2' }))
+        .execute(),
+    ),
+    { ...unique, columns: ['invoices.account_id', 'invoices.number'] },
+  )
+})

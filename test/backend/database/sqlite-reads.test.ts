@@ -1,0 +1,83 @@
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import t, { type Test } from 'tap'
+import { note, openTestDatabase } from '../../fixtures/database.ts'
+
+/** SQLite, whatever the tests run on. */
+async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
+  const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'test.db')}` })
+  await database.transaction(async (tx) => {
+    for (const [id, detail] of Object.entries(details)) await note(tx, id, detail)
+  })
+  const find = (id: string) =>
+    database.read.selectFrom('audit_log').selectAll().where('id', '=', id).execute()
+  return { ...database, find }
+}
+
+t.test('many reads of one turn each get their own rows', async (t) => {
+  const ids = Array.from({ length: 100 }, (_, n) => `note_${n}`)
+  const { read, find } = await open(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
+  const asked = [...ids, 'note_absent']
+  const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
+  const [found, [counted]] = await Promise.all([Promise.all(asked.map(find)), count().execute()])
+  t.same(
+    found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
+    [...ids.map((id) => [[id, `of ${id}`]]), []],
+  )
+  t.same(counted, { all: 100 })
+})
+
+t.test('rows come as they are kept, in the order asked for', async (t) => {
+  const texts = [
+    '',
+    '"quoted" \\ \u2028 \u{1f600}',
+    "it's ?1",
+    'a\u0000b',
+    '{"json": [1]}',
+    '12',
+    'null',
+  ]
+  const { read } = await open(t, Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])))
+  const numbers = [0, -1, 1.5, Number.MAX_SAFE_INTEGER]
+  const ask = (number: number) =>
+    read
+      .selectFrom('audit_log')
+      .select(['detail', 'address', sql<number>`${number}`.as('number')])
+      .where('detail', 'in', texts)
+      .orderBy('id', 'desc')
+  const expected = (number: number) =>
+    texts.toReversed().map((detail) => ({ detail, address: null, number }))
+  t.same(
+    await Promise.all(numbers.map((number) => ask(number).execute())),
+    numbers.map(expected),
+    'together',
+  )
+  t.same(await ask(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
+})
+
+t.test('one that fails does not fail those that are asked with it', async (t) => {
+  const { read } = await open(t, { note: '{"a": 1}' })
+  const ask = (path: string) =>
+    read
+      .selectFrom('audit_log')
+      .select(sql<unknown>`json_extract(detail, ${path})`.as('value'))
+      .execute()
+  const [first, wrong, last] = await Promise.allSettled(['$.a', 'no path', '$.b'].map(ask))
+  t.same(first, { status: 'fulfilled', value: [{ value: 1 }] })
+  t.match(wrong, { status: 'rejected', reason: { code: 'SQLITE_ERROR' } })
+  t.same(last, { status: 'fulfilled', value: [{ value: null }] })
+})
+
+t.test('what is asked after a commit sees it, while many others ask', async (t) => {
+  const { transaction, find } = await open(t)
+  let asking = true
+  const others = Array.from({ length: 20 }, async (_, n) => {
+    while (asking) await find(`note_${n}`)
+  })
+  for (let n = 0; n < 50; n++) {
+    const id = await transaction((tx) => note(tx, `note_${n}`))
+    t.equal((await find(id)).length, 1, id)
+  }
+  asking = false
+  await Promise.all(others)
+})

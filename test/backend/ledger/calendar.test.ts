@@ -1,0 +1,91 @@
+import t from 'tap'
+import {
+  addDays,
+  daysBetween,
+  instantOf,
+  isCalendarDate,
+  isTimezone,
+  parseInstant,
+  startOfDay,
+  todayIn,
+} from '../../../backend/calendar/calendar.ts'
+
+t.test('only days that exist are dates', async (t) => {
+  for (const date of ['2026-02-28', '2024-02-29', '2000-02-29', '9999-12-31']) {
+    t.ok(isCalendarDate(date), date)
+  }
+  for (const date of [
+    '2026-02-30',
+    '2025-02-29',
+    '1900-02-29',
+    '2026-13-01',
+    '2026-1-01',
+    '2026-01-01T00:00:00Z',
+    '2026',
+  ]) {
+    t.notOk(isCalendarDate(date), date)
+  }
+})
+
+t.test('today is judged where the account is', async (t) => {
+  const now = new Date('2026-11-21T23:30:00Z')
+  t.equal(todayIn('UTC', now), '2026-11-21')
+  t.equal(todayIn('Europe/Amsterdam', now), '2026-11-22')
+  t.equal(todayIn('Pacific/Kiritimati', now), '2026-11-22')
+  t.equal(todayIn('America/Los_Angeles', now), '2026-11-21')
+})
+
+t.test('days are added and counted over months, leap days and changes of the clock', async (t) => {
+  t.equal(addDays('2026-01-31', 30), '2026-03-02')
+  t.equal(addDays('2024-02-28', 1), '2024-02-29')
+  t.equal(addDays('9999-12-01', 365), '9999-12-31')
+  t.equal(daysBetween('2026-03-28', '2026-03-30'), 2)
+  t.equal(daysBetween('2026-03-30', '2026-03-28'), -2)
+})
+
+t.test('a day begins where the account is, also where clocks skip midnight', async (t) => {
+  const begins = (date: string, timezone: string) => startOfDay(date, timezone).toISOString()
+  t.equal(begins('2026-03-08', 'UTC'), '2026-03-08T00:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Europe/Amsterdam'), '2026-11-30T23:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Pacific/Kiritimati'), '2026-11-30T10:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Pacific/Niue'), '2026-12-01T11:00:00.000Z')
+  t.equal(begins('2026-12-01', 'Asia/Kathmandu'), '2026-11-30T18:15:00.000Z')
+  // Cuba's clocks went from 0:00 to 1:00.
+  t.equal(begins('2026-03-08', 'America/Havana'), '2026-03-08T05:00:00.000Z')
+})
+
+t.test('an instant needs an offset and a day that exists', async (t) => {
+  t.equal(parseInstant('2026-11-21T10:15:00+02:00')?.toISOString(), '2026-11-21T08:15:00.000Z')
+  t.equal(parseInstant('2026-11-21t10:15:00.123456z')?.toISOString(), '2026-11-21T10:15:00.123Z')
+  for (const text of [
+    '2026-11-21T10:15:00',
+    '2026-11-21',
+    '2026-02-30T10:15:00Z',
+    '2026-11-21T24:00:00Z',
+    '2026-11-21 10:15:00Z',
+    '2026-11-21T10:15:60Z',
+    '0000-01-01T00:00:00+01:00',
+    '',
+  ]) {
+    t.equal(parseInstant(text), undefined, text)
+  }
+})
+
+t.test('a time zone is an IANA name, not an offset', async (t) => {
+  for (const name of ['Europe/Amsterdam', 'UTC', 'America/Argentina/Buenos_Aires']) {
+    t.ok(isTimezone(name), name)
+  }
+  for (const name of ['+01:00', 'Europe/Atlantis', '', 'Europe/', '../etc']) {
+    t.notOk(isTimezone(name), name)
+  }
+})
+
+t.test('an hour of a day is when the clocks there show it, later where they skip it', async (t) => {
+  const at = (date: string, hour: number, timezone: string) =>
+    instantOf(date, hour, timezone).toISOString()
+  t.equal(at('2026-11-21', 8, 'Europe/Amsterdam'), '2026-11-21T07:00:00.000Z')
+  t.equal(at('2026-07-01', 8, 'Europe/Amsterdam'), '2026-07-01T06:00:00.000Z')
+  t.equal(at('2026-11-21', 18, 'Pacific/Kiritimati'), '2026-11-21T04:00:00.000Z')
+  t.equal(at('2026-11-21', 8, 'Asia/Kathmandu'), '2026-11-21T02:15:00.000Z')
+  t.equal(at('2026-03-29', 2, 'Europe/Amsterdam'), '2026-03-29T01:00:00.000Z', 'shows three')
+})

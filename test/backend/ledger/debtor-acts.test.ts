@@ -1,0 +1,183 @@
+import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Transaction } from '../../../backend/database/tables.ts'
+import {
+  archiveDebtor,
+  type Pause,
+  pauseChasing,
+  restoreDebtor,
+  resumeChasing,
+} from '../../../backend/debtors/chasing.ts'
+import { type Details, editDebtor } from '../../../backend/debtors/details.ts'
+import type { Json } from '../../fixtures/books.ts'
+import { faultsOf } from '../../fixtures/schema.ts'
+import { openWebhooks } from '../../fixtures/webhooks.ts'
+
+async function openDesk(t: Test) {
+  const { books, endpoint } = await openWebhooks(t)
+  const { database } = books.backend
+  const { accountId } = books
+  await endpoint('https://example.com/hook')
+  const act = () => ({ actor: OPERATOR, now: books.backend.now })
+  const perform = <T>(work: (tx: Transaction) => Promise<T>) => database.transaction(work)
+  return {
+    books,
+    read: (id: string): Promise<Json> => books.read(`/api/v1/debtors/${id}`),
+    edit: (id: string, details: Details) =>
+      perform((tx) => editDebtor(tx, accountId, id, details, act())),
+    pause: (id: string, pause: Pause) =>
+      perform((tx) => pauseChasing(tx, accountId, id, pause, act())),
+    resume: (id: string) => perform((tx) => resumeChasing(tx, accountId, id, act())),
+    archive: (id: string) => perform((tx) => archiveDebtor(tx, accountId, id, act())),
+    restore: (id: string) => perform((tx) => restoreDebtor(tx, accountId, id, act())),
+    set: (id: string, values: object) =>
+      perform((tx) => tx.updateTable('debtors').set(values).where('id', '=', id).execute()),
+    async events(): Promise<Json[]> {
+      const rows = await database.read
+        .selectFrom('webhook_events')
+        .select('body')
+        .orderBy('id')
+        .execute()
+      return rows
+        .map(({ body }) => JSON.parse(body))
+        .filter(({ type }) => type !== 'debtor.created')
+    },
+    async audit() {
+      const rows = await database.read
+        .selectFrom('audit_log')
+        .selectAll()
+        .where('action', 'like', 'debtor.%')
+        .orderBy('id')
+        .execute()
+      return rows.map(({ action, detail }) => ({ action, ...JSON.parse(detail) }))
+    },
+  }
+}
+
+t.test('an edit changes what it names, and tells of it once', async (t) => {
+  const desk = await openDesk(t)
+  const before = await desk.books.debtor({
+    address: { line1: 'Oudegracht 1', city: 'Utrecht', country: 'NL' },
+    language: 'nl',
+  })
+  await desk.books.invoice({ debtor_id: before.id })
+  await desk.edit(before.id, {
+    name: ' Jansen B.V. ',
+    line1: '',
+    phone: '+31205550142',
+    language: '',
+  })
+  const after = await desk.read(before.id)
+  t.match(after, {
+    ...{ name: 'Jansen B.V.', phone: '+31205550142', language: null, email: before.email },
+    address: { line1: null, city: 'Utrecht', country: 'NL' },
+    balances: [{ outstanding: 10_000 }],
+  })
+  t.match(await desk.books.read('/api/v1/debtors?q=jansen%20b.v'), { data: [{ id: before.id }] })
+  const [, updated, ...others] = await desk.events()
+  t.match(updated, {
+    type: 'debtor.updated',
+    data: { object: after, previous: { name: before.name, language: 'nl', phone: null } },
+  })
+  t.same(faultsOf('DebtorEvent', updated), [])
+  t.same(others, [])
+  t.match(await desk.audit(), [
+    {
+      action: 'debtor.edited',
+      name: 'Jansen B.V.',
+      changed: ['phone', 'language', 'name', 'address'],
+    },
+  ])
+  await desk.edit(before.id, { name: 'Jansen B.V.', city: 'Utrecht' })
+  t.equal((await desk.audit()).length, 1, 'the same again is no change')
+  await desk.edit(before.id, { city: '', country: '' })
+  t.equal((await desk.read(before.id)).address, null)
+})
+
+t.test('every fault of an edit is named, and nothing is changed', async (t) => {
+  const desk = await openDesk(t)
+  const { id } = await desk.books.debtor()
+  const details = { name: '', email: 'nowhere', country: 'XX', timezone: 'Mars/Olympus' }
+  const error: Json = await desk.edit(id, details).catch((thrown: unknown) => thrown)
+  t.same(
+    error.members.errors.map(({ pointer }: Json) => pointer),
+    ['/name', '/email', '/timezone', '/country'],
+  )
+  t.same(await desk.audit(), [])
+  await t.rejects(desk.edit('deb_none', { name: 'X' }), { code: 'not_found' })
+  const theirs = await (await desk.books.others()).debtor()
+  await t.rejects(desk.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
+})
+
+t.test('another address makes nobody reachable who bounced', async (t) => {
+  const desk = await openDesk(t)
+  const { id } = await desk.books.debtor({ email: null })
+  await desk.edit(id, { email: 'ap@jansen.example' })
+  t.match(await desk.read(id), { contactability: { email: 'ok' } }, 'a first one does')
+  await desk.set(id, { contactability_email: 'bounced' })
+  await desk.edit(id, { email: 'new@jansen.example' })
+  t.match(await desk.read(id), { contactability: { email: 'bounced' } })
+  await desk.edit(id, { email: '' })
+  t.match(await desk.read(id), { email: null, contactability: { email: 'missing' } })
+  t.same(
+    (await desk.events()).map(({ type }) => type),
+    [
+      ...['debtor.contactability_changed', 'debtor.updated'],
+      'debtor.updated',
+      ...['debtor.contactability_changed', 'debtor.updated'],
+    ],
+  )
+})
+
+t.test('chasing is paused until a day or a word, and resumed', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.books.invoice()
+  const { debtor_id: id } = invoice
+  const message = await desk.books.message([invoice], {
+    status: 'awaiting_approval',
+    approval_required: 1,
+    approval_status: 'pending',
+  })
+  const until = new Date(desk.books.backend.now.getTime() + 86_400_000)
+  await desk.pause(id, { reason: ' A payment plan ', until })
+  t.match((await desk.read(id)).chasing, {
+    ...{ status: 'paused', reason: 'A payment plan', until: until.toISOString() },
+  })
+  t.match((await desk.books.read('/api/v1/messages')).data, [
+    { id: message, status: 'cancelled', approval: { status: 'lapsed' } },
+  ])
+  await desk.pause(id, { reason: 'Longer', until: null })
+  t.same((await desk.read(id)).chasing, { status: 'paused', reason: 'Longer', until: null })
+  await desk.resume(id)
+  t.same((await desk.read(id)).chasing, { status: 'active', reason: null, until: null })
+  await desk.resume(id)
+  const updates = (await desk.events()).filter(({ type }) => type === 'debtor.updated')
+  t.equal(updates.length, 3, 'resumed once')
+  await t.rejects(desk.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
+  const past = { reason: 'x', until: desk.books.backend.now }
+  const notPast = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
+  await t.rejects(desk.pause(id, past), notPast)
+})
+
+t.test('who is archived is not chased, and can still pay', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.books.invoice()
+  const { debtor_id: id } = invoice
+  await desk.archive(id)
+  await desk.archive(id)
+  t.match(await desk.read(id), { status: 'archived', chasing: { status: 'stopped' } })
+  t.match(await desk.books.read('/api/v1/debtors?status=archived'), { data: [{ id }] })
+  const conflict = { code: 'debtor_state_conflict', members: { debtor_status: 'archived' } }
+  await t.rejects(desk.resume(id), conflict)
+  await t.rejects(desk.pause(id, { reason: 'x', until: null }), conflict)
+  const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
+  t.equal((await desk.books.post('/api/v1/payments', body)).status, 201)
+  await desk.restore(id)
+  t.match(await desk.read(id), { status: 'active', chasing: { status: 'active', reason: null } })
+  t.same(
+    (await desk.audit()).map(({ action }) => action),
+    ['debtor.archived', 'debtor.restored'],
+  )
+  await desk.set(id, { erased_at: desk.books.backend.now.toISOString() })
+  await t.rejects(desk.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
+})

@@ -1,0 +1,219 @@
+import t from 'tap'
+import { openBooks } from '../../fixtures/books.ts'
+
+const FULL = {
+  external_id: 'C-10042',
+  name: '  Jansen Bouw B.V. ',
+  email: 'AP@JansenBouw.Example',
+  phone: '+31205550142',
+  language: 'NL-be',
+  currency: 'eur',
+  payment_terms_days: 14,
+  timezone: 'Europe/Brussels',
+  address: { line1: 'Keizersgracht 1', city: 'Amsterdam', country: 'NL', region: null },
+  tax_id: 'NL001234567B01',
+  company_number: '',
+  metadata: { erp_id: '10042' },
+}
+
+t.test('a debtor is created with what was sent, in the form we keep', async (t) => {
+  const books = await openBooks(t)
+  const answer = await books.post('/api/v1/debtors', FULL)
+  t.equal(answer.status, 201)
+  t.equal(answer.headers.get('location'), `/api/v1/debtors/${answer.json['id']}`)
+  t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
+  t.equal(answer.headers.get('cache-control'), 'no-store')
+  t.match(answer.json, {
+    object: 'debtor',
+    id: /^deb_[0-9A-Z]{26}$/,
+    external_id: 'C-10042',
+    name: 'Jansen Bouw B.V.',
+    email: 'AP@jansenbouw.example',
+    language: 'nl-BE',
+    currency: 'EUR',
+    currency_exponent: 2,
+    payment_terms_days: 14,
+    timezone: 'Europe/Brussels',
+    address: {
+      line1: 'Keizersgracht 1',
+      line2: null,
+      city: 'Amsterdam',
+      region: null,
+      postal_code: null,
+      country: 'NL',
+    },
+    tax_id: 'NL001234567B01',
+    company_number: null,
+    status: 'active',
+    is_demo: false,
+    contactability: { email: 'ok' },
+    chasing: { status: 'active', reason: null, until: null },
+    balances: [],
+    erased_at: null,
+    metadata: { erp_id: '10042' },
+    created_at: '2026-11-21T10:15:00.000Z',
+    updated_at: '2026-11-21T10:15:00.000Z',
+  })
+  t.equal((await books.get(`/api/v1/debtors/${answer.json['id']}`)).text, answer.text)
+})
+
+t.test('only a name is required; null means omitted', async (t) => {
+  const books = await openBooks(t)
+  const debtor = await books.create('/api/v1/debtors', { name: 'Aoki', email: null, address: null })
+  t.match(debtor, {
+    email: null,
+    contactability: { email: 'missing' },
+    address: null,
+    currency_exponent: null,
+    metadata: {},
+  })
+})
+
+t.test('a debtor of a demo account is sample data', async (t) => {
+  const books = await openBooks(t, { isDemo: true })
+  t.equal((await books.debtor()).is_demo, true)
+})
+
+t.test('every field that is wrong is named', async (t) => {
+  const books = await openBooks(t)
+  const { status, json } = await books.post('/api/v1/debtors', {
+    external_id: 'C 1',
+    name: ' \t ',
+    email: 'Jansen <ap@jansen.example>',
+    phone: '0205550142',
+    language: 'dutch_',
+    currency: 5,
+    payment_terms_days: 366,
+    timezone: '+01:00',
+    address: { line1: 'x'.repeat(201), country: 'XX', street: 'y' },
+    tax_id: 'a\u0000b',
+    company_number: '\ud800',
+    metadata: { ok: 'x', bad: 1 },
+    'e-mail': null,
+  })
+  t.equal(status, 422)
+  t.match(json, { code: 'validation_failed' })
+  const errors = Array.isArray(json['errors']) ? json['errors'] : []
+  t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
+    '/address/country invalid_format',
+    '/address/line1 too_long',
+    '/address/street unknown_field',
+    '/company_number invalid_format',
+    '/currency invalid_type',
+    '/e-mail unknown_field',
+    '/email invalid_format',
+    '/external_id invalid_format',
+    '/language invalid_format',
+    '/metadata/bad invalid_type',
+    '/name invalid_format',
+    '/payment_terms_days out_of_range',
+    '/phone invalid_format',
+    '/tax_id invalid_format',
+    '/timezone invalid_format',
+  ])
+})
+
+t.test('lengths are counted in code points, after normalisation', async (t) => {
+  const books = await openBooks(t)
+  t.equal((await books.post('/api/v1/debtors', { name: '👷'.repeat(200) })).status, 201)
+  t.match((await books.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
+    errors: [{ pointer: '/name', code: 'too_long' }],
+  })
+  const debtor = await books.debtor({ name: 'Zu\u0308rich' })
+  t.equal(debtor.name, 'Z\u00fcrich')
+})
+
+t.test('a currency without a minor unit has a problem of its own', async (t) => {
+  const books = await openBooks(t)
+  const { status, json } = await books.post('/api/v1/debtors', { name: 'a', currency: 'xau' })
+  t.equal(status, 422)
+  t.match(json, {
+    code: 'unsupported_currency',
+    errors: [{ pointer: '/currency', code: 'unsupported_currency' }],
+  })
+})
+
+t.test('an external id that is taken is refused with the id that has it', async (t) => {
+  const books = await openBooks(t)
+  const first = await books.debtor({ external_id: 'C-1' })
+  const { status, json } = await books.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
+  t.equal(status, 409)
+  t.match(json, { code: 'duplicate_external_id', existing_id: first.id })
+  const others = await books.others()
+  t.equal((await others.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })).status, 201)
+})
+
+t.test('ids that are malformed, absent and of another account are answered alike', async (t) => {
+  const books = await openBooks(t)
+  const foreign = await (await books.others()).debtor()
+  const invoice = await books.invoice()
+  const answers = await Promise.all(
+    [
+      'x',
+      'deb_01M45NCFTPHJZKNWRTY3TNJ3Z5',
+      foreign.id,
+      foreign.id.toLowerCase(),
+      invoice.id,
+      '%00',
+      '..%2fme',
+    ].map((id) =>
+      books.call('GET', `/api/v1/debtors/${id}`, { headers: { 'x-request-id': 'same' } }),
+    ),
+  )
+  t.equal(answers[0]?.status, 404)
+  t.match(answers[0]?.json, { code: 'not_found' })
+  t.equal(new Set(answers.map(({ text }) => text)).size, 1)
+})
+
+t.test('balances are per currency; overdue is judged by the account’s calendar', async (t) => {
+  const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
+  books.backend.now = new Date('2026-11-21T09:00:00Z')
+  const { id: debtor_id } = await books.debtor()
+  const terms = { debtor_id, issue_date: '2026-11-01' }
+  await books.invoice({ ...terms, amount: 500, due_date: '2026-11-21' })
+  await books.invoice({ ...terms, amount: 70, due_date: '2026-11-20' })
+  await books.invoice({ ...terms, amount: 9, due_date: '2026-11-20', currency: 'KWD' })
+  await books.invoice({ ...terms, amount: 1, status: 'draft' })
+  await books.create('/api/v1/payments', { debtor_id, amount: 30, currency: 'JPY' })
+  const expected = [
+    { currency: 'EUR', currency_exponent: 2, outstanding: 570, overdue: 70, unapplied: 0 },
+    { currency: 'JPY', currency_exponent: 0, outstanding: 0, overdue: 0, unapplied: 30 },
+    { currency: 'KWD', currency_exponent: 3, outstanding: 9, overdue: 9, unapplied: 0 },
+  ]
+  t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, expected)
+  books.backend.now = new Date('2026-11-21T10:00:00Z')
+  const { data } = await books.read('/api/v1/debtors')
+  t.match(data[0].balances[0], { outstanding: 570, overdue: 570 }, 'it is the 22nd there by now')
+})
+
+t.test('updated_at moves with the balances, not with drafts', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const updatedAt = async () => (await books.read(`/api/v1/debtors/${debtor_id}`)).updated_at
+  const created = await updatedAt()
+  books.backend.now = new Date('2026-11-22T00:00:00.000Z')
+  await books.invoice({ debtor_id, status: 'draft' })
+  t.equal(await updatedAt(), created)
+  await books.invoice({ debtor_id })
+  t.equal(await updatedAt(), '2026-11-22T00:00:00.000Z')
+})
+
+t.test('debtors are found by the beginning of the name, exactly by all else', async (t) => {
+  const books = await openBooks(t)
+  await books.debtor({ name: 'Ångström AB', email: 'A@x.example', external_id: '1' })
+  await books.debtor({ name: 'Angel 100%', email: 'b@x.example' })
+  const names = async (query: string) =>
+    (await books.read(`/api/v1/debtors?${query}`)).data.map(({ name }: { name: string }) => name)
+  t.strictSame(await names('q=%C3%A5NG'), ['Ångström AB'])
+  t.strictSame(await names('q=angel+100%25'), ['Angel 100%'])
+  t.strictSame(await names('q=_ngel'), [])
+  t.strictSame(await names('email=A@X.EXAMPLE'), ['Ångström AB'])
+  t.strictSame(await names('email=nobody'), [])
+  t.strictSame(await names('external_id=1'), ['Ångström AB'])
+  t.strictSame(await names('status=archived'), [])
+  t.strictSame(await names('created_since=2026-11-21T11:15:00%2B01:00'), [
+    'Angel 100%',
+    'Ångström AB',
+  ])
+  t.strictSame(await names('created_before=2026-11-21T10:15:00Z'), [])
+})

@@ -1,0 +1,128 @@
+// Whatever is paid, reversed and decided, in whatever order: the books add up.
+import fc from 'fast-check'
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import {
+  disputeInvoice,
+  resolveDispute,
+  resumeInvoice,
+  voidInvoice,
+  writeOffInvoice,
+} from '../../../backend/invoices/acts.ts'
+import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { Problem } from '../../../shared/contract/problem.ts'
+import { type Json, openBooks } from '../../fixtures/books.ts'
+
+const ACTS = { voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
+const INVOICES = 3
+
+type Step =
+  | { readonly kind: 'pay'; readonly invoices: readonly number[]; readonly amount: number }
+  | { readonly kind: 'reverse'; readonly payment: number }
+  | { readonly kind: 'resume'; readonly invoice: number }
+  | { readonly kind: keyof typeof ACTS; readonly invoice: number }
+
+const invoice = fc.nat({ max: INVOICES - 1 })
+const steps = fc.array(
+  fc.oneof(
+    {
+      weight: 4,
+      arbitrary: fc.record({
+        kind: fc.constant('pay' as const),
+        invoices: fc.uniqueArray(invoice, { minLength: 1, maxLength: 2 }),
+        amount: fc.integer({ min: 1, max: 700 }),
+      }),
+    },
+    {
+      weight: 3,
+      arbitrary: fc.record({ kind: fc.constant('reverse' as const), payment: fc.nat({ max: 5 }) }),
+    },
+    { weight: 1, arbitrary: fc.record({ kind: fc.constant('resume' as const), invoice }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constantFrom(...(Object.keys(ACTS) as (keyof typeof ACTS)[])),
+        invoice,
+      }),
+    },
+  ),
+  { minLength: 1, maxLength: 14 },
+)
+
+t.test('the books add up after any payments, reversals and decisions', async (t) => {
+  const books = await openBooks(t)
+  const { accountId, backend } = books
+  const { database } = backend
+  const act = () => ({ actor: OPERATOR, now: backend.now })
+
+  async function take(step: Step, invoices: readonly Json[], payments: string[]): Promise<void> {
+    if (step.kind === 'pay') {
+      const allocations = step.invoices.map((at) => ({
+        invoice_id: invoices[at].id,
+        amount: step.amount,
+      }))
+      const body = { currency: 'EUR', amount: step.amount * allocations.length, allocations }
+      const { status, json } = await books.post('/api/v1/payments', body)
+      if (status === 201) payments.push(String(json['id']))
+      else t.ok([409, 422].includes(status), `a refusal: ${status}`)
+      return
+    }
+    await database
+      .transaction(async (tx) => {
+        if (step.kind === 'reverse') {
+          const id = payments[step.payment]
+          if (id !== undefined) await reversePayment(tx, accountId, id, 'It bounced', act())
+        } else if (step.kind === 'resume') {
+          await resumeInvoice(tx, accountId, invoices[step.invoice].id, act())
+        } else {
+          await ACTS[step.kind](tx, accountId, invoices[step.invoice].id, 'Why not', act())
+        }
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof Problem && error.status === 409)) throw error
+      })
+  }
+
+  async function check(debtorId: string): Promise<void> {
+    const { data: payments } = await books.read(`/api/v1/payments?debtor_id=${debtorId}`)
+    const { data: invoices } = await books.read(`/api/v1/invoices?debtor_id=${debtorId}`)
+    const allocated = new Map<string, number>()
+    for (const payment of payments) {
+      if (payment.status !== 'recorded') continue
+      for (const { invoice_id: id, amount } of payment.allocations) {
+        allocated.set(id, (allocated.get(id) ?? 0) + amount)
+      }
+    }
+    let owed = 0
+    for (const { id, status, amount, amount_paid, amount_due, paid_at, chasing } of invoices) {
+      const told = JSON.stringify({ status, amount_paid, amount_due, chasing })
+      if (amount_paid !== (allocated.get(id) ?? 0))
+        throw new Error(`paid what was allocated: ${told}`)
+      if (amount_due !== amount - amount_paid) throw new Error(`due what is not paid: ${told}`)
+      if ((status === 'paid') !== (amount_due === 0)) throw new Error(`paid in full: ${told}`)
+      if ((status === 'paid') !== (paid_at !== null)) throw new Error(`paid at: ${told}`)
+      if (status === 'open' && amount_paid > 0) throw new Error(`open: ${told}`)
+      if (status === 'partially_paid' && amount_paid === 0) throw new Error(`in part: ${told}`)
+      const isOpen = status === 'open' || status === 'partially_paid'
+      if (isOpen) owed += amount_due
+      if (!isOpen && chasing.status !== 'stopped') throw new Error(`not chased: ${told}`)
+    }
+    const debtor = await books.read(`/api/v1/debtors/${debtorId}`)
+    if ((debtor.balances[0]?.outstanding ?? 0) !== owed) throw new Error('what is owed is the sum')
+  }
+
+  await fc.assert(
+    fc.asyncProperty(steps, async (taken) => {
+      const debtor = await books.debtor()
+      const invoices: Json[] = []
+      for (let number = 0; number < INVOICES; number++) {
+        invoices.push(await books.invoice({ debtor_id: debtor.id, amount: 1000 }))
+      }
+      const payments: string[] = []
+      for (const step of taken) await take(step, invoices, payments)
+      await check(debtor.id)
+    }),
+    { numRuns: 30 },
+  )
+  t.pass('they do')
+})

@@ -1,0 +1,352 @@
+import t from 'tap'
+import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
+import { type Json, openBooks } from '../../fixtures/books.ts'
+
+const LINE = { description: 'Consultancy', unit_amount: 9500 }
+
+t.test('an invoice gets number, dates and status where none are sent', async (t) => {
+  const books = await openBooks(t)
+  const debtor = await books.debtor({ payment_terms_days: 14 })
+  const answer = await books.post('/api/v1/invoices', {
+    debtor_id: debtor.id,
+    currency: 'jpy',
+    amount: 1e3,
+  })
+  t.equal(answer.status, 201)
+  t.equal(answer.headers.get('location'), `/api/v1/invoices/${answer.json['id']}`)
+  t.match(answer.json, {
+    object: 'invoice',
+    debtor_id: debtor.id,
+    number: 'INV-000001',
+    external_id: null,
+    currency: 'JPY',
+    currency_exponent: 0,
+    amount: 1000,
+    amount_paid: 0,
+    amount_due: 1000,
+    line_items: [],
+    issue_date: '2026-11-21',
+    due_date: '2026-12-05',
+    status: 'open',
+    is_overdue: false,
+    days_past_due: 0,
+    po_number: null,
+    chasing: { status: 'active', stage: null, next_stage: 'friendly', blocked_reason: null },
+    paid_at: null,
+    metadata: {},
+  })
+  t.equal((await books.get(`/api/v1/invoices/${answer.json['id']}`)).text, answer.text)
+})
+
+t.test(
+  'the account’s terms hold where the debtor has none; today is where the account is',
+  async (t) => {
+    const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
+    const invoice = await books.invoice()
+    t.match(invoice, { issue_date: '2026-11-22', due_date: '2026-12-22' })
+  },
+)
+
+t.test('lines make the amount, each rounded once, taxes as given', async (t) => {
+  const books = await openBooks(t)
+  const invoice = await books.invoice({
+    line_items: [
+      { ...LINE, quantity: '7.5', tax_amount: 14963 },
+      { description: 'Discount', unit_amount: -5000, tax_amount: -1050, quantity: null },
+      { description: 'Half', unit_amount: 1, quantity: '0.5' },
+    ],
+  })
+  t.equal(invoice.amount, 80164)
+  t.strictSame(
+    invoice.line_items.map(({ quantity, amount }: Record<string, unknown>) => [quantity, amount]),
+    [
+      ['7.5', 71250],
+      [1, -5000],
+      ['0.5', 1],
+    ],
+  )
+})
+
+t.test('an amount that is not the total of the lines is refused with both figures', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const body = { debtor_id, currency: 'EUR', amount: 9501, line_items: [LINE] }
+  const { status, json } = await books.post('/api/v1/invoices', body)
+  t.equal(status, 422)
+  t.match(json, {
+    code: 'total_mismatch',
+    expected: 9500,
+    actual: 9501,
+    errors: [{ pointer: '/amount', code: 'total_mismatch' }],
+  })
+  t.equal((await books.post('/api/v1/invoices', { ...body, amount: 9500 })).status, 201)
+})
+
+t.test('lines that add up to nothing or too much are out of range', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const cases = [
+    [[{ ...LINE, unit_amount: 0 }], '/line_items'],
+    [[LINE, { ...LINE, unit_amount: -9500 }], '/line_items'],
+    [[{ ...LINE, unit_amount: 999_999_999_999, quantity: 2 }], '/line_items'],
+    [[LINE, { ...LINE, unit_amount: 999_999_999_999, quantity: 1_000_000 }], '/line_items/1'],
+  ] as const
+  for (const [line_items, pointer] of cases) {
+    const { json } = await books.post('/api/v1/invoices', {
+      debtor_id,
+      currency: 'EUR',
+      line_items,
+    })
+    t.match(json, { code: 'validation_failed', errors: [{ pointer, code: 'out_of_range' }] })
+  }
+})
+
+t.test('every field that is wrong is named', async (t) => {
+  const books = await openBooks(t)
+  const { json } = await books.post('/api/v1/invoices', {
+    debtor_id: 'deb_1',
+    debtor_external_id: 'C-1',
+    number: ' ',
+    currency: null,
+    line_items: [
+      { quantity: 7.5, unit_amount: '9500', tax_amount: 0.5 },
+      { description: 'a', quantity: '0', unit_amount: 1e12 },
+      { description: 'a', quantity: '1.1234567', unit_amount: null },
+      'a line',
+    ],
+    issue_date: '2026-02-30',
+    due_date: '21-11-2026',
+    status: 'paid',
+    notes: 'x'.repeat(2001),
+    payment_url: 'http://pay.example',
+    metadata: [],
+  })
+  const errors = Array.isArray(json['errors']) ? json['errors'] : []
+  t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
+    '/currency required',
+    '/debtor_external_id conflicting_field',
+    '/due_date invalid_format',
+    '/issue_date invalid_format',
+    '/line_items/0/description required',
+    '/line_items/0/quantity invalid_type',
+    '/line_items/0/tax_amount invalid_type',
+    '/line_items/0/unit_amount invalid_type',
+    '/line_items/1/quantity out_of_range',
+    '/line_items/1/unit_amount out_of_range',
+    '/line_items/2/quantity invalid_format',
+    '/line_items/2/unit_amount invalid_type',
+    '/line_items/3 invalid_type',
+    '/metadata invalid_type',
+    '/notes too_long',
+    '/number invalid_format',
+    '/payment_url invalid_format',
+    '/status invalid_enum',
+  ])
+})
+
+t.test('an amount is an integer in minor units, and nothing else', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const code = async (amount: string) => {
+    const body = `{"debtor_id":"${debtor_id}","currency":"EUR","amount":${amount}}`
+    const headers = { 'content-type': 'application/json' }
+    const { json } = await books.call('POST', '/api/v1/invoices', { headers, body })
+    return json['errors'] ?? json['amount']
+  }
+  for (const amount of ['"100"', '1.5', 'true', 'null', '[1]', '{}']) {
+    t.match(await code(amount), [{ pointer: '/amount', code: 'invalid_type' }], amount)
+  }
+  for (const amount of ['0', '-1', '1000000000000', '9007199254740993', '1e999']) {
+    t.match(await code(amount), [{ pointer: '/amount', code: 'out_of_range' }], amount)
+  }
+  t.equal(await code('100.0'), 100)
+  t.equal(await code('1e2'), 100)
+  t.equal(await code('999999999999'), 999_999_999_999)
+})
+
+t.test('without amount and lines, and without debtor, both are required', async (t) => {
+  const books = await openBooks(t)
+  const { json } = await books.post('/api/v1/invoices', { currency: 'EUR' })
+  t.match(json, {
+    errors: [
+      { pointer: '/amount', code: 'required' },
+      { pointer: '/debtor_id', code: 'required' },
+    ],
+  })
+})
+
+t.test('a debtor is named by id or by the client’s own; others do not exist', async (t) => {
+  const books = await openBooks(t)
+  const debtor = await books.debtor({ external_id: 'C-1' })
+  t.equal(
+    (await books.invoice({ debtor_external_id: 'C-1', debtor_id: null })).debtor_id,
+    debtor.id,
+  )
+  const foreign = await (await books.others()).debtor({ external_id: 'C-2' })
+  for (const [name, value] of [
+    ['debtor_id', foreign.id],
+    ['debtor_id', 'nobody'],
+    ['debtor_external_id', 'C-2'],
+  ] as const) {
+    const body = { [name]: value, currency: 'EUR', amount: 1 }
+    const { status, json } = await books.post('/api/v1/invoices', body)
+    t.equal(status, 422)
+    t.match(json, {
+      code: 'debtor_not_found',
+      errors: [{ pointer: `/${name}`, code: 'debtor_not_found' }],
+    })
+  }
+})
+
+t.test('faults of the business are named together', async (t) => {
+  const books = await openBooks(t)
+  const { json } = await books.post('/api/v1/invoices', {
+    debtor_id: 'nobody',
+    currency: 'EUR',
+    amount: 1,
+    line_items: [LINE],
+    due_date: '2026-11-20',
+  })
+  t.match(json, {
+    code: 'validation_failed',
+    errors: [
+      { pointer: '/amount', code: 'total_mismatch' },
+      { pointer: '/due_date', code: 'out_of_range' },
+      { pointer: '/debtor_id', code: 'debtor_not_found' },
+    ],
+  })
+})
+
+t.test('numbers and external ids are unique in the account', async (t) => {
+  const books = await openBooks(t)
+  const first = await books.invoice({ number: '2026-1', external_id: 'x' })
+  const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1 }
+  const byNumber = await books.post('/api/v1/invoices', { ...body, number: '2026-1' })
+  t.equal(byNumber.status, 409)
+  t.match(byNumber.json, { code: 'duplicate_invoice_number', existing_id: first.id })
+  const byExternalId = await books.post('/api/v1/invoices', { ...body, external_id: 'x' })
+  t.equal(byExternalId.status, 409)
+  t.match(byExternalId.json, { code: 'duplicate_external_id', existing_id: first.id })
+  const others = await books.others()
+  t.equal((await others.invoice({ number: '2026-1', external_id: 'x' })).number, '2026-1')
+})
+
+t.test('generated numbers pass by those that the client gave itself', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  for (let number = 2; number <= 24; number++) {
+    await books.invoice({ debtor_id, number: `INV-0000${String(number).padStart(2, '0')}` })
+  }
+  t.equal((await books.invoice({ debtor_id })).number, 'INV-000001')
+  t.equal((await books.invoice({ debtor_id })).number, 'INV-000025')
+  t.equal((await books.invoice({ debtor_id })).number, 'INV-000026')
+})
+
+t.test('a refused invoice uses up no number', async (t) => {
+  const books = await openBooks(t)
+  const first = await books.invoice({ external_id: 'x' })
+  const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1, external_id: 'x' }
+  t.equal((await books.post('/api/v1/invoices', body)).status, 409)
+  t.equal((await books.invoice()).number, 'INV-000002')
+})
+
+t.test('overdue follows the account’s calendar, and only what is owed can be', async (t) => {
+  const books = await openBooks(t, { timezone: 'America/Los_Angeles' })
+  const { id: debtor_id } = await books.debtor()
+  const dates = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-20' }
+  const open = await books.invoice(dates)
+  const draft = await books.invoice({ ...dates, status: 'draft' })
+  books.backend.now = new Date('2026-11-21T07:59:00Z')
+  t.match(await books.read(`/api/v1/invoices/${open.id}`), { is_overdue: false, days_past_due: 0 })
+  books.backend.now = new Date('2026-11-23T08:00:00Z')
+  t.match(await books.read(`/api/v1/invoices/${open.id}`), { is_overdue: true, days_past_due: 3 })
+  t.match(await books.read(`/api/v1/invoices/${draft.id}`), { is_overdue: false })
+  const ids = async (query: string) =>
+    (await books.read(`/api/v1/invoices?${query}`)).data.map(({ id }: { id: string }) => id)
+  t.strictSame(await ids('overdue=true'), [open.id])
+  t.strictSame(await ids('overdue=false'), [draft.id])
+})
+
+t.test('what is overdue is paged in the order of creation, announced or not', async (t) => {
+  const books = await openBooks(t, { timezone: 'Asia/Tokyo' })
+  const { database } = books.backend
+  const { id: debtor_id } = await books.debtor()
+  const made: { id: string; due_date: string }[] = []
+  const create = async (days: readonly number[]) => {
+    for (const day of days) {
+      const dates = { issue_date: '2026-11-01', due_date: `2026-11-${day}` }
+      made.push(await books.invoice({ debtor_id, ...dates }))
+      books.backend.now = new Date(books.backend.now.getTime() + 1000)
+    }
+  }
+  const dueBefore = (today: string) =>
+    made.filter(({ due_date }) => due_date < today).map(({ id }) => id)
+  const idsOf = ({ data }: Json) => data.map(({ id }: { id: string }) => id)
+  const paged = async (query: string) => {
+    const first = `/api/v1/invoices?overdue=true&limit=2&${query}`
+    const ids: string[] = []
+    let page = await books.read(first)
+    while (page.has_more) {
+      ids.push(...idsOf(page))
+      page = await books.read(`${first}&cursor=${page.next_cursor}`)
+    }
+    return [...ids, ...idsOf(page)]
+  }
+
+  // The 22nd in Tokyo.
+  books.backend.now = new Date('2026-11-21T20:00:00Z')
+  await create([10, 25, 21, 22, 20])
+  await announceOverdue(database, books.backend.now)
+  await create([19, 21, 26, 15])
+  const overdue = dueBefore('2026-11-22')
+  t.equal(overdue.length, 6)
+  t.strictSame(await paged('sort=created_at'), overdue)
+  t.strictSame(await paged('sort=-created_at'), overdue.toReversed())
+  const since = '2026-11-21T20:00:02Z'
+  t.strictSame(await paged(`sort=created_at&created_since=${since}`), overdue.slice(1))
+  t.strictSame(await paged(`sort=created_at&created_before=${since}`), overdue.slice(0, 1))
+  t.strictSame(await paged('sort=created_at&status=open'), overdue)
+
+  const timezone = 'America/Los_Angeles'
+  await database.transaction((tx) => tx.updateTable('accounts').set({ timezone }).execute())
+  t.strictSame(await paged('sort=created_at'), dueBefore('2026-11-21'), 'it is the 21st there')
+  await books.create('/api/v1/payments', {
+    amount: 10_000,
+    currency: 'EUR',
+    invoice_id: overdue[0],
+  })
+  t.strictSame(await paged('sort=created_at'), dueBefore('2026-11-21').slice(1))
+})
+
+t.test('invoices are found by each filter', async (t) => {
+  const books = await openBooks(t)
+  const a = await books.invoice({ number: 'A', external_id: 'xa', due_date: '2026-12-01' })
+  const b = await books.invoice({ number: 'B', currency: 'USD', status: 'draft' })
+  const numbers = async (query: string) =>
+    (await books.read(`/api/v1/invoices?${query}`)).data.map(
+      ({ number }: { number: string }) => number,
+    )
+  t.strictSame(await numbers('number=A'), ['A'])
+  t.strictSame(await numbers('external_id=xa'), ['A'])
+  t.strictSame(await numbers(`debtor_id=${b.debtor_id}`), ['B'])
+  t.strictSame(await numbers('status=open,draft'), ['B', 'A'])
+  t.strictSame(await numbers('status=draft'), ['B'])
+  t.strictSame(await numbers('currency=usd'), ['B'])
+  t.strictSame(await numbers('currency=ZZZ'), [])
+  t.strictSame(await numbers('due_since=2026-12-01&due_before=2026-12-02'), ['A'])
+  t.strictSame(await numbers(`debtor_id=${a.id}`), [])
+})
+
+t.test('ids that are malformed, absent and of another account are answered alike', async (t) => {
+  const books = await openBooks(t)
+  const foreign = await (await books.others()).invoice()
+  const texts = await Promise.all(
+    ['x', 'inv_01M481X3DTFXGMXYBP2GD0M5P8', foreign.id].map(async (id) => {
+      const headers = { 'x-request-id': 'same' }
+      const { status, text } = await books.call('GET', `/api/v1/invoices/${id}`, { headers })
+      return `${status} ${text}`
+    }),
+  )
+  t.match(texts[0], /^404 .*"code":"not_found"/)
+  t.equal(new Set(texts).size, 1)
+})

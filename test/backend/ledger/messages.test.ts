@@ -1,0 +1,144 @@
+import t from 'tap'
+import { openBooks } from '../../fixtures/books.ts'
+
+t.test(
+  'a payment cancels what was waiting to chase its invoice, and names what is leaving',
+  async (t) => {
+    const books = await openBooks(t)
+    const paid = await books.invoice()
+    const rest = await books.invoice({ debtor_id: paid.debtor_id })
+    const stoppable = ['scheduled', 'awaiting_approval', 'approved', 'queued'] as const
+    const cancelled: string[] = []
+    for (const status of stoppable) cancelled.push(await books.message([rest, paid], { status }))
+    const sending = await books.message([paid], { status: 'sending' })
+    const sent = await books.message([paid], { status: 'sent' })
+    const inbound = await books.message([paid], { status: 'received', direction: 'inbound' })
+    const ofOther = await books.message([rest])
+    books.backend.now = new Date('2026-11-22T00:00:00.000Z')
+    const payment = await books.create('/api/v1/payments', {
+      invoice_id: paid.id,
+      amount: 1,
+      currency: 'EUR',
+    })
+    t.match(payment.effects, { messages_cancelled: 4, messages_in_flight: [sending] })
+    const { data } = await books.read('/api/v1/messages')
+    const statuses = new Map(
+      data.map(({ id, status }: { id: string; status: string }) => [id, status]),
+    )
+    t.ok(cancelled.every((id) => statuses.get(id) === 'cancelled'))
+    t.strictSame(
+      [sending, sent, inbound, ofOther].map((id) => statuses.get(id)),
+      ['queued', 'sent', 'received', 'scheduled'],
+    )
+    const changed = await books.read('/api/v1/messages?updated_since=2026-11-22T00:00:00Z')
+    t.equal(changed.data.length, 4)
+  },
+)
+
+t.test('a payment on account stops nothing', async (t) => {
+  const books = await openBooks(t)
+  const invoice = await books.invoice()
+  await books.message([invoice])
+  const body = { debtor_id: invoice.debtor_id, amount: 1, currency: 'EUR' }
+  t.equal((await books.create('/api/v1/payments', body)).effects.messages_cancelled, 0)
+})
+
+t.test('a message shows its recipient masked and its text without markup', async (t) => {
+  const books = await openBooks(t)
+  const invoice = await books.invoice()
+  const body = `<style>p { color: red }</style><p>Dear <b>Jansen</b>,</p>\n\n ${'word '.repeat(100)}`
+  await books.message([invoice], {
+    body,
+    status: 'bounced',
+    stage: 'final',
+    approval_required: 1,
+    approval_status: 'approved',
+    approval_decided_by: JSON.stringify({ type: 'user', id: 'usr_1', label: 'Sam' }),
+    approval_decided_at: '2026-11-20T07:45:12.006Z',
+    bounce_type: 'hard',
+    bounce_code: '5.1.1',
+    provider_message_id: '<1@mail.example>',
+  })
+  const { data } = await books.read('/api/v1/messages')
+  t.match(data[0], {
+    object: 'message',
+    debtor_id: invoice.debtor_id,
+    invoice_ids: [invoice.id],
+    channel: 'email',
+    direction: 'outbound',
+    kind: 'reminder',
+    stage: 'final',
+    status: 'bounced',
+    suppression: null,
+    approval: { required: true, status: 'approved', decided_by: 'Sam' },
+    to: 'a•••@jansen.example',
+    amount_due: 10_000,
+    currency: 'EUR',
+    currency_exponent: 2,
+    days_past_due: 3,
+    delivery: {
+      provider_message_id: '<1@mail.example>',
+      delivered_at: null,
+      bounce: { type: 'hard', code: '5.1.1' },
+    },
+  })
+  t.match(data[0].preview, /^Dear Jansen , word word .*…$/)
+  t.equal([...data[0].preview].length, 200)
+})
+
+t.test('what a message does not have is null', async (t) => {
+  const books = await openBooks(t)
+  const empty = { stage: null, recipient: null, subject: null, body: null, amount_due: null }
+  await books.message([await books.invoice()], {
+    ...empty,
+    currency: null,
+    days_past_due: null,
+    status: 'suppressed',
+    suppression_reason: 'kill_switch',
+  })
+  const { data } = await books.read('/api/v1/messages')
+  t.match(data[0], {
+    stage: null,
+    suppression: { reason: 'kill_switch', detail: null },
+    approval: null,
+    to: null,
+    subject: null,
+    preview: null,
+    amount_due: null,
+    currency: null,
+    currency_exponent: null,
+    delivery: { bounce: null },
+  })
+})
+
+t.test('telephone numbers are masked, addresses of letters hidden', async (t) => {
+  const books = await openBooks(t)
+  const invoice = await books.invoice()
+  await books.message([invoice], { channel: 'sms', recipient: '+31612345678' })
+  await books.message([invoice], { channel: 'letter', recipient: 'Keizersgracht 1, Amsterdam' })
+  const { data } = await books.read('/api/v1/messages?sort=created_at')
+  t.strictSame(
+    data.map(({ to }: { to: string }) => to),
+    ['•••678', '•••'],
+  )
+})
+
+t.test('messages are found by each filter', async (t) => {
+  const books = await openBooks(t)
+  const a = await books.invoice()
+  const b = await books.invoice()
+  const sms = await books.message([a], { channel: 'sms', stage: 'firm', status: 'sending' })
+  const mail = await books.message([a, b], { status: 'sent', sent_at: '2026-11-20T08:00:00.000Z' })
+  const ids = async (query: string) =>
+    (await books.read(`/api/v1/messages?${query}`)).data.map(({ id }: { id: string }) => id)
+  t.strictSame(await ids('channel=sms'), [sms])
+  t.strictSame(await ids('stage=firm'), [sms])
+  t.strictSame(await ids('status=queued'), [sms])
+  t.strictSame(await ids(`invoice_id=${b.id}`), [mail])
+  t.strictSame(await ids(`debtor_id=${a.debtor_id}`), [mail, sms])
+  t.strictSame(await ids('sent_since=2026-11-20T08:00:00Z&sent_before=2026-11-20T08:00:01Z'), [
+    mail,
+  ])
+  t.equal((await books.get('/api/v1/messages?status=sending')).status, 400)
+  t.strictSame((await (await books.others()).read('/api/v1/messages')).data, [])
+})

@@ -1,0 +1,345 @@
+import t from 'tap'
+import { openBooks } from '../../fixtures/books.ts'
+
+const PAYMENTS = '/api/v1/payments'
+
+t.test('a payment settles its invoice and says what it did', async (t) => {
+  const books = await openBooks(t)
+  const invoice = await books.invoice()
+  books.backend.now = new Date('2026-11-25T08:00:00.000Z')
+  const answer = await books.post(
+    PAYMENTS,
+    {
+      invoice_id: invoice.id,
+      amount: 10_000,
+      currency: 'eur',
+      external_id: 'bank-1',
+      reference: '',
+    },
+    { 'idempotency-key': 'bank-1' },
+  )
+  t.equal(answer.status, 201)
+  t.equal(answer.headers.get('location'), `${PAYMENTS}/${answer.json['id']}`)
+  t.match(answer.json, {
+    object: 'payment',
+    id: /^pay_/,
+    debtor_id: invoice.debtor_id,
+    external_id: 'bank-1',
+    amount: 10_000,
+    currency: 'EUR',
+    currency_exponent: 2,
+    allocations: [{ invoice_id: invoice.id, amount: 10_000 }],
+    unapplied_amount: 0,
+    received_on: '2026-11-25',
+    method: 'other',
+    reference: null,
+    status: 'recorded',
+    idempotency_key: 'bank-1',
+    source: 'api',
+    recorded_by: { type: 'api_key', id: books.key.row.id, label: books.key.row.name },
+    effects: {
+      invoices: [{ id: invoice.id, status: 'paid', amount_due: 0 }],
+      messages_cancelled: 0,
+      messages_in_flight: [],
+    },
+  })
+  t.match(await books.read(`/api/v1/invoices/${invoice.id}`), {
+    status: 'paid',
+    amount_paid: 10_000,
+    amount_due: 0,
+    paid_at: '2026-11-25T08:00:00.000Z',
+    updated_at: '2026-11-25T08:00:00.000Z',
+    chasing: { status: 'stopped', next_stage: null, next_action_at: null },
+  })
+  const debtor = await books.read(`/api/v1/debtors/${invoice.debtor_id}`)
+  t.match(debtor, { balances: [], updated_at: '2026-11-25T08:00:00.000Z' })
+})
+
+t.test(
+  'a partial payment keeps the next reminder back for a week, a further one again',
+  async (t) => {
+    const books = await openBooks(t)
+    const { id: invoice_id } = await books.invoice()
+    await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
+    t.match(await books.read(`/api/v1/invoices/${invoice_id}`), {
+      status: 'partially_paid',
+      amount_due: 9999,
+      paid_at: null,
+      chasing: { status: 'paused', next_action_at: '2026-11-28T10:15:00.000Z' },
+    })
+    books.backend.now = new Date('2026-11-22T00:00:00.000Z')
+    await books.create(PAYMENTS, { invoice_id, amount: 1, currency: 'EUR' })
+    t.match(await books.read(`/api/v1/invoices/${invoice_id}`), {
+      chasing: { next_action_at: '2026-11-29T00:00:00.000Z', blocked_reason: 'payment_received' },
+    })
+  },
+)
+
+t.test(
+  'one payment is spread over several invoices; what is left over stays on account',
+  async (t) => {
+    const books = await openBooks(t)
+    const a = await books.invoice()
+    const b = await books.invoice({ debtor_id: a.debtor_id })
+    const payment = await books.create(PAYMENTS, {
+      amount: 15_500,
+      currency: 'EUR',
+      allocations: [
+        { invoice_id: b.id, amount: 10_000 },
+        { invoice_id: a.id, amount: 5_000 },
+      ],
+    })
+    t.match(payment, {
+      debtor_id: a.debtor_id,
+      unapplied_amount: 500,
+      allocations: [{ invoice_id: b.id }, { invoice_id: a.id }],
+      effects: {
+        invoices: [
+          { id: b.id, status: 'paid', amount_due: 0 },
+          { id: a.id, status: 'partially_paid', amount_due: 5_000 },
+        ],
+      },
+    })
+    const { balances } = await books.read(`/api/v1/debtors/${a.debtor_id}`)
+    t.match(balances, [{ outstanding: 5_000, unapplied: 500 }])
+  },
+)
+
+t.test('a payment on account is allocated to nothing', async (t) => {
+  const books = await openBooks(t)
+  const { id: debtor_id } = await books.debtor()
+  const payment = await books.create(PAYMENTS, { debtor_id, amount: 7, currency: 'JPY' })
+  t.match(payment, { debtor_id, allocations: [], unapplied_amount: 7, effects: { invoices: [] } })
+})
+
+t.test('more than is due is refused, or kept on account if that is meant', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const body = { invoice_id, amount: 10_001, currency: 'EUR' }
+  const { status, json } = await books.post(PAYMENTS, body)
+  t.equal(status, 422)
+  t.match(json, {
+    code: 'payment_exceeds_balance',
+    amount_due: 10_000,
+    errors: [{ pointer: '/amount', code: 'payment_exceeds_balance' }],
+  })
+  t.match(await books.create(PAYMENTS, { ...body, allow_overpayment: true }), {
+    allocations: [{ amount: 10_000 }],
+    unapplied_amount: 1,
+  })
+  t.match((await books.post(PAYMENTS, body)).json, {
+    code: 'payment_exceeds_balance',
+    amount_due: 0,
+  })
+  t.match(await books.create(PAYMENTS, { ...body, allow_overpayment: true }), {
+    allocations: [],
+    unapplied_amount: 10_001,
+    effects: { invoices: [{ id: invoice_id, status: 'paid', amount_due: 0 }] },
+  })
+})
+
+t.test('every allocation that exceeds its invoice is named; with the flag it is cut', async (t) => {
+  const books = await openBooks(t)
+  const a = await books.invoice()
+  const b = await books.invoice({ debtor_id: a.debtor_id })
+  const body = {
+    amount: 30_000,
+    currency: 'EUR',
+    allocations: [
+      { invoice_id: a.id, amount: 10_001 },
+      { invoice_id: b.id, amount: 10_002 },
+    ],
+  }
+  t.match((await books.post(PAYMENTS, body)).json, {
+    code: 'payment_exceeds_balance',
+    amount_due: 10_000,
+    errors: [{ pointer: '/allocations/0/amount' }, { pointer: '/allocations/1/amount' }],
+  })
+  const payment = await books.create(PAYMENTS, { ...body, allow_overpayment: true })
+  t.match(payment, {
+    unapplied_amount: 10_000,
+    allocations: [{ amount: 10_000 }, { amount: 10_000 }],
+  })
+})
+
+t.test('what is refused leaves no trace', async (t) => {
+  const books = await openBooks(t)
+  const a = await books.invoice()
+  await books.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
+  const before = (await books.get(`/api/v1/invoices/${a.id}`)).text
+  const body = { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' }
+  const { status, json } = await books.post(PAYMENTS, body)
+  t.equal(status, 409)
+  t.match(json, { code: 'duplicate_external_id', existing_id: /^pay_/ })
+  t.equal((await books.get(`/api/v1/invoices/${a.id}`)).text, before)
+})
+
+t.test('allocations beyond the payment, or twice to one invoice, are refused', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const beyond = { amount: 5, currency: 'EUR', allocations: [{ invoice_id, amount: 6 }] }
+  t.match((await books.post(PAYMENTS, beyond)).json, {
+    code: 'allocation_exceeds_payment',
+    errors: [{ pointer: '/allocations' }],
+  })
+  const twice = [
+    { invoice_id, amount: 1 },
+    { invoice_id, amount: 1 },
+  ]
+  t.match((await books.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations: twice })).json, {
+    code: 'validation_failed',
+    errors: [{ pointer: '/allocations/1/invoice_id' }],
+  })
+})
+
+t.test('invoices of two debtors cannot share a payment', async (t) => {
+  const books = await openBooks(t)
+  const allocations = [
+    { invoice_id: (await books.invoice()).id, amount: 1 },
+    { invoice_id: (await books.invoice()).id, amount: 1 },
+  ]
+  t.match((await books.post(PAYMENTS, { amount: 5, currency: 'EUR', allocations })).json, {
+    code: 'validation_failed',
+    errors: [{ pointer: '/allocations/1/invoice_id' }],
+  })
+})
+
+t.test('another currency than the invoice’s is refused with both', async (t) => {
+  const books = await openBooks(t)
+  const { id: invoice_id } = await books.invoice()
+  const { status, json } = await books.post(PAYMENTS, { invoice_id, amount: 1, currency: 'USD' })
+  t.equal(status, 422)
+  t.match(json, {
+    code: 'currency_mismatch',
+    expected: 'EUR',
+    actual: 'USD',
+    errors: [{ pointer: '/currency', code: 'currency_mismatch' }],
+  })
+})
+
+t.test('a draft and a void invoice cannot be paid; a written-off one can', async (t) => {
+  const books = await openBooks(t)
+  const setStatus = async (status: 'void' | 'written_off') => {
+    const { id } = await books.invoice()
+    await books.backend.database.transaction((tx) =>
+      tx.updateTable('invoices').set({ status }).where('id', '=', id).execute(),
+    )
+    return id
+  }
+  for (const [status, id] of [
+    ['draft', (await books.invoice({ status: 'draft' })).id],
+    ['void', await setStatus('void')],
+  ]) {
+    const answer = await books.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
+    t.equal(answer.status, 409)
+    t.match(answer.json, { code: 'invoice_not_payable', invoice_status: status, status: 409 })
+  }
+  const invoice_id = await setStatus('written_off')
+  await books.create(PAYMENTS, { invoice_id, amount: 4000, currency: 'EUR' })
+  t.match(await books.read(`/api/v1/invoices/${invoice_id}`), {
+    status: 'written_off',
+    amount_due: 6000,
+  })
+  await books.create(PAYMENTS, { invoice_id, amount: 6000, currency: 'EUR' })
+  t.match(await books.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
+})
+
+t.test('invoices and debtors that are not the account’s do not exist', async (t) => {
+  const books = await openBooks(t)
+  const own = await books.invoice()
+  const foreign = await (await books.others()).invoice()
+  const money = { amount: 5, currency: 'EUR' }
+  for (const invoice_id of [foreign.id, 'x', own.debtor_id]) {
+    const { status, json } = await books.post(PAYMENTS, { ...money, invoice_id })
+    t.equal(status, 422)
+    t.match(json, { code: 'invoice_not_found', errors: [{ pointer: '/invoice_id' }] })
+  }
+  const allocations = [foreign.id, own.id, 'x'].map((invoice_id) => ({ invoice_id, amount: 1 }))
+  t.match((await books.post(PAYMENTS, { ...money, allocations })).json, {
+    code: 'invoice_not_found',
+    errors: [{ pointer: '/allocations/0/invoice_id' }, { pointer: '/allocations/2/invoice_id' }],
+  })
+  t.match((await books.post(PAYMENTS, { ...money, debtor_id: foreign.debtor_id })).json, {
+    code: 'debtor_not_found',
+    errors: [{ pointer: '/debtor_id' }],
+  })
+})
+
+t.test('it is received between 2000 and tomorrow, by the account’s calendar', async (t) => {
+  const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
+  const { id: debtor_id } = await books.debtor()
+  const receivedOn = async (received_on: string) => {
+    const answer = await books.post(PAYMENTS, {
+      debtor_id,
+      amount: 1,
+      currency: 'EUR',
+      received_on,
+    })
+    return answer.json['errors'] ?? answer.status
+  }
+  t.equal(await receivedOn('2026-11-23'), 201)
+  t.match(await receivedOn('2026-11-24'), [{ pointer: '/received_on', code: 'not_in_future' }])
+  t.equal(await receivedOn('2000-01-01'), 201)
+  t.match(await receivedOn('1999-12-31'), [{ pointer: '/received_on', code: 'out_of_range' }])
+})
+
+t.test('every field that is wrong is named, and the target must be exactly one', async (t) => {
+  const books = await openBooks(t)
+  const { status, json } = await books.post(PAYMENTS, {
+    amount: null,
+    currency: 'XXX',
+    invoice_id: 'inv_1',
+    allocations: [{ invoice_id: null, amount: null, note: 'x' }],
+    debtor_id: 'deb_1',
+    allow_overpayment: 'yes',
+    received_on: '2027-01-01',
+    method: 'barter',
+    reference: 'x'.repeat(141),
+    ammount: 5,
+  })
+  t.equal(status, 422)
+  const errors = Array.isArray(json['errors']) ? json['errors'] : []
+  t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
+    '/allocations conflicting_field',
+    '/allocations/0/amount invalid_type',
+    '/allocations/0/invoice_id required',
+    '/allocations/0/note unknown_field',
+    '/allow_overpayment invalid_type',
+    '/ammount unknown_field',
+    '/amount invalid_type',
+    '/currency unsupported_currency',
+    '/debtor_id conflicting_field',
+    '/method invalid_enum',
+    '/received_on not_in_future',
+    '/reference too_long',
+  ])
+  t.match((await books.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: null })).json, {
+    errors: [{ pointer: '/invoice_id', code: 'required' }],
+  })
+  t.match((await books.post(PAYMENTS, { amount: 1, currency: 'EUR', allocations: [] })).json, {
+    errors: [{ pointer: '/allocations', code: 'too_short' }],
+  })
+})
+
+t.test('payments are found by each filter', async (t) => {
+  const books = await openBooks(t)
+  const invoice = await books.invoice()
+  const body = { invoice_id: invoice.id, amount: 1, currency: 'EUR', received_on: '2026-11-01' }
+  const a = await books.create(PAYMENTS, { ...body, external_id: 'x' })
+  const b = await books.create(PAYMENTS, {
+    debtor_id: invoice.debtor_id,
+    amount: 1,
+    currency: 'USD',
+  })
+  const ids = async (query: string) =>
+    (await books.read(`${PAYMENTS}?${query}`)).data.map(({ id }: { id: string }) => id)
+  t.strictSame(await ids(`invoice_id=${invoice.id}`), [a.id])
+  t.strictSame(await ids(`debtor_id=${invoice.debtor_id}`), [b.id, a.id])
+  t.strictSame(await ids('external_id=x'), [a.id])
+  t.strictSame(await ids('currency=USD'), [b.id])
+  t.strictSame(await ids('received_since=2026-11-01&received_before=2026-11-02'), [a.id])
+  t.strictSame(await ids(`idempotency_key=${b.idempotency_key}`), [b.id])
+  const others = await books.others()
+  t.strictSame((await others.read(`${PAYMENTS}?idempotency_key=${b.idempotency_key}`)).data, [])
+  t.strictSame((await others.read(`${PAYMENTS}?invoice_id=${invoice.id}`)).data, [])
+})

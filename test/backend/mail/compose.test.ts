@@ -1,0 +1,78 @@
+// What leaves: headers that nobody can add to, texts that arrive as they were written.
+import { readdir, readFile, stat } from 'node:fs/promises'
+import PostalMime from 'postal-mime'
+import t from 'tap'
+import { mailIn, newMailer, sendNow } from '../../fixtures/mail.ts'
+import { startSmtpServer } from '../../fixtures/smtp.ts'
+
+const HOSTILE = 'Acme"\r\nBcc: victim@acme.nl\r\n\r\n<script>'
+
+t.test('names and subjects cannot add a header or end the headers', async (t) => {
+  const smtp = await startSmtpServer(t)
+  await sendNow(newMailer(t, smtp.url), {
+    fromName: `${HOSTILE} \u2028\u0000 <evil@acme.nl>`,
+    subject: HOSTILE,
+    replyTo: 'billing@acme.nl',
+  })
+  const [received] = smtp.mails
+  t.strictSame(received?.to, ['ap@jansen.nl'])
+  const { mail } = received ?? {}
+  t.equal(mail?.bcc, undefined)
+  t.equal(mail?.from?.address, 'reminders@mail.receivables.io')
+  t.equal(mail?.subject, 'Acme" Bcc: victim@acme.nl <script>')
+  t.strictSame(
+    mail?.replyTo?.map(({ address }) => address),
+    ['billing@acme.nl', 'reminders@mail.receivables.io'],
+  )
+  t.equal(mail?.text?.trim(), 'Dear Jansen')
+})
+
+t.test('texts in any script arrive as they were written', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const text = `Zürich – 100 €\n.\n..\nFrom here\n${'未払い '.repeat(200)}\n🧾`
+  await sendNow(newMailer(t, smtp.url), {
+    fromName: 'Bäckerei Müller GmbH & Co. “Süß”',
+    subject: 'Zahlungserinnerung – Rechnung № 7 🧾',
+    text,
+    html: `<p>${text}</p>`,
+  })
+  const { mail, raw = '' } = smtp.mails[0] ?? {}
+  t.equal(mail?.text?.trimEnd(), text)
+  t.equal(mail?.html?.trimEnd(), `<p>${text}</p>`)
+  t.equal(mail?.subject, 'Zahlungserinnerung – Rechnung № 7 🧾')
+  t.equal(mail?.from?.name, 'Bäckerei Müller GmbH & Co. “Süß”')
+  t.ok(raw.split('\r\n').every((line) => line.length <= 998))
+})
+
+t.test('mail programs are offered to unsubscribe with one click', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  const unsubscribeUrl = `https://receivables.io/mail/unsubscribe/${'x'.repeat(300)}`
+  await sendNow(mailer, { unsubscribeUrl })
+  await sendNow(mailer)
+  const [offered, not] = smtp.mails.map(
+    ({ mail }) => new Map(mail.headers.map(({ key, value }) => [key, value])),
+  )
+  t.equal(offered?.get('list-unsubscribe'), `<${unsubscribeUrl}>`)
+  t.equal(offered?.get('list-unsubscribe-post'), 'List-Unsubscribe=One-Click')
+  t.equal(offered?.get('auto-submitted'), 'auto-generated', 'automatic replies are not invited')
+  t.equal(offered?.get('x-receivables-id'), 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q')
+  t.notOk(not?.has('list-unsubscribe'))
+})
+
+t.test('without a server mail is written to files, once for each message', async (t) => {
+  const directory = `${t.testdir({})}/mail`
+  const mailer = newMailer(t, undefined, { directory })
+  t.strictSame(await sendNow(mailer), { outcome: 'accepted', providerMessageId: null })
+  await sendNow(mailer)
+  t.strictSame(await readdir(directory), ['msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q.eml'])
+  const file = `${directory}/msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q.eml`
+  t.equal((await stat(file)).mode & 0o777, 0o600)
+  const mail = await PostalMime.parse(await readFile(file))
+  t.match(mail, { messageId: mailIn().messageId, subject: 'Invoice INV-1' })
+})
+
+t.test('a disk that refuses the file leaves the mail to be sent again', async (t) => {
+  const directory = `${t.testdir({ occupied: 'a file' })}/occupied`
+  t.match(await sendNow(newMailer(t, undefined, { directory })), { outcome: 'abandoned' })
+})

@@ -1,0 +1,277 @@
+// What comes back: bounces, complaints and replies, and what they change.
+import t from 'tap'
+import type { MessageRow } from '../../../backend/database/tables.ts'
+import { complaint, deliveryReport, reply } from '../../fixtures/inbound.ts'
+import { INBOUND_SECRET, type Reminding, startReminding } from '../../fixtures/reminding.ts'
+
+const EMAIL = 'ap@jansen.nl'
+
+async function sentReminder({ books }: Reminding, over: Partial<MessageRow> = {}) {
+  const debtor = await books.debtor({ email: EMAIL })
+  const invoice = await books.invoice({ debtor_id: debtor.id })
+  const sent_at = books.backend.now.toISOString()
+  const id = await books.message([invoice], {
+    status: 'sent',
+    recipient: EMAIL,
+    sent_at,
+    ...over,
+  })
+  return { debtor, invoice, id }
+}
+
+async function messageOf({ books }: Reminding, id: string) {
+  const { data } = await books.read('/api/v1/messages')
+  return data.find((message: { id: string }) => message.id === id)
+}
+
+t.test('a hard bounce stops writing to that address, and only to that', async (t) => {
+  const service = await startReminding(t)
+  const { books, post } = service
+  const { debtor, id } = await sentReminder(service)
+  const namesake = await books.debtor({ email: EMAIL })
+  const other = await books.debtor({ email: 'info@jansen.nl' })
+  t.match(await post(deliveryReport({ messageId: id })), {
+    status: 200,
+    json: { kind: 'bounce', message_id: id },
+  })
+  t.match(await messageOf(service, id), {
+    status: 'bounced',
+    delivery: { bounce: { type: 'hard', code: '5.1.1' } },
+  })
+  for (const { id } of [debtor, namesake]) {
+    t.match(await books.read(`/api/v1/debtors/${id}`), {
+      contactability: { email: 'bounced' },
+      chasing: { status: 'paused', reason: 'bounced' },
+    })
+  }
+  t.match(await books.read(`/api/v1/debtors/${other.id}`), {
+    contactability: { email: 'ok' },
+    chasing: { status: 'active' },
+  })
+  t.strictSame(await service.events(), [
+    'message.bounced',
+    'debtor.contactability_changed',
+    'debtor.updated',
+    'debtor.contactability_changed',
+    'debtor.updated',
+  ])
+})
+
+t.test(
+  'a soft bounce is tried again, three times over 48 hours, then counts as hard',
+  async (t) => {
+    const service = await startReminding(t)
+    const { books, post } = service
+    const { debtor, id } = await sentReminder(service)
+    const start = books.backend.now
+    const soft = (n: number) =>
+      deliveryReport({ messageId: id, status: '4.2.2', diagnostic: `smtp; 452 4.2.2 full (${n})` })
+    const waits: number[] = []
+    for (const n of [1, 2, 3]) {
+      await post(soft(n))
+      const { status, scheduled_for } = await messageOf(service, id)
+      t.equal(status, 'queued')
+      await post(soft(n + 10))
+      t.equal((await messageOf(service, id)).scheduled_for, scheduled_for, 'it waits already')
+      waits.push((Date.parse(scheduled_for) - books.backend.now.getTime()) / 3_600_000)
+      books.backend.now = new Date(scheduled_for)
+      await service.setMessage(id, { status: 'sent' })
+    }
+    t.strictSame(waits, [0.5, 11.5, 36])
+    t.equal(books.backend.now.getTime() - start.getTime(), 48 * 3_600_000)
+    await post(soft(4))
+    t.match(await messageOf(service, id), {
+      status: 'bounced',
+      delivery: { bounce: { type: 'soft' } },
+    })
+    t.match(await books.read(`/api/v1/debtors/${debtor.id}`), {
+      contactability: { email: 'bounced' },
+    })
+  },
+)
+
+t.test('the message is found by whatever the report still names of it', async (t) => {
+  const service = await startReminding(t)
+  const given = '<0102018b5c3c0a4f-77@eu-west-1.amazonses.com>'
+  for (const [names, over] of [
+    [{ envelopeId: false, header: '<changed@relay.nl>' }, {}],
+    [{ envelopeId: false, ownHeader: false }, {}],
+    [{ ownHeader: false, header: '<changed@relay.nl>' }, {}],
+    [{ envelopeId: false, ownHeader: false, header: given }, { provider_message_id: given }],
+  ] as const) {
+    const { id } = await sentReminder(service, over)
+    const answer = await service.post(deliveryReport({ messageId: id, names }))
+    t.match(answer.json, { kind: 'bounce', message_id: id }, JSON.stringify(names))
+  }
+})
+
+t.test('reports are understood as the large servers write them', async (t) => {
+  const service = await startReminding(t)
+  for (const [status, diagnostic, expected] of [
+    [
+      '5.1.1',
+      'smtp; 550-5.1.1 The email account that you tried to reach does\n not exist.',
+      'hard',
+    ],
+    ['5.0.0', 'smtp; 550 5.1.1 <ap@jansen.nl> User unknown', 'hard'],
+    ['5.1.10', 'smtp;550 5.1.10 RESOLVER.ADR.RecipientNotFound; not found', 'hard'],
+    ['5.2.2', 'smtp; 552-5.2.2 The inbox is out of storage space', 'soft'],
+    ['5.7.1', 'smtp; 550 5.7.1 Our policy forbids it', 'soft'],
+    ['4.4.7', 'smtp; 421 4.4.1 connection timed out', 'soft'],
+  ] as const) {
+    const { id } = await sentReminder(service)
+    await service.post(deliveryReport({ messageId: id, status, diagnostic }))
+    const { delivery } = await messageOf(service, id)
+    t.equal(delivery.bounce.type, expected, diagnostic)
+  }
+})
+
+t.test('a report of delivery marks it delivered, one of delay nothing', async (t) => {
+  const service = await startReminding(t)
+  const { id } = await sentReminder(service)
+  await service.post(deliveryReport({ messageId: id, action: 'delayed', status: '4.4.1' }))
+  t.match(await messageOf(service, id), { status: 'sent' })
+  await service.post(deliveryReport({ messageId: id, action: 'relayed', status: '2.0.0' }))
+  t.match(await messageOf(service, id), { status: 'sent' }, 'relayed is not delivered')
+  await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
+  const at = service.books.backend.now.toISOString()
+  t.match(await messageOf(service, id), { status: 'delivered', delivery: { delivered_at: at } })
+  t.strictSame(await service.events(), ['message.delivered'])
+  const { id: toAlias } = await sentReminder(service)
+  await service.post(deliveryReport({ messageId: toAlias, action: 'expanded', status: '2.0.0' }))
+  t.match(await messageOf(service, toAlias), { status: 'delivered' })
+})
+
+t.test('a complaint stops writing for good; an Admin cannot take it back', async (t) => {
+  const service = await startReminding(t)
+  const { debtor, id } = await sentReminder(service)
+  await service.post(complaint(id, 'not-spam'))
+  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+    contactability: { email: 'ok' },
+  })
+  t.match((await service.post(complaint(id))).json, { kind: 'complaint', message_id: id })
+  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+    contactability: { email: 'complained' },
+    chasing: { status: 'paused', reason: 'complained' },
+  })
+  await t.rejects(service.clear(debtor.id), { code: 'address_suppressed' })
+})
+
+t.test('a reply is logged and pauses chasing until a person decides', async (t) => {
+  const service = await startReminding(t)
+  const { debtor, invoice, id } = await sentReminder(service)
+  await service.post(reply(id))
+  const { data } = await service.books.read('/api/v1/messages?status=received')
+  t.match(data, [
+    {
+      debtor_id: debtor.id,
+      invoice_ids: [invoice.id],
+      direction: 'inbound',
+      kind: 'reply',
+      subject: 'Re: Rechnung für INV-1',
+      preview: 'We paid last week.',
+    },
+  ])
+  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+    chasing: { status: 'paused', reason: 'replied', until: null },
+  })
+  t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
+})
+
+t.test('an automatic answer is no reply', async (t) => {
+  const service = await startReminding(t)
+  const { debtor, id } = await sentReminder(service)
+  for (const headers of [
+    'Auto-Submitted: auto-replied (vacation)\n',
+    'Precedence: bulk\n',
+    'X-Autoreply: yes\n',
+  ]) {
+    t.match((await service.post(reply(id, { headers }))).json, { kind: 'auto_reply' }, headers)
+  }
+  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+    chasing: { status: 'active' },
+  })
+  t.match((await service.post(reply(id, { headers: 'Auto-Submitted: no\n' }))).json, {
+    kind: 'reply',
+  })
+})
+
+t.test('the same mail posted again, also at once, has its effect once', async (t) => {
+  const service = await startReminding(t)
+  const { id } = await sentReminder(service)
+  const answers = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
+  for (const answer of answers) {
+    t.match(answer, { status: 200, json: { kind: 'reply', message_id: id } })
+  }
+  const { data } = await service.books.read('/api/v1/messages?status=received')
+  t.equal(data.length, 1)
+})
+
+t.test('an Admin says that an address works again, and chasing goes on', async (t) => {
+  const service = await startReminding(t)
+  const { debtor, id } = await sentReminder(service)
+  await service.post(deliveryReport({ messageId: id }))
+  await service.clear(debtor.id)
+  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+    contactability: { email: 'ok' },
+    chasing: { status: 'active', reason: null },
+  })
+  t.strictSame(await service.auditActions('debtor.contactability'), [
+    'debtor.contactability_cleared',
+  ])
+  await service.post(deliveryReport({ messageId: id, status: '5.1.2' }))
+  t.match(await messageOf(service, id), { status: 'bounced' })
+  t.match(
+    await service.books.read(`/api/v1/debtors/${debtor.id}`),
+    { contactability: { email: 'ok' } },
+    'an old report says nothing new',
+  )
+})
+
+t.test('only who has the secret posts mail, and only mail', async (t) => {
+  const service = await startReminding(t)
+  const raw = deliveryReport()
+  const post = (headers: Record<string, string>, body = raw) =>
+    service.ask('POST', '/mail/inbound', {
+      headers: { 'content-type': 'message/rfc822', ...headers },
+      body,
+    })
+  const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
+  for (const authorization of [
+    '',
+    'Bearer wrong',
+    `Digest ${INBOUND_SECRET}`,
+    basic('post:wrong'),
+  ]) {
+    t.match(await post({ authorization }), { status: 401, json: { code: 'invalid_mail_secret' } })
+  }
+  t.match(await post({}), { status: 401 })
+  t.match(await post({ authorization: basic(`post:${INBOUND_SECRET}`) }), {
+    status: 200,
+    json: { kind: 'bounce', message_id: null },
+  })
+  const authorization = `Bearer ${INBOUND_SECRET}`
+  t.match(await post({ authorization, 'content-type': 'application/json' }), { status: 415 })
+  t.match(await post({ authorization }, ''), { status: 400 })
+})
+
+t.test('nothing that comes in gives an error', async (t) => {
+  const service = await startReminding(t)
+  const nested = 'Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\n'.repeat(500)
+  for (const raw of [
+    'x',
+    '\0\xff\r\n\r\n',
+    nested,
+    `${'X-Header: y\r\n'.repeat(15_000)}\r\n`,
+    `Subject: ${'é'.repeat(50_000)}\r\n\r\n${'<style '.repeat(20_000)}`,
+    `Content-Type: text/html\r\n\r\n${'<style '.repeat(20_000)}`,
+    `In-Reply-To: ${'<'.repeat(100_000)}\r\n\r\nx`,
+    deliveryReport({ status: 'nonsense', diagnostic: 'x' }),
+    deliveryReport().replace('Action: failed\r\n', ''),
+  ]) {
+    t.match(await service.post(raw), { status: 200, json: { message_id: null } }, raw.slice(0, 30))
+  }
+  const { id } = await sentReminder(service)
+  const hostile = { headers: 'Subject: a\0b\n', body: '<b>\0\ud800 =?x?=' }
+  t.match(await service.post(reply(id, hostile)), { status: 200, json: { message_id: id } })
+})

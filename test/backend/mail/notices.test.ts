@@ -1,0 +1,229 @@
+// What people are mailed besides reminders: at least once each, and never in the way of a page.
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
+import { recordNotice } from '../../../backend/mail/notices.ts'
+import { deliveryReport, reply } from '../../fixtures/inbound.ts'
+import { type Reminding, startReminding } from '../../fixtures/reminding.ts'
+import { createUserIn, logIn } from '../../fixtures/settings.ts'
+import { startSmtpServer } from '../../fixtures/smtp.ts'
+import { until } from '../../fixtures/until.ts'
+
+async function logInAdmin({ books: { backend }, accountId }: Reminding) {
+  await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')
+  return logIn(backend, 'ada@acme.nl')
+}
+
+async function noticeOfEndpoint({ books, accountId }: Reminding): Promise<void> {
+  const { backend } = books
+  const detail = { url: 'https://hooks.acme.nl/<b>', reason: 'gone', failing_since: null } as const
+  const notice = {
+    accountId,
+    kind: 'webhook_endpoint.disabled',
+    subjectId: 'whe_1',
+    detail,
+  } as const
+  await backend.database.transaction((tx) => recordNotice(tx, notice, backend.now))
+}
+
+async function outboxOf({ books }: Reminding) {
+  return books.backend.database.read
+    .selectFrom('mail_outbox')
+    .select(['status', 'attempts', 'run_at', 'last_error'])
+    .orderBy('id')
+    .execute()
+}
+
+t.test('an invitation is mailed, and the link in the mail works', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const ada = await logInAdmin(service)
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'bob@acme.nl',
+    role: 'member',
+  })
+  t.match(invited, { status: 201, json: { mailed: true } })
+  t.equal(smtp.mails.length, 0, 'the page does not wait for it')
+  await service.sendNotices()
+  await service.sendNotices()
+  t.equal(smtp.mails.length, 1)
+  const [{ to, mail } = { to: [], mail: undefined }] = smtp.mails
+  t.strictSame(to, ['bob@acme.nl'])
+  t.match(mail, { subject: 'You are invited to Acme Ltd', text: /ada@acme\.nl invites you/ })
+  t.match(mail?.text, String(invited.json['link']), 'the same link as on the page')
+  const [, code = ''] = /invitation#([\w-]{43})/.exec(mail?.text ?? '') ?? []
+  t.match(mail?.html, `href="https://receivables.test/settings/invitation#${code}"`)
+  const body = { code, password: 'staple battery horse' }
+  const accepted = await service.ask('POST', '/settings/invitation', {
+    headers: { accept: 'application/json', 'content-type': 'application/json' },
+    body,
+  })
+  t.equal(accepted.status, 201)
+})
+
+t.test('Admins see whether an invitation arrived, also where it comes back later', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const ada = await logInAdmin(service)
+  await ada.send('POST', '/settings/people', { email: 'bob@acme.nl', role: 'member' })
+  const mailOf = async () => (await ada.get('/settings/people')).json['invitations']
+  await service.sendNotices()
+  t.match(await mailOf(), [{ email: 'bob@acme.nl', mail: 'sent' }])
+  const sent = String(smtp.mails[0]?.mail.messageId).replace(/^<|@.*$/g, '')
+  await service.post(deliveryReport({ messageId: sent }))
+  t.match(await mailOf(), [{ mail: 'failed' }])
+  t.match((await ada.page('/settings/people')).text, /The mail did not arrive/)
+})
+
+t.test('an invitation that was withdrawn meanwhile is not mailed', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const ada = await logInAdmin(service)
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'bob@acme.nl',
+    role: 'admin',
+  })
+  await ada.send('POST', `/settings/invitations/${invited.json['id']}/withdraw`)
+  await service.sendNotices()
+  t.equal(smtp.connections(), 0)
+  t.match(await outboxOf(service), [{ status: 'failed', run_at: null }])
+})
+
+t.test('without a mail server the link is shown and nothing mailed', async (t) => {
+  const service = await startReminding(t)
+  const ada = await logInAdmin(service)
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'bob@acme.nl',
+    role: 'member',
+  })
+  t.match(invited.json, { mailed: false, link: /#[\w-]{43}$/ })
+  await service.sendNotices()
+  t.strictSame(await outboxOf(service), [])
+})
+
+t.test('in a rehearsal nobody is mailed a notice, and links are handed on', async (t) => {
+  const open = async (isRehearsal: boolean) => {
+    const smtp = await startSmtpServer(t)
+    const service = await startReminding(t, smtp.url, isRehearsal)
+    const ada = await logInAdmin(service)
+    await noticeOfEndpoint(service)
+    service.postOffice.start()
+    return { smtp, service, ada }
+  }
+  const rehearsal = await open(true)
+  const { smtp } = await open(false)
+  await until(() => smtp.mails.length === 1, 'the notice of the other one')
+  const { ada, service } = rehearsal
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'bob@acme.nl',
+    role: 'member',
+  })
+  t.match(invited.json, { mailed: false, link: /#[\w-]{43}$/ })
+  t.equal(rehearsal.smtp.connections(), 0)
+  await service.sendNotices()
+  t.match(rehearsal.smtp.mails, [{ to: ['ada@acme.nl'] }], 'it waited until the end of it')
+})
+
+t.test('a notice goes to every Admin who can log in, once, whoever sends it', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const { backend } = service.books
+  for (const [email, role] of [
+    ['ada@acme.nl', 'admin'],
+    ['abe@acme.nl', 'admin'],
+    ['max@acme.nl', 'member'],
+  ] as const) {
+    await createUserIn(backend, service.accountId, email, role)
+  }
+  const gone = await createUserIn(backend, service.accountId, 'eve@acme.nl', 'admin')
+  await backend.database.transaction((tx) =>
+    tx.updateTable('users').set({ status: 'deactivated' }).where('id', '=', gone.id).execute(),
+  )
+  await noticeOfEndpoint(service)
+  await Promise.all([service.sendNotices(), service.sendNotices()])
+  await service.sendNotices()
+  t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['abe@acme.nl', 'ada@acme.nl'])
+  const { mail } = smtp.mails[0] ?? {}
+  t.match(mail?.text, /https:\/\/hooks\.acme\.nl\/<b> any more/)
+  t.notMatch(mail?.html, /<b>/)
+})
+
+t.test('what was not taken is tried again for three days, as the same mail', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const { backend } = service.books
+  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
+  await noticeOfEndpoint(service)
+  const start = backend.now
+  smtp.failAt('data', 'drop', 1)
+  await service.sendNotices()
+  smtp.failAt('rcpt', { code: 451, text: '4.7.1 Later' })
+  for (let tries = 1; tries < 10; tries++) {
+    const [row] = await outboxOf(service)
+    t.match(row, { status: 'pending', attempts: tries })
+    const connections = smtp.connections()
+    await service.sendNotices()
+    t.equal(smtp.connections(), connections, 'not before its time')
+    backend.now = new Date(row?.run_at ?? 0)
+    if (tries === 8) smtp.recover()
+    await service.sendNotices()
+    if (tries === 8) break
+  }
+  t.match(await outboxOf(service), [{ status: 'sent', run_at: null, last_error: null }])
+  t.equal(smtp.mails.length, 2)
+  t.equal(smtp.mails[0]?.mail.messageId, smtp.mails[1]?.mail.messageId)
+  const days = (backend.now.getTime() - start.getTime()) / 86_400_000
+  t.ok(days > 1 && days < 4, `${days} days`)
+})
+
+t.test('a server that takes nothing is told of where probes look', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const { backend } = service.books
+  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
+  await noticeOfEndpoint(service)
+  smtp.failAt('rcpt', { code: 554, text: '5.7.1 <ada@acme.nl>: Relay access denied' }, 1)
+  await service.sendNotices()
+  const degraded = ['mail: 554 5.7.1 <address>: Relay access denied']
+  t.strictSame(await backend.health(), { unready: [], degraded })
+  backend.now = new Date(backend.now.getTime() + 60_000)
+  await service.sendNotices()
+  t.strictSame(await backend.health(), { unready: [], degraded: [] })
+})
+
+t.test('an address that does not exist is given up at once', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  await createUserIn(service.books.backend, service.accountId, 'ada@acme.nl', 'admin')
+  await noticeOfEndpoint(service)
+  smtp.failAt('rcpt', { code: 550, text: '5.1.1 No such user' })
+  await service.sendNotices()
+  t.match(await outboxOf(service), [{ status: 'failed', attempts: 1, last_error: /No such user/ }])
+})
+
+t.test('Admins are told of a reply, unless replies reach them anyway', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const service = await startReminding(t, smtp.url)
+  const { books } = service
+  await createUserIn(books.backend, service.accountId, 'ada@acme.nl', 'admin')
+  const invoice = await books.invoice()
+  const answer = async (body: string) => {
+    const id = await books.message([invoice], { status: 'sent' })
+    await service.post(reply(id, { body }))
+    await service.sendNotices()
+  }
+  await answer('We paid <i>last</i> week.\n')
+  const { mail } = smtp.mails[0] ?? {}
+  t.match(mail, {
+    subject: 'Jansen Bouw B.V. replied to a reminder',
+    text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
+  })
+  t.notMatch(mail?.html, /<i>/)
+  const act = { actor: OPERATOR, now: books.backend.now }
+  const setTo = (address: string) =>
+    books.backend.database.transaction((tx) => setReplyAddress(tx, service.accountId, address, act))
+  await t.rejects(setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
+  t.match(await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })
+  await answer('Really.\n')
+  t.equal(smtp.mails.length, 1)
+})

@@ -1,0 +1,146 @@
+// What reminders say: the same in text and HTML, in the debtor's language, whatever names hold.
+import t from 'tap'
+import { LANGUAGES, speak } from '../../../backend/mail/wording/languages.ts'
+import { type ReminderContent, writeReminder } from '../../../backend/mail/wording/reminder-text.ts'
+
+const STAGES = ['courtesy', 'friendly', 'reminder', 'firm', 'final'] as const
+
+function contentIn(over: Partial<ReminderContent> = {}): ReminderContent {
+  return {
+    language: 'en',
+    stage: 'friendly',
+    creditor: { name: 'Acme Ltd', replyTo: 'billing@acme.nl' },
+    debtor: { name: 'Jansen Bouw B.V.' },
+    invoices: [invoiceIn()],
+    unsubscribeUrl: 'https://receivables.io/mail/unsubscribe/token',
+    ...over,
+  }
+}
+
+function invoiceIn(over: Partial<ReminderContent['invoices'][number]> = {}) {
+  return {
+    number: 'INV-1',
+    dueDate: '2026-11-18',
+    amountDue: 123_450,
+    currency: 'EUR',
+    daysPastDue: 3,
+    paymentUrl: null,
+    ...over,
+  }
+}
+
+/** As a reader of the HTML sees it, links by their addresses. */
+function shown(html: string): string {
+  return html
+    .replace(/<style>.*?<\/style>/s, '')
+    .replace(/<a [^>]*href="([^"]*)"[^>]*>/g, ' $1 ')
+    .replace(/<[^>]*>/g, ' ')
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&amp;', '&')
+    .replace(/\s+/g, ' ')
+}
+
+t.test('text and HTML say the same, at every stage and in every language', async (t) => {
+  const urls = { paymentUrl: 'https://pay.acme.nl/1?a=1&b=2' }
+  for (const language of LANGUAGES) {
+    for (const stage of STAGES) {
+      for (const invoices of [
+        [invoiceIn(urls)],
+        [invoiceIn(), invoiceIn({ ...urls, number: 'INV-2', daysPastDue: -3 })],
+      ]) {
+        const { subject, text, html } = writeReminder(contentIn({ language, stage, invoices }))
+        t.match(html, `<html lang="${language}">`)
+        t.match(subject, /INV-1|2 \S+ – Acme Ltd$/)
+        const seen = shown(html)
+        const parts = text.split(/\n|: |:$/m).map((part) => part.replace(/\s+/g, ' ').trim())
+        const missing = parts.filter((part) => part !== '--' && !seen.includes(part))
+        t.strictSame(missing, [], `${language} ${stage}`)
+      }
+    }
+  }
+})
+
+t.test('a reminder names the creditor, who remains it, and how to stop the next one', async (t) => {
+  const { text } = writeReminder(contentIn())
+  t.match(text, 'on behalf of Acme Ltd. Acme Ltd remains the creditor')
+  t.match(text, 'https://receivables.io/mail/unsubscribe/token')
+  t.match(text, 'Just reply to this e-mail, or write to billing@acme.nl.')
+  const { text: toBv } = writeReminder(
+    contentIn({ creditor: { name: 'Acme B.V.', replyTo: null } }),
+  )
+  t.match(toBv, 'on behalf of Acme B.V. Acme B.V. remains the creditor')
+  const preview = writeReminder(contentIn({ unsubscribeUrl: null }))
+  t.notMatch(preview.text + preview.html, /unsubscribe|Stop reminders/)
+})
+
+t.test(
+  'amounts have the decimals of their currency and are never added over currencies',
+  async (t) => {
+    const amount = (currency: string, amountDue: number, language = 'en') =>
+      writeReminder(contentIn({ language, invoices: [invoiceIn({ currency, amountDue })] })).text
+    t.match(amount('HUF', 123_450), /HUF.1,234\.50/)
+    t.match(amount('JPY', 123_450), '¥123,450')
+    t.match(amount('KWD', 123_450), /KWD.123\.450/)
+    t.match(amount('EUR', 123_450, 'nl'), /€.1\.234,50/)
+    const { text } = writeReminder(
+      contentIn({
+        invoices: [
+          invoiceIn({ amountDue: 100 }),
+          invoiceIn({ amountDue: 250 }),
+          invoiceIn({ amountDue: 500, currency: 'USD' }),
+        ],
+      }),
+    )
+    t.match(text, 'Total due: €3.50\nTotal due: $5.00')
+  },
+)
+
+t.test('days are counted as people do', async (t) => {
+  const late = (daysPastDue: number, language: string) =>
+    writeReminder(contentIn({ language, invoices: [invoiceIn({ daysPastDue })] })).text
+  t.match(late(1, 'en'), '1 day overdue')
+  t.match(late(2, 'en'), '2 days overdue')
+  t.match(late(0, 'en'), 'due today')
+  t.match(late(-3, 'en'), 'in 3 days')
+  t.match(late(1, 'de'), '1 Tag überfällig')
+  t.match(late(-3, 'de'), 'in 3 Tagen')
+  t.match(late(1, 'nl'), '1 dag te laat')
+  t.match(late(2, 'fr'), '2 jours de retard')
+})
+
+t.test('one invoice can be paid by a button, several each by its own link', async (t) => {
+  const links = (html: string) =>
+    [...html.matchAll(/href="(https:\/\/pay[^"]*)"/g)].map(([, url]) => url)
+  const payable = (n: number) => invoiceIn({ paymentUrl: `https://pay.acme.nl/${n}` })
+  t.strictSame(links(writeReminder(contentIn({ invoices: [payable(1)] })).html), [
+    'https://pay.acme.nl/1',
+  ])
+  const { html } = writeReminder(contentIn({ invoices: [payable(1), invoiceIn(), payable(3)] }))
+  t.strictSame(links(html), ['https://pay.acme.nl/1', 'https://pay.acme.nl/3'])
+})
+
+t.test('what names and numbers hold is shown, never obeyed', async (t) => {
+  const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)>\r\nBcc: x@y.z`
+  const { subject, html, text } = writeReminder(
+    contentIn({
+      creditor: { name: evil, replyTo: null },
+      debtor: { name: evil },
+      invoices: [invoiceIn({ number: evil, paymentUrl: 'https://pay.acme.nl/"><script>' })],
+    }),
+  )
+  t.notMatch(html, /<script|<img/)
+  t.notMatch(subject, /[\r\n]/)
+  t.notMatch(text, /^Bcc:/m)
+  t.match(shown(html), '<script>alert(1)</script>')
+})
+
+t.test('a debtor is written to in a language we speak', async (t) => {
+  t.equal(speak('de-AT'), 'de')
+  t.equal(speak('NL'), 'nl')
+  t.equal(speak('pt-BR'), 'en')
+  t.equal(speak(null), 'en')
+  t.equal(speak('pt', 'fr-CA'), 'fr')
+})

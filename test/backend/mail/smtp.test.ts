@@ -1,0 +1,250 @@
+// What each fault of a mail server leads to: whose it is, and whether anything can have left.
+import t from 'tap'
+import type { HandOff } from '../../../backend/mail/mail.ts'
+import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
+import { createCertificate } from '../../fixtures/certificate.ts'
+import { mailIn, newMailer, sendNow } from '../../fixtures/mail.ts'
+import { type SmtpPhase, startSmtpServer } from '../../fixtures/smtp.ts'
+import { until } from '../../fixtures/until.ts'
+
+t.test('an accepted mail names the server’s own id', async (t) => {
+  const smtp = await startSmtpServer(t)
+  t.strictSame(await sendNow(newMailer(t, smtp.url)), {
+    outcome: 'accepted',
+    providerMessageId: '1',
+  })
+  t.match(smtp.mails, [{ from: 'reminders@mail.receivables.io', to: ['ap@jansen.nl'] }])
+})
+
+/** What the server says, and what it means. */
+const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
+  ['connect', 421, '4.3.2 Too many connections', { outcome: 'abandoned' }],
+  ['connect', 554, 'No SMTP service here', { outcome: 'abandoned' }],
+  ['mail', 451, '4.3.0 Temporary trouble', { outcome: 'abandoned' }],
+  ['mail', 550, '5.7.1 Sender refused', { outcome: 'abandoned' }],
+  ['rcpt', 450, '4.7.1 Greylisted, come back later', soft('4.7.1')],
+  ['rcpt', 452, '4.2.2 Mailbox full', soft('4.2.2')],
+  ['rcpt', 451, '4.4.3 Nameserver away', { outcome: 'refused', type: 'soft' }],
+  ['rcpt', 451, '4.3.0 Queue file write error', { outcome: 'abandoned' }],
+  ['rcpt', 421, '4.7.0 Closing', { outcome: 'abandoned' }],
+  ['rcpt', 550, '5.1.1 No such user', hard('5.1.1')],
+  ['rcpt', 550, 'No such user', hard('550')],
+  ['rcpt', 552, 'Mailbox full', soft('552')],
+  ['rcpt', 552, '5.2.2 Mailbox full', soft('5.2.2')],
+  ['rcpt', 554, '5.7.1 Relay access denied', { outcome: 'abandoned', isDenied: true }],
+  ['rcpt', 530, 'Authentication required', { outcome: 'abandoned' }],
+  ['rcpt', 556, '5.1.10 The domain takes no mail', hard('5.1.10')],
+  ['data', 451, '4.7.1 Greylisted, come back later', soft('4.7.1')],
+  ['data', 452, '4.3.1 Disk full', { outcome: 'abandoned' }],
+  ['data', 550, '5.1.1 No such user', hard('5.1.1')],
+  ['data', 554, '5.7.1 Looks like spam', soft('5.7.1')],
+  ['data', 550, 'Refused', soft('550')],
+]
+
+function hard(code: string) {
+  return { outcome: 'refused', type: 'hard', code }
+}
+
+function soft(code: string) {
+  return { outcome: 'refused', type: 'soft', code }
+}
+
+t.test('a refusal is the recipient’s fault only where it is', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  for (const [phase, code, text, expected] of REPLIES) {
+    smtp.recover()
+    smtp.failAt(phase, { code, text })
+    const handOff = await sendNow(mailer)
+    t.match(handOff, expected, `${phase}: ${code} ${text}`)
+    t.match(handOff, { detail: /[A-Z]/ })
+  }
+  t.strictSame(smtp.mails, [])
+})
+
+t.test('a server that is silent before the text gets nothing', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  for (const phase of ['connect', 'mail', 'rcpt'] as const) {
+    smtp.recover()
+    smtp.failAt(phase, 'hang')
+    t.match(await sendNow(mailer, { withinMs: 200 }), { outcome: 'abandoned' }, phase)
+  }
+  smtp.recover()
+  t.strictSame(smtp.mails, [])
+})
+
+t.test('a server that is silent after the text may have taken it', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url, { answerMsMax: 50 })
+  smtp.failAt('data', 'hang')
+  t.match(await sendNow(mailer, { withinMs: 500 }), { outcome: 'unknown' })
+  t.equal(smtp.mails.length, 1)
+})
+
+t.test('a connection that breaks before the text leaves nothing, after it who knows', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  const drop = async (phase: SmtpPhase): Promise<HandOff> => {
+    smtp.recover()
+    smtp.failAt(phase, 'drop')
+    return sendNow(mailer)
+  }
+  for (const phase of ['connect', 'mail', 'rcpt'] as const) {
+    t.match(await drop(phase), { outcome: 'abandoned' }, phase)
+  }
+  t.match(await drop('data'), { outcome: 'unknown' })
+  t.equal(smtp.mails.length, 1, 'the server had it all the same')
+  smtp.recover()
+  t.match(await sendNow(mailer), { outcome: 'accepted' })
+  t.equal(smtp.mails[0]?.mail.messageId, smtp.mails[1]?.mail.messageId, 'known for a repeat')
+})
+
+t.test('nothing begins after its time, nor where nobody listens', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  t.match(await sendNow(mailer, { withinMs: 0 }), { outcome: 'abandoned' })
+  t.equal(smtp.connections(), 0)
+  await smtp.stop()
+  t.match(await sendNow(mailer), { outcome: 'abandoned', detail: /ECONNREFUSED/ })
+  await smtp.start()
+  t.match(await sendNow(mailer), { outcome: 'accepted' })
+})
+
+t.test('a greeting that takes a while is waited for', async (t) => {
+  const smtp = await startSmtpServer(t, {
+    server: { onConnect: (_session, next) => void setTimeout(next, 300) },
+  })
+  t.match(await sendNow(newMailer(t, smtp.url)), { outcome: 'accepted' })
+})
+
+t.test('TLS is used where it is offered, and a login is sent over it', async (t) => {
+  const tls = await createCertificate(t, 'DNS:mx.test')
+  const smtp = await startSmtpServer(t, { tls, login: { user: 'us', password: 'p@ss%word' } })
+  const url = (password: string) => smtp.url.replace('//', `//us:${encodeURIComponent(password)}@`)
+  t.match(await sendNow(newMailer(t, url('p@ss%word'))), { outcome: 'accepted' })
+  t.equal(smtp.mails[0]?.isSecure, true)
+  const wrong = await sendNow(newMailer(t, url('wrong')))
+  t.match(wrong, { outcome: 'abandoned', detail: /^535/ }, 'a wrong login is nobody else’s fault')
+})
+
+t.test('a login that hangs or breaks is nobody else’s fault either', async (t) => {
+  const smtp = await startSmtpServer(t, { login: { user: 'us', password: 'secret' } })
+  const mailer = newMailer(t, smtp.url.replace('//', '//us:secret@'))
+  for (const fault of ['hang', 'drop', { code: 454, text: '4.7.0 Later' }] as const) {
+    smtp.recover()
+    smtp.failAt('auth', fault)
+    t.match(await sendNow(mailer, { withinMs: 300 }), { outcome: 'abandoned' }, String(fault))
+  }
+  smtp.recover()
+  t.match(await sendNow(mailer), { outcome: 'accepted' })
+})
+
+t.test('over a network a password needs TLS, and TLS a certificate that is valid', async (t) => {
+  const login = { user: 'us', password: 'secret' }
+  const far = (url: string): SmtpAddress => ({ ...parseSmtpUrl(url), isLocal: false })
+  const plain = await startSmtpServer(t, { login })
+  const url = plain.url.replace('//', '//us:secret@')
+  t.match(await sendNow(newMailer(t, undefined, { server: far(url) })), {
+    outcome: 'abandoned',
+  })
+  const selfSigned = await startSmtpServer(t, { tls: await createCertificate(t, 'DNS:mx.test') })
+  t.match(await sendNow(newMailer(t, undefined, { server: far(selfSigned.url) })), {
+    outcome: 'abandoned',
+    detail: /self.signed/,
+  })
+  t.strictSame([...plain.mails, ...selfSigned.mails], [])
+})
+
+t.test('a greylisting server has the same mail the next time', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  smtp.failAt('rcpt', { code: 450, text: '4.7.1 Greylisted' }, 1)
+  t.match(await sendNow(mailer), { outcome: 'refused', type: 'soft' })
+  t.match(await sendNow(mailer), { outcome: 'accepted' })
+})
+
+t.test('servers that report are asked to, by the message’s id', async (t) => {
+  const envelopes: object[] = []
+  const smtp = await startSmtpServer(t, {
+    server: {
+      hideDSN: false,
+      onData(stream, { envelope }, next) {
+        envelopes.push(envelope)
+        stream.on('end', () => next()).resume()
+      },
+    },
+  })
+  await sendNow(newMailer(t, smtp.url))
+  await sendNow(newMailer(t, smtp.url, { wantsReports: true }))
+  const failures = ['FAILURE', 'DELAY']
+  t.match(
+    envelopes,
+    [failures, [...failures, 'SUCCESS']].map((notify) => ({
+      dsn: { envid: 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q', ret: 'HDRS' },
+      rcptTo: [{ dsn: { notify } }],
+    })),
+  )
+})
+
+t.test('closing abandons what has not begun and waits for what has', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  smtp.failAt('rcpt', 'hang')
+  const waiting = sendNow(mailer)
+  await smtp.connected()
+  await mailer.close()
+  t.match(await waiting, { outcome: 'abandoned' })
+  t.match(await sendNow(mailer), { outcome: 'abandoned' })
+
+  const other = newMailer(t, smtp.url)
+  smtp.recover()
+  smtp.failAt('data', 'hang')
+  const onItsWay = sendNow(other)
+  await until(() => smtp.mails.length === 1, 'the text')
+  await other.close()
+  t.match(await onItsWay, { outcome: 'unknown' }, 'within what a process has to end')
+})
+
+t.test('what nobody can receive is refused before any connection', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const mailer = newMailer(t, smtp.url)
+  for (const to of [
+    'a@example.com',
+    'a@mail.example.org',
+    'a@EXAMPLE.NET',
+    'a@acme.example',
+    'a@acme.test',
+    'a@acme.invalid',
+    'a@localhost',
+  ]) {
+    t.match(await mailer.send(mailIn({ to }), { startBefore: new Date(Date.now() + 5000) }), {
+      outcome: 'refused',
+      code: 'reserved_domain',
+    })
+  }
+  t.equal(smtp.connections(), 0)
+})
+
+t.test('SMTP_URL is understood or refused, and never repeated', async (t) => {
+  t.match(parseSmtpUrl('smtps://u:p%40ss@mx.acme.nl'), {
+    host: 'mx.acme.nl',
+    port: 465,
+    isSecure: true,
+    login: { user: 'u', pass: 'p@ss' },
+    isLocal: false,
+  })
+  t.match(parseSmtpUrl('smtp://[::1]:2525'), { host: '::1', port: 2525, isLocal: true })
+  for (const url of [
+    'mx.acme.nl:25',
+    'http://mx.acme.nl',
+    'smtp://',
+    'smtp://hunter2@mx.acme.nl',
+    'smtp://u:hunter2@mx.acme.nl/path',
+    'smtp://u:hunter2@mx.acme.nl?tls=off',
+    'smtp://u:hunter2%@mx.acme.nl',
+  ]) {
+    const error: Error = t.throws(() => parseSmtpUrl(url)) as never
+    t.notMatch(error.message, /hunter2/, url)
+  }
+})

@@ -1,0 +1,105 @@
+// From SQLite to PostgreSQL and back, as an operator moves a service.
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { copyDatabase } from '../../../backend/database/copy.ts'
+import { createDemoAccount } from '../../../backend/demo/demo.ts'
+import { note, openTestDatabase } from '../../fixtures/database.ts'
+import { newPostgresUrl } from '../../fixtures/database-url.ts'
+
+const SILENT_PROGRESS = { begin() {}, advance() {}, end() {} }
+
+interface Outcome {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+function cli(...words: string[]): Promise<Outcome> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, ['backend/cli.ts', ...words], (error, stdout, stderr) => {
+      resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
+    })
+  })
+}
+
+/** A SQLite file with a lively account and some more rows than one batch has. */
+async function prepare(t: Test) {
+  const url = `sqlite:${join(t.testdir(), 'source.db')}`
+  const database = await openTestDatabase(t, { url })
+  await database.transaction(async (tx) => {
+    await createDemoAccount(tx, 'x', { actor: OPERATOR, now: new Date() })
+    for (let n = 0; n < 2500; n += 1) await note(tx, `note_${String(n).padStart(5, '0')}`)
+  })
+  return { url, database }
+}
+
+t.test('there and back again, everything is equal', async (t) => {
+  const source = await prepare(t)
+  await source.database.close()
+  const postgres = await newPostgresUrl(t)
+  const there = await cli('database', 'copy', '--from', source.url, '--to', postgres)
+  t.equal(there.code, 0, there.stderr)
+  t.match(there.stdout, /audit_log +2,5\d\d +equal/)
+  t.match(there.stdout, /Equal:/)
+  t.match(there.stderr, /invoices \[#+\]/)
+  const url = source.url.replace('source.db', 'target.db')
+  const back = await cli('database', 'copy', '--from', postgres, '--to', url, '--json')
+  t.match(JSON.parse(back.stdout), { equal: true })
+  const target = await openTestDatabase(t, { url })
+  const again = await openTestDatabase(t, { url: source.url })
+  for (const table of ['invoices', 'payments', 'payment_allocations', 'audit_log'] as const) {
+    const rows = (database: typeof target) => database.read.selectFrom(table).selectAll().execute()
+    t.strictSame(await rows(target), await rows(again), table)
+  }
+})
+
+t.test('a copy that was broken off goes on where it stopped', async (t) => {
+  const { database: from } = await prepare(t)
+  const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
+  let batches = 0
+  const breaking = {
+    ...SILENT_PROGRESS,
+    advance() {
+      batches += 1
+      if (batches === 8) throw new Error('pulled the plug')
+    },
+  }
+  await t.rejects(copyDatabase({ from, to, sqlite: 'from', progress: breaking }), /plug/)
+  const tables = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
+  t.same(
+    tables.filter(({ differing }) => differing.length > 0),
+    [],
+  )
+  const repeated = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
+  t.same(repeated, tables, 'and changes nothing once it is done')
+})
+
+t.test('a target with other records is refused, and what differs is named', async (t) => {
+  const { database: from } = await prepare(t)
+  const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
+  const options = { from, to, sqlite: 'from', progress: SILENT_PROGRESS } as const
+  await to.transaction((tx) => note(tx, 'note_00000x'))
+  await t.rejects(copyDatabase(options), /records in audit_log .* empty database/)
+  await to.transaction((tx) => tx.deleteFrom('audit_log').execute())
+  await copyDatabase(options)
+  await to.transaction((tx) =>
+    tx.updateTable('invoices').set({ notes: 'changed by hand' }).execute(),
+  )
+  const invoices = (await copyDatabase(options)).find(({ name }) => name === 'invoices')
+  t.match(invoices, { differing: ['notes'] })
+})
+
+t.test('what is not a move is refused', async (t) => {
+  const { url, database } = await prepare(t)
+  const postgres = await newPostgresUrl(t)
+  const copy = (from: string, to: string) => cli('database', 'copy', '--from', from, '--to', to)
+  t.match(await copy(url, url), { code: 2, stderr: /One of --from and --to/ })
+  t.match(await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
+  t.match(await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
+  await database.close()
+  const backend = await openTestDatabase(t, { url: postgres })
+  await backend.read.selectFrom('accounts').select('id').execute()
+  t.match(await copy(url, postgres), { code: 1, stderr: /stop them first/ })
+})

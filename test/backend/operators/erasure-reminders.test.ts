@@ -1,0 +1,91 @@
+// What reminding leaves of a person, sent and answered for real, goes with the person.
+import type { Kysely } from 'kysely'
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { readAnyTable } from '../../../backend/database/any-table.ts'
+import { readShapes } from '../../../backend/database/shape.ts'
+import { pauseChasing, resumeChasing } from '../../../backend/debtors/chasing.ts'
+import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
+import type { Mail } from '../../../backend/mail/mail.ts'
+import { decideApproval, listApprovals } from '../../../backend/reminders/approvals.ts'
+import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
+import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
+import { openTestDatabase, SILENT } from '../../fixtures/database.ts'
+import { deliveryReport, reply } from '../../fixtures/inbound.ts'
+import { startReminding } from '../../fixtures/reminding.ts'
+
+const DAY_MS = 86_400_000
+
+/** The name, and every address of what comes in; not the receiver's of the webhooks. */
+const PERSON = /Jansen|jan jansen|@jansen/
+
+t.test('sent, refused, answered and rejected reminders tell of nobody any more', async (t) => {
+  const service = await startReminding(t)
+  const { books } = service
+  const { backend, accountId } = books
+  const { database } = backend
+  const debtor = await books.debtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
+  const invoice = { debtor_id: debtor.id, issue_date: '2026-11-01', due_date: '2026-11-02' }
+  await books.invoice(invoice)
+  const sent: Mail[] = []
+  const deps = {
+    database,
+    log: SILENT,
+    clock: () => backend.now,
+    links: { linkFor: () => 'https://receivables.test/stop', open: () => undefined },
+    mailer: {
+      async send(mail: Mail) {
+        sent.push(mail)
+        return { outcome: 'accepted', providerMessageId: null } as const
+      },
+      messageIdOf: (id: string) => id,
+      close: async () => {},
+    },
+  }
+  const act = () => ({ actor: OPERATOR, now: backend.now })
+  // Mondays at noon: the first three stages, and an approval that is asked for and refused.
+  for (let week = 0; week < 5; week += 1) {
+    backend.now = new Date(Date.parse('2026-11-09T11:00:00.000Z') + week * 7 * DAY_MS)
+    await runPlanning(deps, backend.now)
+    await sendRound(deps, 1)
+  }
+  t.ok(sent.length >= 2, `${sent.length} reminders were sent`)
+  const [asked] = await listApprovals(database.read, accountId)
+  t.ok(asked, 'one waits for its approval')
+  if (asked !== undefined) {
+    const decision = { approve: false, reason: 'Jansen called' } as const
+    await database.transaction((tx) =>
+      decideApproval(tx, accountId, asked.message.id, decision, act()),
+    )
+  }
+  const [first = '', second = ''] = sent.map(({ messageId }) => messageId)
+  t.equal((await service.post(reply(first))).status, 200)
+  t.equal((await service.post(deliveryReport({ messageId: second }))).status, 200)
+  await database.transaction(async (tx) => {
+    const pause = { reason: 'Jansen is ill', until: null }
+    await pauseChasing(tx, accountId, debtor.id, pause, act())
+    await resumeChasing(tx, accountId, debtor.id, act())
+  })
+
+  const tables = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
+  const shapes = await tables.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
+  const rowsWithPerson = async () => {
+    const found: string[] = []
+    for (const { name } of shapes) {
+      const rows = await readAnyTable(database.read).selectFrom(name).selectAll().execute()
+      const marked = rows.map((row) => JSON.stringify(row)).filter((text) => PERSON.test(text))
+      found.push(...marked.map((text) => `${name}: ${text}`))
+    }
+    return found
+  }
+  t.ok((await rowsWithPerson()).length > 15)
+  backend.now = new Date(backend.now.getTime() + DAY_MS)
+  await eraseDebtor(database, debtor.id, { ...act(), reason: 'asked' })
+  t.same(await rowsWithPerson(), [])
+
+  backend.now = new Date(backend.now.getTime() + 30 * DAY_MS)
+  const before = sent.length
+  await runPlanning(deps, backend.now)
+  await sendRound(deps, 1)
+  t.equal(sent.length, before, 'and is never reminded again')
+})

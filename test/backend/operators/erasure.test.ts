@@ -1,0 +1,291 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Kysely } from 'kysely'
+import t, { type Test } from 'tap'
+import { listAudit, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { readAnyTable } from '../../../backend/database/any-table.ts'
+import { readShapes, type Shape } from '../../../backend/database/shape.ts'
+import type { Reader, Transaction } from '../../../backend/database/tables.ts'
+import { pauseChasing } from '../../../backend/debtors/chasing.ts'
+import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
+import { type Books, type Json, openBooks } from '../../fixtures/books.ts'
+import { openTestDatabase } from '../../fixtures/database.ts'
+import { ON_POSTGRES } from '../../fixtures/database-url.ts'
+import { startReceiver } from '../../fixtures/receiver.ts'
+import { openWebhooks } from '../../fixtures/webhooks.ts'
+
+/** In every text that tells of the person. Nothing else has it. */
+const CANARY = 'zaphodbeeblebrox'
+
+const REASON = 'asked by letter of 20 November'
+
+const debtorBody = {
+  name: `${CANARY} & Sons`,
+  external_id: 'C-1001',
+  email: `${CANARY}@customer.example`,
+  phone: '+31205550142',
+  address: { line1: `${CANARY} street 1`, city: CANARY, country: 'NL' },
+  tax_id: CANARY,
+  company_number: CANARY,
+  metadata: { owner: CANARY },
+}
+
+interface Ledger {
+  readonly debtor: Json
+  readonly paid: Json
+  readonly open: Json
+  readonly message: string
+}
+
+/** A debtor with all there can be of one, each text with the canary. */
+async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
+  const { accountId, backend } = books
+  const text = { notes: `for ${CANARY}`, metadata: { contact: CANARY } }
+  const link = { payment_url: `https://pay.example/${CANARY}` }
+  const invoice = { debtor_id: debtor.id, ...text, ...link }
+  const [paid, open] = [await books.invoice(invoice), await books.invoice(invoice)]
+  const transfer = { reference: `${CANARY} INV`, metadata: { payer: CANARY } }
+  const payment = { invoice_id: paid.id, currency: 'EUR', amount: 10_000, ...transfer }
+  await books.create('/api/v1/payments', payment)
+  const texts = {
+    recipient: `${CANARY}@customer.example`,
+    subject: `Dear ${CANARY}`,
+    body: `Dear ${CANARY}, your invoice is due.`,
+    suppression_detail: `${CANARY} refused`,
+  }
+  await books.message([paid], { status: 'sent', sent_at: backend.now.toISOString(), ...texts })
+  const message = await books.message([open], { status: 'scheduled', ...texts })
+  const created_at = backend.now.toISOString()
+  const of = { account_id: accountId, message_id: message }
+  await backend.database.transaction(async (tx) => {
+    await tx
+      .insertInto('message_html')
+      .values({ ...of, html: `<p>${CANARY}</p>` })
+      .execute()
+    await tx
+      .insertInto('message_transitions')
+      .values({ ...of, id: 't1', status: 'scheduled', detail: CANARY, created_at })
+      .execute()
+    await tx
+      .insertInto('inbound_mail')
+      .values({ ...of, digest: 'd', kind: 'reply', sender: CANARY, received_at: created_at })
+      .execute()
+    const address = `${CANARY}@customer.example`
+    await tx
+      .insertInto('suppressed_addresses')
+      .values({ ...of, address, reason: 'bounced', detail: CANARY, created_at })
+      .execute()
+    const facts = JSON.stringify({ recipient: CANARY })
+    const planned = { facts, run_at: null, lease: null, attempts: 0, unknown_outcomes: 0 }
+    await tx
+      .insertInto('reminders')
+      .values({
+        ...of,
+        debtor_id: debtor.id,
+        approved_hash: null,
+        planned_at: created_at,
+        ...planned,
+      })
+      .execute()
+    const pause = { reason: `${CANARY} is ill`, until: null }
+    await pauseChasing(tx, accountId, debtor.id, pause, { actor: OPERATOR, now: backend.now })
+  })
+  return { debtor, paid, open, message }
+}
+
+/** Of all tables, the rows in which the canary is. */
+async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<string[]> {
+  const found: string[] = []
+  for (const { name } of shapes) {
+    const rows = await readAnyTable(read).selectFrom(name).selectAll().execute()
+    const marked = rows.filter((row) => JSON.stringify(row).includes(CANARY))
+    if (marked.length > 0) found.push(`${name}: ${JSON.stringify(marked[0])}`)
+  }
+  return found
+}
+
+/** As SQLite tells them; they are the same everywhere. */
+async function tablesOf(t: Test, { backend }: Books): Promise<Shape[]> {
+  if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
+  const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })
+  return database.transaction(shapesIn)
+}
+
+const shapesIn = (tx: Transaction) => readShapes(tx as unknown as Kysely<unknown>)
+
+function erase({ backend }: Books, id: string, reason = REASON) {
+  return eraseDebtor(backend.database, id, { actor: OPERATOR, now: backend.now, reason })
+}
+
+t.test('nothing of the person is left in any table; the books stay as they were', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const receiver = await startReceiver(t, {
+    answer: ({ body }, res) => void res.writeHead(200, { 'x-echo': CANARY }).end(body),
+  })
+  await webhooks.endpoint(receiver.url)
+  const { debtor, paid, open, message } = await fillLedger(books, await books.debtor(debtorBody))
+  const worker = webhooks.startWorker()
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'all events are told')
+  // What it would record from now on is the receiver's echo of the erasure.
+  await worker.drain()
+  const { read } = books.backend.database
+  const shapes = await tablesOf(t, books)
+  const marked = (await findCanary(read, shapes)).map((text) => text.split(':')[0])
+  t.ok(marked.length >= 11, `in ${marked.join(', ')}`)
+
+  books.backend.now = new Date(books.backend.now.getTime() + 1000)
+  const { erased, wasErased } = await erase(books, debtor.id)
+  t.equal(wasErased, false)
+  t.same(await findCanary(read, shapes), [])
+  t.match(erased, { messages: 2, invoices: 2, payments: 1, idempotency_keys: 4 })
+
+  const shown = await books.read(`/api/v1/debtors/${debtor.id}`)
+  t.match(shown, {
+    name: '[erased]',
+    external_id: 'C-1001',
+    email: null,
+    phone: null,
+    address: null,
+    tax_id: null,
+    status: 'archived',
+    erased_at: books.backend.now.toISOString(),
+    contactability: { email: 'missing' },
+    chasing: { status: 'stopped', reason: 'erased', until: null },
+    balances: [{ currency: 'EUR', outstanding: 10_000 }],
+    metadata: {},
+  })
+  for (const { id, number, amount, due_date } of [paid, open]) {
+    const kept = { id, number, amount, due_date, notes: null, payment_url: null, metadata: {} }
+    const updated_at = books.backend.now.toISOString()
+    t.match(await books.read(`/api/v1/invoices/${id}`), { ...kept, updated_at })
+  }
+  const [payment] = (await books.read(`/api/v1/payments?debtor_id=${debtor.id}`)).data
+  t.match(payment, { amount: 10_000, reference: null, metadata: {} })
+  const { data } = await books.read(`/api/v1/messages?debtor_id=${debtor.id}`)
+  t.same(
+    data.map((shown: Json) => [shown.to, shown.subject, shown.preview]),
+    [
+      [null, null, null],
+      [null, null, null],
+    ],
+  )
+  t.equal(data.find(({ id }: Json) => id === message).status, 'cancelled')
+  const [found] = (await books.read('/api/v1/debtors?q=%5Berased')).data
+  t.equal(found?.id, debtor.id)
+})
+
+t.test('it is audited and told of, without the data', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const debtor = await books.debtor(debtorBody)
+  await webhooks.endpoint('https://receiver.example/', [
+    'debtor.updated',
+    'debtor.contactability_changed',
+  ])
+  await erase(books, debtor.id)
+  const [row] = await listAudit(books.backend.database.read, books.accountId, 1)
+  t.match(row, { action: 'debtor.erased', subject_id: debtor.id, actor_type: 'operator' })
+  t.same(JSON.parse(row?.detail ?? ''), { reason: REASON })
+  const events = await books.backend.database.read
+    .selectFrom('webhook_events')
+    .select(['type', 'body'])
+    .orderBy('id')
+    .execute()
+  t.same(
+    events.map(({ type }) => type),
+    ['debtor.updated', 'debtor.contactability_changed'],
+  )
+  t.match(JSON.parse(events[0]?.body ?? ''), {
+    data: {
+      object: { id: debtor.id, name: '[erased]', status: 'archived' },
+      previous: { status: 'active', erased_at: null, chasing: { status: 'active' } },
+    },
+  })
+  t.notMatch(JSON.stringify(events), CANARY)
+})
+
+t.test('what was repeatable stays so, and shows what is left', async (t) => {
+  const books = await openBooks(t)
+  const repeat = (name: string) =>
+    books.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
+  const first = await repeat(CANARY)
+  await erase(books, String(first.json['id']))
+  const again = await repeat(CANARY)
+  t.match(again, { status: 201, json: { id: first.json['id'], name: '[erased]', email: null } })
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  t.match(await repeat('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
+  t.match(await books.post('/api/v1/debtors', debtorBody), {
+    status: 409,
+    json: { code: 'duplicate_external_id', existing_id: first.json['id'] },
+  })
+})
+
+t.test('a second run finds nothing to do, or completes the first', async (t) => {
+  const books = await openBooks(t)
+  const { database } = books.backend
+  const { debtor, open } = await fillLedger(books, await books.debtor(debtorBody))
+  const { debtor: first } = await erase(books, debtor.id)
+  books.backend.now = new Date(books.backend.now.getTime() + 60_000)
+  const second = await erase(books, debtor.id)
+  t.match(second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
+  t.strictSame(Object.keys(second.erased), [])
+  await database.transaction((tx) =>
+    tx.updateTable('invoices').set({ notes: CANARY }).where('id', '=', open.id).execute(),
+  )
+  t.strictSame((await erase(books, debtor.id)).erased, { invoices: 1 })
+  const rows = await listAudit(database.read, books.accountId, 10)
+  t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
+})
+
+t.test('others keep what is theirs', async (t) => {
+  const books = await openBooks(t)
+  const email = 'shared@customer.example'
+  const [asked, other] = [
+    await books.debtor({ email }),
+    await books.debtor({ email, name: 'Other' }),
+  ]
+  const { data: messages } = await (async () => {
+    await books.message([await books.invoice({ debtor_id: other.id })])
+    return books.read('/api/v1/messages')
+  })()
+  const created_at = books.backend.now.toISOString()
+  const suppressed = { account_id: books.accountId, address: email, detail: null, message_id: null }
+  await books.backend.database.transaction((tx) =>
+    tx
+      .insertInto('suppressed_addresses')
+      .values({ ...suppressed, reason: 'unsubscribed', created_at })
+      .execute(),
+  )
+  const before = await books.read(`/api/v1/debtors/${other.id}`)
+  await erase(books, asked.id)
+  t.same(await books.read(`/api/v1/debtors/${other.id}`), before)
+  t.same((await books.read('/api/v1/messages')).data, messages)
+  const { read } = books.backend.database
+  const kept = await read.selectFrom('suppressed_addresses').select('address').execute()
+  t.same(kept, [{ address: email }], 'the other one is still not written to')
+})
+
+t.test('an unknown debtor and an empty reason are refused', async (t) => {
+  const books = await openBooks(t)
+  const { id } = await books.debtor()
+  await t.rejects(erase(books, 'deb_none'), { code: 'not_found' })
+  await t.rejects(erase(books, id, '  '), { code: 'validation_failed' })
+  t.equal((await books.read(`/api/v1/debtors/${id}`)).erased_at, null)
+})
+
+t.test('the bytes are gone from the SQLite file and its log', { skip: ON_POSTGRES }, async (t) => {
+  const books = await openBooks(t)
+  const { database } = books.backend
+  const path = join(t.testdirName, 'test.db')
+  const debtor = await books.debtor(debtorBody)
+  await fillLedger(books, debtor)
+  // Pages are split and merged while others come and go.
+  for (let n = 0; n < 60; n += 1) await books.invoice({ notes: 'x'.repeat(1500) })
+  await database.emptyLog()
+  const bytes = () => ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')
+  t.match(bytes(), CANARY)
+  await erase(books, debtor.id)
+  t.equal(await database.emptyLog(), true)
+  t.notMatch(bytes(), CANARY)
+})

@@ -1,0 +1,119 @@
+import { join } from 'node:path'
+import type { Kysely } from 'kysely'
+import t from 'tap'
+import { getAccount } from '../../../backend/accounts/accounts.ts'
+import { readShapes } from '../../../backend/database/shape.ts'
+import { exportAccount } from '../../../backend/export/export.ts'
+import { EXPORTED, NOT_EXPORTED } from '../../../backend/export/tables.ts'
+import { type Books, type Json, openBooks } from '../../fixtures/books.ts'
+import { openTestDatabase } from '../../fixtures/database.ts'
+
+const QUIET = { begin() {}, advance() {}, end() {} }
+
+/** Its lines, parsed; `between` is called when the first of them are there. */
+async function exportOf(books: Books, between = async () => {}): Promise<Json[]> {
+  const { database, now } = books.backend
+  return database.snapshot(async (read) => {
+    const account = await getAccount(read, books.accountId)
+    let text = ''
+    for await (const lines of exportAccount(read, account, now, QUIET)) {
+      if (text === '') await between()
+      text += lines
+    }
+    return text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+  })
+}
+
+function rowsOf(lines: readonly Json[], table: string): Json[] {
+  return lines.filter((line) => line.table === table).map(({ row }) => row)
+}
+
+t.test('an export has every row of the account and nothing of another', async (t) => {
+  const books = await openBooks(t)
+  const others = await books.others()
+  for (const owner of [books, others]) {
+    const { id } = await owner.invoice({ metadata: { erp: '7' } })
+    await owner.create('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 500 })
+    await owner.message([await owner.invoice()])
+  }
+  const lines = await exportOf(books)
+  const [first] = lines
+  const last = lines.at(-1)
+  t.match(first.export, { format: 'receivables-account-export/1', account_id: books.accountId })
+  t.same(
+    first.export.tables,
+    EXPORTED.map(({ name }) => name),
+  )
+  t.match(last.end.rows, { accounts: 1, debtors: 2, invoices: 2, payments: 1, messages: 1 })
+  for (const [table, count] of Object.entries(last.end.rows)) {
+    t.equal(rowsOf(lines, table).length, count, table)
+  }
+  t.notMatch(JSON.stringify(lines), others.accountId)
+  const [invoice] = rowsOf(lines, 'invoices')
+  t.match(invoice, { currency: 'EUR', amount: 10_000, metadata: { erp: '7' }, line_items: [] })
+})
+
+t.test('no secret is exported', async (t) => {
+  const books = await openBooks(t)
+  const { row } = books.key
+  const text = JSON.stringify(await exportOf(books))
+  t.match(text, row.prefix)
+  t.notMatch(text, row.digest)
+  t.notMatch(text, books.key.secret)
+})
+
+t.test('an export shows one instant, whatever is written meanwhile', async (t) => {
+  const books = await openBooks(t)
+  await books.debtor()
+  const lines = await exportOf(books, async () => {
+    await books.debtor()
+  })
+  t.equal(rowsOf(lines, 'debtors').length, 1)
+  t.equal(rowsOf(await exportOf(books), 'debtors').length, 2)
+})
+
+t.test('an account of many pages comes whole, in the order of its ids', async (t) => {
+  const books = await openBooks(t)
+  const { id } = await books.debtor()
+  const { database } = books.backend
+  const first = await database.read.selectFrom('debtors').selectAll().executeTakeFirstOrThrow()
+  const copies = Array.from({ length: 1200 }, (_, n) => {
+    return { ...first, id: `deb_${String(n).padStart(5, '0')}`, external_id: null }
+  })
+  await database.transaction(async (tx) => {
+    for (let from = 0; from < copies.length; from += 300) {
+      await tx
+        .insertInto('debtors')
+        .values(copies.slice(from, from + 300))
+        .execute()
+    }
+  })
+  const ids = rowsOf(await exportOf(books), 'debtors').map((row) => row.id)
+  t.same(ids, [...copies.map((copy) => copy.id), id].toSorted())
+})
+
+t.test('every table is exported or said not to be, its secrets withheld', async (t) => {
+  const url = `sqlite:${join(t.testdir(), 'tables.db')}`
+  const database = await openTestDatabase(t, { url })
+  const shapes = await database.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
+  const named = [...EXPORTED.map(({ name }) => name), ...NOT_EXPORTED]
+  t.same(named.toSorted(), shapes.map(({ name }) => name).toSorted())
+  for (const { name, key, json = [], withheld = [] } of EXPORTED) {
+    const shape = shapes.find((found) => found.name === name)
+    const columns = shape?.columns.map((column) => column.name) ?? []
+    t.same(key, shape?.key, `${name}: its key`)
+    const unknown = [...json, ...withheld].filter((column) => !columns.includes(column))
+    t.same(unknown, [], `${name}: columns that it has`)
+    const secret = columns.filter((column) =>
+      /hash|digest|secret$|fingerprint|lease|pepper/.test(column),
+    )
+    t.same(
+      secret.filter((column) => !withheld.includes(column)),
+      [],
+      `${name}: secrets`,
+    )
+  }
+})

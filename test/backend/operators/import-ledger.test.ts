@@ -1,0 +1,168 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { parseColumns } from '../../../backend/cli/import/columns.ts'
+import { dateReader } from '../../../backend/cli/import/date-format.ts'
+import { formatMinor, parseDecimal } from '../../../backend/cli/import/decimal.ts'
+import { type LedgerOptions, readLedger } from '../../../backend/cli/import/ledger.ts'
+
+const HEADER = 'invoiceNumber,customerID,InvoiceDate,DueDate,InvoiceAmount,SettledDate'
+
+function read(text: string | Buffer, overrides: Partial<LedgerOptions> = {}) {
+  const dateFormat = overrides.dateFormat ?? 'M/D/YYYY'
+  return readLedger(Buffer.from(text), {
+    currency: 'USD',
+    dateFormat,
+    readDate: dateReader(dateFormat),
+    decimalMark: '.',
+    columns: new Map(),
+    now: new Date('2026-11-21T10:15:00.000Z'),
+    ...overrides,
+  })
+}
+
+t.test('amounts become minor units exactly, by the decimals of the currency', async (t) => {
+  const usd = { exponent: 2, mark: '.' } as const
+  t.equal(parseDecimal('55.94', usd), 5594)
+  t.equal(parseDecimal('55.9', usd), 5590)
+  t.equal(parseDecimal('55', usd), 5500)
+  t.equal(parseDecimal('55.9400', usd), 5594, 'zeros beyond the cents change nothing')
+  t.equal(parseDecimal('1.005', usd), undefined, 'nothing is rounded')
+  t.equal(parseDecimal('1.005', { exponent: 3, mark: '.' }), 1005)
+  t.equal(parseDecimal('1234', { exponent: 0, mark: '.' }), 1234)
+  t.equal(parseDecimal('1234.5', { exponent: 0, mark: '.' }), undefined)
+  t.equal(parseDecimal('1234,56', { exponent: 2, mark: ',' }), 123456)
+  t.equal(parseDecimal('9999999999.99', usd), 999_999_999_999)
+  for (const text of [
+    '0',
+    '0.00',
+    '-1',
+    '+1',
+    '1,234.56',
+    '1.',
+    '.5',
+    '1e3',
+    '',
+    '10000000000',
+    '٣',
+  ]) {
+    t.equal(parseDecimal(text, usd), undefined, text)
+  }
+})
+
+t.test('an amount that is shown reads back the same', async (t) => {
+  const cents = fc.integer({ min: 1, max: 999_999_999_999 })
+  fc.assert(
+    fc.property(cents, fc.integer({ min: 0, max: 4 }), (amount, exponent) => {
+      const text = formatMinor(BigInt(amount), exponent).replaceAll(',', '')
+      return parseDecimal(text, { exponent, mark: '.' }) === amount
+    }),
+  )
+  t.equal(formatMinor(14_770_318n, 2), '147,703.18')
+  t.equal(formatMinor(5n, 3), '0.005')
+  t.equal(formatMinor(-123_456n, 0), '-123,456')
+})
+
+t.test('dates are read in the form that is named, and must exist', async (t) => {
+  t.equal(dateReader('M/D/YYYY')('1/26/2013'), '2013-01-26')
+  t.equal(dateReader('D.M.YYYY')('3.4.2013'), '2013-04-03')
+  t.equal(dateReader('YYYYMMDD')('20130403'), '2013-04-03')
+  t.equal(dateReader('M/D/YYYY')('2/29/2013'), undefined, 'no leap year')
+  t.equal(dateReader('M/D/YYYY')('26/1/2013'), undefined)
+  t.equal(dateReader('MM/DD/YYYY')('1/26/2013'), undefined, 'two digits were promised')
+  t.equal(dateReader('D.M.YYYY')('3-4-2013'), undefined)
+  for (const format of ['M/D/YY', 'M/YYYY', 'D/D/YYYY', 'DMYYYY', 'M/D/YYYY hh', '']) {
+    t.throws(() => dateReader(format), { name: 'UsageError' }, format)
+  }
+})
+
+t.test('a ledger becomes customers and invoices', async (t) => {
+  const ledger = read(
+    `\uFEFF${HEADER}\r\n0001,C-1,1/2/2013,2/1/2013,55.94,1/15/2013\r\n\r\n0002,C-1,1/26/2013,2/25/2013,61.7,\r\n`,
+  )
+  t.strictSame(
+    [...ledger.customers.values()],
+    [{ externalId: 'C-1', id: 'C-1', name: undefined, email: undefined }],
+  )
+  t.match(ledger.invoices, [
+    {
+      ...{ line: 2, number: '0001', externalId: '0001', customer: 'C-1', currency: 'USD' },
+      ...{ amount: 5594, issuedOn: '2013-01-02', dueOn: '2013-02-01', settledOn: '2013-01-15' },
+    },
+    { line: 4, number: '0002', amount: 6170, settledOn: undefined },
+  ])
+})
+
+t.test('names, addresses, currencies and another separator are taken from columns', async (t) => {
+  const ledger = read(
+    'Invoice no.;Customer;Customer name;E-mail;Date;Total;Currency\n"A 1";7;;;2026-02-28;12,5;KWD\nA2;7;"Jansen; Bouw";ap@Jansen.example;2026-02-28;12;eur\n',
+    { dateFormat: 'YYYY-MM-DD', decimalMark: ',', currency: undefined },
+  )
+  t.match(ledger.invoices, [
+    { externalId: 'A%201', number: 'A 1', currency: 'KWD', amount: 12_500, dueOn: undefined },
+    { externalId: 'A2', currency: 'EUR', amount: 1200 },
+  ])
+  t.match([...ledger.customers.values()], [{ name: 'Jansen; Bouw', email: 'ap@jansen.example' }])
+})
+
+t.test('all faults are listed with their lines', async (t) => {
+  const rows = [
+    '1,C,1/2/2013,2/1/2013,55.94,1/15/2013',
+    '1,C,1/2/2013,2/1/2013,55.94,1/15/2013',
+    '2,C,13/2/2013,2/1/2013,-5,1/15/2013',
+    '3,C,1/2/2013,1/1/2013,5,1/15/1999',
+    '"4\n4",,1/2/2013,,5,11/23/2026',
+    '5,C',
+    ',C,1/2/2013,,5,',
+  ]
+  const { message } = t.throws(() => read([HEADER, ...rows].join('\n'))) as Error
+  t.matchOnly(message.split('\n'), [
+    'The file has 10 faults. Nothing was sent.',
+    /^ {2}line 3: invoice 1 is on line 2 already$/,
+    /^ {2}line 4: issued "13\/2\/2013" must be a date that exists, as M\/D\/YYYY$/,
+    /^ {2}line 4: amount "-5" must be an amount of USD above 0, such as 1234.56/,
+    /^ {2}line 5: due 2013-01-01 is before issued 2013-01-02$/,
+    /^ {2}line 5: settled 1999-01-15 is not between/,
+    /^ {2}line 6: number "4\\n4" must be text without control characters$/,
+    /^ {2}line 6: settled 2026-11-23 is not between/,
+    /^ {2}line 6: customer is empty$/,
+    /^ {2}line 8: has 2 fields, the header has 6$/,
+    /^ {2}line 9: number is empty$/,
+  ])
+})
+
+t.test('a column that cannot be found is named, with those there are', async (t) => {
+  t.throws(() => read('Rechnung,customer,date,amount\n1,2,3,4\n'), {
+    message:
+      /no column was found for number.*The file has: Rechnung, customer, date, amount.*--columns/,
+  })
+  t.throws(() => read('number,customer,date,amount,Amount\n1,2,3,4,5\n'), {
+    message: /amount could be any of amount, Amount/,
+  })
+  t.throws(() => read(`${HEADER}\n`, { columns: parseColumns('number=nothing') }), {
+    message: /at least one row/,
+  })
+  t.throws(() => read(`${HEADER}\n1,2,3,4,5,6\n`, { columns: parseColumns('number=nothing') }), {
+    message: /number=nothing names no column/,
+  })
+  t.throws(() => parseColumns('nummer=Nr'), {
+    name: 'UsageError',
+    message: /not understood: nummer=Nr/,
+  })
+})
+
+t.test('columns are as the operator says', async (t) => {
+  const ledger = read('Nr,Kunde,Datum,Betrag,settled\n1,K,1/2/2013,5,n/a\n', {
+    columns: parseColumns('number=Nr, customer=Kunde, issued=Datum, amount=Betrag, settled='),
+  })
+  t.match(ledger.invoices, [{ number: '1', customer: 'K', amount: 500, settledOn: undefined }])
+})
+
+t.test('what is no CSV in UTF-8 is refused as a whole', async (t) => {
+  t.throws(() => read(Buffer.from([0x6e, 0xe9, 0x0a])), { message: /not UTF-8/ })
+  t.throws(() => read(`${HEADER}\n"1,2\n`), { message: /not proper CSV.*line 2/ })
+  t.throws(() => read(''), { message: /a line of headers/ })
+  t.throws(() => read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
+    name: 'UsageError',
+    message: /--currency/,
+  })
+})

@@ -1,0 +1,67 @@
+import t from 'tap'
+import { formatDuration, secondsAtLimit } from '../../../backend/cli/import/forecast.ts'
+import { createProgress, renderProgress } from '../../../backend/cli/import/progress.ts'
+
+t.test('the time that the hourly limit takes is known beforehand', async (t) => {
+  const nowMs = Date.parse('2026-11-21T10:15:00.000Z')
+  const allowance = { limit: 600, remaining: 571, resetAtMs: nowMs + 1_800_000 }
+  t.equal(secondsAtLimit(571, allowance, nowMs), 0)
+  t.equal(secondsAtLimit(572, allowance, nowMs), 1800)
+  t.equal(secondsAtLimit(571 + 600, allowance, nowMs), 1800)
+  t.equal(secondsAtLimit(571 + 601, allowance, nowMs), 1800 + 3600)
+  t.equal(secondsAtLimit(5059, allowance, nowMs), 1800 + 7 * 3600)
+  const past = { ...allowance, resetAtMs: nowMs - 1 }
+  t.equal(secondsAtLimit(572, past, nowMs), 0, 'a clock that is ahead makes no negative wait')
+})
+
+t.test('durations are told as people do', async (t) => {
+  t.equal(formatDuration(0.2), '1 s')
+  t.equal(formatDuration(725), '12 min 5 s')
+  t.equal(formatDuration(30_000), '8 h 20 min')
+})
+
+const recording = {
+  ...{ label: 'Recording', total: 5032, done: 1258, seconds: 10, secondsAtLeast: 0 },
+  wait: undefined,
+}
+
+t.test('a line of progress says how far, how fast, how long still', async (t) => {
+  t.equal(
+    renderProgress(recording),
+    'Recording [######------------------]  1,258 of 5,032  126/s  30 s left',
+  )
+  t.match(renderProgress({ ...recording, secondsAtLeast: 30_000 }), /8 h 20 min left$/)
+  t.match(
+    renderProgress({ ...recording, wait: { reason: 'The limit', seconds: 725 } }),
+    /^The limit, on in 12 min 5 s; {2}Recording/,
+  )
+  t.equal(
+    renderProgress({ ...recording, total: undefined, done: 200, seconds: 0 }),
+    'Recording  200',
+  )
+})
+
+t.test('a terminal has one line that is redrawn within its width', async (t) => {
+  const written: string[] = []
+  const progress = createProgress({
+    ...{ isTTY: true, columns: 20 },
+    write: (text) => written.push(text),
+  })
+  progress.begin('Recording', 2)
+  progress.advance()
+  progress.note('A note.')
+  progress.advance()
+  progress.end()
+  t.strictSame(written, ['\r\x1b[KA note.\n', '\r\x1b[KRecording [########', '\n'])
+})
+
+t.test('a log has whole lines and no control characters', async (t) => {
+  const written: string[] = []
+  const progress = createProgress({ write: (text) => written.push(text) })
+  progress.note('A note.')
+  progress.begin('Reading')
+  progress.advance(200)
+  progress.end()
+  t.match(written, ['A note.\n', /^Reading {2}200.*\n$/])
+  t.notMatch(written.join('').replaceAll('\n', ''), /\p{Cc}/u)
+})

@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { startProcess } from '../../fixtures/process.ts'
+
+const SECRET = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
+
+function environment(t: Test, over: Record<string, string> = {}): Record<string, string> {
+  return {
+    DATA_DIR: join(t.testdir(), 'data'),
+    BACKEND_PORT: '0',
+    BACKEND_OPERATIONS_PORT: '0',
+    GATEWAY_SECRET: SECRET,
+    KEY_PEPPER: `v2:${SECRET}x,v1:${SECRET}`,
+    SECRET_BOX_KEY: SECRET,
+    ...over,
+  }
+}
+
+t.test('a backend says where it listens, is ready, and drains on a signal', async (t) => {
+  const backend = await startProcess(t, 'backend/main.ts', environment(t))
+  const operations = `http://127.0.0.1:${backend.operationsPort}`
+  const readyz = await fetch(`${operations}/readyz`)
+  t.equal(readyz.status, 200)
+  t.same(await readyz.json(), { ready: true, reasons: [], degraded: [] })
+  t.equal((await fetch(`${operations}/healthz`)).status, 200)
+  t.match(await (await fetch(`${operations}/metrics`)).text(), 'process_cpu_seconds_total')
+  t.equal((await fetch(`${operations}/settings`)).status, 404)
+  t.equal((await fetch(`http://127.0.0.1:${backend.port}/healthz`)).status, 404)
+  t.equal(await backend.stop(), 0)
+})
+
+t.test('a second backend on the same data does not start', async (t) => {
+  const env = environment(t)
+  const first = await startProcess(t, 'backend/main.ts', env)
+  await t.rejects(startProcess(t, 'backend/main.ts', env), {
+    message: new RegExp(`Another backend process .pid ${first.pid}`),
+  })
+  await first.stop('SIGKILL')
+  await startProcess(t, 'backend/main.ts', env)
+})
+
+t.test('a missing or wrong setting stops the start and is named', async (t) => {
+  const start = async (env: Record<string, string>) => {
+    const error = await promisify(execFile)(process.execPath, ['backend/main.ts'], { env }).catch(
+      (failure: unknown) => failure,
+    )
+    return error
+  }
+  const { GATEWAY_SECRET, ...rest } = environment(t)
+  t.match(await start(rest), { code: 2, stderr: /GATEWAY_SECRET is not set/ })
+  const wrong = {
+    KEY_PEPPER: SECRET,
+    SECRET_BOX_KEY: 'changeme',
+    BACKEND_PROT: '1',
+    BASE_URL: 'x',
+  }
+  t.match(await start(environment(t, wrong)), {
+    code: 2,
+    stderr: /KEY_PEPPER must.*BASE_URL must.*SECRET_BOX_KEY must.*BACKEND_PROT is not/s,
+  })
+  t.match(await start(environment(t, { DATABASE_URL: 'mysql://u:pw@h/d' })), {
+    code: 2,
+    stderr: /DATABASE_URL must be/,
+  })
+  const mail = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl/x', MAIL_FROM: 'nobody' }
+  t.match(await start(environment(t, mail)), {
+    code: 2,
+    stderr: /SMTP_URL must end after the host and port\n.*MAIL_FROM must be an e-mail address/,
+  })
+  const fromNobody = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl' }
+  t.match(await start(environment(t, fromNobody)), { code: 2, stderr: /MAIL_FROM is not set/ })
+})

@@ -1,0 +1,156 @@
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { resumeInvoice } from '../../../backend/invoices/acts.ts'
+import {
+  type Approval,
+  decideApproval,
+  listApprovals,
+  readHistory,
+} from '../../../backend/reminders/approvals.ts'
+import { previewReminders } from '../../../backend/reminders/preview.ts'
+import { type Engine, startEngine } from '../../fixtures/engine.ts'
+
+/** An invoice whose firm reminder waits for approval, on a Tuesday morning. */
+async function startWaiting(t: Parameters<typeof startEngine>[0]) {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.at('2026-11-24T08:00:00.000Z')
+  const [approval] = await waiting(engine)
+  if (approval === undefined) throw new Error('nothing waits for approval')
+  return { engine, invoice, approval }
+}
+
+function waiting({ books }: Engine): Promise<Approval[]> {
+  return listApprovals(books.backend.database.read, books.accountId)
+}
+
+function decide({ books }: Engine, id: string, decision: Parameters<typeof decideApproval>[3]) {
+  const act = { actor: OPERATOR, now: books.backend.now }
+  return books.backend.database.transaction((tx) =>
+    decideApproval(tx, books.accountId, id, decision, act),
+  )
+}
+
+t.test('who approves sees text, recipient, amount and what came before', async (t) => {
+  const { engine, invoice, approval } = await startWaiting(t)
+  t.match(approval, {
+    message: { stage: 'firm', recipient: 'ap1@jansen-bouw.nl', amount_due: 10_000 },
+    debtorName: 'Jansen Bouw B.V.',
+    invoices: [{ id: invoice.id, amountDue: 10_000, dueDate: '2026-11-01' }],
+    expiresAt: '2026-12-01T08:00:00.000Z',
+  })
+  t.match(approval.message.body, invoice.number)
+  t.match(approval.html, /<html/)
+  t.ok((await engine.reminding.events()).includes('message.awaiting_approval'))
+  await decide(engine, approval.message.id, { approve: true, seen: approval.seen })
+  await engine.at('2026-11-24T09:00:00.000Z')
+  const { read } = engine.books.backend.database
+  const history = await readHistory(read, engine.books.accountId, approval.message.id)
+  t.same(
+    history.map(({ status }) => status),
+    ['awaiting_approval', 'approved', 'sending', 'sent'],
+  )
+  t.same(await engine.reminding.auditActions('message.'), ['message.approved'])
+  const { data } = await engine.books.read('/api/v1/messages?stage=firm')
+  t.match(data[0].approval, {
+    required: true,
+    status: 'approved',
+    decided_by: 'operator',
+    decided_at: '2026-11-24T08:00:00.000Z',
+  })
+})
+
+t.test('what waits is foreseen for when it could leave, were it approved now', async (t) => {
+  const { engine, approval } = await startWaiting(t)
+  const { read } = engine.books.backend.database
+  const foreseen = async (instant: string) => {
+    const messages = await previewReminders(read, engine.books.accountId, new Date(instant), 14)
+    return messages.find(({ message }) => message?.id === approval.message.id)?.at
+  }
+  t.equal(await foreseen('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
+  t.equal(await foreseen('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
+  t.equal(await foreseen('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
+  const later = await previewReminders(
+    read,
+    engine.books.accountId,
+    new Date('2026-12-05T08:30:00.000Z'),
+    14,
+  )
+  t.match(later, [
+    { stage: 'firm', at: '2026-12-07T07:00:00.000Z' },
+    { stage: 'final', at: '2026-12-14T07:00:00.000Z' },
+  ])
+})
+
+t.test('it is decided once', async (t) => {
+  const { engine, approval } = await startWaiting(t)
+  const { id } = approval.message
+  await decide(engine, id, { approve: true })
+  await t.rejects(decide(engine, id, { approve: true }), { code: 'approval_decided', status: 409 })
+  await t.rejects(decide(engine, id, { approve: false, reason: 'no' }), {
+    code: 'approval_decided',
+  })
+  await t.rejects(decide(engine, 'msg_none', { approve: true }), { code: 'not_found' })
+})
+
+t.test('two people at once: one decides', async (t) => {
+  const { engine, approval } = await startWaiting(t)
+  const { id } = approval.message
+  const outcomes = await Promise.allSettled([
+    decide(engine, id, { approve: true }),
+    decide(engine, id, { approve: false, reason: 'they called' }),
+  ])
+  t.same(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+})
+
+t.test('what is decided is what was seen', async (t) => {
+  const { engine, approval } = await startWaiting(t)
+  const seen = `${approval.seen}x`
+  await t.rejects(decide(engine, approval.message.id, { approve: true, seen }), {
+    code: 'approval_outdated',
+    status: 409,
+  })
+})
+
+t.test('a rejection says why, and leaves the invoice alone until someone resumes it', async (t) => {
+  const { engine, invoice, approval } = await startWaiting(t)
+  const { id } = approval.message
+  await t.rejects(decide(engine, id, { approve: false, reason: ' ' }), {
+    code: 'validation_failed',
+  })
+  await decide(engine, id, { approve: false, reason: 'They called: paid tomorrow' })
+  await engine.at('2026-12-24T08:00:00.000Z')
+  t.match((await engine.messages()).at(-1), {
+    status: 'suppressed',
+    suppression_reason: 'approval_rejected',
+    suppression_detail: 'They called: paid tomorrow',
+    approval_status: 'rejected',
+  })
+  t.match((await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+    status: 'paused',
+    stage: 'reminder',
+    blocked_reason: 'approval_rejected',
+  })
+  const { backend, accountId } = engine.books
+  await backend.database.transaction((tx) =>
+    resumeInvoice(tx, accountId, invoice.id, { actor: OPERATOR, now: backend.now }),
+  )
+  await engine.at('2026-12-28T08:00:00.000Z')
+  t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'the same stage again')
+})
+
+t.test('nobody decides in seven days: it expires, and is asked for anew', async (t) => {
+  const { engine, approval } = await startWaiting(t)
+  engine.books.backend.now = new Date('2026-12-01T08:00:00.000Z')
+  await t.rejects(decide(engine, approval.message.id, { approve: true }), {
+    code: 'approval_decided',
+  })
+  await engine.at('2026-12-01T08:00:00.000Z')
+  t.match((await engine.messages()).slice(2), [
+    { status: 'suppressed', suppression_reason: 'approval_expired', approval_status: 'expired' },
+    { status: 'awaiting_approval', approval_status: 'pending', days_past_due: 30 },
+  ])
+  t.equal((await waiting(engine)).length, 1)
+})

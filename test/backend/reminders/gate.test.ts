@@ -1,0 +1,278 @@
+// What must keep a reminder from leaving does, at the last moment too.
+import t from 'tap'
+import { setStatus } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { pauseChasing } from '../../../backend/debtors/chasing.ts'
+import { editDebtor } from '../../../backend/debtors/details.ts'
+import { resumeInvoice } from '../../../backend/invoices/acts.ts'
+import { listApprovals } from '../../../backend/reminders/approvals.ts'
+import { type Engine, startEngine } from '../../fixtures/engine.ts'
+
+/** A Tuesday morning in Amsterdam. */
+const MORNING = '2026-11-24T08:00:00.000Z'
+
+const pay = (engine: Engine, invoice: { id: string }, amount: number) =>
+  engine.books.create('/api/v1/payments', { invoice_id: invoice.id, amount, currency: 'EUR' })
+
+const suppressions = async (engine: Engine) =>
+  (await engine.messages()).map((row) => row.suppression_reason)
+
+t.test('a payment between planning and leaving lets nothing leave', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  t.same(await engine.log(), ['friendly:scheduled'])
+  const { effects } = await pay(engine, invoice, 10_000)
+  t.equal(effects.messages_cancelled, 1)
+  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.at('2027-01-12T09:00:00.000Z')
+  t.same(await engine.log(), ['friendly:cancelled'])
+  t.equal(engine.smtp.mails.length, 0)
+})
+
+t.test('a part payment waits seven days and goes on at the same stage, for the rest', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  await pay(engine, invoice, 4000)
+  await engine.at('2026-11-30T09:00:00.000Z')
+  const { chasing } = await engine.books.read(`/api/v1/invoices/${invoice.id}`)
+  t.match(chasing, {
+    status: 'paused',
+    next_action_at: '2026-12-01T08:00:00.000Z',
+    blocked_reason: 'payment_received',
+  })
+  await engine.at('2026-12-01T09:00:00.000Z')
+  t.same(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+  t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
+  t.match((await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+    status: 'active',
+    stage: 'friendly',
+    next_stage: 'reminder',
+    blocked_reason: null,
+  })
+})
+
+t.test('what a stopped message said of others is said again at once', async (t) => {
+  const engine = await startEngine(t)
+  const { id: debtor_id } = await engine.debtor()
+  const paid = await engine.invoice('2026-11-18', { debtor_id })
+  const rest = await engine.invoice('2026-11-19', { debtor_id })
+  await engine.plan(MORNING)
+  t.same(await engine.log(), ['friendly:scheduled'])
+  engine.books.backend.now = new Date('2026-11-24T20:00:00.000Z')
+  await pay(engine, paid, 10_000)
+  const { data } = await engine.books.read('/api/v1/messages?sort=created_at')
+  t.match(data, [
+    { status: 'cancelled', invoice_ids: [paid.id, rest.id] },
+    { status: 'scheduled', invoice_ids: [rest.id], scheduled_for: '2026-11-25T07:00:00.000Z' },
+  ])
+  await engine.at('2026-11-25T07:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 1)
+})
+
+t.test('the kill switch holds for the next message, and releases no backlog', async (t) => {
+  for (const installation of [false, true]) {
+    const engine = await startEngine(t)
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await engine.killSwitch({ on: true, reason: 'A wrong bank account' }, installation)
+    await engine.send()
+    t.same(await suppressions(engine), ['kill_switch'])
+    await engine.at('2026-12-08T09:00:00.000Z')
+    await engine.at('2027-01-12T09:00:00.000Z')
+    t.equal((await engine.messages()).length, 1, 'it is not tried again while it is on')
+    await engine.killSwitch({ on: false }, installation)
+    await engine.at('2027-01-13T09:00:00.000Z')
+    await engine.at('2027-01-14T09:00:00.000Z')
+    t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'the next stage, once')
+    t.equal(engine.smtp.mails.length, 1)
+  }
+})
+
+t.test(
+  'what waited when the switch was put on does not leave, however short it was on',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await engine.killSwitch({ on: true, reason: 'A slip of the hand' })
+    await engine.killSwitch({ on: false })
+    await engine.send('2026-11-24T08:00:01.000Z')
+    t.same(await suppressions(engine), ['kill_switch'])
+    await engine.at('2026-11-24T08:01:00.000Z')
+    t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned anew')
+  },
+)
+
+t.test('nothing leaves for a read-only account, and nothing is caught up afterwards', async (t) => {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  const setTo = (status: 'suspended' | 'active') =>
+    backend.database.transaction((tx) =>
+      setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
+    )
+  await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  await setTo('suspended')
+  await engine.at('2026-11-24T08:01:00.000Z')
+  t.same(await suppressions(engine), ['account_read_only'])
+  await setTo('active')
+  await engine.at('2027-01-12T09:00:00.000Z')
+  t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+})
+
+t.test('sample data is never contacted', async (t) => {
+  const engine = await startEngine(t)
+  const demo = await engine.books.others({ isDemo: true })
+  const debtor = await demo.debtor({ email: 'ap@jansen-bouw.nl' })
+  await demo.invoice({
+    debtor_id: debtor.id,
+    issue_date: '2026-09-01',
+    due_date: '2026-11-19',
+  })
+  await engine.invoice('2026-11-19', {
+    debtor_id: (await engine.debtor({ email: 'ap@jansen.example' })).id,
+  })
+  await engine.at(MORNING)
+  await engine.at('2026-12-15T08:00:00.000Z')
+  t.same(await suppressions(engine), ['demo', 'demo'])
+  t.equal(engine.smtp.connections(), 0)
+})
+
+t.test(
+  'who cannot be reached is told once in the log, and reached when that is mended',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { id: debtor_id } = await engine.books.debtor({ email: null })
+    const invoice = await engine.invoice('2026-11-19', { debtor_id })
+    await engine.at(MORNING)
+    await engine.at('2026-11-25T08:00:00.000Z')
+    t.same(await suppressions(engine), ['no_contact'])
+    t.match((await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+      next_stage: 'friendly',
+      next_action_at: null,
+      blocked_reason: 'no_contact',
+    })
+    const { backend, accountId } = engine.books
+    const act = { actor: OPERATOR, now: backend.now }
+    await backend.database.transaction((tx) =>
+      editDebtor(tx, accountId, debtor_id, { email: 'ap@jansen-bouw.nl' }, act),
+    )
+    await engine.at('2026-11-26T08:00:00.000Z')
+    t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+  },
+)
+
+t.test('a paused debtor is left alone until the pause ends', async (t) => {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  const invoice = await engine.invoice('2026-11-19')
+  const act = { actor: OPERATOR, now: backend.now }
+  const until = new Date('2026-12-02T09:30:00.000Z')
+  await backend.database.transaction((tx) =>
+    pauseChasing(tx, accountId, invoice.debtor_id, { reason: 'A plan was agreed', until }, act),
+  )
+  await engine.at(MORNING)
+  t.same(await suppressions(engine), ['debtor_paused'])
+  await engine.at('2026-12-02T09:00:00.000Z')
+  t.equal((await engine.messages()).length, 1)
+  await engine.at('2026-12-02T10:00:00.000Z')
+  t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+  t.match((await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)).chasing, {
+    status: 'active',
+    reason: null,
+    until: null,
+  })
+})
+
+t.test('history is left alone until somebody resumes it', async (t) => {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
+  const recent = await engine.invoice('2026-11-21', { chase_if_overdue: false })
+  t.match(old.chasing, { status: 'stopped', blocked_reason: 'history' })
+  t.match(recent.chasing, { status: 'active', blocked_reason: null })
+  await engine.at('2026-11-25T08:00:00.000Z')
+  t.same(
+    (await engine.messages()).map(({ debtor_id }) => debtor_id),
+    [recent.debtor_id],
+  )
+  await backend.database.transaction((tx) =>
+    resumeInvoice(tx, accountId, old.id, { actor: OPERATOR, now: backend.now }),
+  )
+  await engine.at('2026-11-25T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('firm and final never leave unapproved', async (t) => {
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  for (let day = 23; day <= 30; day++) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+  t.same(await engine.log(), [
+    'friendly:sent',
+    'reminder:sent',
+    'firm:suppressed',
+    'firm:awaiting_approval',
+  ])
+  t.equal((await engine.messages())[2]?.suppression_reason, 'approval_expired')
+  t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('what was approved leaves as it was seen, and nothing else does', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.at('2026-11-23T20:00:00.000Z')
+  await engine.at('2026-11-24T08:00:00.000Z')
+  const [seen] = await listApprovals(engine.books.backend.database.read, engine.books.accountId)
+  await engine.decide({ approve: true })
+  await pay(engine, invoice, 1000)
+  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.at('2026-12-01T09:00:00.000Z')
+  t.same((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  await engine.decide({ approve: true })
+  await engine.at('2026-12-01T10:00:00.000Z')
+  const [, , lapsed, sent] = await engine.messages()
+  t.match(lapsed, { approval_status: 'lapsed', amount_due: 10_000, body: seen?.message.body })
+  t.match(sent, { status: 'sent', approval_status: 'approved', amount_due: 9000 })
+  const mail = engine.smtp.mails.at(-1)?.mail
+  t.equal(mail?.text?.replaceAll('\r\n', '\n').trim(), sent?.body?.trim())
+})
+
+t.test('money on account has what was approved looked at again', async (t) => {
+  const engine = await startEngine(t)
+  const { debtor_id } = await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.at('2026-11-23T20:00:00.000Z')
+  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.decide({ approve: true })
+  engine.books.backend.now = new Date('2026-11-24T08:30:00.000Z')
+  await engine.books.create('/api/v1/payments', { debtor_id, amount: 10_000, currency: 'EUR' })
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.same((await engine.log()).slice(2), ['firm:suppressed', 'firm:awaiting_approval'])
+  t.equal((await suppressions(engine))[2], 'payment_received')
+})
+
+t.test('another address lapses an approval', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.decide({ approve: true })
+  await engine.books.backend.database.transaction((tx) =>
+    tx
+      .updateTable('debtors')
+      .set({ email: 'books@jansen-bouw.nl' })
+      .where('id', '=', invoice.debtor_id)
+      .execute(),
+  )
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.same((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
+})

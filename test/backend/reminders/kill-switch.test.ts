@@ -1,0 +1,100 @@
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { listKillSwitches, setKillSwitch } from '../../../backend/reminders/kill-switch.ts'
+import { loadContract } from '../../../shared/contract/contract.ts'
+import { startEngine } from '../../fixtures/engine.ts'
+
+t.test('putting the switch on needs a reason; who did it and when is told', async (t) => {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  backend.now = new Date('2026-11-24T08:00:00.000Z')
+  await t.rejects(engine.killSwitch({ on: true, reason: ' ' }), { code: 'validation_failed' })
+  await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
+  await engine.killSwitch({ on: true, reason: 'again' })
+  t.match(await listKillSwitches(backend.database.read), [
+    {
+      scope: 'account',
+      accountId,
+      isOn: true,
+      reason: 'A wrong bank account',
+      changedAt: '2026-11-24T08:00:00.000Z',
+      changedBy: 'operator',
+    },
+  ])
+  await engine.killSwitch({ on: false })
+  t.same(await engine.reminding.auditActions('kill_switch.'), [
+    'kill_switch.put_on',
+    'kill_switch.put_off',
+  ])
+  t.same(await engine.reminding.events(), ['kill_switch.changed', 'kill_switch.changed'])
+})
+
+t.test('the event tells what holds now and what held before', async (t) => {
+  const engine = await startEngine(t)
+  await engine.killSwitch({ on: true, reason: 'An audit' }, true)
+  const { body } = await engine.books.backend.database.read
+    .selectFrom('webhook_events')
+    .select('body')
+    .where('type', '=', 'kill_switch.changed')
+    .executeTakeFirstOrThrow()
+  t.match(JSON.parse(body).data, {
+    object: {
+      object: 'kill_switch',
+      scope: 'installation',
+      on: true,
+      reason: 'An audit',
+      changed_by: 'operator',
+    },
+    previous: { on: false, reason: null },
+  })
+})
+
+t.test('there is no switch for an account that does not exist', async (t) => {
+  const engine = await startEngine(t)
+  const { database, now } = engine.books.backend
+  await t.rejects(
+    database.transaction((tx) =>
+      setKillSwitch(tx, 'acct_none', { on: false }, { actor: OPERATOR, now }),
+    ),
+    { code: 'not_found' },
+  )
+})
+
+t.test('no route of the API sends, approves, or touches the switch', async (t) => {
+  const engine = await startEngine(t)
+  const { books } = engine
+  const invoice = await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.killSwitch({ on: true, reason: 'An audit' })
+  const before = await rails()
+  for (const { method, path: template } of loadContract().operations) {
+    const path = template.replace(/\{[^}]+\}/, (name) =>
+      name.includes('invoice') ? invoice.id : invoice.debtor_id,
+    )
+    for (const body of [
+      {},
+      { debtor_id: invoice.debtor_id, currency: 'EUR', amount: 100 },
+      { name: 'Globex', kill_switch: false, chasing: { status: 'active' } },
+      { approval: 'approved', status: 'sent', message_id: (await engine.messages()).at(-1)?.id },
+    ]) {
+      if (method === 'GET') await books.get(path)
+      else await books.post(path, body)
+    }
+  }
+  t.same(await rails(), before)
+
+  async function rails() {
+    const { read } = books.backend.database
+    return {
+      switches: await listKillSwitches(read),
+      messages: (await engine.messages()).map(({ id, status, approval_status }) => [
+        id,
+        status,
+        approval_status,
+      ]),
+      mails: engine.smtp.mails.length,
+    }
+  }
+})

@@ -1,0 +1,49 @@
+import t from 'tap'
+import { startEngine } from '../../fixtures/engine.ts'
+
+t.test('an overdue invoice walks the whole ladder, each stage once', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-02')
+  // Every day of seven weeks, twice a day; Amsterdam is one hour ahead.
+  for (let day = 3; day < 52; day++) {
+    for (const hour of ['08', '14']) {
+      const date = new Date(Date.UTC(2026, 10, day)).toISOString().slice(0, 10)
+      await engine.at(`${date}T${hour}:00:00.000Z`)
+      if ((await engine.log()).at(-1)?.endsWith(':awaiting_approval')) {
+        await engine.decide({ approve: true })
+      }
+    }
+  }
+  t.same(await engine.log(), ['friendly:sent', 'reminder:sent', 'firm:sent', 'final:sent'])
+  t.same(
+    (await engine.messages()).map(({ sent_at: at }) => at),
+    [
+      '2026-11-05T08:00:00.000Z',
+      '2026-11-12T08:00:00.000Z',
+      '2026-11-23T14:00:00.000Z',
+      '2026-12-07T14:00:00.000Z',
+    ],
+    'the last two as soon as they were approved',
+  )
+  t.equal(engine.smtp.mails.length, 4)
+  t.match((await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+    status: 'active',
+    stage: 'final',
+    next_stage: null,
+    next_action_at: null,
+    last_message_at: '2026-12-07T14:00:00.000Z',
+    blocked_reason: null,
+  })
+})
+
+t.test('a new invoice shows from the beginning what the planner will find', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-26')
+  t.match(invoice.chasing, {
+    status: 'active',
+    next_stage: 'friendly',
+    next_action_at: '2026-11-30T07:00:00.000Z',
+  })
+  await engine.plan('2026-11-21T10:20:00.000Z')
+  t.same(await engine.books.read(`/api/v1/invoices/${invoice.id}`), invoice, 'nothing changes')
+})

@@ -1,0 +1,224 @@
+import t from 'tap'
+import { checkLadder, USUAL_LADDER } from '../../../backend/reminders/planning/ladder.ts'
+import {
+  type PlannedDebtor,
+  type PlannedInvoice,
+  planDebtor,
+} from '../../../backend/reminders/planning/planner.ts'
+import { createWorkingTime } from '../../../backend/reminders/planning/working-time.ts'
+
+/** Noon in Amsterdam on a Tuesday. */
+const NOON = new Date('2026-11-24T11:00:00.000Z')
+
+function debtorIn(over: Partial<PlannedDebtor> = {}): PlannedDebtor {
+  return {
+    ladder: USUAL_LADDER,
+    time: createWorkingTime('Europe/Amsterdam', []),
+    chaseFrom: null,
+    refusal: undefined,
+    lastSentOn: null,
+    isLeaving: false,
+    invoices: [],
+    ...over,
+  }
+}
+
+let invoices = 0
+
+function invoiceIn(dueOn: string, over: Partial<PlannedInvoice> = {}): PlannedInvoice {
+  invoices++
+  return {
+    id: `inv_${invoices}`,
+    due_date: dueOn,
+    chasing_status: 'active',
+    chasing_stage: null,
+    chasing_next_stage: null,
+    chasing_next_action_at: null,
+    chasing_last_message_at: null,
+    chasing_blocked_reason: null,
+    taken: [],
+    isWaiting: false,
+    ...over,
+  }
+}
+
+/** Reminded at these stages, the last time on this day. */
+const reminded = (
+  taken: PlannedInvoice['taken'],
+  lastOn: string,
+  chasing_stage = taken.at(-1),
+): Partial<PlannedInvoice> => ({
+  taken,
+  chasing_stage: chasing_stage === 'courtesy' ? null : (chasing_stage ?? null),
+  chasing_last_message_at: `${lastOn}T09:00:00.000Z`,
+})
+
+const stagesOf = (debtor: PlannedDebtor, now = NOON) =>
+  planDebtor(debtor, now).messages.map(
+    ({ stage, invoices: covered }) => `${stage} of ${covered.length}`,
+  )
+
+t.test('a stage is due its days after the due date, on a business day', async (t) => {
+  const plan = (dueOn: string, now = NOON) => {
+    const invoice = invoiceIn(dueOn)
+    const { messages, lookAgainAt } = planDebtor(debtorIn({ invoices: [invoice] }), now)
+    return messages.length === 1 ? 'now' : lookAgainAt?.toISOString()
+  }
+  t.equal(plan('2026-11-21'), 'now')
+  t.equal(plan('2026-11-22'), '2026-11-25T07:00:00.000Z', '08:00 in Amsterdam')
+  t.equal(plan('2026-11-25'), '2026-11-30T07:00:00.000Z', 'Saturday is no business day')
+  t.equal(plan('2026-11-01', new Date('2026-11-24T17:00:00.000Z')), '2026-11-25T07:00:00.000Z')
+  t.equal(plan('2026-11-01', new Date('2026-11-24T06:59:00.000Z')), '2026-11-24T07:00:00.000Z')
+})
+
+t.test('holidays and the debtor’s time zone decide where it is a business day', async (t) => {
+  const time = createWorkingTime('America/New_York', ['2026-11-25', '2026-11-26', '2026-11-27'])
+  const debtor = debtorIn({ time, invoices: [invoiceIn('2026-11-22')] })
+  t.equal(planDebtor(debtor, NOON).lookAgainAt?.toISOString(), '2026-11-30T13:00:00.000Z')
+  const closed = createWorkingTime('UTC', everyDayUntil('2037-12-31'))
+  const never = planDebtor(debtorIn({ time: closed, invoices: [invoiceIn('2026-11-01')] }), NOON)
+  t.match(never, { messages: [], lookAgainAt: null })
+})
+
+function everyDayUntil(last: string): string[] {
+  const days: string[] = []
+  for (let at = NOON.getTime(); ; at += 86_400_000) {
+    const day = new Date(at).toISOString().slice(0, 10)
+    if (day > last) return days
+    days.push(day)
+  }
+}
+
+t.test('whoever comes late sends the next stage, five days after the last', async (t) => {
+  const long = '2026-01-05'
+  t.same(stagesOf(debtorIn({ invoices: [invoiceIn(long)] })), ['friendly of 1'])
+  const after = (lastOn: string) =>
+    stagesOf(debtorIn({ invoices: [invoiceIn(long, reminded(['friendly'], lastOn))] }))
+  t.same(after('2026-11-20'), [])
+  t.same(after('2026-11-19'), ['reminder of 1'])
+  const done = reminded(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
+  t.same(stagesOf(debtorIn({ invoices: [invoiceIn(long, done)] })), [])
+})
+
+t.test('one message covers all that is due; firm and final stay among themselves', async (t) => {
+  const due = [
+    invoiceIn('2026-11-20'),
+    invoiceIn('2026-11-12', reminded(['friendly'], '2026-11-16')),
+    invoiceIn('2026-10-20', reminded(['friendly', 'reminder'], '2026-11-16')),
+    invoiceIn('2026-10-01', reminded(['friendly', 'reminder', 'firm'], '2026-11-16')),
+    invoiceIn('2026-12-24'),
+  ]
+  t.same(stagesOf(debtorIn({ invoices: due })), ['final of 1', 'firm of 1', 'reminder of 2'])
+  const [, , usual] = planDebtor(debtorIn({ invoices: due }), NOON).messages
+  t.same(
+    usual?.invoices.map(({ stage }) => stage).sort(),
+    ['friendly', 'reminder'],
+    'each invoice takes its own stage: none is skipped',
+  )
+})
+
+t.test('a debtor hears of it once a day, and of the rest on the next', async (t) => {
+  const debtor = debtorIn({ invoices: [invoiceIn('2026-11-20')], lastSentOn: '2026-11-24' })
+  t.match(planDebtor(debtor, NOON), {
+    messages: [],
+    lookAgainAt: new Date('2026-11-25T07:00:00.000Z'),
+  })
+  t.same(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
+  t.same(stagesOf({ ...debtor, lastSentOn: null, isLeaving: true }), [])
+})
+
+t.test('a message has at most a hundred invoices, the oldest', async (t) => {
+  const many = Array.from({ length: 120 }, (_, n) => invoiceIn(`2026-${n < 20 ? '09' : '10'}-10`))
+  const { messages } = planDebtor(debtorIn({ invoices: many }), NOON)
+  t.equal(messages[0]?.invoices.length, 100)
+  t.ok(many.slice(0, 20).every(({ id }) => messages[0]?.invoices.some((one) => one.id === id)))
+})
+
+t.test('what fell due before chase_from is left alone', async (t) => {
+  const old = invoiceIn('2026-10-31')
+  const invoices = [old, invoiceIn('2026-11-01')]
+  const { messages, invoices: fields } = planDebtor(
+    debtorIn({ chaseFrom: '2026-11-01', invoices }),
+    NOON,
+  )
+  t.equal(messages[0]?.invoices.length, 1)
+  t.match(fields.get(old.id), {
+    chasing_next_stage: null,
+    chasing_next_action_at: null,
+    chasing_blocked_reason: 'before_chase_from',
+  })
+})
+
+t.test('a courtesy comes before the due date or not at all', async (t) => {
+  const ladder = { ...USUAL_LADDER, courtesy: -3 }
+  t.same(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-27')] })), ['courtesy of 1'])
+  t.same(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-23')] })), [])
+  const after = invoiceIn('2026-11-19', reminded(['courtesy'], '2026-11-16'))
+  t.same(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
+})
+
+t.test('paused, stopped and disputed ones are left alone', async (t) => {
+  const states: Partial<PlannedInvoice>[] = [
+    { chasing_status: 'stopped' },
+    { chasing_status: 'paused', chasing_blocked_reason: 'disputed' },
+    { chasing_status: 'paused', chasing_next_action_at: '2026-11-25T10:00:00.000Z' },
+    { isWaiting: true, taken: ['friendly'] },
+  ]
+  const held = states.map((state) => invoiceIn('2026-11-01', state))
+  const { messages, lookAgainAt } = planDebtor(debtorIn({ invoices: held }), NOON)
+  t.same(messages, [])
+  t.equal(lookAgainAt?.toISOString(), '2026-11-25T10:00:00.000Z', 'when the pause ends')
+})
+
+t.test('an invoice that reopens goes on at the stage it had reached', async (t) => {
+  const reopened = invoiceIn('2026-10-01', reminded([], '2026-11-02', 'firm'))
+  t.same(stagesOf(debtorIn({ invoices: [reopened] })), ['firm of 1'])
+})
+
+t.test('what is held back is said once', async (t) => {
+  const refusal = { reason: 'no_contact', detail: 'the customer has no e-mail address' } as const
+  const debtor = debtorIn({ refusal, invoices: [invoiceIn('2026-11-19')] })
+  t.same(stagesOf(debtor), ['friendly of 1'])
+  const said = invoiceIn('2026-11-19', { chasing_blocked_reason: 'no_contact' })
+  t.same(stagesOf({ ...debtor, invoices: [said] }), [])
+  t.same(stagesOf({ ...debtor, refusal: undefined, invoices: [said] }), ['friendly of 1'])
+})
+
+t.test('a plan that was carried out plans nothing more', async (t) => {
+  const invoice = invoiceIn('2026-11-19')
+  const plan = planDebtor(debtorIn({ invoices: [invoice] }), NOON)
+  const planned = {
+    ...invoice,
+    ...plan.invoices.get(invoice.id),
+    taken: ['friendly'] as const,
+    isWaiting: true,
+  }
+  t.same(stagesOf(debtorIn({ invoices: [planned], isLeaving: true })), [])
+})
+
+t.test('a ladder climbs, in whole days', async (t) => {
+  t.same(checkLadder(USUAL_LADDER), USUAL_LADDER)
+  const faults = (change: object) => {
+    try {
+      checkLadder({ ...USUAL_LADDER, ...change })
+      return []
+    } catch (error) {
+      return Object(error).members.errors.map(({ pointer }: { pointer: string }) => pointer)
+    }
+  }
+  t.same(faults({ reminder: 3 }), ['/ladder/reminder'])
+  t.same(faults({ friendly: 0, final: 400 }), ['/ladder/friendly', '/ladder/final'])
+  t.same(faults({ courtesy: 3 }), ['/ladder/courtesy'])
+  t.same(faults({ firm: 20.5 }), ['/ladder/firm'])
+})
+
+t.test('eight in the morning is so where clocks change, too', async (t) => {
+  const opens = (timezone: string, day: string) =>
+    createWorkingTime(timezone, [])
+      .firstSlot(day, new Date(`${day}T00:00:00Z`))
+      ?.toISOString()
+  t.equal(opens('Europe/Amsterdam', '2026-03-30'), '2026-03-30T06:00:00.000Z')
+  t.equal(opens('Europe/Amsterdam', '2026-03-27'), '2026-03-27T07:00:00.000Z')
+  t.equal(opens('Asia/Kathmandu', '2026-11-24'), '2026-11-24T02:15:00.000Z')
+  t.equal(opens('America/New_York', '2026-11-02'), '2026-11-02T13:00:00.000Z')
+})

@@ -1,0 +1,281 @@
+// Customers, invoices and payments in Settings, as scripts ask for them and as pages.
+import t, { type Test } from 'tap'
+import { suppressAddress } from '../../../backend/mail/reachability.ts'
+import type { Json } from '../../fixtures/books.ts'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/settings.ts'
+
+async function openLedger(t: Test) {
+  const { backend, account, createUser } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  let keys = 0
+  const create = async (path: string, body: object): Promise<Json> => {
+    const headers = { 'idempotency-key': `test-${keys++}` }
+    const answer = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
+    if (answer.status !== 201) throw new Error(answer.text)
+    return answer.json
+  }
+  return {
+    backend,
+    account,
+    createUser,
+    create,
+    debtor: (fields: object = {}) =>
+      create('debtors', { name: 'Globex', email: 'ap@globex.example', ...fields }),
+    invoice: (debtor: Json, fields: object = {}) =>
+      create('invoices', { debtor_id: debtor.id, currency: 'EUR', amount: 10_000, ...fields }),
+    pay: (invoice: Json, amount: number) =>
+      create('payments', { invoice_id: invoice.id, currency: 'EUR', amount }),
+    read: async (path: string) => (await backend.call(key, 'GET', `/api/v1/${path}`)).json,
+  }
+}
+
+t.test('customers are found by a part of their name, page by page', async (t) => {
+  const ledger = await openLedger(t)
+  for (const name of [
+    'Ärzte 100% Bio',
+    'Bakker & Zonen',
+    'Jansen Bouw',
+    'de Bakkerij',
+    'bak_huis',
+  ]) {
+    await ledger.debtor({ name })
+  }
+  const ada = await logIn(ledger.backend, ADMIN)
+  const names = async (query: string) => {
+    const { json } = await ada.get(`/settings/customers?${query}`)
+    return (json['data'] as Json[]).map(({ name }) => name)
+  }
+  t.same(await names(''), [
+    'bak_huis',
+    'Bakker & Zonen',
+    'de Bakkerij',
+    'Jansen Bouw',
+    'Ärzte 100% Bio',
+  ])
+  t.same(await names('q=BAKKER'), ['Bakker & Zonen', 'de Bakkerij'])
+  t.same(await names('q=%25'), ['Ärzte 100% Bio'], 'a sign for any text stands for itself')
+  t.same(await names('q=k_h'), ['bak_huis'])
+  t.equal((await names('q=ap@glob')).length, 5)
+  t.same(await names('q=lob'), [], 'an address is found by its beginning')
+  const first = await ada.get('/settings/customers?limit=2')
+  t.match(first.json, { has_more: true, next_cursor: /^deb_/ })
+  const rest = `limit=200&cursor=${first.json['next_cursor']}`
+  t.same(await names(rest), ['de Bakkerij', 'Jansen Bouw', 'Ärzte 100% Bio'])
+  for (const query of ['cursor=deb_none', 'view=none', 'limit=0', 'colour=red']) {
+    t.equal((await ada.get(`/settings/customers?${query}`)).status, 400, query)
+  }
+  const page = await ada.page('/settings/customers?q=%3Cb%3E')
+  t.match(page.text, 'No customer is found by “&lt;b&gt;”.')
+})
+
+t.test('customers are found by what is the matter with them', async (t) => {
+  const ledger = await openLedger(t)
+  const late = await ledger.debtor({ name: 'Late' })
+  await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
+  const paused = await ledger.debtor({ name: 'Paused' })
+  await ledger.debtor({ name: 'Silent', email: null })
+  const gone = await ledger.debtor({ name: 'Gone' })
+  const ada = await logIn(ledger.backend, ADMIN)
+  await ada.send('POST', `/settings/customers/${paused.id}/pause`, { reason: 'A plan' })
+  await ada.send('POST', `/settings/customers/${gone.id}/archive`)
+  for (const [view, name] of [
+    ['overdue', 'Late'],
+    ['paused', 'Paused'],
+    ['unreachable', 'Silent'],
+    ['archived', 'Gone'],
+  ] as const) {
+    const { json } = await ada.get(`/settings/customers?view=${view}`)
+    t.match(json['data'], [{ name }], view)
+    t.equal((json['data'] as Json[]).length, 1, view)
+    t.match((await ada.page(`/settings/customers?view=${view}`)).text, name)
+  }
+})
+
+t.test('an Admin edits, pauses and archives a customer; the API shows it', async (t) => {
+  const ledger = await openLedger(t)
+  const { id } = await ledger.debtor()
+  const path = `/settings/customers/${id}`
+  const ada = await logIn(ledger.backend, ADMIN)
+  const put = await ada.send('PUT', path, { email: 'new@globex.example', city: 'Utrecht' })
+  t.same(put.json, await ledger.read(`debtors/${id}`))
+  t.match(put.json, { name: 'Globex', email: 'new@globex.example', address: { city: 'Utrecht' } })
+  t.match(await ada.send('PUT', path, { email: 'x', country: 'ZZ' }), {
+    status: 422,
+    json: { errors: [{ pointer: '/email' }, { pointer: '/country' }] },
+  })
+  t.match(await ada.send('POST', `${path}/pause`, { reason: 'A plan', until: '2026-12-01' }), {
+    json: { chasing: { status: 'paused', until: '2026-11-30T23:00:00.000Z' } },
+  })
+  t.match(await ada.send('POST', `${path}/pause`, { reason: 'x', until: 'soon' }), {
+    status: 422,
+    json: { errors: [{ pointer: '/until' }] },
+  })
+  t.match(await ada.send('POST', `${path}/resume`), { json: { chasing: { status: 'active' } } })
+  t.match(await ada.send('POST', `${path}/archive`), { json: { status: 'archived' } })
+  t.match(await ada.send('POST', `${path}/resume`), {
+    status: 409,
+    json: { code: 'debtor_state_conflict', debtor_status: 'archived' },
+  })
+  t.match(await ada.send('POST', `${path}/restore`), { json: { status: 'active' } })
+  t.equal((await ada.get('/settings/customers/deb_none')).status, 404)
+
+  const refused = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
+  t.equal(refused.status, 422)
+  t.match(refused.text, /<details class="act" open>.*Say why: others will ask\./s)
+  const saved = await ada.submit(path, { name: '<b>Globex</b>', email: '' })
+  t.match(saved, { status: 303 })
+  t.match((await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
+})
+
+t.test(
+  'a bounced customer is written to again once an Admin says that its address works',
+  async (t) => {
+    const ledger = await openLedger(t)
+    const { backend, account } = ledger
+    const { id } = await ledger.debtor({ email: 'old@globex.nl' })
+    const suppress = (address: string, reason: 'bounced' | 'complained') =>
+      backend.database.transaction((tx) =>
+        suppressAddress(
+          tx,
+          { accountId: account.id, address, reason, detail: null, messageId: null },
+          backend.now,
+        ),
+      )
+    await suppress('old@globex.nl', 'bounced')
+    const ada = await logIn(backend, ADMIN)
+    const path = `/settings/customers/${id}`
+    t.match((await ada.page(path)).text, /Bounced.*Paused.*mail to the address bounced/s)
+    await ada.send('PUT', path, { email: 'new@globex.nl' })
+    t.match(
+      await ledger.read(`debtors/${id}`),
+      { contactability: { email: 'bounced' } },
+      'not by itself',
+    )
+    t.match(await ada.submit(`${path}/clear-contact`, {}), { status: 303 })
+    t.match(await ledger.read(`debtors/${id}`), {
+      contactability: { email: 'ok' },
+      chasing: { status: 'active' },
+    })
+    await suppress('new@globex.nl', 'complained')
+    const refused = await ada.submit(`${path}/clear-contact`, {})
+    t.match(refused, { status: 409, text: /has reported our mail as unwanted/ })
+    t.match(await ada.send('POST', `${path}/clear-contact`), {
+      json: { code: 'address_suppressed' },
+    })
+  },
+)
+
+t.test('an Admin acts on invoices and reverses payments', async (t) => {
+  const ledger = await openLedger(t)
+  const debtor = await ledger.debtor()
+  const invoice = await ledger.invoice(debtor)
+  const draft = await ledger.invoice(debtor, { status: 'draft' })
+  const ada = await logIn(ledger.backend, ADMIN)
+  const act = (id: string, name: string, reason?: string) =>
+    ada.send(
+      'POST',
+      `/settings/invoices/${id}/${name}`,
+      reason === undefined ? undefined : { reason },
+    )
+  t.match(await act(draft.id, 'finalise'), { json: { status: 'open' } })
+  t.match(await act(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
+  t.match(await act(draft.id, 'void', 'Again'), {
+    status: 409,
+    json: { code: 'invoice_state_conflict', invoice_status: 'void' },
+  })
+  t.match(await act(invoice.id, 'dispute'), {
+    status: 422,
+    json: { errors: [{ pointer: '/reason' }] },
+  })
+  t.match(await act(invoice.id, 'dispute', 'Damaged'), {
+    json: { chasing: { blocked_reason: 'disputed' } },
+  })
+  t.match(await act(invoice.id, 'resume'), { status: 409 })
+  t.match(await act(invoice.id, 'resolve', 'Replaced'), { json: { chasing: { status: 'active' } } })
+  const payment = await ledger.pay(invoice, 4000)
+  t.match(
+    await act(invoice.id, 'resume'),
+    { json: { chasing: { status: 'active' } } },
+    'before a payment’s pause ends',
+  )
+  await ledger.pay(invoice, 1000)
+  const held = await ada.page(`/settings/customers/${debtor.id}`)
+  t.match(held.text, 'Chase what is held')
+  await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
+  t.match(await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
+  const reverse = (id: string) =>
+    ada.send('POST', `/settings/payments/${id}/reverse`, { reason: 'It bounced' })
+  t.match(await reverse(payment.id), { status: 200, json: { id: payment.id, status: 'reversed' } })
+  t.match(await reverse(payment.id), { status: 409, json: { code: 'payment_already_reversed' } })
+  t.match(await act(invoice.id, 'write-off', 'Bankrupt'), { json: { status: 'written_off' } })
+  t.match(await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
+    json: {
+      data: [{ status: 'recorded' }, { id: payment.id, status: 'reversed' }],
+      has_more: false,
+    },
+  })
+  t.match(await ada.get(`/settings/invoices?debtor_id=${debtor.id}&status=void`), {
+    json: { data: [{ id: draft.id }] },
+  })
+  t.match((await ada.page(`/settings/payments/${payment.id}`)).text, /Reversed.*What it had paid/s)
+  t.match((await ada.page(`/settings/invoices/${invoice.id}`)).text, /Written off/)
+  const { text } = await ada.page(`/settings/customers/${debtor.id}`)
+  t.match(text, /Other invoices.*Void/s)
+  const [next] = [await ada.get('/settings/invoices?limit=1')]
+  t.match(next.json, { has_more: true })
+  const cursor = String(next.json['next_cursor'])
+  t.match(await ada.get(`/settings/invoices?limit=1&cursor=${cursor}`), {
+    json: { data: [{ id: invoice.id }], has_more: false },
+  })
+})
+
+t.test('a Member reads everything and changes nothing; another account sees nothing', async (t) => {
+  const ledger = await openLedger(t)
+  const debtor = await ledger.debtor()
+  const invoice = await ledger.invoice(debtor)
+  const payment = await ledger.pay(invoice, 1000)
+  const other = await ledger.backend.createAccount({ name: 'Other' })
+  await ledger.createUser(other.id, 'eve@other.example', 'admin')
+  const max = await logIn(ledger.backend, MEMBER)
+  const eve = await logIn(ledger.backend, 'eve@other.example')
+  const pages = [
+    `/settings/customers/${debtor.id}`,
+    `/settings/invoices/${invoice.id}`,
+    `/settings/payments/${payment.id}`,
+  ]
+  for (const path of [
+    '/settings/customers',
+    '/settings/invoices',
+    '/settings/payments',
+    ...pages,
+  ]) {
+    const page = await max.page(path)
+    t.equal(page.status, 200, path)
+    t.notMatch(
+      page.text,
+      /<form method="post" action="(?!\/settings\/logout)/,
+      `${path}: nothing to press`,
+    )
+  }
+  for (const path of pages) t.equal((await eve.get(path)).status, 404)
+  const acts = [
+    ...['pause', 'resume', 'archive', 'restore', 'clear-contact', 'chase-held'].map(
+      (name) => `${pages[0]}/${name}`,
+    ),
+    ...['finalise', 'void', 'write-off', 'dispute', 'resolve', 'resume'].map(
+      (name) => `${pages[1]}/${name}`,
+    ),
+    `${pages[2]}/reverse`,
+  ]
+  for (const path of acts) {
+    t.match(
+      await max.send('POST', path, {}),
+      { status: 403, json: { code: 'admin_required' } },
+      path,
+    )
+    const body = /pause$|void|write|dispute|resolve|reverse/.test(path) ? { reason: 'x' } : {}
+    t.equal((await eve.send('POST', path, body)).status, 404, path)
+  }
+  t.equal((await max.send('PUT', pages[0] ?? '', { name: 'X' })).status, 403)
+  t.equal((await max.get(`${pages[0]}/edit`)).status, 403)
+})

@@ -1,0 +1,275 @@
+// What the pages say, to whom, with which headers; and what they never say.
+import { readFileSync } from 'node:fs'
+import { load } from 'js-yaml'
+import t from 'tap'
+import { SETTINGS_PROBLEM_TYPES } from '../../../shared/contract/problem.ts'
+import {
+  ADMIN,
+  cookieOf,
+  FORM,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  PASSWORD,
+  startSettings,
+} from '../../fixtures/settings.ts'
+
+const PAGES = [
+  '/settings/api-keys',
+  '/settings/api-keys/new',
+  '/settings/scope-allowance',
+  '/settings/people',
+  '/settings/audit-log',
+  '/settings/login-details',
+]
+
+t.test('every page, error and redirect has the headers that protect it', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const html = { headers: { accept: 'text/html' } }
+  const answers = [
+    ...(await Promise.all(PAGES.map((path) => ada.page(path)))),
+    await ada.page('/settings/nowhere'),
+    await ada.page('/settings/api-keys/key_none'),
+    await ada.get('/settings/api-keys'),
+    await ada.get('/settings/nowhere'),
+    await ada.submit('/settings/api-keys', { name: '' }),
+    await backend.ask('GET', '/settings', html),
+    await backend.ask('GET', '/settings/api-keys', html),
+    await backend.ask('POST', '/settings/login', { headers: FORM, body: 'email=a' }),
+  ]
+  for (const { status, headers } of answers) {
+    t.match(
+      Object.fromEntries(headers),
+      {
+        'content-security-policy':
+          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'",
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'strict-transport-security': /^max-age=\d{8}/,
+        'cache-control': 'no-store',
+      },
+      String(status),
+    )
+  }
+})
+
+t.test('the style and the script are files of our own that may be kept', async (t) => {
+  const { backend } = await startSettings(t)
+  const { text } = await backend.ask('GET', '/settings', { headers: { accept: 'text/html' } })
+  t.notMatch(text, /<style|style="|\son\w+="|javascript:/)
+  t.match(text.match(/<script[^>]*>[^<]*/g), [/^<script type="module" src="\/settings\/assets/])
+  for (const [, path = ''] of text.matchAll(/"(\/settings\/assets\/[^"]+)"/g)) {
+    const asset = await backend.ask('GET', path)
+    t.match([asset.status, asset.headers.get('cache-control')], [200, /immutable/], path)
+  }
+})
+
+t.test('without a session, reading leads to the login and the rest is refused', async (t) => {
+  const { backend } = await startSettings(t)
+  for (const path of PAGES) {
+    const page = await backend.ask('GET', path, { headers: { accept: 'text/html' } })
+    t.match([page.status, page.headers.get('location')], [303, '/settings/login'], path)
+  }
+  t.match(await backend.ask('GET', '/settings/api-keys', { headers: JSON_ONLY }), {
+    status: 401,
+    json: { code: 'not_logged_in' },
+  })
+  const posted = await backend.ask('POST', '/settings/api-keys', { headers: FORM, body: 'name=x' })
+  t.match([posted.status, posted.text], [401, /Log in first/])
+})
+
+t.test('what people type is shown and never run', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const payloads = [
+    '<script>alert(1)</script>',
+    '"><img src=x onerror=alert(1)>',
+    "' autofocus onfocus='alert(1)",
+    '</title><svg onload=alert(1)>',
+    'javascript:alert(1)',
+    '{{7*7}}#{7*7}<%= 7*7 %>',
+    '&lt;script&gt;',
+  ]
+  for (const name of payloads) {
+    const issued = await ada.submit('/settings/api-keys', { name, scopes: 'debtors:read' })
+    t.equal(issued.status, 201)
+    t.notOk(issued.text.includes(name) && /[<>"]/.test(name), 'in the reveal')
+    const refused = await ada.submit('/settings/api-keys', { name })
+    t.equal(refused.status, 422)
+    t.notOk(refused.text.includes(name) && /[<>"]/.test(name), 'in the form')
+    await ada.submit('/settings/people', { email: `${name}@x.example`, role: 'member' })
+    await backend.ask('POST', '/settings/login', {
+      headers: JSON_ONLY,
+      body: { email: name, password: 'x' },
+    })
+  }
+  const rows = await backend.database.read.selectFrom('api_keys').selectAll().execute()
+  const own = rows.filter((row) => row.account_id === account.id)
+  t.equal(own.length, payloads.length)
+  const pages = [...PAGES, ...own.map(({ id }) => `/settings/api-keys/${id}`)]
+  for (const path of [...pages, ...own.map(({ id }) => `/settings/api-keys/${id}/revoke`)]) {
+    const { status, text } = await ada.page(path)
+    t.equal(status, 200)
+    t.notMatch(text, /<script>|<img|<svg onload|onfocus='/, path)
+  }
+  const list = await ada.page('/settings/api-keys')
+  t.match(list.text, '&lt;script&gt;alert(1)&lt;/script&gt;')
+  t.match(list.text, '&amp;lt;script&amp;gt;')
+})
+
+t.test('a form that is sent twice issues one key', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const form = await ada.page('/settings/api-keys/new')
+  const submission = /name="submission" value="([\w-]+)"/.exec(form.text)?.[1] ?? ''
+  const fields = { name: 'ERP', scopes: 'debtors:read', submission }
+  t.equal((await ada.submit('/settings/api-keys', { ...fields, name: '' })).status, 422)
+  const answers = await Promise.all([1, 2, 3].map(() => ada.submit('/settings/api-keys', fields)))
+  t.same(answers.map(({ status }) => status).toSorted(), [201, 409, 409])
+  const repeated = answers.find(({ status }) => status === 409)
+  t.match(repeated?.text, 'This key was already issued.')
+  t.notMatch(repeated?.text, /rcv_\w{8}_/)
+  t.match((await ada.get('/settings/api-keys')).json['data'], { length: 1 })
+})
+
+t.test('the flash is said by one page', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const issued = await ada.submit('/settings/api-keys', { name: 'ERP', scopes: 'debtors:read' })
+  t.match(issued.text, 'Key issued. It cannot be shown again.')
+  t.equal(issued.headers.get('location'), null)
+  t.match((await ada.page('/settings/api-keys')).text, 'Key issued. It cannot be shown again.')
+  t.notMatch((await ada.page('/settings/api-keys')).text, 'Key issued.')
+})
+
+t.test('bad forms are refused', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const send = (body: string) =>
+    backend.ask('POST', '/settings/api-keys', {
+      headers: { ...FORM, cookie: ada.cookie, 'x-csrf-token': ada.csrf },
+      body,
+    })
+  for (const body of [
+    'name=a&name=b&scopes=debtors%3Aread',
+    'name=%FF&scopes=debtors%3Aread',
+    'name=%zz&scopes=debtors%3Aread',
+    'name=a&scopes=debtors%3Aread&rate_limit=9',
+    Array.from({ length: 101 }, () => 'scopes=debtors%3Aread').join('&'),
+  ]) {
+    t.equal((await send(body)).status, 400, body.slice(0, 60))
+  }
+  t.equal((await send('name=a%00b&scopes=debtors%3Aread')).status, 422)
+  t.match(await ada.get('/settings/audit-log?limit=0'), { status: 400 })
+  t.match(await ada.get('/settings/api-keys/new'), { status: 406 })
+})
+
+t.test('a Member sees the same pages without what is for Admins', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const { row } = await backend.issueKey(account.id)
+  const max = await logIn(backend, MEMBER)
+  for (const path of [
+    '/settings/api-keys',
+    `/settings/api-keys/${row.id}`,
+    '/settings/scope-allowance',
+  ]) {
+    const { status, text } = await max.page(path)
+    t.equal(status, 200)
+    t.notMatch(text, /revoke|Issue key|>Save</i, path)
+  }
+  for (const path of ['/settings/api-keys/new', `/settings/api-keys/${row.id}/revoke`]) {
+    const { status, text } = await max.page(path)
+    t.match([status, text], [403, /Only an Admin can issue or revoke API keys\./])
+  }
+})
+
+t.test('read-only accounts say so; keys are still issued and revoked', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  await backend.database.transaction((tx) =>
+    tx.updateTable('accounts').set({ status: 'suspended' }).where('id', '=', account.id).execute(),
+  )
+  t.match((await ada.page('/settings/api-keys')).text, 'This account is read-only.')
+  const issued = await ada.send('POST', '/settings/api-keys', {
+    name: 'a',
+    scopes: ['debtors:read'],
+  })
+  t.equal(issued.status, 201)
+  const revoked = await ada.send('POST', `/settings/api-keys/${issued.json['id']}/revoke`)
+  t.equal(revoked.status, 200)
+})
+
+t.test('no secret, password or token is on a page or in the database', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const issued = await ada.submit('/settings/api-keys', { name: 'ERP', scopes: 'debtors:read' })
+  const secret = /rcv_\w{8}_\w{49}/.exec(issued.text)?.[0] ?? ''
+  t.not(secret, '')
+  const invited = await ada.send('POST', '/settings/people', {
+    email: 'e@x.example',
+    role: 'member',
+  })
+  const code = String(invited.json['link']).split('#')[1] ?? ''
+  const canaries = [
+    secret,
+    secret.slice(13),
+    PASSWORD,
+    cookieOf(ada.answer).split('=')[1] ?? '',
+    code,
+  ]
+  const keys = await backend.database.read.selectFrom('api_keys').select('id').execute()
+  for (const path of [...PAGES, ...keys.map(({ id }) => `/settings/api-keys/${id}`)]) {
+    const outputs = [(await ada.page(path)).text, (await ada.get(path)).text]
+    for (const canary of canaries)
+      t.notOk(
+        outputs.some((text) => text.includes(canary)),
+        path,
+      )
+  }
+  for (const table of [
+    'sessions',
+    'users',
+    'api_keys',
+    'audit_log',
+    'invitations',
+    'key_submissions',
+    'login_guesses',
+  ] as const) {
+    const rows = JSON.stringify(await backend.database.read.selectFrom(table).selectAll().execute())
+    for (const canary of canaries) t.notOk(rows.includes(canary), table)
+  }
+})
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+}
+
+t.test('the document describes what scripts may do, and nothing that does not exist', async (t) => {
+  const { backend } = await startSettings(t)
+  const file = readFileSync(
+    new URL('../../../shared/contract/settings-openapi.yaml', import.meta.url),
+    'utf8',
+  )
+  const { paths } = load(file) as Document
+  const [, codes = ''] =
+    /description: Of these, .+\n\s+examples:\n((?:\s+- \w+\n)+)/.exec(file) ?? []
+  const documented = codes.match(/\w+/g) ?? []
+  t.ok(documented.length >= 9)
+  for (const code of documented) t.ok(code in SETTINGS_PROBLEM_TYPES, code)
+  for (const [path, operations] of Object.entries(paths)) {
+    for (const method of Object.keys(operations)) {
+      const answer = await backend.ask(method.toUpperCase(), path.replace('{id}', 'x'), {
+        headers: JSON_ONLY,
+        ...(method === 'get' ? {} : { body: {} }),
+      })
+      t.ok([401, 422].includes(answer.status), `${method} ${path}: ${answer.status}`)
+    }
+    t.equal(
+      (await backend.ask('DELETE', path.replace('{id}', 'x'), { headers: JSON_ONLY })).status,
+      404,
+      'nothing is deleted',
+    )
+  }
+})

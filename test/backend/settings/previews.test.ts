@@ -1,0 +1,27 @@
+import t from 'tap'
+import { createPreviews } from '../../../backend/settings/reminders/previews.ts'
+
+const NOW = new Date('2026-11-21T10:15:00.000Z')
+
+t.test('who looks meanwhile gets the same; who comes too early is told so', async (t) => {
+  const previews = createPreviews(20)
+  const finish: ((messages: readonly never[]) => void)[] = []
+  const work = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
+  const early = await Promise.all([previews.get('a', NOW, work), previews.get('a', NOW, work)])
+  t.same(early, [undefined, undefined])
+  t.equal(finish.length, 1, 'worked out once')
+  const waiting = previews.get('a', NOW, work)
+  finish[0]?.([])
+  t.same(await waiting, { messages: [], at: NOW })
+  const other = previews.get('a', NOW, work)
+  finish[1]?.([])
+  await other
+  t.equal(finish.length, 2, 'what was quick is worked out anew')
+})
+
+t.test('what fails is tried anew', async (t) => {
+  const previews = createPreviews()
+  const fail = () => Promise.reject(new Error('the database is away'))
+  await t.rejects(previews.get('a', NOW, fail), { message: 'the database is away' })
+  t.same(await previews.get('a', NOW, async () => []), { messages: [], at: NOW })
+})

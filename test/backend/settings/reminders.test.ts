@@ -1,0 +1,283 @@
+// Reminders in Settings: what will be sent, what waits for a person, when, and nothing at all.
+import t, { type Test } from 'tap'
+import type { Json } from '../../fixtures/books.ts'
+import { startEngine } from '../../fixtures/engine.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/settings.ts'
+
+/** With a firm reminder that waits for approval, on 23 November. */
+async function openQueue(t: Test) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  await createUserIn(backend, accountId, MEMBER, 'member')
+  const debtor = await engine.debtor({ name: 'Jansen <b>Bouw</b>' })
+  const invoice = await engine.invoice('2026-11-02', { debtor_id: debtor.id })
+  for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+  const message = (await engine.messages()).at(-1)
+  return {
+    engine,
+    backend,
+    debtor,
+    invoice,
+    messageId: message?.id ?? '',
+    ada: await logIn(backend, ADMIN),
+  }
+}
+
+t.test('an approval shows what would be sent, and is given on what was seen', async (t) => {
+  const { engine, messageId, invoice, ada } = await openQueue(t)
+  const path = `/settings/approvals/${messageId}`
+  const { json } = await ada.get('/settings/approvals')
+  t.match(json['data'], [
+    {
+      ...{ id: messageId, stage: 'firm', status: 'awaiting_approval', invoice_ids: [invoice.id] },
+      ...{ body: /INV-000001/, expires_at: /^2026-11-30/, seen: String, amount_due: 10_000 },
+    },
+  ])
+  const [{ seen }] = json['data'] as Json[]
+  const list = await ada.page('/settings/approvals')
+  t.match(list.text, /Jansen &lt;b&gt;Bouw&lt;\/b&gt;/)
+  const page = await ada.page(path)
+  t.match(
+    page.text,
+    `<iframe class="letter-html" sandbox="" src="/settings/messages/${messageId}/html"`,
+  )
+  t.match(page.text, seen)
+  t.match(await ada.send('POST', `${path}/approve`, { seen: 'something else' }), {
+    status: 409,
+    json: { code: 'approval_outdated' },
+  })
+  t.match(await ada.send('POST', `${path}/approve`, { seen }), {
+    status: 200,
+    json: { status: 'approved', approval: { status: 'approved', decided_by: ADMIN } },
+  })
+  t.match(await ada.send('POST', `${path}/approve`, { seen }), {
+    status: 409,
+    json: { code: 'approval_decided', approval_status: 'approved' },
+  })
+  t.match(await ada.submit(`${path}/reject`, { seen, reason: 'x' }), { status: 409 })
+  t.match((await ada.page('/settings/approvals')).text, /Nothing waits for you.*Approved/s)
+  t.equal((await ada.page(path)).status, 303, 'what is decided is in the log')
+  await engine.at('2026-11-23T11:00:00.000Z')
+  t.same((await engine.log()).at(-1), 'firm:sent')
+})
+
+t.test(
+  'a rejection needs a reason, is kept, and rests the invoice until it is resumed',
+  async (t) => {
+    const { messageId, invoice, ada, engine } = await openQueue(t)
+    const path = `/settings/approvals/${messageId}`
+    const { json } = await ada.get(path)
+    const again = await ada.submit(`${path}/reject`, { seen: String(json['seen']), reason: '' })
+    t.match(again, { status: 422, text: /open>.*Say why: others will ask\./s })
+    t.match(await ada.send('POST', `${path}/reject`, { reason: 'They called' }), {
+      json: {
+        status: 'suppressed',
+        suppression: { reason: 'approval_rejected', detail: 'They called' },
+      },
+    })
+    t.match((await ada.page('/settings/approvals')).text, /Rejected.*They called/s)
+    t.match(
+      (await ada.page(`/settings/invoices/${invoice.id}`)).text,
+      /Held: the reminder was rejected.*Chase again/s,
+    )
+    const resumed = await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)
+    t.match(resumed, { status: 200, json: { chasing: { status: 'active', blocked_reason: null } } })
+    await engine.at('2026-11-24T10:00:00.000Z')
+    t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'it is asked anew')
+  },
+)
+
+t.test('what a payment or a pause overtakes lapses, and says why', async (t) => {
+  const { engine, debtor, ada, invoice } = await openQueue(t)
+  await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
+  const lapsed = await ada.page('/settings/approvals')
+  t.match(lapsed.text, /Nothing waits for you.*Lapsed.*the customer was paused: A plan/s)
+  await ada.send('POST', `/settings/customers/${debtor.id}/resume`)
+  await engine.at('2026-11-23T10:20:00.000Z')
+  t.match((await ada.get('/settings/approvals')).json['data'], [{ status: 'awaiting_approval' }])
+  const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
+  await engine.books.create('/api/v1/payments', body)
+  t.match((await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
+})
+
+t.test('the log says what was sent, and what was not and why', async (t) => {
+  const { messageId, debtor, ada } = await openQueue(t)
+  await ada.send('POST', `/settings/approvals/${messageId}/reject`, { reason: 'They called' })
+  const ids = async (query: string) =>
+    ((await ada.get(`/settings/messages?${query}`)).json['data'] as Json[]).map(
+      ({ stage }) => stage,
+    )
+  t.same(await ids(''), ['firm', 'reminder', 'friendly'])
+  t.same(await ids('view=sent'), ['reminder', 'friendly'])
+  t.same(await ids('view=not_sent'), ['firm'])
+  t.same(await ids('reason=approval_rejected'), ['firm'])
+  t.same(await ids(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
+  t.same(await ids('debtor_id=deb_none'), [])
+  t.equal((await ada.get('/settings/messages?view=none')).status, 400)
+  const page = await ada.page('/settings/messages?reason=approval_rejected')
+  t.match(page.text, /the reminder was rejected/)
+  const detail = await ada.get(`/settings/messages/${messageId}`)
+  const history = detail.json['history'] as Json[]
+  t.same(history.at(-1).status, 'suppressed')
+  t.match(
+    (await ada.page(`/settings/messages/${messageId}`)).text,
+    /They called.*History.*Awaits approval/s,
+  )
+  const letter = await ada.page(`/settings/messages/${messageId}/html`)
+  t.match(letter.text, 'Jansen &lt;b&gt;Bouw')
+  const policy = letter.headers.get('content-security-policy') ?? ''
+  t.match(policy, /^default-src 'none';.* sandbox; frame-ancestors 'self'$/)
+  t.notMatch(policy, 'script')
+  t.equal(letter.headers.get('x-frame-options'), 'SAMEORIGIN')
+  t.equal((await ada.page('/settings/messages/msg_none/html')).status, 404)
+})
+
+t.test('the kill switch needs a reason, is said on every page, and is let go', async (t) => {
+  const { ada, engine } = await openQueue(t)
+  const on = (body: object) => ada.send('POST', '/settings/kill-switch/on', body)
+  t.match(await on({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
+  t.match(await ada.submit('/settings/kill-switch/on', { reason: '' }), {
+    status: 422,
+    text: /Say why: others will ask\./,
+  })
+  t.match(await on({ reason: 'Wrong <amounts>' }), {
+    status: 200,
+    json: { on: true, reason: 'Wrong <amounts>', changed_by: ADMIN, installation: { on: false } },
+  })
+  for (const path of ['/settings/api-keys', '/settings/customers', '/settings/login-details']) {
+    t.match((await ada.page(path)).text, /Reminders are stopped\..*Wrong &lt;amounts&gt;/s, path)
+  }
+  await engine.send()
+  t.match(await ada.get('/settings/reminders'), { status: 200 })
+  t.match((await ada.get('/settings/kill-switch')).json, { on: true })
+  t.match(await ada.submit('/settings/kill-switch/off', { reason: '' }), { status: 303 })
+  t.notMatch((await ada.page('/settings/customers')).text, 'Reminders are stopped')
+  await engine.killSwitch({ on: true, reason: 'Provider is down' }, true)
+  t.match(
+    (await ada.page('/settings/kill-switch')).text,
+    /stopped by the operator.*Provider is down/s,
+  )
+})
+
+t.test('the schedule is shown and changed, the account’s and a customer’s own', async (t) => {
+  const { ada, debtor } = await openQueue(t)
+  const put = (body: object) => ada.send('PUT', '/settings/schedule', body)
+  t.match(await ada.get('/settings/schedule'), {
+    json: { ladder: { courtesy: null, friendly: 3, reminder: 10, firm: 21, final: 35 } },
+  })
+  t.match(
+    await put({
+      ladder: { courtesy: -3, friendly: 5 },
+      holidays: ['2026-12-25'],
+      chase_from: '2026-01-01',
+    }),
+    {
+      status: 200,
+      json: {
+        ladder: { courtesy: -3, friendly: 5, reminder: 10 },
+        holidays: ['2026-12-25'],
+        chase_from: '2026-01-01',
+      },
+    },
+  )
+  t.match(await put({ ladder: { firm: 40, reminder: 2.5 } }), {
+    status: 422,
+    json: { errors: [{ pointer: '/ladder/reminder', code: 'invalid_type' }] },
+  })
+  t.match(await put({ ladder: { firm: 40 } }), {
+    status: 422,
+    json: { errors: [{ pointer: '/ladder/final' }] },
+  })
+  t.match(await put({ ladder: { colour: 1 } }), {
+    json: { errors: [{ pointer: '/ladder/colour' }] },
+  })
+  t.match(await put({ ladder: { courtesy: null }, chase_from: '' }), {
+    json: { ladder: { courtesy: null, friendly: 5 }, chase_from: null },
+  })
+  const form = {
+    ...{ 'ladder/courtesy': '', 'ladder/friendly': 'x', 'ladder/reminder': '10' },
+    ...{
+      'ladder/firm': '21',
+      'ladder/final': '35',
+      chase_from: '',
+      reply_to: '',
+      holidays: '2026-12-25\r\n2026-13-01',
+    },
+  }
+  const faulty = await ada.submit('/settings/schedule', form)
+  t.equal(faulty.status, 422)
+  t.match(faulty.text, /href="#holidays">Line 2 must be a date/)
+  const good = { ...form, 'ladder/friendly': '4', holidays: '2026-12-26\r\n2026-12-25' }
+  t.equal((await ada.submit('/settings/schedule', good)).status, 303)
+  t.match((await ada.get('/settings/schedule')).json, {
+    ladder: { friendly: 4 },
+    holidays: ['2026-12-25', '2026-12-26'],
+  })
+  const own = `/settings/customers/${debtor.id}/schedule`
+  t.match((await ada.get(own)).json, { own: false, ladder: { friendly: 4 } })
+  t.match(await ada.send('PUT', own, { ladder: { friendly: 7 } }), {
+    json: { own: true, ladder: { friendly: 7 } },
+  })
+  t.match((await ada.page(`/settings/customers/${debtor.id}`)).text, 'Friendly after 7 days')
+  t.match(await ada.send('PUT', own, { own: 'no' }), {
+    json: { own: false, ladder: { friendly: 4 } },
+  })
+  t.equal((await ada.page(own)).status, 200)
+})
+
+t.test('the overview shows who will be sent what, and who not and why', async (t) => {
+  const { ada, engine, debtor } = await openQueue(t)
+  const soon = await engine.invoice('2026-11-23', { amount: 5000 })
+  const paused = await engine.invoice('2026-11-01')
+  await ada.send('POST', `/settings/customers/${paused.debtor_id}/pause`, { reason: 'A plan' })
+  const { json } = await ada.get('/settings/reminders')
+  const data = json['data'] as Json[]
+  const of = (id: string) => data.filter(({ debtor_id }) => debtor_id === id)
+  t.match(of(debtor.id)[0], {
+    stage: 'firm',
+    requires_approval: true,
+    message: { status: 'awaiting_approval' },
+  })
+  t.match(of(soon.debtor_id)[0], {
+    ...{ stage: 'friendly', refusal: null, at: /^2026-11-26/ },
+    invoices: [{ id: soon.id, amount_due: 5000 }],
+  })
+  t.match(of(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
+  const page = await ada.page('/settings/reminders')
+  t.match(page.text, /Thursday 26 November.*1 reminder/s)
+  t.match(page.text, /Held back.*the customer is paused/s)
+  t.equal((await ada.page('/settings/reminders?day=2026-11-26')).status, 200)
+  for (const query of ['days=0', 'days=32', 'day=soon', 'colour=red']) {
+    t.equal((await ada.get(`/settings/reminders?${query}`)).status, 400, query)
+  }
+})
+
+t.test('a Member reads all of it and decides nothing', async (t) => {
+  const { backend, messageId, debtor } = await openQueue(t)
+  const max = await logIn(backend, MEMBER)
+  for (const path of [
+    ...['reminders', 'schedule', 'approvals', 'messages', 'kill-switch'],
+    ...[`approvals/${messageId}`, `messages/${messageId}`, `customers/${debtor.id}/schedule`],
+  ]) {
+    const page = await max.page(`/settings/${path}`)
+    t.equal(page.status, 200, path)
+    t.notMatch(page.text, /<button(?![^<]*(?:Log out|Show|Search))/, `${path}: nothing to press`)
+  }
+  t.notMatch(
+    (await max.page(`/settings/messages/${messageId}`)).text,
+    'ap1@jansen-bouw.nl',
+    'masked',
+  )
+  for (const [method, path] of [
+    ['POST', `approvals/${messageId}/approve`],
+    ['POST', `approvals/${messageId}/reject`],
+    ['POST', 'kill-switch/on'],
+    ['POST', 'kill-switch/off'],
+    ['PUT', 'schedule'],
+    ['POST', 'schedule'],
+    ['PUT', `customers/${debtor.id}/schedule`],
+  ] as const) {
+    t.match(await max.send(method, `/settings/${path}`, {}), { status: 403 }, path)
+  }
+})

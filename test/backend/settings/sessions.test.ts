@@ -1,0 +1,344 @@
+// OWASP's list for sessions, tried.
+import t from 'tap'
+import { createPasswords } from '../../../backend/users/passwords.ts'
+import { startBackend } from '../../fixtures/backend.ts'
+import {
+  ADMIN,
+  cookieOf,
+  FORM,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  PASSWORD,
+  startSettings,
+} from '../../fixtures/settings.ts'
+
+const MINUTE_MS = 60_000
+const CREDENTIALS = { email: ADMIN, password: PASSWORD }
+
+t.test('the cookie is bound to this host over https, and to this machine without', async (t) => {
+  const { backend } = await startSettings(t)
+  const secure = (await logIn(backend, ADMIN)).answer.headers.getSetCookie()
+  t.match(secure, [/^__Host-session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure$/])
+  const local = await startSettings(t, { baseUrl: 'http://127.0.0.1:8080' })
+  const plain = (await logIn(local.backend, ADMIN)).answer.headers.getSetCookie()
+  t.match(plain, [/^session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/])
+  const open = await startBackend(t, { baseUrl: 'http://receivables.test' })
+  t.equal((await open.ask('GET', '/settings')).status, 503)
+  t.equal((await open.ask('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
+})
+
+t.test('a login takes no session that was planted and ends the one before', async (t) => {
+  const { backend } = await startSettings(t)
+  const planted = `__Host-session=${'A'.repeat(43)}`
+  const answer = await backend.ask('POST', '/settings/login', {
+    headers: { ...JSON_ONLY, cookie: planted },
+    body: CREDENTIALS,
+  })
+  const first = cookieOf(answer)
+  t.not(first, planted)
+  const session = (cookie: string) =>
+    backend.ask('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } })
+  t.equal((await session(planted)).status, 401)
+  t.equal((await session(first)).status, 200)
+  const again = await backend.ask('POST', '/settings/login', {
+    headers: { ...JSON_ONLY, cookie: first },
+    body: CREDENTIALS,
+  })
+  t.equal((await session(first)).status, 401)
+  t.equal((await session(cookieOf(again))).status, 200)
+  t.equal((await session(`${cookieOf(again)}; ${planted}`)).status, 401, 'two of one name')
+})
+
+t.test('only a hash of the token is stored', async (t) => {
+  const { backend } = await startSettings(t)
+  const { cookie } = await logIn(backend, ADMIN)
+  const rows = await backend.database.read.selectFrom('sessions').selectAll().execute()
+  t.equal(rows.length, 1)
+  t.notMatch(JSON.stringify(rows), cookie.split('=')[1] ?? '')
+})
+
+t.test(
+  'a session ends after half an hour of nothing and after half a day of anything',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const begun = backend.now.getTime()
+    const ada = await logIn(backend, ADMIN)
+    const at = async (minutes: number) => {
+      backend.now = new Date(begun + minutes * MINUTE_MS)
+      return (await ada.get('/settings/session')).status
+    }
+    for (let minutes = 25; minutes < 12 * 60; minutes += 25) t.equal(await at(minutes), 200)
+    t.equal(await at(12 * 60), 401)
+    backend.now = new Date(begun)
+    const idle = await logIn(backend, ADMIN)
+    backend.now = new Date(begun + 31 * MINUTE_MS)
+    t.equal((await idle.get('/settings/session')).status, 401)
+  },
+)
+
+t.test('logging out everywhere and a new password end the other sessions', async (t) => {
+  const { backend } = await startSettings(t)
+  const [desk, phone] = [await logIn(backend, ADMIN), await logIn(backend, ADMIN)]
+  const chosen = 'a walk along the canal'
+  const change = { current_password: PASSWORD, new_password: chosen }
+  t.match(await desk.send('POST', '/settings/password', { ...change, current_password: 'no' }), {
+    status: 422,
+    json: { errors: [{ pointer: '/current_password' }] },
+  })
+  for (const guessed of ['short', 'Password123', ADMIN]) {
+    t.match(await desk.send('POST', '/settings/password', { ...change, new_password: guessed }), {
+      status: 422,
+      json: { errors: [{ pointer: '/new_password' }] },
+    })
+  }
+  const changed = await desk.send('POST', '/settings/password', change)
+  t.equal(changed.status, 200)
+  t.equal((await phone.get('/settings/session')).status, 401)
+  t.equal((await desk.get('/settings/session')).status, 401, 'the token is another one')
+  const kept = { headers: { ...JSON_ONLY, cookie: cookieOf(changed) } }
+  t.equal((await backend.ask('GET', '/settings/session', kept)).status, 200)
+  t.equal((await logIn(backend, ADMIN)).answer.status, 401)
+  const [a, b] = [await logIn(backend, ADMIN, chosen), await logIn(backend, ADMIN, chosen)]
+  t.equal((await a.send('POST', '/settings/logout-everywhere')).status, 204)
+  t.equal((await b.get('/settings/session')).status, 401)
+})
+
+t.test('a role holds from the next request on, under another token', async (t) => {
+  const { backend, member } = await startSettings(t)
+  const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const body = { name: 'ERP', scopes: ['debtors:read'] }
+  t.equal((await max.send('POST', '/settings/api-keys', body)).status, 403)
+  const promote = (role: string) => ada.send('POST', `/settings/people/${member.id}/role`, { role })
+  t.match(await promote('admin'), { status: 200, json: { role: 'admin' } })
+  const issued = await max.send('POST', '/settings/api-keys', body)
+  t.equal(issued.status, 201)
+  t.match(cookieOf(issued), /session=/)
+  t.not(cookieOf(issued), max.cookie)
+  t.equal((await max.get('/settings/session')).status, 401, 'the old token is nothing')
+  const again = await logIn(backend, MEMBER)
+  t.equal((await promote('member')).status, 200)
+  t.equal((await again.send('POST', '/settings/api-keys', body)).status, 403)
+  t.match(await promote('owner'), { status: 422 })
+})
+
+t.test('who is deactivated is out at once; the last Admin cannot be', async (t) => {
+  const { backend, admin, member } = await startSettings(t)
+  const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const people = `/settings/people`
+  t.equal((await ada.send('POST', `${people}/${member.id}/deactivate`)).status, 200)
+  t.equal((await max.get('/settings/session')).status, 401)
+  t.match((await logIn(backend, MEMBER)).answer, { status: 401, json: { code: 'login_failed' } })
+  const lastAdmin = { status: 409, json: { code: 'last_admin' } }
+  t.match(await ada.send('POST', `${people}/${admin.id}/deactivate`), lastAdmin)
+  t.match(await ada.send('POST', `${people}/${admin.id}/role`, { role: 'member' }), lastAdmin)
+  t.equal((await ada.send('POST', `${people}/${member.id}/reactivate`)).status, 200)
+  t.equal((await logIn(backend, MEMBER)).answer.status, 200)
+})
+
+t.test('an invitation is accepted once, by who has its code', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const invite = (email: string) => ada.send('POST', '/settings/people', { email, role: 'member' })
+  const codeOf = (answer: { json: Readonly<Record<string, unknown>> }) =>
+    String(answer.json['link']).split('#')[1] ?? ''
+  const accept = (code: string) =>
+    backend.ask('POST', '/settings/invitation', {
+      headers: JSON_ONLY,
+      body: { code, password: 'a walk along the canal' },
+    })
+  const first = await invite('eve@acme.example')
+  t.match(first, { status: 201, json: { link: /^https:.+\/settings\/invitation#[\w-]{43}$/ } })
+  const second = await invite('Eve@acme.example')
+  const invalid = { status: 422, json: { code: 'invalid_invitation' } }
+  t.match(await accept(codeOf(first)), invalid, 'replaced')
+  t.match(await accept('A'.repeat(43)), invalid)
+  const listed = await ada.get('/settings/people')
+  t.match(listed.json['invitations'], { length: 1 })
+  t.notMatch(listed.text, codeOf(second))
+  const accepted = await accept(codeOf(second))
+  t.match(accepted, { status: 201, json: { user: { email: 'eve@acme.example', role: 'member' } } })
+  t.match(await accept(codeOf(second)), invalid, 'used')
+  t.match(await invite('eve@acme.example'), { status: 422 })
+  const third = await invite('kim@acme.example')
+  backend.now = new Date(backend.now.getTime() + 7 * 24 * 60 * MINUTE_MS)
+  t.match(await accept(codeOf(third)), invalid, 'too old')
+  const now = await logIn(backend, ADMIN)
+  const fourth = await now.send('POST', '/settings/people', {
+    email: 'lee@x.example',
+    role: 'admin',
+  })
+  await now.send('POST', `/settings/invitations/${fourth.json['id']}/withdraw`)
+  t.match(await accept(codeOf(fourth)), invalid, 'withdrawn')
+})
+
+t.test('guesses wait longer and longer, whether or not there is such a user', async (t) => {
+  const { backend } = await startSettings(t)
+  const begun = backend.now.getTime()
+  const guess = (email: string, password = 'wrong wrong wrong') =>
+    backend.ask('POST', '/settings/login', { headers: JSON_ONLY, body: { email, password } })
+  const seen: Record<string, unknown[]> = {}
+  for (const email of [ADMIN, 'nobody@acme.example']) {
+    backend.now = new Date(begun)
+    const answers: unknown[] = []
+    let guesses = 0
+    for (let seconds = 0; seconds < 15 * 60; ) {
+      backend.now = new Date(begun + seconds * 1000)
+      const answer = await guess(email)
+      const wait = Number(answer.headers.get('retry-after') ?? 0)
+      const { request_id: _, ...problem } = answer.json
+      answers.push([answer.status, wait, problem])
+      if (answer.status === 401) guesses++
+      seconds += wait
+    }
+    t.equal(guesses, 10, 'in a quarter of an hour')
+    seen[email] = answers
+  }
+  t.same(seen['nobody@acme.example'], seen[ADMIN])
+  const waits = Object(seen[ADMIN])
+    .filter(([status]: [number]) => status === 429)
+    .map(([, wait]: [number, number]) => wait)
+  t.same(waits.slice(0, 5), [2, 4, 8, 16, 32])
+  backend.now = new Date(begun + 14 * MINUTE_MS)
+  t.equal((await guess(ADMIN, PASSWORD)).status, 429, 'the right one waits too')
+  backend.now = new Date(begun + 15 * MINUTE_MS)
+  t.equal((await guess(ADMIN, PASSWORD)).status, 200)
+})
+
+t.test('failed logins are in the log, without what was typed where nobody is', async (t) => {
+  const { backend, account, admin } = await startSettings(t)
+  const typed = 'my-password-by-mistake'
+  await logIn(backend, ADMIN, 'wrong wrong wrong')
+  await logIn(backend, typed, 'wrong wrong wrong')
+  const failed = await backend.database.read
+    .selectFrom('audit_log')
+    .selectAll()
+    .where('action', '=', 'user.login_failed')
+    .orderBy('id')
+    .execute()
+  t.match(failed, [
+    { account_id: account.id, subject_id: admin.id, detail: `{"email":"${ADMIN}"}` },
+    { account_id: null, subject_id: null, detail: '{}' },
+  ])
+  const ada = await logIn(backend, ADMIN)
+  const log = await ada.get('/settings/audit-log')
+  t.match(log.json['data'], [{ action: 'user.logged_in' }, { action: 'user.login_failed' }])
+  t.notMatch(log.text, typed)
+})
+
+t.test('guesses at once are all counted, and by where they come from', async (t) => {
+  const { backend } = await startSettings(t)
+  const from = (address: string, email: string) =>
+    backend.ask('POST', '/settings/login', {
+      headers: { ...JSON_ONLY, 'x-receivables-client-address': address },
+      body: { email, password: 'wrong wrong wrong' },
+    })
+  const statuses = async (answers: Promise<{ status: number }>[]) =>
+    (await Promise.all(answers)).map(({ status }) => status).toSorted()
+  const many = await statuses(Array.from({ length: 12 }, () => from('192.0.2.1', ADMIN)))
+  t.same(many, [...Array(5).fill(401), ...Array(7).fill(429)])
+  const spray = Array.from({ length: 8 }, (_, at) =>
+    from(`2001:db8:1:2::${at}`, `a${at}@b.example`),
+  )
+  t.same(await statuses(spray), [...Array(5).fill(401), ...Array(3).fill(429)], 'one network')
+  t.equal((await from('2001:db8:1:3::1', 'c@b.example')).status, 401, 'another one')
+})
+
+t.test('a password that was hashed more cheaply is hashed anew at login', async (t) => {
+  const { backend, admin } = await startSettings(t)
+  const passwords = createPasswords()
+  const { password_hash } = admin
+  t.notOk(passwords.isOutdated(password_hash))
+  t.ok(passwords.isOutdated(password_hash.replace('t=2', 't=1')))
+  await logIn(backend, ADMIN)
+})
+
+t.test('a change needs the token of its own session', async (t) => {
+  const { backend } = await startSettings(t)
+  const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
+  const other = await logIn(backend, ADMIN)
+  const issue = (headers: Record<string, string>, body = 'name=ERP&scopes=debtors%3Aread') =>
+    backend.ask('POST', '/settings/api-keys', {
+      headers: { ...FORM, cookie: ada.cookie, ...headers },
+      body,
+    })
+  const token = (value: string) => `name=ERP&scopes=debtors%3Aread&csrf_token=${value}`
+  const json = { 'content-type': 'application/json', accept: 'application/json' }
+  const refused: [string, ReturnType<typeof issue>][] = [
+    ['missing', issue({})],
+    ['empty', issue({}, token(''))],
+    ["another person's", issue({}, token(max.csrf))],
+    ["another session's", issue({}, token(other.csrf))],
+    ['the cookie itself', issue({}, token(ada.cookie.split('=')[1] ?? ''))],
+    ['missing, as JSON', issue(json, '{"name":"ERP","scopes":["debtors:read"]}')],
+    ['in the body of JSON', issue(json, `{"name":"ERP","csrf_token":"${ada.csrf}"}`)],
+    ['from another origin', issue({ origin: 'https://evil.example' }, token(ada.csrf))],
+    ['from no origin', issue({ origin: 'null' }, token(ada.csrf))],
+    ['from a subdomain', issue({ 'sec-fetch-site': 'same-site' }, token(ada.csrf))],
+    ['from another site', issue({ 'sec-fetch-site': 'cross-site' }, token(ada.csrf))],
+    [
+      'from another site without an origin',
+      issue({ 'sec-fetch-site': 'cross-site', origin: 'null' }, token(ada.csrf)),
+    ],
+  ]
+  for (const [name, answer] of refused) {
+    const { status, json: problem } = await answer
+    t.ok([403, 422].includes(status), `${name}: ${status} ${problem['code']}`)
+  }
+  t.equal((await issue({ 'content-type': 'text/plain' }, token(ada.csrf))).status, 415)
+  t.equal((await issue({ 'content-type': 'multipart/form-data' }, token(ada.csrf))).status, 415)
+  t.equal((await issue({ 'content-type': '' }, token(ada.csrf))).status, 415)
+  const keys = async () => (await logIn(backend, ADMIN)).get('/settings/api-keys')
+  t.match((await keys()).json['data'], { length: 0 })
+  const own = { origin: 'https://receivables.test', 'sec-fetch-site': 'same-origin' }
+  t.equal((await issue(own, token(ada.csrf))).status, 201)
+  t.equal((await issue({ ...own, origin: 'null' }, token(ada.csrf))).status, 201, 'our no-referrer')
+  await ada.send('POST', '/settings/logout')
+  t.equal((await issue({}, token(ada.csrf))).status, 401, 'replayed')
+})
+
+t.test(
+  'the login of a form needs the token of its page, that of JSON its exact type',
+  async (t) => {
+    const { backend } = await startSettings(t)
+    const page = await backend.ask('GET', '/settings', { headers: { accept: 'text/html' } })
+    const cookie = cookieOf(page, 'login')
+    const csrf = /name="csrf_token" value="([\w-]+)"/.exec(page.text)?.[1] ?? ''
+    const submit = (headers: Record<string, string>, more = '') =>
+      backend.ask('POST', '/settings/login', {
+        headers: { ...FORM, ...headers },
+        body: `${new URLSearchParams(CREDENTIALS)}${more}`,
+      })
+    t.equal((await submit({ cookie })).status, 403, 'no token')
+    t.equal((await submit({}, `&csrf_token=${csrf}`)).status, 403, 'no cookie')
+    t.equal(
+      (await submit({ cookie: `__Host-login=${'A'.repeat(43)}` }, `&csrf_token=${csrf}`)).status,
+      403,
+    )
+    t.equal(
+      (await submit({ cookie, origin: 'https://evil.example' }, `&csrf_token=${csrf}`)).status,
+      403,
+    )
+    const entered = await submit({ cookie }, `&csrf_token=${csrf}`)
+    t.match([entered.status, entered.headers.get('location')], [303, '/settings/api-keys'])
+
+    const send = (type: string, more: Record<string, string> = {}) =>
+      backend.ask('POST', '/settings/login', {
+        headers: { ...JSON_ONLY, 'content-type': type, ...more },
+        body: JSON.stringify(CREDENTIALS),
+      })
+    t.equal((await send('application/json; charset=utf-8')).status, 200)
+    for (const type of [
+      'text/plain',
+      'application/jsonp',
+      'application/json; x=1',
+      'text/json',
+      '',
+    ]) {
+      t.equal((await send(type)).status, 415, type)
+    }
+    t.equal((await send('application/json', { origin: 'https://evil.example' })).status, 403)
+    t.equal((await send('application/json', { origin: 'null' })).status, 403)
+    t.equal((await send('application/json', { origin: 'https://receivables.test' })).status, 200)
+  },
+)

@@ -1,0 +1,190 @@
+import t from 'tap'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/settings.ts'
+
+const ISSUE = { name: 'ERP', scopes: ['debtors:read', 'payments:write'] }
+
+t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
+  const { backend, admin, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const user = {
+    id: admin.id,
+    email: ADMIN,
+    role: 'admin',
+    account_id: account.id,
+    account_name: account.name,
+  }
+  t.match(ada.answer, { status: 200, json: { user, csrf_token: /^[\w-]{43}$/ } })
+  t.match(await ada.get('/settings/session'), { status: 200, json: { user, csrf_token: ada.csrf } })
+
+  const issued = await ada.send('POST', '/settings/api-keys', ISSUE)
+  t.match(issued, {
+    status: 201,
+    json: { ...ISSUE, prefix: /^rcv_/, secret: /^rcv_/, last_used_at: null, status: 'active' },
+  })
+  const id = String(issued.json['id'])
+  const listed = await ada.get('/settings/api-keys')
+  t.match(listed, { status: 200, json: { object: 'list', data: [{ id, name: 'ERP' }] } })
+  t.notMatch(listed.text, String(issued.json['secret']))
+
+  const revoked = await ada.send('POST', `/settings/api-keys/${id}/revoke`)
+  t.match(revoked, {
+    status: 200,
+    json: { id, status: 'revoked', revoked_by: ADMIN, revoked_at: /Z$/ },
+  })
+  t.same((await ada.send('POST', `/settings/api-keys/${id}/revoke`)).json, revoked.json)
+
+  const log = await ada.get('/settings/audit-log')
+  t.match(log.json['data'], [
+    { action: 'api_key.revoked', actor: { label: ADMIN }, subject_id: id },
+    { action: 'api_key.issued' },
+    { action: 'user.logged_in' },
+  ])
+  t.equal((await ada.send('POST', '/settings/logout')).status, 204)
+  t.match(await ada.get('/settings/session'), { status: 401, json: { code: 'not_logged_in' } })
+})
+
+t.test('a long list of keys comes in pages, those that work first', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const ids: string[] = []
+  for (let number = 0; number < 5; number++) {
+    ids.push((await backend.issueKey(account.id, { name: `Key ${number}` })).row.id)
+  }
+  const [a, b, c, d, e] = ids
+  for (const id of [a, c]) await ada.send('POST', `/settings/api-keys/${id}/revoke`)
+  const seen: unknown[] = []
+  let cursor = ''
+  for (let pages = 0; pages < 3; pages++) {
+    const { json } = await ada.get(`/settings/api-keys?limit=2&cursor=${cursor}`)
+    seen.push(...(json['data'] as { id: string }[]).map(({ id }) => id))
+    cursor = String(json['next_cursor'] ?? '')
+    t.equal(json['has_more'], pages < 2)
+  }
+  t.same(seen, [b, d, e, a, c])
+  const revoked = await ada.get('/settings/api-keys?status=revoked')
+  t.match(revoked.json, { data: [{ id: a }, { id: c }], has_more: false })
+  for (const query of ['status=lost', 'limit=201', 'cursor=key_none', 'colour=red']) {
+    t.equal((await ada.get(`/settings/api-keys?${query}`)).status, 400, query)
+  }
+  const first = await ada.page('/settings/api-keys?limit=2')
+  t.match(first.text, /Key 1.*Key 3.*More active keys.*Show revoked \(2\).*Key 0/s)
+  t.notMatch(first.text, 'Key 4')
+  const next = await ada.page(`/settings/api-keys?status=active&limit=2&cursor=${d}`)
+  t.match(next.text, /Key 4.*All keys/s)
+  t.notMatch(next.text, /Key 0|More active keys/)
+})
+
+t.test('the messages are those of the specification', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const max = await logIn(backend, MEMBER)
+  const issue = (body: unknown) => ada.send('POST', '/settings/api-keys', body)
+  t.match(await issue({ ...ISSUE, name: '  ' }), {
+    status: 422,
+    json: {
+      code: 'validation_failed',
+      errors: [{ pointer: '/name', detail: 'Give the key a name.' }],
+    },
+  })
+  t.match(await issue({ name: 'ERP', scopes: [] }), {
+    status: 422,
+    json: {
+      errors: [{ pointer: '/scopes', detail: 'Choose at least one thing the key may do.' }],
+    },
+  })
+  t.match(await issue({}), {
+    status: 422,
+    json: { detail: 'Give the key a name. Choose at least one thing the key may do.' },
+  })
+  t.equal((await issue({ ...ISSUE, name: '🧾'.repeat(80) })).status, 201)
+  t.match(await issue({ ...ISSUE, name: '🧾'.repeat(81) }), {
+    status: 422,
+    json: { errors: [{ pointer: '/name', code: 'too_long' }] },
+  })
+  t.match(await issue({ ...ISSUE, scopes: ['debtors:delete'] }), { status: 422 })
+  t.match(await issue({ ...ISSUE, colour: 'red' }), {
+    status: 422,
+    json: { errors: [{ pointer: '/colour', code: 'unknown_field' }] },
+  })
+  t.match(await issue({ name: 7, scopes: 'debtors:read' }), {
+    status: 422,
+    json: { errors: [{ pointer: '/name' }, { pointer: '/scopes' }] },
+  })
+  const refused = {
+    status: 403,
+    json: { code: 'admin_required', detail: 'Only an Admin can issue or revoke API keys.' },
+  }
+  t.match(await max.send('POST', '/settings/api-keys', ISSUE), refused)
+  t.match(await max.send('POST', '/settings/api-keys/key_1/revoke'), refused)
+  t.match(await max.get('/settings/api-keys'), { status: 200 })
+})
+
+t.test('a Member is refused whatever is for Admins', async (t) => {
+  const { backend, admin } = await startSettings(t)
+  const max = await logIn(backend, MEMBER)
+  for (const [method, path] of [
+    ['POST', '/settings/api-keys'],
+    ['PUT', '/settings/scope-allowance'],
+    ['POST', '/settings/scope-allowance'],
+    ['GET', '/settings/audit-log'],
+    ['GET', '/settings/people'],
+    ['POST', '/settings/people'],
+    ['POST', `/settings/people/${admin.id}/role`],
+    ['POST', `/settings/people/${admin.id}/deactivate`],
+    ['POST', `/settings/people/${admin.id}/reactivate`],
+    ['POST', '/settings/invitations/ivt_1/withdraw'],
+  ] as const) {
+    const answer = method === 'GET' ? await max.get(path) : await max.send(method, path, {})
+    t.match(answer, { status: 403, json: { code: 'admin_required' } }, `${method} ${path}`)
+  }
+  for (const path of ['/settings/api-keys', '/settings/scope-allowance', '/settings/session']) {
+    t.equal((await max.get(path)).status, 200, path)
+  }
+})
+
+t.test("an account's keys, people and log are its own", async (t) => {
+  const { backend, member, createUser } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const { row } = await backend.createKey()
+  t.match((await ada.get('/settings/api-keys')).json['data'], { length: 0 })
+  t.match(await ada.get(`/settings/api-keys/${row.id}`), { status: 404 })
+  t.match(await ada.send('POST', `/settings/api-keys/${row.id}/revoke`), { status: 404 })
+  const other = await backend.createAccount({ name: 'Other' })
+  const bob = await createUser(other.id, 'bob@other.example', 'admin')
+  t.match(await ada.send('POST', `/settings/people/${bob.id}/deactivate`), { status: 404 })
+  t.match(await ada.send('POST', `/settings/people/${member.id}/deactivate`), { status: 200 })
+})
+
+t.test('narrowing holds from the next call on and gives back what was granted', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const key = await backend.issueKey(account.id, { scopes: ['debtors:read', 'invoices:read'] })
+  const narrow = (scopes: unknown) => ada.send('PUT', '/settings/scope-allowance', { scopes })
+  t.match(await narrow(['invoices:read']), { status: 200, json: { scopes: ['invoices:read'] } })
+  t.equal((await backend.call(key, 'GET', '/api/v1/debtors')).status, 403)
+  t.match((await ada.get('/settings/api-keys')).json['data'], [
+    { scopes: ['debtors:read', 'invoices:read'], effective_scopes: ['invoices:read'] },
+  ])
+  t.match(await narrow([]), { status: 200, json: { scopes: [] } })
+  t.equal((await backend.call(key, 'GET', '/api/v1/me')).status, 200)
+  t.match(await ada.send('PUT', '/settings/scope-allowance', {}), { status: 422 })
+  t.match(await narrow(['nothing']), { status: 422 })
+  const { json } = await ada.get('/settings/scope-allowance')
+  t.same(json, { scopes: [] })
+})
+
+t.test('usage is counted by hour and by how calls were answered', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const key = await backend.issueKey(account.id)
+  await backend.call(key, 'GET', '/api/v1/me')
+  await backend.call(key, 'GET', '/api/v1/debtors/deb_none')
+  await backend.call(key, 'GET', '/api/v1/debtors')
+  const { json } = await ada.get(`/settings/api-keys/${key.row.id}`)
+  const usage = Object(json['usage'])
+  t.equal(usage.calls_by_hour.length, 24)
+  t.equal(usage.calls_by_day.length, 30)
+  const bar = { succeeded: 2, refused: 1, failed: 0 }
+  t.match(usage.calls_by_hour.at(-1), { at: '2026-11-21T10:00:00.000Z', ...bar })
+  t.match(usage.calls_by_day.at(-1), { at: '2026-11-21T00:00:00.000Z', ...bar })
+})

@@ -1,0 +1,49 @@
+import t from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
+import {
+  checkPassword,
+  createUser,
+  findUserByEmail,
+  type NewUser,
+} from '../../../backend/users/users.ts'
+import { openTestDatabase } from '../../fixtures/database.ts'
+
+const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
+
+t.test('an e-mail address is one user, however it is written', async (t) => {
+  const database = await openTestDatabase(t)
+  const { id } = await database.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
+  const create = (input: Partial<NewUser>) =>
+    database.transaction((tx) =>
+      createUser(
+        tx,
+        { accountId: id, email: 'a@b.example', role: 'member', passwordHash: 'x', ...input },
+        ACT,
+      ),
+    )
+  const user = await create({ email: ' Ada@B.example ' })
+  t.match(user, { email: 'ada@b.example', role: 'member', status: 'active' })
+  t.same(await findUserByEmail(database.read, 'ADA@b.example'), user)
+  await t.rejects(create({ email: 'ada@b.EXAMPLE' }), {
+    code: 'validation_failed',
+    message: 'There is a user ada@b.example already.',
+  })
+  for (const email of [
+    '',
+    'ada',
+    'a@b@c',
+    'a b@c',
+    'a@b,c@d',
+    '@b',
+    `${'a'.repeat(250)}@b.example`,
+  ])
+    await t.rejects(create({ email }), { code: 'validation_failed' }, email)
+  await t.rejects(create({ accountId: 'acct_none' }), { code: 'not_found' })
+})
+
+t.test('a password has eight characters at least', async (t) => {
+  t.throws(() => checkPassword('1234567'), { code: 'validation_failed' })
+  t.throws(() => checkPassword('x'.repeat(257)), { code: 'validation_failed' })
+  t.doesNotThrow(() => checkPassword('12345678'))
+})

@@ -1,0 +1,55 @@
+/** What is sent is what the OpenAPI document says of it. */
+import t from 'tap'
+import { setStatus } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { EVENT_TYPES } from '../../../backend/webhooks/event-types.ts'
+import { sampleOf } from '../../../backend/webhooks/samples.ts'
+import { readContractDocument } from '../../../shared/contract/contract.ts'
+import { faultsOf } from '../../fixtures/schema.ts'
+import { openWebhooks } from '../../fixtures/webhooks.ts'
+
+const { webhooks: documented } = JSON.parse(readContractDocument().json)
+
+function schemaOf(type: string): string {
+  const { schema } = documented[type].post.requestBody.content['application/json']
+  return schema.$ref.split('/').at(-1)
+}
+
+t.test('every type of event is documented, and no other', async (t) => {
+  t.same(Object.keys(documented), EVENT_TYPES)
+})
+
+t.test('a test event of each type is as documented', async (t) => {
+  for (const type of EVENT_TYPES) {
+    const event = {
+      id: 'evt_00000000000000000000000000',
+      type,
+      timestamp: '2026-11-21T10:15:00.000Z',
+      api_version: 'v1',
+      account_id: 'acct_00000000000000000000000000',
+      test: true,
+      data: sampleOf(type),
+    }
+    t.same(faultsOf(schemaOf(type), event), [], type)
+  }
+})
+
+t.test('an event of each kind that happens is as documented', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const { backend, accountId } = books
+  await webhooks.endpoint('https://example.com/hook')
+  const invoice = await books.invoice()
+  for (const amount of [4000, 6000]) {
+    await books.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
+  }
+  const { row } = await backend.issueKey(accountId)
+  const act = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, act))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'suspended', act))
+  const events = await backend.database.read.selectFrom('webhook_events').selectAll().execute()
+  const types = new Set(events.map(({ type }) => type))
+  t.equal(types.size, 8)
+  for (const { type, body } of events) t.same(faultsOf(schemaOf(type), JSON.parse(body)), [], type)
+})

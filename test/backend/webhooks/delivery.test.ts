@@ -1,0 +1,253 @@
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { claimDeliveries, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
+import {
+  expireOldSecret,
+  pauseEndpoint,
+  resumeEndpoint,
+  rotateSecret,
+} from '../../../backend/webhooks/endpoints.ts'
+import { startReceiver, verify } from '../../fixtures/receiver.ts'
+import { until } from '../../fixtures/until.ts'
+import { BOX, openWebhooks } from '../../fixtures/webhooks.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const isDelivered = ({ status }: { status: string }) => status === 'delivered'
+
+t.test('an event arrives signed, and the log says so', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const receiver = await startReceiver(t, {
+    answer: (_, res) => res.writeHead(201, { 'x-note': 'seen' }).end('thank you'),
+  })
+  const { secret, row } = await webhooks.endpoint(`${receiver.url}hook?a=b`)
+  webhooks.startWorker()
+  const debtor = await webhooks.books.debtor()
+  const [delivery] = await webhooks.untilAll(isDelivered, 'delivered')
+  const [webhook] = receiver.webhooks
+  if (webhook === undefined || delivery === undefined) throw new Error('nothing arrived')
+  t.equal(webhook.path, '/hook?a=b')
+  t.match(webhook.headers, {
+    'content-type': 'application/json',
+    'user-agent': 'Receivables-Webhooks/1 (+https://receivables.test/docs)',
+    'webhook-id': delivery.event_id,
+  })
+  t.match(verify(webhook, secret), { type: 'debtor.created', data: { object: { id: debtor.id } } })
+  t.throws(() => verify({ ...webhook, body: webhook.body.replace('Jansen', 'Janssen') }, secret))
+  t.match(delivery, { attempts: 1, last_status_code: 201, last_error: null, run_at: null })
+  const [attempt] = await webhooks.attempts()
+  t.match(attempt, {
+    number: 1,
+    endpoint_id: row.id,
+    succeeded: 1,
+    status_code: 201,
+    error: null,
+    response_body: 'thank you',
+  })
+  t.match(JSON.parse(attempt?.request_headers ?? ''), { 'webhook-id': delivery.event_id })
+  t.match(JSON.parse(attempt?.response_headers ?? ''), { 'x-note': 'seen' })
+  t.notMatch(JSON.stringify(await webhooks.readEndpoint(row.id)), secret, 'sealed at rest')
+})
+
+t.test('while a secret is rotated either is accepted, until the old one expires', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  const { row, secret: old } = await webhooks.endpoint(receiver.url)
+  webhooks.startWorker()
+  const act = () => ({ actor: OPERATOR, now: backend.now })
+  const { row: rotated, secret: young } = await backend.database.transaction((tx) =>
+    rotateSecret(tx, row, BOX, act()),
+  )
+  const next = async () => {
+    const count = receiver.webhooks.length
+    await webhooks.books.debtor()
+    return until(() => receiver.webhooks[count], 'another webhook')
+  }
+  const overlapping = await next()
+  t.ok(verify(overlapping, old))
+  t.ok(verify(overlapping, young))
+  await t.rejects(
+    backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, act())),
+    { code: 'webhook_secret_overlap' },
+  )
+  await backend.database.transaction((tx) => expireOldSecret(tx, rotated, act()))
+  const after = await next()
+  t.throws(() => verify(after, old))
+  t.ok(verify(after, young))
+  t.equal(String(after.headers['webhook-signature']).split(' ').length, 1)
+
+  const again = await backend.database.transaction((tx) =>
+    rotateSecret(tx, { ...rotated, old_secret_expires_at: null }, BOX, act()),
+  )
+  t.equal(again.row.old_secret_expires_at, new Date(+backend.now + 24 * HOUR_MS).toISOString())
+  webhooks.wait(24 * HOUR_MS)
+  const nextDay = await next()
+  t.equal(String(nextDay.headers['webhook-signature']).split(' ').length, 1, 'expired by itself')
+})
+
+t.test(
+  'a delivery that fails is tried ten times in three days, then only when asked',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const receiver = await startReceiver(t, { answer: (_, res) => res.writeHead(500).end('no') })
+    await webhooks.endpoint(receiver.url)
+    webhooks.startWorker()
+    await webhooks.books.debtor()
+    const delays = [5000, 5 * MINUTE_MS, 30 * MINUTE_MS]
+    delays.push(...[2, 5, 10, 14, 20, 24].map((hours) => hours * HOUR_MS))
+    for (const [at, delay] of delays.entries()) {
+      const [delivery] = await webhooks.untilAll(
+        ({ attempts, status }) => attempts === at + 1 && status === 'pending',
+        `attempt ${at + 1}`,
+      )
+      // Half of the jitter is none.
+      const dueIn = Date.parse(delivery?.run_at ?? '') - +webhooks.books.backend.now
+      t.equal(dueIn, delay, `attempt ${at + 2} is due in ${delay} ms`)
+      webhooks.wait(delay)
+    }
+    await webhooks.untilAll(({ status }) => status === 'failed', 'given up')
+    t.equal(receiver.webhooks.length, 10)
+    t.equal(new Set(receiver.webhooks.map(({ headers }) => headers['webhook-id'])).size, 1)
+    const stamps = receiver.webhooks.map(({ headers }) => Number(headers['webhook-timestamp']))
+    t.equal(new Set(stamps).size, 10, 'each attempt has its own timestamp')
+    t.same(
+      (await webhooks.attempts()).map(({ number, status_code }) => [number, status_code]),
+      Array.from({ length: 10 }, (_, at) => [at + 1, 500]),
+    )
+  },
+)
+
+t.test('410 disables the endpoint and tells the Admins', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { database } = webhooks.books.backend
+  const receiver = await startReceiver(t, { answer: (_, res) => res.writeHead(410).end() })
+  const { row } = await webhooks.endpoint(receiver.url)
+  webhooks.startWorker()
+  await webhooks.books.debtor()
+  await webhooks.untilAll(({ status }) => status === 'failed', 'failed')
+  t.match(await webhooks.readEndpoint(row.id), { status: 'disabled', disabled_reason: 'gone' })
+  const notices = await database.read.selectFrom('notices').selectAll().execute()
+  t.match(notices, [{ kind: 'webhook_endpoint.disabled', subject_id: row.id, mailed_at: null }])
+  await webhooks.books.debtor()
+  t.equal((await webhooks.deliveries()).length, 1, 'a disabled endpoint gets no deliveries')
+})
+
+t.test(
+  'five days without a success disable the endpoint; a success begins them anew',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    let status = 500
+    const receiver = await startReceiver(t, { answer: (_, res) => res.writeHead(status).end() })
+    const { row } = await webhooks.endpoint(receiver.url)
+    webhooks.startWorker()
+    const happen = async (as: 'delivered' | 'failing') => {
+      const before = (await webhooks.attempts()).length
+      await webhooks.books.debtor()
+      await until(async () => (await webhooks.attempts()).length > before, 'attempted')
+      const { failing_since } = await webhooks.readEndpoint(row.id)
+      t.equal(failing_since === null, as === 'delivered')
+    }
+    await happen('failing')
+    webhooks.wait(4 * 24 * HOUR_MS)
+    status = 200
+    await webhooks.untilAll(isDelivered, 'delivered after all')
+    t.match(await webhooks.readEndpoint(row.id), { status: 'enabled', failing_since: null })
+    status = 500
+    await happen('failing')
+    webhooks.wait(5 * 24 * HOUR_MS - 1000)
+    await until(async () => (await webhooks.deliveries()).at(-1)?.attempts === 2, 'tried again')
+    t.match(await webhooks.readEndpoint(row.id), { status: 'enabled' })
+    webhooks.wait(1000 + 24 * HOUR_MS)
+    await until(
+      async () => (await webhooks.readEndpoint(row.id)).status === 'disabled',
+      'the endpoint is disabled',
+    )
+    t.match(await webhooks.readEndpoint(row.id), { disabled_reason: 'failing' })
+  },
+)
+
+t.test('Retry-After is honoured, and holds back all that goes there', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t, {
+    answer: (_, res) => res.writeHead(503, { 'retry-after': '3600' }).end(),
+  })
+  const { row } = await webhooks.endpoint(receiver.url)
+  webhooks.startWorker()
+  await webhooks.books.debtor()
+  const [delivery] = await webhooks.untilAll(({ attempts }) => attempts === 1, 'first attempt')
+  const inAnHour = new Date(+backend.now + HOUR_MS).toISOString()
+  t.equal(delivery?.run_at, inAnHour)
+  t.equal((await webhooks.readEndpoint(row.id)).hold_until, inAnHour)
+  await webhooks.books.debtor()
+  webhooks.wait(HOUR_MS - 1)
+  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  t.equal(receiver.webhooks.length, 1)
+  webhooks.wait(1)
+  await webhooks.untilAll(isDelivered, 'both delivered')
+  t.equal(receiver.webhooks.length, 3)
+  t.match(await webhooks.readEndpoint(row.id), { hold_until: null, failing_since: null })
+})
+
+t.test('what happens while an endpoint is paused waits for it', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  const other = await startReceiver(t)
+  const { row } = await webhooks.endpoint(receiver.url)
+  await webhooks.endpoint(other.url)
+  const act = { actor: OPERATOR, now: backend.now }
+  const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, act))
+  webhooks.startWorker()
+  await webhooks.books.debtor()
+  await until(() => other.webhooks.length === 1, 'the other one has it')
+  t.equal(receiver.webhooks.length, 0)
+  await backend.database.transaction((tx) => resumeEndpoint(tx, paused, act))
+  await webhooks.untilAll(isDelivered, 'delivered')
+  t.equal(receiver.webhooks.length, 1)
+})
+
+t.test('a worker that drains gives back what it could not finish', async (t) => {
+  const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
+  const receiver = await startReceiver(t, { answer: () => {} })
+  await webhooks.endpoint(receiver.url)
+  const worker = webhooks.startWorker()
+  await webhooks.books.debtor()
+  await until(() => receiver.webhooks.length === 1, 'under way')
+  await worker.drain()
+  t.match(await webhooks.deliveries(), [{ status: 'pending', attempts: 0, lease: null }])
+  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  webhooks.startWorker()
+  await webhooks.untilAll(isDelivered, 'delivered by the next one')
+})
+
+t.test('of several workers one sends each delivery', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  const { books } = webhooks
+  await Promise.all(Array.from({ length: 50 }, () => books.debtor()))
+  for (let n = 0; n < 3; n++) webhooks.startWorker({ isOnly: false })
+  await webhooks.untilAll(isDelivered, 'delivered')
+  t.equal(receiver.webhooks.length, 50)
+  t.equal(new Set(receiver.webhooks.map(({ event }) => event.id)).size, 50)
+})
+
+t.test('what a dead worker held is sent when its lease has passed', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  await webhooks.books.debtor()
+  const [delivery] = await webhooks.deliveries()
+  await backend.database.transaction((tx) => claimDeliveries(tx, [delivery?.id ?? ''], backend.now))
+  webhooks.startWorker({ isOnly: false })
+  const other = await startReceiver(t)
+  await webhooks.endpoint(other.url)
+  await webhooks.books.debtor()
+  await until(() => other.webhooks.length === 1, 'the worker works')
+  t.match(await webhooks.deliveries(), [{ id: delivery?.id, status: 'sending' }])
+  webhooks.wait(LEASE_MS)
+  await webhooks.untilAll(isDelivered, 'delivered after all')
+})

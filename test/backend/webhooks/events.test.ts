@@ -1,0 +1,133 @@
+import t from 'tap'
+import { setStatus } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { openWebhooks, type Webhooks } from '../../fixtures/webhooks.ts'
+
+const ANYWHERE = 'https://example.com/hook'
+
+t.test('a payment that settles an invoice is two events, its replay none', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const invoice = await books.invoice()
+  await webhooks.endpoint(ANYWHERE)
+  const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
+  const first = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
+  const again = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
+  t.equal(again.headers.get('idempotent-replayed'), 'true')
+  const [paid, recorded, ...others] = await events(webhooks)
+  t.same(others, [])
+  t.match(paid, {
+    id: /^evt_/,
+    type: 'invoice.paid',
+    timestamp: books.backend.now.toISOString(),
+    api_version: 'v1',
+    account_id: books.accountId,
+  })
+  t.same(paid.data.object, await books.read(`/api/v1/invoices/${invoice.id}`))
+  t.match(paid.data.previous, { status: 'open', amount_due: 10_000, amount_paid: 0 })
+  t.notOk('currency' in paid.data.previous, 'what did not change is not in previous')
+  t.equal(recorded.type, 'payment.recorded')
+  t.same(recorded.data, { object: first.json, previous: null })
+})
+
+t.test('each transition is the event of its name', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  await webhooks.endpoint(ANYWHERE)
+  const debtor = await books.debtor()
+  const invoice = await books.invoice({ debtor_id: debtor.id })
+  const draft = await books.invoice({ debtor_id: debtor.id, status: 'draft' })
+  const pay = (amount: number) =>
+    books.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
+  await pay(1000)
+  await pay(2000)
+  t.same(await webhooks.eventTypes(), [
+    'debtor.created',
+    'invoice.created',
+    'invoice.created',
+    'invoice.partially_paid',
+    'payment.recorded',
+    'invoice.partially_paid',
+    'payment.recorded',
+  ])
+  const [created, opened, drafted] = await events(webhooks)
+  t.same(created.data, { object: debtor, previous: null })
+  t.same(opened.data, { object: invoice, previous: null })
+  t.same(drafted.data.object.status, draft.status)
+})
+
+t.test('a refused write is no event', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const invoice = await books.invoice()
+  await webhooks.endpoint(ANYWHERE)
+  const tooMuch = { amount: 10_001, currency: 'EUR', invoice_id: invoice.id }
+  t.equal((await books.post('/api/v1/payments', tooMuch)).status, 422)
+  t.equal((await books.post('/api/v1/debtors', { name: '' })).status, 422)
+  t.same(await webhooks.eventTypes(), [])
+})
+
+t.test('keys and the state of the account tell of themselves', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend, accountId } = webhooks.books
+  await webhooks.endpoint(ANYWHERE)
+  const { row, secret } = await backend.issueKey(accountId, { name: 'ERP' })
+  const act = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, act))
+  await backend.database.transaction((tx) => revokeApiKey(tx, row.id, act))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'suspended', act))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'cancelled', act))
+  await backend.database.transaction((tx) => setStatus(tx, accountId, 'active', act))
+  const [issued, revoked, readOnly, writable, ...others] = await events(webhooks)
+  t.same(others, [], 'from one read-only state to another nothing changed')
+  t.match(issued, { type: 'api_key.issued', data: { object: { label: 'ERP', status: 'active' } } })
+  t.match(revoked, {
+    type: 'api_key.revoked',
+    data: { object: { status: 'revoked' }, previous: { status: 'active' } },
+  })
+  t.match(readOnly, {
+    type: 'account.read_only_changed',
+    data: { object: { read_only: true }, previous: { read_only: false, status: 'active' } },
+  })
+  t.match(writable.data, { object: { read_only: false }, previous: { read_only: true } })
+  t.notMatch(JSON.stringify([issued, revoked]), secret)
+})
+
+t.test('events go to the endpoints that want them, and to no other account', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const debtors = await webhooks.endpoint(ANYWHERE, ['debtor.created'])
+  const all = await webhooks.endpoint(ANYWHERE)
+  const paused = await webhooks.endpoint(ANYWHERE)
+  const disabled = await webhooks.endpoint(ANYWHERE)
+  await backend.database.transaction(async (tx) => {
+    const set = (id: string, values: object) =>
+      tx.updateTable('webhook_endpoints').set(values).where('id', '=', id).execute()
+    await set(paused.row.id, { status: 'paused' })
+    await set(disabled.row.id, { status: 'disabled', disabled_reason: 'gone' })
+  })
+  const others = await webhooks.books.others()
+  await others.debtor()
+  t.same(await webhooks.deliveries(), [])
+  const { id: debtor_id } = await webhooks.books.debtor()
+  await webhooks.books.invoice({ debtor_id })
+  const deliveries = await webhooks.deliveries()
+  const ofType = (type: string) =>
+    deliveries.filter(({ event_type }) => event_type === type).map((row) => row.endpoint_id)
+  t.same(ofType('debtor.created').sort(), [debtors.row.id, all.row.id, paused.row.id].sort())
+  t.same(ofType('invoice.created').sort(), [all.row.id, paused.row.id].sort())
+})
+
+t.test('where nobody wants to know nothing is written', async (t) => {
+  const webhooks = await openWebhooks(t)
+  await webhooks.endpoint(ANYWHERE, ['payment.recorded'])
+  await webhooks.books.invoice()
+  t.same(await webhooks.eventTypes(), [])
+})
+
+async function events({ books }: Webhooks) {
+  const { read } = books.backend.database
+  const rows = await read.selectFrom('webhook_events').select('body').orderBy('id').execute()
+  return rows.map(({ body }) => JSON.parse(body))
+}

@@ -1,0 +1,143 @@
+/** The guide's receiver, run as it is written. */
+import { execFile } from 'node:child_process'
+import { createHmac } from 'node:crypto'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { createSender } from '../../../backend/webhooks/sender.ts'
+import { signMessage } from '../../../backend/webhooks/signature.ts'
+import { until } from '../../fixtures/until.ts'
+
+const guide = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
+const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+
+function codeOf(language: string): string {
+  const [, code] = new RegExp(`\`\`\`${language}\\n([^]*?)\n\`\`\``).exec(guide) ?? []
+  if (code === undefined) throw new Error(`the guide has no ${language}`)
+  return code
+}
+
+/** What we would send now. */
+function signedNow(body: Buffer) {
+  const timestampSeconds = Math.floor(Date.now() / 1000)
+  const message = { id: 'evt_1', timestampSeconds, body }
+  return {
+    'webhook-id': 'evt_1',
+    'webhook-timestamp': String(timestampSeconds),
+    'webhook-signature': signMessage(message, [`whsec_${'A'.repeat(32)}`, SECRET]),
+  }
+}
+
+t.test("the guide's test vector is what our signatures are made of", async (t) => {
+  const cell = (name: string) => new RegExp(`^\\| ${name} \\| \`(.+)\` \\|`, 'm').exec(guide)?.[1]
+  const key = Buffer.from(String(cell('secret')).slice(6), 'base64')
+  const signed = `${cell('`webhook-id`')}.${cell('`webhook-timestamp`')}.${cell('body')}`
+  const expected = createHmac('sha256', key).update(signed).digest('base64')
+  t.equal(cell('`webhook-signature`'), `v1,${expected}`)
+})
+
+t.test("the guide's Node receiver accepts what we send and nothing else", async (t) => {
+  const port = await startGuideReceiver(t)
+  const sender = createSender({ privateTargets: 'allow' })
+  t.teardown(() => sender.close())
+  const send = (headers: Record<string, string>, body: Buffer) =>
+    sender.send({ url: `http://127.0.0.1:${port}/`, headers, body })
+  const body = Buffer.from('{"id":"evt_1","type":"invoice.paid","note":"é"}')
+  const headers = signedNow(body)
+  const isListening = async () => (await send({}, body)).error !== 'connection_refused'
+  await until(isListening, 'the receiver listens')
+  t.match(await send(headers, body), { statusCode: 204 })
+  t.match(await send(headers, Buffer.from('{}')), { statusCode: 400 })
+  t.match(await send({ ...headers, 'webhook-timestamp': '1614265330' }, body), { statusCode: 400 })
+  t.match(await send({}, body), { statusCode: 400 })
+})
+
+/** How each language takes the guide's `verify`, a file's name and the command that runs it. */
+const OTHERS = {
+  python: {
+    file: 'verify.py',
+    command: ['python3', 'verify.py'],
+    program: (code: string) => `${code}
+import json, sys
+secret, headers, body = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3].encode()
+print(*[str(verify(*a)).lower() for a in [
+  (secret, headers, body), (secret, headers, body + b" "), (secret, {}, body)]])`,
+  },
+  ruby: {
+    file: 'verify.rb',
+    command: ['ruby', 'verify.rb'],
+    program: (code: string) => `${code}
+require "json"
+secret, headers, body = ARGV[0], JSON.parse(ARGV[1]), ARGV[2]
+puts [[headers, body], [headers, body + " "], [{}, body]].map { |h, b| verify(secret, h, b) }.join(" ")`,
+  },
+  php: {
+    file: 'verify.php',
+    command: ['php', 'verify.php'],
+    // Its last lines read a request, which the command line has not.
+    program: (code: string) => `${code.replace(/\n\$headers = [\s\S]*/, '')}
+[, $secret, $json, $body] = $argv;
+$headers = json_decode($json, true);
+$cases = [[$headers, $body], [$headers, "$body "], [[], $body]];
+echo implode(' ', array_map(fn($c) => var_export(verify($secret, ...$c), true), $cases));`,
+  },
+  go: {
+    file: 'verify.go',
+    command: ['go', 'run', 'verify.go'],
+    program: (code: string) => `package main
+import ("crypto/hmac"; "crypto/sha256"; "encoding/base64"; "encoding/json"; "fmt"; "net/http"; "os"; "strconv"; "strings"; "time")
+${code}
+func main() {
+	var given map[string]string
+	json.Unmarshal([]byte(os.Args[2]), &given)
+	header := http.Header{}
+	for name, value := range given { header.Set(name, value) }
+	body := []byte(os.Args[3])
+	fmt.Println(verify(os.Args[1], header, body), verify(os.Args[1], header, append(body, ' ')), verify(os.Args[1], http.Header{}, body))
+}`,
+  },
+}
+
+for (const [language, { file, command, program }] of Object.entries(OTHERS)) {
+  const [interpreter = '', ...args] = command
+  const skip = isInstalled(interpreter) ? false : `${interpreter} is not installed`
+  t.test(`the guide's ${language} accepts what we send and nothing else`, { skip }, async (t) => {
+    const cwd = t.testdir({ [file]: program(codeOf(language)) })
+    const body = '{"id":"evt_1"}'
+    const headers = JSON.stringify(signedNow(Buffer.from(body)))
+    const options = { cwd, env: { ...process.env, GOCACHE: join(cwd, 'cache') } }
+    const { stdout } = await promisify(execFile)(
+      interpreter,
+      [...args, SECRET, headers, body],
+      options,
+    )
+    t.equal(stdout.trim(), 'true false false')
+  })
+}
+
+function isInstalled(command: string): boolean {
+  return (process.env['PATH'] ?? '')
+    .split(delimiter)
+    .some((path) => existsSync(join(path, command)))
+}
+
+/** The guide's code in a process of its own, listening. */
+async function startGuideReceiver(t: Test): Promise<number> {
+  const port = await freePort()
+  const directory = t.testdir({ 'receiver.mjs': codeOf('js') })
+  const child = execFile(process.execPath, [join(directory, 'receiver.mjs')], {
+    env: { WEBHOOK_SECRET: SECRET, PORT: String(port) },
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  return port
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return typeof address === 'object' && address !== null ? address.port : 0
+}

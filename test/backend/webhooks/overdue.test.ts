@@ -1,0 +1,63 @@
+import t from 'tap'
+import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
+import { openWebhooks, type Webhooks } from '../../fixtures/webhooks.ts'
+
+t.test('an invoice becomes overdue once, where the account is', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
+  // 23:30 on the 21st in Amsterdam.
+  books.backend.now = new Date('2026-11-21T22:30:00Z')
+  const fields = { issue_date: '2026-11-01', due_date: '2026-11-21' }
+  const invoice = await books.invoice(fields)
+  await books.invoice({ ...fields, status: 'draft' })
+  await announce(webhooks)
+  t.same(await webhooks.eventTypes(), [], 'not while it is the day it is due')
+  webhooks.wait(3_600_000)
+  await announce(webhooks)
+  await announce(webhooks)
+  t.same(await webhooks.eventTypes(), ['invoice.overdue'])
+  const [delivery] = await webhooks.deliveries()
+  const { body } = await books.backend.database.read
+    .selectFrom('webhook_events')
+    .select('body')
+    .where('id', '=', delivery?.event_id ?? '')
+    .executeTakeFirstOrThrow()
+  t.match(JSON.parse(body).data, {
+    object: { id: invoice.id, is_overdue: true, days_past_due: 1 },
+    previous: { is_overdue: false, days_past_due: 0 },
+  })
+})
+
+t.test('a paid invoice does not become overdue', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const invoice = await books.invoice({ issue_date: '2026-11-01', due_date: '2026-11-02' })
+  await books.create('/api/v1/payments', {
+    amount: 10_000,
+    currency: 'EUR',
+    invoice_id: invoice.id,
+  })
+  await webhooks.endpoint('https://example.com/hook')
+  await announce(webhooks)
+  t.same(await webhooks.eventTypes(), [])
+})
+
+t.test('a new endpoint is not told of what has long been overdue', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const { id: debtor_id } = await books.debtor()
+  const fields = { debtor_id, issue_date: '2026-11-01', due_date: '2026-11-02' }
+  for (let n = 0; n < 30; n++) await books.invoice(fields)
+  await announce(webhooks)
+  await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
+  await announce(webhooks)
+  t.same(await webhooks.eventTypes(), [])
+  await books.invoice(fields)
+  await announce(webhooks)
+  t.same(await webhooks.eventTypes(), ['invoice.overdue'])
+})
+
+function announce({ books: { backend } }: Webhooks): Promise<void> {
+  return announceOverdue(backend.database, backend.now)
+}

@@ -1,0 +1,48 @@
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { forgetOld } from '../../../backend/retention/retention.ts'
+import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
+import { startReceiver } from '../../fixtures/receiver.ts'
+import { BOX, openWebhooks } from '../../fixtures/webhooks.ts'
+
+const DAY_MS = 24 * 3_600_000
+
+t.test('the log is forgotten after 30 days, but for what still waits', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const { database } = backend
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  const worker = webhooks.startWorker()
+  await webhooks.books.debtor()
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
+  await worker.drain()
+  const waiting = await webhooks.endpoint(receiver.url, ['debtor.created'])
+  const act = { actor: OPERATOR, now: backend.now }
+  await database.transaction((tx) => pauseEndpoint(tx, waiting.row, act))
+  await webhooks.books.debtor()
+
+  webhooks.wait(30 * DAY_MS - 1000)
+  await forgetOld(database, backend.now)
+  t.equal((await webhooks.deliveries()).length, 3)
+  webhooks.wait(2000)
+  await forgetOld(database, backend.now)
+  const kept = await webhooks.deliveries()
+  t.same(new Set(kept.map(({ status }) => status)), new Set(['pending']))
+  t.same(await webhooks.attempts(), [])
+  const events = await database.read.selectFrom('webhook_events').select('id').execute()
+  t.same(new Set(events.map(({ id }) => id)), new Set(kept.map((row) => row.event_id)))
+})
+
+t.test('a secret that no longer signs is not kept', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const { row } = await webhooks.endpoint('https://example.com/')
+  const act = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, act))
+  await forgetOld(backend.database, backend.now)
+  t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
+  webhooks.wait(DAY_MS)
+  await forgetOld(backend.database, backend.now)
+  t.match(await webhooks.readEndpoint(row.id), { old_secret: null, old_secret_expires_at: null })
+})

@@ -1,0 +1,282 @@
+import t, { type Test } from 'tap'
+import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
+import { createSender } from '../../../backend/webhooks/sender.ts'
+import { BASE_URL } from '../../fixtures/backend.ts'
+import type { Json } from '../../fixtures/books.ts'
+import { SILENT } from '../../fixtures/database.ts'
+import { startReceiver, verify } from '../../fixtures/receiver.ts'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/settings.ts'
+import { until } from '../../fixtures/until.ts'
+import { BOX } from '../../fixtures/webhooks.ts'
+
+const ENDPOINTS = '/settings/webhook-endpoints'
+const DELIVERIES = '/settings/webhook-deliveries'
+
+async function open(t: Test) {
+  const sender = createSender({ privateTargets: 'allow', attemptMsMax: 2000 })
+  const webhooks = {
+    sender,
+    box: BOX,
+    clock: () => new Date(),
+    baseUrl: BASE_URL,
+    privateTargets: 'allow',
+  } as const
+  const settings = await startSettings(t, { webhooks, baseUrl: 'http://127.0.0.1:8080' })
+  const { backend } = settings
+  backend.now = new Date()
+  t.teardown(() => sender.close())
+  const admin = await logIn(backend, ADMIN)
+  const receiver = await startReceiver(t)
+  const create = async (fields: object = {}): Promise<Json> => {
+    const answer = await admin.send('POST', ENDPOINTS, { url: receiver.url, ...fields })
+    t.equal(answer.status, 201, answer.text)
+    return answer.json
+  }
+  return {
+    ...settings,
+    admin,
+    receiver,
+    create,
+    startWorker() {
+      const worker = startDeliveryWorker({
+        ...webhooks,
+        clock: () => backend.now,
+        database: backend.database,
+        log: SILENT,
+        isOnly: true,
+        pollMs: 5,
+        drainMsMax: 200,
+      })
+      t.teardown(() => worker.drain())
+    },
+  }
+}
+
+t.test('an endpoint is made with its secret, which is never shown again', async (t) => {
+  const { admin, create, receiver, backend } = await open(t)
+  const made = await create({ events: ['payment.recorded', 'invoice.paid'], description: 'ERP' })
+  t.match(made, {
+    object: 'webhook_endpoint',
+    id: /^whe_/,
+    url: receiver.url,
+    description: 'ERP',
+    events: ['invoice.paid', 'payment.recorded'],
+    status: 'enabled',
+    secret: /^whsec_/,
+    last_24_hours: { attempts: 0, success_rate: null },
+  })
+  const { secret, ...rest } = made
+  t.match((await admin.get(`${ENDPOINTS}/${made.id}`)).json, { id: made.id })
+  const list: Json = (await admin.get(ENDPOINTS)).json
+  t.same(list.data, [rest])
+  const audit = await admin.get('/settings/audit-log')
+  t.match(audit.text, /webhook_endpoint\.created/)
+  for (const { text } of [audit, await admin.get(`${ENDPOINTS}/${made.id}`)]) {
+    t.notMatch(text, secret)
+  }
+  const rows = await backend.database.read.selectFrom('webhook_endpoints').selectAll().execute()
+  t.notMatch(JSON.stringify(rows), secret)
+})
+
+t.test('what is wrong with an endpoint is named, field by field', async (t) => {
+  const { admin, create, receiver } = await open(t)
+  const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
+  const answer: Json = await admin.send('POST', ENDPOINTS, wrong)
+  t.match(answer, { status: 422, json: { code: 'validation_failed' } })
+  t.same(
+    answer.json.errors.map(({ pointer }: Json) => pointer),
+    ['/url', '/description', '/events/0'],
+  )
+  const none = await admin.send('POST', ENDPOINTS, { url: receiver.url, events: [] })
+  t.match(none, { status: 422, json: { detail: /at least one event/ } })
+  for (let n = 0; n < 10; n++) await create()
+  t.match(await admin.send('POST', ENDPOINTS, { url: receiver.url }), {
+    status: 409,
+    json: { code: 'too_many_webhook_endpoints' },
+  })
+})
+
+t.test('a Member sees everything but secrets and bodies, and changes nothing', async (t) => {
+  const { backend, create, admin } = await open(t)
+  const { id } = await create()
+  const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
+  const member = await logIn(backend, MEMBER)
+  t.equal((await member.get(`${ENDPOINTS}/${id}`)).status, 200)
+  const detail = await member.get(`${DELIVERIES}/${sent.id}`)
+  t.match(detail.json, { event: null, attempts: [{ status_code: 204, response_body: null }] })
+  t.match((await admin.get(`${DELIVERIES}/${sent.id}`)).json, { event: { type: 'webhook.test' } })
+  const acts = [
+    ENDPOINTS,
+    ...['', '/pause', '/resume', '/test', '/rotate-secret', '/expire-old-secret'].map(
+      (act) => `${ENDPOINTS}/${id}${act}`,
+    ),
+    `${ENDPOINTS}/${id}/redeliver-failed`,
+    `${DELIVERIES}/${sent.id}/redeliver`,
+  ]
+  for (const path of acts) {
+    t.match(await member.send('POST', path, {}), { status: 403, json: { code: 'admin_required' } })
+  }
+})
+
+t.test("another account's endpoints and deliveries do not exist", async (t) => {
+  const { backend, create, admin, createUser } = await open(t)
+  const { id } = await create()
+  const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
+  const other = await backend.createAccount({ name: 'Other' })
+  await createUser(other.id, 'eve@other.example', 'admin')
+  const eve = await logIn(backend, 'eve@other.example')
+  t.same((await eve.get(ENDPOINTS)).json, {
+    object: 'list',
+    data: [],
+    has_more: false,
+    next_cursor: null,
+  })
+  const foreign = [await eve.get(`${ENDPOINTS}/${id}`), await eve.get(`${DELIVERIES}/${sent.id}`)]
+  for (const act of ['pause', 'resume', 'test', 'rotate-secret', 'expire-old-secret']) {
+    foreign.push(await eve.send('POST', `${ENDPOINTS}/${id}/${act}`, {}))
+  }
+  foreign.push(await eve.send('PUT', `${ENDPOINTS}/${id}`, { description: 'mine' }))
+  foreign.push(await eve.send('POST', `${DELIVERIES}/${sent.id}/redeliver`, {}))
+  const since = { since: '2026-01-01T00:00:00Z' }
+  foreign.push(await eve.send('POST', `${ENDPOINTS}/${id}/redeliver-failed`, since))
+  for (const answer of foreign) t.match(answer, { status: 404, json: { code: 'not_found' } })
+})
+
+t.test('a test event shows its result at once', async (t) => {
+  const { admin, create, receiver } = await open(t)
+  const { id, secret } = await create({ events: ['invoice.paid'] })
+  receiver.answerWith((_, res) => res.writeHead(418).end('a teapot'))
+  const answer: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'invoice.paid' })
+  t.match(answer, {
+    status: 200,
+    json: {
+      event_type: 'invoice.paid',
+      status: 'failed',
+      event: { test: true, data: { object: { status: 'paid' }, previous: { status: 'open' } } },
+      attempts: [{ number: 1, succeeded: false, status_code: 418, response_body: 'a teapot' }],
+      next_attempt_at: null,
+    },
+  })
+  const [webhook] = receiver.webhooks
+  t.ok(webhook && verify(webhook, secret))
+  t.match(await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), { status: 422 })
+})
+
+t.test('an endpoint is changed, paused, resumed, and given another secret', async (t) => {
+  const { admin, create } = await open(t)
+  const made = await create()
+  const path = `${ENDPOINTS}/${made.id}`
+  t.match((await admin.send('PUT', path, { events: ['invoice.paid'] })).json, {
+    url: made.url,
+    events: ['invoice.paid'],
+  })
+  t.match((await admin.send('PUT', path, { events: ['*'] })).json, { events: ['*'] })
+  t.match((await admin.send('POST', `${path}/pause`)).json, { status: 'paused' })
+  t.match((await admin.send('POST', `${path}/resume`)).json, { status: 'enabled' })
+  const rotated: Json = (await admin.send('POST', `${path}/rotate-secret`)).json
+  t.match(rotated.secret, /^whsec_/)
+  t.not(rotated.secret, made.secret)
+  t.type(rotated.old_secret_expires_at, 'string')
+  t.match(await admin.send('POST', `${path}/rotate-secret`), {
+    status: 409,
+    json: { code: 'webhook_secret_overlap' },
+  })
+  t.match((await admin.send('POST', `${path}/expire-old-secret`)).json, {
+    old_secret_expires_at: null,
+  })
+  t.match(await admin.send('POST', `${path}/rotate-secret`), { status: 200 })
+})
+
+t.test('the log is filtered and paged; what failed is sent again, one or all', async (t) => {
+  const { admin, create, receiver, backend, account, startWorker } = await open(t)
+  const { id } = await create({ events: ['debtor.created'] })
+  receiver.answerWith((_, res) => res.writeHead(410).end())
+  const key = await backend.issueKey(account.id)
+  const debtor = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
+  for (let n = 0; n < 3; n++) await debtor()
+  startWorker()
+  const failed = `${DELIVERIES}?endpoint_id=${id}&status=failed`
+  const read = async (path: string): Promise<Json> => (await admin.get(path)).json
+  await until(async () => (await read(failed)).data.length === 3, 'all have failed')
+  const first = await read(`${failed}&limit=2`)
+  t.match(first, { has_more: true, next_cursor: first.data[1].id })
+  const second = await read(`${failed}&limit=2&cursor=${first.next_cursor}`)
+  t.equal(second.data.length, 1)
+  t.same((await read(`${DELIVERIES}?type=invoice.paid`)).data, [])
+  t.equal((await admin.get(`${DELIVERIES}?status=lost`)).status, 400)
+  t.equal((await admin.get(`${DELIVERIES}?state=failed`)).status, 400)
+
+  const one = `${DELIVERIES}/${first.data[0].id}/redeliver`
+  t.match(await admin.send('POST', one), { json: { code: 'webhook_endpoint_disabled' } })
+  await admin.send('POST', `${ENDPOINTS}/${id}/resume`)
+  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  t.match((await admin.send('POST', one)).json, { status: 'pending' })
+  await until(async () => (await read(failed)).data.length === 2, 'one was delivered')
+  backend.now = new Date(+backend.now + 60_000)
+  const all = `${ENDPOINTS}/${id}/redeliver-failed`
+  t.match(await admin.send('POST', all, { since: 'yesterday' }), { status: 422 })
+  const since = new Date(+backend.now - 3_600_000).toISOString()
+  t.match((await admin.send('POST', all, { since })).json, { redelivered: 2 })
+  const delivered = `${DELIVERIES}?endpoint_id=${id}&status=delivered`
+  await until(async () => (await read(delivered)).data.length === 3, 'all were delivered')
+  const ids = receiver.webhooks.map(({ headers }) => headers['webhook-id'])
+  t.equal(new Set(ids).size, 3, 'each kept its id')
+  const endpoint = await read(`${ENDPOINTS}/${id}`)
+  t.match(endpoint, { last_24_hours: { succeeded: 3 }, attempts_by_hour: [{ succeeded: 3 }] })
+})
+
+t.test(
+  'the pages show endpoints, the log and one delivery, to each what they may see',
+  async (t) => {
+    const { backend, admin, create, receiver } = await open(t)
+    const { id, secret } = await create({ description: '<b>ERP</b>' })
+    receiver.answerWith((_, res) => res.writeHead(500).end('<script>alert(1)</script>'))
+    const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
+    const member = await logIn(backend, MEMBER)
+    const paths = [ENDPOINTS, `${ENDPOINTS}/${id}`, DELIVERIES, `${DELIVERIES}/${sent.id}`]
+    for (const path of paths) {
+      for (const visitor of [admin, member]) {
+        const { status, text } = await visitor.page(path)
+        t.equal(status, 200, path)
+        t.notMatch(text, /<b>ERP|<script>alert|undefined|\[object/, `${path} is escaped and whole`)
+        t.notMatch(text, secret)
+        if (visitor === member) t.notMatch(text, /method="post" action="\/settings\/webhook/)
+      }
+    }
+    t.match((await admin.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)/)
+    t.notMatch((await member.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)|webhook_test/)
+    t.equal((await member.page(`${ENDPOINTS}/new`)).status, 403)
+  },
+)
+
+t.test('forms add, change and test an endpoint', async (t) => {
+  const { admin, receiver } = await open(t)
+  t.match((await admin.page(`${ENDPOINTS}/new`)).text, /<h1>Add endpoint/)
+  const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
+  t.equal(wrong.status, 422)
+  t.match(wrong.text, /id="url-fault"/)
+  t.match(wrong.text, /Choose at least one event/)
+  const added = await admin.submit(ENDPOINTS, {
+    url: receiver.url,
+    description: 'ERP',
+    events: 'invoice.paid',
+  })
+  t.equal(added.status, 201)
+  t.match(added.text, /value="whsec_/)
+  const list: Json = (await admin.get(ENDPOINTS)).json
+  const path = `${ENDPOINTS}/${list.data[0].id}`
+  t.match((await admin.page(`${path}/edit`)).text, /value="invoice.paid" checked/)
+  const changed = await admin.submit(path, { url: receiver.url, description: '', events: '*' })
+  t.equal(changed.headers.get('location'), path)
+  t.match((await admin.page(path)).text, /Every event/)
+  const tested = await admin.submit(`${path}/test`, { type: 'webhook.test' })
+  t.equal(tested.status, 303)
+  t.match((await admin.page(tested.headers.get('location') ?? '')).text, /Attempt 1: 204/)
+  for (const act of ['pause', 'resume']) {
+    t.equal((await admin.submit(`${path}/${act}`, {})).headers.get('location'), path)
+  }
+  t.match((await admin.submit(`${path}/rotate-secret`, {})).text, /value="whsec_/)
+  t.match((await admin.page(path)).text, /Expire the old one now/)
+  const again = await admin.submit(`${path}/redeliver-failed`, { since: '2026-11-21T10:15' })
+  t.equal(again.status, 303)
+})

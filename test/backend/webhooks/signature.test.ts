@@ -1,0 +1,70 @@
+import { Webhook } from 'standardwebhooks'
+import t from 'tap'
+import { createSecretBox } from '../../../backend/webhooks/secret-box.ts'
+import { mintSigningSecret, signMessage } from '../../../backend/webhooks/signature.ts'
+
+t.test('a signature is that of the published test vector', async (t) => {
+  const message = {
+    id: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    timestampSeconds: 1_614_265_330,
+    body: Buffer.from('{"test": 2432232314}'),
+  }
+  t.equal(
+    signMessage(message, ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw']),
+    'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+  )
+})
+
+t.test("the receivers' own library accepts what we sign, with either secret", async (t) => {
+  const [secret, next] = [mintSigningSecret(), mintSigningSecret()]
+  const body = Buffer.from('{"note":"é €"}')
+  const timestampSeconds = Math.floor(Date.now() / 1000)
+  const headers = {
+    'webhook-id': 'evt_1',
+    'webhook-timestamp': String(timestampSeconds),
+    'webhook-signature': signMessage({ id: 'evt_1', timestampSeconds, body }, [next, secret]),
+  }
+  for (const known of [secret, next]) {
+    t.same(new Webhook(known).verify(body, headers), { note: 'é €' })
+  }
+  t.throws(() => new Webhook(mintSigningSecret()).verify(body, headers))
+  t.throws(() => new Webhook(secret).verify('{"note":"other"}', headers))
+  t.throws(() => new Webhook(secret).verify(body, { ...headers, 'webhook-id': 'evt_2' }))
+  t.throws(() =>
+    new Webhook(secret).verify(body, {
+      ...headers,
+      'webhook-timestamp': String(timestampSeconds - 1),
+    }),
+  )
+})
+
+t.test('a secret is whsec_ and 32 random bytes in base64', async (t) => {
+  const secret = mintSigningSecret()
+  t.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
+  t.not(mintSigningSecret(), secret)
+})
+
+const OWNER = { accountId: 'acct_1', endpointId: 'whe_1' }
+
+t.test('a sealed secret opens for its own endpoint alone', async (t) => {
+  const box = createSecretBox([Buffer.alloc(32, 1)])
+  const sealed = box.seal('whsec_abc', OWNER)
+  t.equal(box.open(sealed, OWNER), 'whsec_abc')
+  t.notMatch(sealed, /whsec_abc/)
+  t.not(box.seal('whsec_abc', OWNER), sealed, 'never the same twice')
+  t.throws(() => box.open(sealed, { ...OWNER, endpointId: 'whe_2' }))
+  t.throws(() => box.open(sealed, { ...OWNER, accountId: 'acct_2' }))
+  const [version, id, text = ''] = sealed.split('.')
+  const flipped = Buffer.from(text, 'base64url')
+  flipped[14] = (flipped[14] ?? 0) ^ 1
+  t.throws(() => box.open([version, id, flipped.toString('base64url')].join('.'), OWNER))
+})
+
+t.test('what an old key sealed still opens; a key that is gone is named', async (t) => {
+  const [old, young] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
+  const sealed = createSecretBox([old]).seal('whsec_abc', OWNER)
+  t.equal(createSecretBox([young, old]).open(sealed, OWNER), 'whsec_abc')
+  const resealed = createSecretBox([young, old]).seal('whsec_abc', OWNER)
+  t.equal(createSecretBox([young]).open(resealed, OWNER), 'whsec_abc')
+  t.throws(() => createSecretBox([young]).open(sealed, OWNER), /sealed with key [0-9a-f]{8}/)
+})
