@@ -1,8 +1,14 @@
 // The documentation as people read it: on a desk, on a telephone, by keyboard, without scripts.
 import t from 'tap'
-import { logIn, openOffice, PASSWORD, photograph, violationsOf } from '../fixtures/browser.ts'
-import { call } from '../fixtures/call.ts'
-import { until } from '../fixtures/until.ts'
+import {
+  logIn,
+  openOffice,
+  PASSWORD,
+  photograph,
+  violationsOf,
+} from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const office = await openOffice(t)
 const PAGES = [

@@ -1,9 +1,9 @@
 // Customers, their invoices and their reminders, as people see them.
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
-import type { Json } from '../fixtures/books.ts'
-import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
-import { call } from '../fixtures/call.ts'
+import type { Json } from '../fixtures/books/books.ts'
+import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
 
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)

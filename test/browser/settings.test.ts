@@ -7,9 +7,9 @@ import {
   PASSWORD,
   photograph,
   violationsOf,
-} from '../fixtures/browser.ts'
-import { call } from '../fixtures/call.ts'
-import { until } from '../fixtures/until.ts'
+} from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
+import { until } from '../fixtures/service/until.ts'
 
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)

@@ -1,6 +1,6 @@
 // The life of a webhook endpoint, as people see it.
 import t from 'tap'
-import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/browser.ts'
+import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
 
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)

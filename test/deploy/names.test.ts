@@ -6,8 +6,8 @@ import t from 'tap'
 import { BACKEND_SETTINGS } from '../../backend/config.ts'
 import { GATEWAY_SETTINGS } from '../../gateway/config.ts'
 import type { Setting } from '../../shared/process/settings.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const read = (path: string) => readFileSync(join(root, path), 'utf8')

@@ -5,8 +5,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { newPostgresUrl } from '../fixtures/database-url.ts'
-import { freePort, startRedis } from '../fixtures/redis.ts'
+import { freePort, startRedis } from '../fixtures/servers/redis.ts'
+import { newPostgresUrl } from '../fixtures/service/database-url.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const page = readFileSync(join(root, 'docs/operations.md'), 'utf8')

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { type Answer, call } from '../fixtures/call.ts'
-import { lockDatabase } from '../fixtures/database.ts'
-import { type Ledger, openLedger } from '../fixtures/ledger.ts'
-import type { Payer } from '../fixtures/payers.ts'
-import { type SystemCall, trace } from '../fixtures/strace.ts'
-import { until } from '../fixtures/until.ts'
+import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
+import type { Payer } from '../fixtures/payments/payers.ts'
+import { type SystemCall, trace } from '../fixtures/payments/strace.ts'
+import { type Answer, call } from '../fixtures/service/call.ts'
+import { lockDatabase } from '../fixtures/service/database.ts'
+import { until } from '../fixtures/service/until.ts'
 
 /** Ten times the 5 s that are promised. */
 const LOCKED_MS_MAX = 50_000

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { type Answer, call } from '../fixtures/call.ts'
-import { failpointKey, failpointsEnv, hasFired } from '../fixtures/failpoints.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { type Ledger, openLedger } from '../fixtures/ledger.ts'
-import { until } from '../fixtures/until.ts'
+import { failpointKey, failpointsEnv, hasFired } from '../fixtures/payments/failpoints.ts'
+import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
+import { type Answer, call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 
 /** Ten times what is promised: 50 ms for a refusal, 2 s for a start. */
 const REFUSED_MS_MAX = 500

@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { failpointKey, failpointsEnv } from '../fixtures/failpoints.ts'
-import { readHistory } from '../fixtures/history.ts'
-import { type Ledger, openLedger } from '../fixtures/ledger.ts'
-import { MUTANTS, mutantEnv } from '../fixtures/mutants.ts'
-import { checkPayments, type Invariant } from '../fixtures/payment-checker.ts'
+import { checkPayments, type Invariant } from '../fixtures/payments/checker.ts'
+import { failpointKey, failpointsEnv } from '../fixtures/payments/failpoints.ts'
+import { readHistory } from '../fixtures/payments/history.ts'
+import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
+import { MUTANTS, mutantEnv } from '../fixtures/payments/mutants.ts'
 
 /** Which invariant each bug breaks; it may break others with it. */
 const BREAKS: Readonly<Record<string, Invariant>> = {

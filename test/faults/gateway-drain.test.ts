@@ -5,9 +5,9 @@
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
-import { call } from '../fixtures/call.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from '../gateway/fixtures/raw-backend.ts'
 
 const RESTARTS = Number(process.env['RESTARTS'] ?? 4)

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { lockDatabase } from '../fixtures/database.ts'
 import {
   type Fault,
   failpointKey,
@@ -10,10 +9,11 @@ import {
   hasFired,
   POINTS,
   type Point,
-} from '../fixtures/failpoints.ts'
-import { type Ledger, openLedger } from '../fixtures/ledger.ts'
-import type { Money } from '../fixtures/payers.ts'
-import { until } from '../fixtures/until.ts'
+} from '../fixtures/payments/failpoints.ts'
+import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
+import type { Money } from '../fixtures/payments/payers.ts'
+import { lockDatabase } from '../fixtures/service/database.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const CALLERS = [1, 2, 8]
 

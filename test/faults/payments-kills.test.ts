@@ -1,7 +1,7 @@
 import t from 'tap'
-import { openLedger } from '../fixtures/ledger.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { storm } from '../fixtures/storm.ts'
+import { openLedger } from '../fixtures/payments/ledger.ts'
+import { storm } from '../fixtures/payments/storm.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
 
 /** Who pays what, how often, and what is struck when: the same seed asks for the same. */
 const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)

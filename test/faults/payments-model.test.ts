@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { Answer } from '../fixtures/backend.ts'
-import { type Books, openBooks } from '../fixtures/books.ts'
+import { type Books, openBooks } from '../fixtures/books/books.ts'
+import type { Answer } from '../fixtures/service/backend.ts'
 
 /**
  * What the books must be after any sequence of calls, said as simply as it can be: the status of an

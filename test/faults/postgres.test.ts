@@ -1,9 +1,9 @@
 // PostgreSQL stopped, crashed and started while payers pay through three backends.
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { call } from '../fixtures/call.ts'
-import { openLedger } from '../fixtures/ledger.ts'
-import { copyTemplate, startPostgres } from '../fixtures/postgres.ts'
+import { openLedger } from '../fixtures/payments/ledger.ts'
+import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
+import { call } from '../fixtures/service/call.ts'
 
 const PAYERS = 8
 const PAYMENTS_EACH = 25

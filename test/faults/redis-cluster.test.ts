@@ -5,9 +5,9 @@
 import t, { type Test } from 'tap'
 import type { Accounting } from '../../gateway/rate-limit/limiter.ts'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
-import { shareAccount } from '../fixtures/redis.ts'
-import { type RedisCluster, startRedisCluster } from '../fixtures/redis-cluster.ts'
-import { until } from '../fixtures/until.ts'
+import { shareAccount } from '../fixtures/servers/redis.ts'
+import { type RedisCluster, startRedisCluster } from '../fixtures/servers/redis-cluster.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const SETTLED_MS_MAX = 10 * 300
 const LIMIT = 1_000_000

@@ -5,11 +5,11 @@
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { call } from '../fixtures/call.ts'
-import { type RedisServer, shareAccount } from '../fixtures/redis.ts'
-import { startSentinels } from '../fixtures/redis-sentinels.ts'
-import { startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { type RedisServer, shareAccount } from '../fixtures/servers/redis.ts'
+import { startSentinels } from '../fixtures/servers/redis-sentinels.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const SETTLED_MS_MAX = 10 * 300
 const SHARED_MS_MAX = 10 * 1_000

@@ -5,8 +5,8 @@
  */
 import t, { type Test } from 'tap'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
-import { shareAccount, startRedis } from '../fixtures/redis.ts'
-import { until } from '../fixtures/until.ts'
+import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { until } from '../fixtures/service/until.ts'
 import { type ProxyMode, startTcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
 
 const SETTLED_MS_MAX = 10 * 300

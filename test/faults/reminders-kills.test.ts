@@ -1,7 +1,7 @@
 import t from 'tap'
-import { prepareReminderCli } from '../fixtures/reminder-cli.ts'
-import { startSmtpServer } from '../fixtures/smtp.ts'
-import { until } from '../fixtures/until.ts'
+import { prepareReminderCli } from '../fixtures/reminders/cli.ts'
+import { startSmtpServer } from '../fixtures/servers/smtp.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const RUN = ['reminders', 'run', '--now', '2026-11-05T10:00:00+01:00'] as const
 

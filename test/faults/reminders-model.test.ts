@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { openTestDatabase } from '../fixtures/database.ts'
-import { createWorld, type Step } from '../fixtures/reminder-world.ts'
+import { createWorld, type Step } from '../fixtures/reminders/scenario.ts'
+import { openTestDatabase } from '../fixtures/service/database.ts'
 
 /** Thousands by hand: `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts`. */
 const RUNS = Number(process.env['REMINDER_RUNS'] ?? 40)

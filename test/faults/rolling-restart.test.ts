@@ -6,12 +6,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { Agent } from 'undici'
-import { call } from '../fixtures/call.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { openLedger } from '../fixtures/ledger.ts'
-import { copyTemplate, startPostgres } from '../fixtures/postgres.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { until } from '../fixtures/until.ts'
+import { openLedger } from '../fixtures/payments/ledger.ts'
+import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const ROUNDS = Number(process.env['ROUNDS'] ?? 1)
 const SIZE = process.env['ROUNDS'] === undefined ? 2 : 3

@@ -2,9 +2,9 @@
 import t from 'tap'
 import { Agent } from 'undici'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
-import { call } from '../fixtures/call.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
 
 const FLOOD = Number(process.env['FLOOD'] ?? 2_000)
 const ROUNDS = Number(process.env['ROUNDS'] ?? 3)

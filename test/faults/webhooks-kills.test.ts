@@ -7,10 +7,10 @@ import { createEndpoint } from '../../backend/webhooks/endpoints.ts'
 import { recordEvent } from '../../backend/webhooks/events.ts'
 import { sampleOf } from '../../backend/webhooks/samples.ts'
 import { createSecretBox } from '../../backend/webhooks/secret-box.ts'
-import { SILENT } from '../fixtures/database.ts'
-import { type StartedProcess, startProcess } from '../fixtures/process.ts'
-import { type ReceivedWebhook, startReceiver, verify } from '../fixtures/receiver.ts'
-import { until } from '../fixtures/until.ts'
+import { type ReceivedWebhook, startReceiver, verify } from '../fixtures/servers/receiver.ts'
+import { SILENT } from '../fixtures/service/database.ts'
+import { type StartedProcess, startProcess } from '../fixtures/service/process.ts'
+import { until } from '../fixtures/service/until.ts'
 
 /** More of them by hand: `KILLS=200 tap test/faults/webhooks-kills.test.ts`. */
 const KILLS = Number(process.env['KILLS'] ?? 3)

@@ -2,11 +2,11 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { createCertificate } from '../fixtures/certificate.ts'
-import { startDns } from '../fixtures/dns.ts'
-import { startReceiver, verify } from '../fixtures/receiver.ts'
-import { until } from '../fixtures/until.ts'
-import { openWebhooks } from '../fixtures/webhooks.ts'
+import { openWebhooks } from '../fixtures/books/webhooks.ts'
+import { createCertificate } from '../fixtures/servers/certificate.ts'
+import { startDns } from '../fixtures/servers/dns.ts'
+import { startReceiver, verify } from '../fixtures/servers/receiver.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const ATTEMPT_MS_MAX = 400
 

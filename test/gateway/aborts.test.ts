@@ -4,10 +4,10 @@ import { readdirSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const ROUNDS = 12
 const CONNECTIONS = 4

@@ -1,10 +1,10 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { exchangeBytes, type StartedGateway, startGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, type StartedGateway, startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const backend = await startCapturingBackend(t)
 const key = backend.issue()

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { type Accounting, type Allowance, isOverLimit } from '../../gateway/rate-limit/limiter.ts'
 import { createLocalAccounting } from '../../gateway/rate-limit/local.ts'
-import { shareAccount, startRedis } from '../fixtures/redis.ts'
-import { until } from '../fixtures/until.ts'
+import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const LIMIT = 600
 let keys = 0

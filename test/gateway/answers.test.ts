@@ -12,7 +12,7 @@ import { BackendPools } from '../../gateway/upstream/backends.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)

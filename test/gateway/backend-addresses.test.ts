@@ -6,9 +6,9 @@ import { parseBackendUrl, watchBackendAddresses } from '../../gateway/upstream/a
 import { BackendPools } from '../../gateway/upstream/backends.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
-import { freePort } from '../fixtures/redis.ts'
-import { until } from '../fixtures/until.ts'
+import { freePort } from '../fixtures/servers/redis.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
 
 const log = createLogger('test', 'silent')

@@ -4,9 +4,9 @@
  */
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
-import { call } from '../fixtures/call.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 import { type Behaviour, RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const CONNECTIONS = 4

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { CLIENT_ADDRESS_HEADER } from '../../shared/contract/principal.ts'
-import { call } from '../fixtures/call.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
 
 const backend = await startCapturingBackend(t)
 const forged = { 'x-forwarded-for': '203.0.113.9, 198.51.100.7' }

@@ -4,9 +4,9 @@
  */
 import { connect } from 'node:net'
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
 import { CORPUS } from './fixtures/corpus/index.ts'
 import { SPLITS, type Trial, tryCase, withBehind } from './fixtures/corpus/trial.ts'
 

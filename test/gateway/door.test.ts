@@ -1,6 +1,6 @@
 import t from 'tap'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
 
 const backend = await startCapturingBackend(t)
 const gateway = await startGateway(t, backend.url)

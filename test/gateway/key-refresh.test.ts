@@ -3,10 +3,10 @@ import t, { type Test } from 'tap'
 import { Authenticator } from '../../gateway/keys/authenticate.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
 import { BackendPools } from '../../gateway/upstream/backends.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { SILENT } from '../fixtures/database.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { SILENT } from '../fixtures/service/database.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 
 /** When the first may be looked up anew, and when none is remembered any more. */
 const REFRESHED_FROM_S = 30

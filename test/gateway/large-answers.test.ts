@@ -9,8 +9,8 @@ import type { UpstreamAnswer, UpstreamRequest } from '../../gateway/upstream/att
 import { BackendPools } from '../../gateway/upstream/backends.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const TIMEOUT_MS = 500

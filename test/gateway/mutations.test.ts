@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check'
 import t from 'tap'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
 import { parseAnswers } from './fixtures/answers.ts'
 
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)

@@ -7,8 +7,11 @@ import { connect } from 'node:net'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import { type CapturedRequest, startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { startGateway } from '../fixtures/gateway.ts'
+import {
+  type CapturedRequest,
+  startCapturingBackend,
+} from '../fixtures/service/capturing-backend.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
 import { parseAnswers } from './fixtures/answers.ts'
 
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)

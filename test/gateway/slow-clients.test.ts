@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startCapturingBackend } from '../fixtures/capturing-backend.ts'
-import { exchangeBytes, startGateway } from '../fixtures/gateway.ts'
-import { until } from '../fixtures/until.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const CROWD = Number(process.env['CROWD'] ?? 1_000)
 const LARGE = Buffer.alloc(1024 * 1024, 'x')

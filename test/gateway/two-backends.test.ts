@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
-import { call } from '../fixtures/call.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { freePort } from '../fixtures/redis.ts'
-import { until } from '../fixtures/until.ts'
+import { freePort } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const key = mintApiKey().secret

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { cpus } from 'node:os'
-import { endWithThisProcess } from '../fixtures/undertaker.ts'
+import { endWithThisProcess } from '../fixtures/service/terminate-children.ts'
 
 /** What is measured has a core of its own; load, upstream and Redis share the other. */
 export const SUBJECT_CORE = 0

@@ -16,12 +16,12 @@ import {
   PRINCIPAL_LIFETIME_MS,
   signPrincipal,
 } from '../../shared/contract/principal.ts'
-import { call } from '../fixtures/call.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
-import { startPostgres } from '../fixtures/postgres.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { type System, type SystemOptions, startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { startPostgres } from '../fixtures/servers/postgres.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { type System, type SystemOptions, startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 import {
   cpuSeconds,
   describeMachine,

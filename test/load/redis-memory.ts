@@ -1,6 +1,6 @@
 /** `node test/load/redis-memory.ts [KEYS]`: what an active key takes of Redis's memory. */
-import { shareAccount, startRedis } from '../fixtures/redis.ts'
-import { until } from '../fixtures/until.ts'
+import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const keys = Number(process.argv[2] ?? 100_000)
 const ends: (() => unknown)[] = []

@@ -27,7 +27,7 @@ import {
   signPrincipal,
 } from '../../shared/contract/principal.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { startProcess } from '../fixtures/process.ts'
+import { startProcess } from '../fixtures/service/process.ts'
 
 const PEPPER = 'pepper+of+the+benchmark+0123456789abcdef'
 const GATEWAY_SECRET = 'gateways+of+the+benchmark+0123456789abcd'

@@ -1,7 +1,7 @@
 // What counts as breaking: each kind of change to a small document, and to the one that is served.
 import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
-import { breakingChanges } from '../fixtures/breaking-changes.ts'
+import { breakingChanges } from '../fixtures/contract/breaking-changes.ts'
 
 /** Debtors can be listed and created, and an event tells of them. */
 const DOCUMENT = {

@@ -2,7 +2,7 @@ import { Writable } from 'node:stream'
 import { pino } from 'pino'
 import t from 'tap'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
-import { until } from '../fixtures/until.ts'
+import { until } from '../fixtures/service/until.ts'
 
 t.test('the first of a kind is logged whole, the others of its second as a number', async (t) => {
   const lines: { msg: string; more?: number; err?: { stack: string } }[] = []

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { createLogger } from '../../shared/process/log.ts'
 import { createMetrics } from '../../shared/process/metrics.ts'
 import { startTracing } from '../../shared/process/tracing.ts'
-import { until } from '../fixtures/until.ts'
+import { until } from '../fixtures/service/until.ts'
 
 /** A collector that takes batches and answers none of them before it is told to. */
 async function startHangingCollector(t: Test) {

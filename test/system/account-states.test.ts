@@ -1,6 +1,6 @@
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const system = await startSystem(t)
 const url = `${system.url}/api/v1`

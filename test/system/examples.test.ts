@@ -12,11 +12,11 @@ import {
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
-import { type Answer, call } from '../fixtures/call.ts'
-import { assertContract } from '../fixtures/contract.ts'
-import { runCurl } from '../fixtures/curl.ts'
-import { faultsOf } from '../fixtures/schema.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { assertContract } from '../fixtures/contract/contract.ts'
+import { faultsOf } from '../fixtures/contract/schema.ts'
+import { type Answer, call } from '../fixtures/service/call.ts'
+import { runCurl } from '../fixtures/service/curl.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const BASE_URL = 'http://localhost:8080'
 const { json } = readContractDocument()

@@ -10,10 +10,10 @@ import t from 'tap'
 import { Agent } from 'undici'
 import { type DocumentedOperation, readDocument } from '../../backend/docs/document.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
-import { type Answer, call } from '../fixtures/call.ts'
-import { type GeneratedRequest, requestsOf } from '../fixtures/generated-requests.ts'
-import { refusalsOf, rulesOf } from '../fixtures/request-refusals.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { type GeneratedRequest, requestsOf } from '../fixtures/contract/generated-requests.ts'
+import { refusalsOf, rulesOf } from '../fixtures/contract/request-refusals.ts'
+import { type Answer, call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const COUNT = Number(process.env['GENERATED_REQUESTS'] ?? 200)
 const SEED = Number(process.env['GENERATED_SEED'] ?? Math.floor(Math.random() * 2 ** 31))

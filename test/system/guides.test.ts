@@ -5,9 +5,9 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { call } from '../fixtures/call.ts'
-import { type PrintedAnswer, parseAnswer, runCurl } from '../fixtures/curl.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { call } from '../fixtures/service/call.ts'
+import { type PrintedAnswer, parseAnswer, runCurl } from '../fixtures/service/curl.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const WRITTEN_URL = 'http://127.0.0.1:8080'
 const run = promisify(execFile)

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type KeyInput, startSystem } from '../fixtures/system.ts'
+import { type KeyInput, startSystem } from '../fixtures/service/system.ts'
 
 /** 60 invoices of 9 customers; every fourth is still owed, two are in another currency. */
 const ROWS = Array.from({ length: 60 }, (_, place) => {

@@ -2,10 +2,10 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { deliveryReport } from '../fixtures/inbound.ts'
-import { startSmtpServer } from '../fixtures/smtp.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { deliveryReport } from '../fixtures/servers/inbound.ts'
+import { startSmtpServer } from '../fixtures/servers/smtp.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const INBOUND_SECRET = 'posts+mail+that+came+in+0123456789abcdef'
 /** A Wednesday, at work. */

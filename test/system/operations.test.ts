@@ -1,12 +1,12 @@
 /** What operators see of the running service: numbers, lines, traces, the level of the log. */
 import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startCollector } from '../fixtures/collector.ts'
-import type { StartedProcess } from '../fixtures/process.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { startCollector } from '../fixtures/servers/collector.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import type { StartedProcess } from '../fixtures/service/process.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const redis = await startRedis(t)
 const collector = await startCollector(t)

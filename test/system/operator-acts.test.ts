@@ -1,7 +1,7 @@
 // Operators act on customers, invoices and payments of a running backend.
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 t.test('operators act on what the API made, and the API shows it', async (t) => {
   const { operator, url } = await startSystem(t)

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const system = await startSystem(t)
 const { cli } = system.operator

@@ -1,8 +1,8 @@
 import t from 'tap'
 import { Agent } from 'undici'
-import { call } from '../fixtures/call.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const redis = await startRedis(t)
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { type Answer, call } from '../fixtures/call.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { type Answer, call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const redis = await startRedis(t)
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })

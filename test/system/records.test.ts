@@ -2,10 +2,10 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { ON_POSTGRES } from '../fixtures/database-url.ts'
-import { startProcess } from '../fixtures/process.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { call } from '../fixtures/service/call.ts'
+import { ON_POSTGRES } from '../fixtures/service/database-url.ts'
+import { startProcess } from '../fixtures/service/process.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const system = await startSystem(t)
 const { cli, createAccount, issueKey } = system.operator

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { Client } from 'undici'
-import { call } from '../fixtures/call.ts'
-import { type RedisServer, startRedis } from '../fixtures/redis.ts'
-import { type System, startSystem } from '../fixtures/system.ts'
+import { type RedisServer, startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { type System, startSystem } from '../fixtures/service/system.ts'
 
 const ROUNDS = 50
 

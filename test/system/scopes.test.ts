@@ -2,8 +2,8 @@ import t from 'tap'
 import type { Scope } from '../../backend/accounts/scopes.ts'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { loadContract } from '../../shared/contract/contract.ts'
-import { type Answer, call } from '../fixtures/call.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { type Answer, call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const { operations, scopes } = loadContract()
 const allScopes = scopes as Scope[]

@@ -1,10 +1,10 @@
 // Settings through gateways, as a script uses them.
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startGateway } from '../fixtures/gateway.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const PASSWORD = 'correct horse battery'
 const JSON_ONLY = { accept: 'application/json' }

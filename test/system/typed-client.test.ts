@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import createClient from 'openapi-fetch'
 import t from 'tap'
 import type { Invoice, paths, WebhookEvent } from '../../deploy/examples/receivables-api.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 const run = promisify(execFile)
 const { url, operator } = await startSystem(t)

@@ -3,10 +3,10 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { call } from '../fixtures/call.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
-import { startProcess } from '../fixtures/process.ts'
-import { startSystem } from '../fixtures/system.ts'
+import { call } from '../fixtures/service/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { startProcess } from '../fixtures/service/process.ts'
+import { startSystem } from '../fixtures/service/system.ts'
 
 /** Short: a socket's path has at most 107 bytes. */
 function socketFor(t: Test): string {

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { call } from '../fixtures/call.ts'
-import { startReceiver, verify } from '../fixtures/receiver.ts'
-import { startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { startReceiver, verify } from '../fixtures/servers/receiver.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const PASSWORD = 'correct horse battery'
 

@@ -1,11 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { call } from '../fixtures/call.ts'
-import { GATEWAY_SECRET } from '../fixtures/gateway.ts'
-import { startRedis } from '../fixtures/redis.ts'
-import { startSystem } from '../fixtures/system.ts'
-import { until } from '../fixtures/until.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const WORKERS = 3
 

@@ -10,7 +10,7 @@ import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { SCOPES } from '../../../backend/accounts/scopes.ts'
 import type { AccountStatus } from '../../../backend/database/tables.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { openTestDatabase } from '../../fixtures/database.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
 const BY_THE_PRODUCT: Act = { ...ACT, actor: { ...OPERATOR, type: 'system', label: 'trials' } }

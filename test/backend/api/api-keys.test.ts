@@ -12,7 +12,7 @@ import {
 } from '../../../backend/api-keys/api-keys.ts'
 import { createLastUsed } from '../../../backend/api-keys/last-used.ts'
 import { digestApiKey, parseApiKey } from '../../../shared/contract/api-key.ts'
-import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/database.ts'
+import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
 const OLD = { version: 'v1', secret: 'the pepper that was there from the start' }

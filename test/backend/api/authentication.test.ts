@@ -9,8 +9,8 @@ import {
   REFUSAL_HEADER,
   signPrincipal,
 } from '../../../shared/contract/principal.ts'
-import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/backend.ts'
-import { lockDatabase, openTestDatabase } from '../../fixtures/database.ts'
+import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/service/backend.ts'
+import { lockDatabase, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const act = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
 

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { apiRoutes } from '../../../backend/api/routes.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { BASE_URL } from '../../fixtures/backend.ts'
-import { type Books, openBooks } from '../../fixtures/books.ts'
-import { faultsOf } from '../../fixtures/schema.ts'
+import { type Books, openBooks } from '../../fixtures/books/books.ts'
+import { faultsOf } from '../../fixtures/contract/schema.ts'
+import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const contract = loadContract()
 

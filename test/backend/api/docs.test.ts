@@ -1,6 +1,6 @@
 import t from 'tap'
 import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../../shared/contract/problem.ts'
-import { BASE_URL, startBackend } from '../../fixtures/backend.ts'
+import { BASE_URL, startBackend } from '../../fixtures/service/backend.ts'
 
 const backend = await startBackend(t)
 const start = await backend.ask('GET', '/docs')

@@ -9,7 +9,7 @@ import {
   type Idempotency,
 } from '../../../backend/idempotency/idempotency.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
-import { openTestDatabase } from '../../fixtures/database.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const clock = () => new Date('2026-11-21T10:15:00.000Z')
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openBooks } from '../../fixtures/books.ts'
+import { openBooks } from '../../fixtures/books/books.ts'
 
 const PAYMENTS = '/api/v1/payments'
 

@@ -8,7 +8,7 @@ import {
   signRequest,
   verifyPrincipal,
 } from '../../../shared/contract/principal.ts'
-import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/backend.ts'
+import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/service/backend.ts'
 
 const LOOK_UP = '/internal/api-keys/look-up'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { BASE_URL } from '../../fixtures/backend.ts'
-import { type Books, type Json, openBooks } from '../../fixtures/books.ts'
+import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
+import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const idsOf = (data: Json[]) => data.map(({ id }) => id)
 

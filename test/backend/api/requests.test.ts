@@ -1,6 +1,6 @@
 import t from 'tap'
 import { PRINCIPAL_HEADER } from '../../../shared/contract/principal.ts'
-import { type Books, openBooks } from '../../fixtures/books.ts'
+import { type Books, openBooks } from '../../fixtures/books/books.ts'
 
 const DEBTORS = '/api/v1/debtors'
 const PAYMENTS = '/api/v1/payments'

@@ -7,10 +7,10 @@ import { addUsage } from '../../../backend/usage/usage.ts'
 import { applyUsageReport } from '../../../backend/usage/usage-reports.ts'
 import { createInvitation } from '../../../backend/users/invitations.ts'
 import { createUser } from '../../../backend/users/users.ts'
-import { type Books, openBooks } from '../../fixtures/books.ts'
-import { SILENT } from '../../fixtures/database.ts'
-import { startEngine } from '../../fixtures/engine.ts'
-import { until } from '../../fixtures/until.ts'
+import { type Books, openBooks } from '../../fixtures/books/books.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { SILENT } from '../../fixtures/service/database.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const DAY_MS = 86_400_000
 

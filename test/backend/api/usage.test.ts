@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { IssuedApiKey } from '../../../backend/api-keys/api-keys.ts'
 import type { UsageReport } from '../../../shared/contract/usage-report.ts'
-import { startBackend } from '../../fixtures/backend.ts'
-import { ADMIN, logIn, startSettings } from '../../fixtures/settings.ts'
+import { startBackend } from '../../fixtures/service/backend.ts'
+import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 
 const GATEWAY = 'gateway-of-the-tests'
 const HOUR = '2026-11-21T10'

@@ -1,7 +1,7 @@
 // What holds on every database. What only SQLite's one writer does: write-queue.test.ts.
 import t from 'tap'
 import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
-import { note, notes, openTestDatabase } from '../../fixtures/database.ts'
+import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 

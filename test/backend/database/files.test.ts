@@ -5,7 +5,13 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import t from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
-import { lockDatabase, note, notes, openTestDatabase, SILENT } from '../../fixtures/database.ts'
+import {
+  lockDatabase,
+  note,
+  notes,
+  openTestDatabase,
+  SILENT,
+} from '../../fixtures/service/database.ts'
 
 t.test('the database and its directory are private', async (t) => {
   const directory = join(t.testdir(), 'data')
@@ -61,7 +67,7 @@ t.test('an older program does not touch a newer database', async (t) => {
 
 t.test('a second backend is refused, also after the first was killed for a third', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
-  const holder = spawn(process.execPath, ['test/fixtures/database-holder.ts', url], {
+  const holder = spawn(process.execPath, ['test/fixtures/service/database-holder.ts', url], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => holder.kill('SIGKILL'))

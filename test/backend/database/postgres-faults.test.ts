@@ -5,10 +5,10 @@ import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
-import { startCuttingProxy } from '../../fixtures/cutting-proxy.ts'
-import { note, notes, openTestDatabase, SILENT } from '../../fixtures/database.ts'
-import { copyTemplate, startPostgres } from '../../fixtures/postgres.ts'
-import { until } from '../../fixtures/until.ts'
+import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
+import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
+import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 

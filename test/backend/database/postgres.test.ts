@@ -8,9 +8,9 @@ import type { OpenDatabase } from '../../../backend/database/open.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { claimGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
-import { type Answer, startBackend } from '../../fixtures/backend.ts'
-import { note, notes, openTestDatabase } from '../../fixtures/database.ts'
-import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/database-url.ts'
+import { type Answer, startBackend } from '../../fixtures/service/backend.ts'
+import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
+import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 const ACT = { actor: OPERATOR, now: NOW }

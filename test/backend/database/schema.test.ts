@@ -3,7 +3,7 @@ import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import type { DebtorRow, InvoiceRow, PaymentRow } from '../../../backend/database/tables.ts'
-import { openTestDatabase } from '../../fixtures/database.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const NOW = '2026-11-21T10:15:00.000Z'
 

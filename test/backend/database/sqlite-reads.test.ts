@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import t, { type Test } from 'tap'
-import { note, openTestDatabase } from '../../fixtures/database.ts'
+import { note, openTestDatabase } from '../../fixtures/service/database.ts'
 
 /** SQLite, whatever the tests run on. */
 async function open(t: Test, details: Readonly<Record<string, string>> = {}) {

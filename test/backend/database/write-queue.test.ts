@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import type { DatabaseOptions } from '../../../backend/database/database.ts'
 import type { Transaction } from '../../../backend/database/tables.ts'
-import { note, notes, openTestDatabase } from '../../fixtures/database.ts'
+import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 

@@ -9,9 +9,9 @@ import {
   resumeChasing,
 } from '../../../backend/debtors/chasing.ts'
 import { type Details, editDebtor } from '../../../backend/debtors/details.ts'
-import type { Json } from '../../fixtures/books.ts'
-import { faultsOf } from '../../fixtures/schema.ts'
-import { openWebhooks } from '../../fixtures/webhooks.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { faultsOf } from '../../fixtures/contract/schema.ts'
 
 async function openDesk(t: Test) {
   const { books, endpoint } = await openWebhooks(t)

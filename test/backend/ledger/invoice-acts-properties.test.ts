@@ -11,7 +11,7 @@ import {
 } from '../../../backend/invoices/acts.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
-import { type Json, openBooks } from '../../fixtures/books.ts'
+import { type Json, openBooks } from '../../fixtures/books/books.ts'
 
 const ACTS = { voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 const INVOICES = 3

@@ -8,9 +8,9 @@ import {
   writeOffInvoice,
 } from '../../../backend/invoices/acts.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import type { Json } from '../../fixtures/books.ts'
-import { faultsOf } from '../../fixtures/schema.ts'
-import { openWebhooks } from '../../fixtures/webhooks.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { faultsOf } from '../../fixtures/contract/schema.ts'
 
 const ACTS = { finaliseInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 

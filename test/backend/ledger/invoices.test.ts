@@ -1,6 +1,6 @@
 import t from 'tap'
 import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
-import { type Json, openBooks } from '../../fixtures/books.ts'
+import { type Json, openBooks } from '../../fixtures/books/books.ts'
 
 const LINE = { description: 'Consultancy', unit_amount: 9500 }
 

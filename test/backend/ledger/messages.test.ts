@@ -1,5 +1,5 @@
 import t from 'tap'
-import { openBooks } from '../../fixtures/books.ts'
+import { openBooks } from '../../fixtures/books/books.ts'
 
 t.test(
   'a payment cancels what was waiting to chase its invoice, and names what is leaving',

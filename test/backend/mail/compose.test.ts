@@ -2,8 +2,8 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import PostalMime from 'postal-mime'
 import t from 'tap'
-import { mailIn, newMailer, sendNow } from '../../fixtures/mail.ts'
-import { startSmtpServer } from '../../fixtures/smtp.ts'
+import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
+import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 
 const HOSTILE = 'Acme"\r\nBcc: victim@acme.nl\r\n\r\n<script>'
 

@@ -1,8 +1,12 @@
 // What comes back: bounces, complaints and replies, and what they change.
 import t from 'tap'
 import type { MessageRow } from '../../../backend/database/tables.ts'
-import { complaint, deliveryReport, reply } from '../../fixtures/inbound.ts'
-import { INBOUND_SECRET, type Reminding, startReminding } from '../../fixtures/reminding.ts'
+import {
+  INBOUND_SECRET,
+  type Reminding,
+  startReminding,
+} from '../../fixtures/reminders/reminding.ts'
+import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 
 const EMAIL = 'ap@jansen.nl'
 

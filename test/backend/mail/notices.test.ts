@@ -3,11 +3,11 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
 import { recordNotice } from '../../../backend/mail/notices.ts'
-import { deliveryReport, reply } from '../../fixtures/inbound.ts'
-import { type Reminding, startReminding } from '../../fixtures/reminding.ts'
-import { createUserIn, logIn } from '../../fixtures/settings.ts'
-import { startSmtpServer } from '../../fixtures/smtp.ts'
-import { until } from '../../fixtures/until.ts'
+import { type Reminding, startReminding } from '../../fixtures/reminders/reminding.ts'
+import { deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
+import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
+import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 async function logInAdmin({ books: { backend }, accountId }: Reminding) {
   await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')

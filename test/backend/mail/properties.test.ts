@@ -5,8 +5,8 @@ import PostalMime from 'postal-mime'
 import t from 'tap'
 import { readInboundMail } from '../../../backend/mail/inbound/inbound-mail.ts'
 import { faultOf, parseReply } from '../../../backend/mail/inbound/status-codes.ts'
-import { complaint, deliveryReport, reply } from '../../fixtures/inbound.ts'
-import { mailIn, newMailer, sendNow } from '../../fixtures/mail.ts'
+import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
+import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 
 const ID = 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q'
 

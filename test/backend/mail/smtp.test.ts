@@ -2,10 +2,10 @@
 import t from 'tap'
 import type { HandOff } from '../../../backend/mail/mail.ts'
 import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
-import { createCertificate } from '../../fixtures/certificate.ts'
-import { mailIn, newMailer, sendNow } from '../../fixtures/mail.ts'
-import { type SmtpPhase, startSmtpServer } from '../../fixtures/smtp.ts'
-import { until } from '../../fixtures/until.ts'
+import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
+import { createCertificate } from '../../fixtures/servers/certificate.ts'
+import { type SmtpPhase, startSmtpServer } from '../../fixtures/servers/smtp.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 t.test('an accepted mail names the server’s own id', async (t) => {
   const smtp = await startSmtpServer(t)

@@ -1,7 +1,7 @@
 // The link in every reminder: reading it changes nothing, posting it stops the next one.
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { startReminding } from '../../fixtures/reminding.ts'
+import { startReminding } from '../../fixtures/reminders/reminding.ts'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const ONE_CLICK = { headers: FORM, body: 'List-Unsubscribe=One-Click' }

@@ -6,7 +6,7 @@ import { findKeyByDigest } from '../../../backend/api-keys/api-keys.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
-import { openTestDatabase } from '../../fixtures/database.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
 

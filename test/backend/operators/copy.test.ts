@@ -5,8 +5,8 @@ import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { copyDatabase } from '../../../backend/database/copy.ts'
 import { createDemoAccount } from '../../../backend/demo/demo.ts'
-import { note, openTestDatabase } from '../../fixtures/database.ts'
-import { newPostgresUrl } from '../../fixtures/database-url.ts'
+import { note, openTestDatabase } from '../../fixtures/service/database.ts'
+import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
 const SILENT_PROGRESS = { begin() {}, advance() {}, end() {} }
 

@@ -10,9 +10,9 @@ import type { Mail } from '../../../backend/mail/mail.ts'
 import { decideApproval, listApprovals } from '../../../backend/reminders/approvals.ts'
 import { runPlanning } from '../../../backend/reminders/planning/planning-run.ts'
 import { sendRound } from '../../../backend/reminders/sending/send-worker.ts'
-import { openTestDatabase, SILENT } from '../../fixtures/database.ts'
-import { deliveryReport, reply } from '../../fixtures/inbound.ts'
-import { startReminding } from '../../fixtures/reminding.ts'
+import { startReminding } from '../../fixtures/reminders/reminding.ts'
+import { deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
+import { openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const DAY_MS = 86_400_000
 

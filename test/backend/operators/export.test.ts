@@ -5,8 +5,8 @@ import { getAccount } from '../../../backend/accounts/accounts.ts'
 import { readShapes } from '../../../backend/database/shape.ts'
 import { exportAccount } from '../../../backend/export/export.ts'
 import { EXPORTED, NOT_EXPORTED } from '../../../backend/export/tables.ts'
-import { type Books, type Json, openBooks } from '../../fixtures/books.ts'
-import { openTestDatabase } from '../../fixtures/database.ts'
+import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const QUIET = { begin() {}, advance() {}, end() {} }
 

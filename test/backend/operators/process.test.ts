@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { startProcess } from '../../fixtures/process.ts'
+import { startProcess } from '../../fixtures/service/process.ts'
 
 const SECRET = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
 

@@ -8,7 +8,7 @@ import {
   readHistory,
 } from '../../../backend/reminders/approvals.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
-import { type Engine, startEngine } from '../../fixtures/engine.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 /** An invoice whose firm reminder waits for approval, on a Tuesday morning. */
 async function startWaiting(t: Parameters<typeof startEngine>[0]) {

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { prepareReminderCli, type ReminderCli } from '../../fixtures/reminder-cli.ts'
+import { prepareReminderCli, type ReminderCli } from '../../fixtures/reminders/cli.ts'
 
 async function auditOf({ database }: ReminderCli): Promise<string[]> {
   const rows = await database.read

@@ -6,7 +6,7 @@ import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { editDebtor } from '../../../backend/debtors/details.ts'
 import { resumeInvoice } from '../../../backend/invoices/acts.ts'
 import { listApprovals } from '../../../backend/reminders/approvals.ts'
-import { type Engine, startEngine } from '../../fixtures/engine.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 /** A Tuesday morning in Amsterdam. */
 const MORNING = '2026-11-24T08:00:00.000Z'

@@ -2,7 +2,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { listKillSwitches, setKillSwitch } from '../../../backend/reminders/kill-switch.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { startEngine } from '../../fixtures/engine.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
 
 t.test('putting the switch on needs a reason; who did it and when is told', async (t) => {
   const engine = await startEngine(t)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startEngine } from '../../fixtures/engine.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
 
 t.test('an overdue invoice walks the whole ladder, each stage once', async (t) => {
   const engine = await startEngine(t)

@@ -5,8 +5,8 @@ import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { openGate } from '../../../backend/reminders/sending/gate.ts'
 import { recordHandOff } from '../../../backend/reminders/sending/hand-off.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
-import { type Engine, startEngine } from '../../fixtures/engine.ts'
-import { until } from '../../fixtures/until.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
 

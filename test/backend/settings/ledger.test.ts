@@ -1,8 +1,8 @@
 // Customers, invoices and payments in Settings, as scripts ask for them and as pages.
 import t, { type Test } from 'tap'
 import { suppressAddress } from '../../../backend/mail/reachability.ts'
-import type { Json } from '../../fixtures/books.ts'
-import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/settings.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 async function openLedger(t: Test) {
   const { backend, account, createUser } = await startSettings(t)

@@ -12,7 +12,7 @@ import {
   MEMBER,
   PASSWORD,
   startSettings,
-} from '../../fixtures/settings.ts'
+} from '../../fixtures/service/settings.ts'
 
 const PAGES = [
   '/settings/api-keys',

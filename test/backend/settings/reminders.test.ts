@@ -1,8 +1,8 @@
 // Reminders in Settings: what will be sent, what waits for a person, when, and nothing at all.
 import t, { type Test } from 'tap'
-import type { Json } from '../../fixtures/books.ts'
-import { startEngine } from '../../fixtures/engine.ts'
-import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/settings.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 /** With a firm reminder that waits for approval, on 23 November. */
 async function openQueue(t: Test) {

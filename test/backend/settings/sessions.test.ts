@@ -1,7 +1,7 @@
 // OWASP's list for sessions, tried.
 import t from 'tap'
 import { createPasswords } from '../../../backend/users/passwords.ts'
-import { startBackend } from '../../fixtures/backend.ts'
+import { startBackend } from '../../fixtures/service/backend.ts'
 import {
   ADMIN,
   cookieOf,
@@ -11,7 +11,7 @@ import {
   MEMBER,
   PASSWORD,
   startSettings,
-} from '../../fixtures/settings.ts'
+} from '../../fixtures/service/settings.ts'
 
 const MINUTE_MS = 60_000
 const CREDENTIALS = { email: ADMIN, password: PASSWORD }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/settings.ts'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 const ISSUE = { name: 'ERP', scopes: ['debtors:read', 'payments:write'] }
 

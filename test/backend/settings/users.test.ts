@@ -7,7 +7,7 @@ import {
   findUserByEmail,
   type NewUser,
 } from '../../../backend/users/users.ts'
-import { openTestDatabase } from '../../fixtures/database.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
 

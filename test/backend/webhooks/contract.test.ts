@@ -6,8 +6,8 @@ import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
 import { EVENT_TYPES } from '../../../backend/webhooks/event-types.ts'
 import { sampleOf } from '../../../backend/webhooks/samples.ts'
 import { readContractDocument } from '../../../shared/contract/contract.ts'
-import { faultsOf } from '../../fixtures/schema.ts'
-import { openWebhooks } from '../../fixtures/webhooks.ts'
+import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { faultsOf } from '../../fixtures/contract/schema.ts'
 
 const { webhooks: documented } = JSON.parse(readContractDocument().json)
 

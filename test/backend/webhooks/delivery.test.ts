@@ -7,9 +7,9 @@ import {
   resumeEndpoint,
   rotateSecret,
 } from '../../../backend/webhooks/endpoints.ts'
-import { startReceiver, verify } from '../../fixtures/receiver.ts'
-import { until } from '../../fixtures/until.ts'
-import { BOX, openWebhooks } from '../../fixtures/webhooks.ts'
+import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { startReceiver, verify } from '../../fixtures/servers/receiver.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS

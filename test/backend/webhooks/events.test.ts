@@ -2,7 +2,7 @@ import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
-import { openWebhooks, type Webhooks } from '../../fixtures/webhooks.ts'
+import { openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
 
 const ANYWHERE = 'https://example.com/hook'
 

@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import { signMessage } from '../../../backend/webhooks/signature.ts'
-import { until } from '../../fixtures/until.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const guide = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'

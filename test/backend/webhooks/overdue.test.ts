@@ -1,6 +1,6 @@
 import t from 'tap'
 import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
-import { openWebhooks, type Webhooks } from '../../fixtures/webhooks.ts'
+import { openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
 
 t.test('an invoice becomes overdue once, where the account is', async (t) => {
   const webhooks = await openWebhooks(t)

@@ -2,8 +2,8 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { forgetOld } from '../../../backend/retention/retention.ts'
 import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
-import { startReceiver } from '../../fixtures/receiver.ts'
-import { BOX, openWebhooks } from '../../fixtures/webhooks.ts'
+import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
 const DAY_MS = 24 * 3_600_000
 

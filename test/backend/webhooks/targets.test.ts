@@ -4,8 +4,8 @@ import t, { type Test } from 'tap'
 import { isGlobalUnicast } from '../../../backend/webhooks/addresses.ts'
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import { parseTargetUrl } from '../../../backend/webhooks/target-url.ts'
-import { startDns } from '../../fixtures/dns.ts'
-import { startReceiver } from '../../fixtures/receiver.ts'
+import { startDns } from '../../fixtures/servers/dns.ts'
+import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
 /** Every one leads, or would if it were believed, to this machine or a network that is not public. */
 const INTERNAL_ADDRESSES = [

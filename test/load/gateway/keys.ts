@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { mintApiKey } from '../../../shared/contract/api-key.ts'
-import { until } from '../../fixtures/until.ts'
+import { until } from '../../fixtures/service/until.ts'
 import { freePort, LOAD_CORE, type Stage, startOn } from '../machine.ts'
 
 const SERVICE = fileURLToPath(new URL('key-service.ts', import.meta.url))
