@@ -1,9 +1,9 @@
 /** The backend's numbers (docs/metrics.md): of each request, of its parts, of what waits in the database. */
 
-import type { Problem } from '../shared/contract/problem.ts'
 import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
+import type { RequestNumbers } from './http/requests.ts'
 import type { HandOff } from './mail/mail.ts'
 import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
@@ -11,11 +11,6 @@ import type { Outcome } from './webhooks/outcomes.ts'
 
 /** For how long one look at what waits in the database serves, however many scrape. */
 const QUEUES_CACHED_MS = 15_000
-
-export interface RequestNumbers {
-  note(operation: string, status: number, seconds: number): void
-  noteProblem(problem: Problem): void
-}
 
 export function createRequestNumbers(metrics: Metrics): RequestNumbers {
   const calls = metrics.counter(

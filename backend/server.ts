@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { server as createHapi, type Server } from '@hapi/hapi'
+import { server as createHapi, type Server, type ServerRoute } from '@hapi/hapi'
 import type { Contract } from '../shared/contract/contract.ts'
 import type { Logger } from '../shared/process/log.ts'
 import type { Metrics } from '../shared/process/metrics.ts'
@@ -22,13 +22,15 @@ import { admitGatewaysOnly } from './http/gateway-requests.ts'
 import { answerProblems } from './http/problem-responses.ts'
 import { observeRequests } from './http/requests.ts'
 import { makeWayForSocket, openSocketToGroup } from './http/socket.ts'
+import { inboundMailRoutes } from './inbound-mail/routes.ts'
 import { internalRoutes } from './internal/routes.ts'
 import type { PostOffice } from './mail/post-office.ts'
-import { mailRoutes } from './mail/routes.ts'
 import { createRequestNumbers, measureParts } from './metrics.ts'
+import { OPERATIONS } from './operations.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { renderProblemPage } from './settings/shell/problem-page.ts'
 import { addSecurityHeaders } from './settings/shell/security-headers.ts'
+import { unsubscribeRoutes } from './unsubscribe/routes.ts'
 import { countCalls } from './usage/counted-calls.ts'
 import { usageRoutes } from './usage/routes.ts'
 import { createUsage } from './usage/usage.ts'
@@ -136,9 +138,9 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       mailedInvitations: deps.postOffice?.mailedInvitations,
       passwords,
     }),
-    ...(deps.postOffice === undefined ? [] : mailRoutes({ ...deps.postOffice, ...deps })),
+    ...(deps.postOffice === undefined ? [] : mailRoutes(deps.postOffice, deps)),
   ])
-  server.route(apiRoutes(deps))
+  server.route(apiRoutes({ ...deps, operations: OPERATIONS }))
   if (deps.socket !== undefined) await makeWayForSocket(deps.socket)
   await server.start()
   if (deps.socket !== undefined) await openSocketToGroup(deps.socket)
@@ -158,6 +160,13 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       })
     },
   }
+}
+
+function mailRoutes({ links, inboundSecrets }: PostOffice, deps: BackendDeps): ServerRoute[] {
+  return [
+    ...unsubscribeRoutes({ ...deps, links }),
+    ...inboundMailRoutes({ ...deps, inboundSecrets }),
+  ]
 }
 
 /**

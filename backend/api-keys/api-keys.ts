@@ -12,7 +12,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
 import { prepared } from '../database/prepared.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
-import { recordEvent } from '../webhooks/events.ts'
+import { recordEvent } from '../events/events.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 

@@ -2,9 +2,10 @@
  * An operation of the API as the routes see it: a call in, an answer out. Nothing beyond routes.ts
  * knows the web framework; `readOperation`, `listOperation` and `writeOperation` make these.
  */
-import type { Caller } from '../accounts/caller.ts'
+
 import type { Database } from '../database/database.ts'
 import type { Idempotency } from '../idempotency/idempotency.ts'
+import type { Caller } from './caller.ts'
 
 export interface Call {
   readonly caller: Caller

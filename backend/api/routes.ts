@@ -1,23 +1,20 @@
 /**
- * Mounts the operations of all subjects on the web framework. What exists, under which method, path
- * and scope, is the contract's to say; a handler without an operation and an operation without a
- * handler stop the start.
+ * Mounts operations on the web framework. The contract decides which operations exist and under which
+ * method, path and scope; the process does not start if a handler has no operation in the contract,
+ * or an operation of the contract no handler.
  */
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
 import type { Contract } from '../../shared/contract/contract.ts'
-import type { Caller } from '../accounts/caller.ts'
 import type { Database } from '../database/database.ts'
-import { debtorOperations } from '../debtors/routes.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
-import { invoiceOperations } from '../invoices/routes.ts'
-import { messageOperations } from '../messages/routes.ts'
-import { paymentOperations } from '../payments/routes.ts'
+import type { Caller } from './caller.ts'
 import type { Operation, Services } from './operation.ts'
-import { probeOperation } from './probe.ts'
 
 export interface ApiDeps {
   readonly database: Database
   readonly contract: Contract
+  /** One for each operation of the contract. */
+  readonly operations: readonly Operation[]
   readonly clock: () => Date
   /** Without a trailing slash. */
   readonly baseUrl: string
@@ -32,26 +29,18 @@ export interface ApiRefs {
   Payload: Buffer | null
 }
 
-const OPERATIONS: readonly Operation[] = [
-  probeOperation,
-  ...debtorOperations,
-  ...invoiceOperations,
-  ...paymentOperations,
-  ...messageOperations,
-]
-
 /** What the gateway lets through at most; it has refused larger ones before. */
 const BODY_BYTES_MAX = 256 * 1024
 
 export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
-  const { contract, database, clock } = deps
+  const { contract, operations, database, clock } = deps
   const services = { ...deps, idempotency: createIdempotency({ database, clock }) }
-  const unknown = OPERATIONS.find(
+  const unknown = operations.find(
     ({ operationId }) => !contract.operations.some((known) => known.operationId === operationId),
   )
   if (unknown) throw new Error(`${unknown.operationId} is not an operation of the contract`)
   return contract.operations.map(({ operationId, method, path, scope }) => {
-    const operation = OPERATIONS.find((candidate) => candidate.operationId === operationId)
+    const operation = operations.find((candidate) => candidate.operationId === operationId)
     if (operation === undefined)
       throw new Error(`${method} ${path}: nothing handles ${operationId}`)
     return {

@@ -6,12 +6,12 @@
 import { createHash } from 'node:crypto'
 import type { ObjectSchema } from 'joi'
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Caller } from '../accounts/caller.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { keyReused, type Recorded } from '../idempotency/idempotency.ts'
 import { canonicalJson, type JsonObject, parseJsonObject } from '../validation/json.ts'
 import { validateBody } from './body.ts'
+import type { Caller } from './caller.ts'
 import type { Answer, Call, Operation } from './operation.ts'
 import { parametersOf, parseQuery } from './query.ts'
 

@@ -6,10 +6,10 @@ import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../debtors/chasing.ts'
+import { clearSuppression } from '../debtors/contactability.ts'
 import { editDebtor } from '../debtors/details.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import { resumeInvoicesOf } from '../invoices/acts.ts'
-import { clearSuppression } from '../mail/reachability.ts'
 import {
   type Command,
   type Context,

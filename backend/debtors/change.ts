@@ -2,7 +2,7 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import { type DomainEvent, recordEvent } from '../webhooks/events.ts'
+import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readBalances } from './balances.ts'
 import { lockDebtor } from './debtors.ts'
 import { renderDebtor } from './representation.ts'

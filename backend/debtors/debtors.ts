@@ -6,6 +6,7 @@ import { createId } from '../../shared/contract/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { DebtorRow } from '../database/tables.ts'
+import { recordEvent } from '../events/events.ts'
 import {
   afterPosition,
   besides,
@@ -15,10 +16,9 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
-import { readContactability } from '../mail/suppressed-addresses.ts'
 import { refuseTaken } from '../validation/external-id.ts'
-import { recordEvent } from '../webhooks/events.ts'
 import { renderDebtor } from './representation.ts'
+import { readContactability } from './suppressed-addresses.ts'
 
 export interface NewDebtor {
   readonly name: string

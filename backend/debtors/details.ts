@@ -6,11 +6,11 @@ import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import { readContactability } from '../mail/suppressed-addresses.ts'
 import { country, email, language, phone } from '../validation/contact.ts'
 import { type Check, Rejection, text, timezone } from '../validation/fields.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
 import { searchForm } from './debtors.ts'
+import { readContactability } from './suppressed-addresses.ts'
 
 const CHECKS = {
   name: text({ max: 200, trim: true }),

@@ -2,7 +2,7 @@
 import { type Html, html } from '../html/html.ts'
 import type { Asset } from './assets.ts'
 import type { Heading } from './markdown.ts'
-import type { Page } from './pages.ts'
+import type { Page } from './page.ts'
 
 /** What all pages share. */
 export interface Site {

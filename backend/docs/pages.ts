@@ -7,17 +7,9 @@ import {
 } from '../../shared/contract/problem.ts'
 import { type Html, html } from '../html/html.ts'
 import type { ContractDocument } from './document.ts'
-import { type Heading, renderHeading, renderMarkdown } from './markdown.ts'
+import { renderHeading, renderMarkdown } from './markdown.ts'
+import type { Page } from './page.ts'
 import { referencePage } from './reference.ts'
-
-export interface Page {
-  readonly path: string
-  readonly title: string
-  /** One sentence, for the list of pages. */
-  readonly summary: string
-  readonly main: Html
-  readonly headings: readonly Heading[]
-}
 
 const GUIDES = new URL('../../docs/', import.meta.url)
 /** What the guides are written for; pages name the address that they are served from. */

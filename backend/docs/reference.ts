@@ -11,7 +11,7 @@ import {
   type Parameter,
 } from './document.ts'
 import { type Heading, renderHeading, renderMarkdown } from './markdown.ts'
-import type { Page } from './pages.ts'
+import type { Page } from './page.ts'
 import { hasSection, renderField, renderSchema, renderType } from './schema.ts'
 
 export function referencePage(document: ContractDocument, baseUrl: string): Page {

@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import type { Request, ResponseObject, ServerRoute } from '@hapi/hapi'
 import { readContractDocument } from '../../shared/contract/contract.ts'
-import { readStylesheet } from '../settings/shell/assets.ts'
+import { readStylesheet } from '../html/stylesheet.ts'
 import { type Asset, createAsset, createFile } from './assets.ts'
 import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'

@@ -1,5 +1,5 @@
 /** What the search looks through: the sections of all pages, in their order. */
-import type { Page } from './pages.ts'
+import type { Page } from './page.ts'
 
 export interface Section {
   readonly href: string

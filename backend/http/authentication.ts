@@ -16,7 +16,7 @@ import {
   verifyPrincipal,
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Caller, callerOf } from '../accounts/caller.ts'
+import { type Caller, callerOf } from '../api/caller.ts'
 import { findKeyById } from '../api-keys/api-keys.ts'
 import type { LastUsed } from '../api-keys/last-used.ts'
 import type { Database } from '../database/database.ts'

@@ -1,14 +1,19 @@
 /** What is told of each request once it is answered: numbers, and a span where traces are wanted. */
 import type { Request, Server } from '@hapi/hapi'
+import type { Problem } from '../../shared/contract/problem.ts'
 import { continueTrace } from '../../shared/process/trace.ts'
 import type { Span, Tracing } from '../../shared/process/tracing.ts'
-import type { RequestNumbers } from '../metrics.ts'
 import { requestIdOf } from './problem-responses.ts'
 
 /** Everything beside the API, by the first part of its path. */
 const AREAS = new Set(['docs', 'internal', 'mail', 'settings'])
 /** The gateway went away before the answer. */
 const CLIENT_GONE = 499
+
+export interface RequestNumbers {
+  note(operation: string, status: number, seconds: number): void
+  noteProblem(problem: Problem): void
+}
 
 export interface RequestsOptions {
   readonly numbers: RequestNumbers

@@ -1,8 +1,8 @@
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { InvoiceRow } from '../database/tables.ts'
-import type { EventType } from '../webhooks/event-types.ts'
-import { recordEvent } from '../webhooks/events.ts'
+import type { EventType } from '../events/event-types.ts'
+import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
 export type InvoiceChange = Partial<Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id'>>

@@ -8,7 +8,7 @@ import type { Logger } from '../../shared/process/log.ts'
 import { type Periodic, startPeriodic } from '../background/periodic.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
-import { recordEvent } from '../webhooks/events.ts'
+import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
 /** In one transaction: a payment never waits for longer than that. */

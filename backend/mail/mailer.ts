@@ -14,10 +14,10 @@ import {
   type NamedAddress,
   withoutAddresses,
 } from './addresses.ts'
-import { oneLine } from './inbound/status-codes.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mail, type Mailer } from './mail.ts'
 import { handOver } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
+import { oneLine } from './status-codes.ts'
 
 export interface MailerOptions {
   /** Undefined: mail is written to files. */

@@ -2,13 +2,13 @@
 import type { Logger } from '../../shared/process/log.ts'
 import type { Periodic } from '../background/periodic.ts'
 import type { Database } from '../database/database.ts'
+import { createInvitationCodes, type InvitationCodes } from '../users/invitation-codes.ts'
 import { type NamedAddress, withoutAddresses } from './addresses.ts'
-import { createInvitationCodes, type InvitationCodes } from './invitation-codes.ts'
 import type { HandOff, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
 import { startOutbox } from './outbox.ts'
 import type { SmtpAddress } from './smtp-url.ts'
-import { createUnsubscribeLinks, type UnsubscribeLinks } from './unsubscribe/links.ts'
+import { createUnsubscribeLinks, type UnsubscribeLinks } from './unsubscribe-links.ts'
 
 export interface PostOfficeOptions {
   readonly database: Database

@@ -5,9 +5,9 @@
  */
 import { Readable } from 'node:stream'
 import SMTPConnection, { type SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
-import { faultOf, oneLine, parseReply, type Reply } from './inbound/status-codes.ts'
 import type { HandOff } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
+import { faultOf, oneLine, parseReply, type Reply } from './status-codes.ts'
 
 /** For the answer to a text that is on its way while the process drains, which has 10 s. */
 const DRAINED_ANSWER_MS_MAX = 3000

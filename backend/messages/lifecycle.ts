@@ -6,7 +6,7 @@
  */
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
-import { type DomainEvent, recordEvent } from '../webhooks/events.ts'
+import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readCoveredInvoices } from './messages.ts'
 import { renderMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'

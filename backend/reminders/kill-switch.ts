@@ -11,7 +11,7 @@ import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables.ts'
-import { recordEvent } from '../webhooks/events.ts'
+import { recordEvent } from '../events/events.ts'
 
 /** The scope that is no account's. */
 export const INSTALLATION = 'installation'

@@ -18,7 +18,7 @@ import {
   WAITING,
 } from './planning/situations.ts'
 import type { WorkingTime } from './planning/working-time.ts'
-import type { Refusal } from './sending/rails.ts'
+import type { Refusal } from './rails.ts'
 
 export interface PreviewedMessage {
   /** When it would leave, at the earliest. */

@@ -3,7 +3,7 @@ import type { Logger } from '../../shared/process/log.ts'
 import { startPeriodic } from '../background/periodic.ts'
 import type { Database } from '../database/database.ts'
 import type { Mailer } from '../mail/mail.ts'
-import type { UnsubscribeLinks } from '../mail/unsubscribe/links.ts'
+import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { runPlanning } from './planning/planning-run.ts'
 import { startSendWorker } from './sending/send-worker.ts'
 

@@ -3,8 +3,9 @@
  * that a stolen copy of the database logs nobody in. Who the session is, and in which role, is read
  * anew on every request.
  */
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { AccountStatus, Reader, Transaction, UserRow } from '../database/tables.ts'
+import { createToken, hashToken } from '../users/tokens.ts'
 
 const MINUTE_MS = 60_000
 const IDLE_MS = 30 * MINUTE_MS
@@ -33,15 +34,6 @@ export interface Session {
   readonly isStale: boolean
   /** It is time to note that the session is in use. */
   readonly isUnseen: boolean
-}
-
-/** A value that nobody can guess: a session's token, an invitation's code. */
-export function createToken(): string {
-  return randomBytes(32).toString('base64url')
-}
-
-export function hashToken(token: string): string {
-  return createHash('sha256').update(token).digest('base64url')
 }
 
 /** What a form must carry: only who knows the cookie's value, or was shown the form, has it. */

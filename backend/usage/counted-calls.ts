@@ -1,7 +1,7 @@
 /** Counts the calls of the API that are answered here. What a gateway refuses it does not forward. */
 import type { Server } from '@hapi/hapi'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
-import type { Caller } from '../accounts/caller.ts'
+import type { Caller } from '../api/caller.ts'
 import type { Usage } from './usage.ts'
 
 declare module '@hapi/hapi' {

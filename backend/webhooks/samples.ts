@@ -1,7 +1,7 @@
 /** What test events tell of: made up, and recognisable by ids that no record has. */
 
-import type { EventType } from './event-types.ts'
-import type { EventData } from './events.ts'
+import type { EventType } from '../events/event-types.ts'
+import type { EventData } from '../events/events.ts'
 
 const AT = '2026-01-15T09:30:00.000Z'
 const idOf = (prefix: string) => `${prefix}_00000000000000000000000000`

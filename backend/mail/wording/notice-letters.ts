@@ -1,6 +1,6 @@
 /** What notices say. */
 import type { NoticeRow, Reader } from '../../database/tables.ts'
-import type { InvitationCodes } from '../invitation-codes.ts'
+import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import { type NoticeDetails, readNotice } from '../notices.ts'
 import type { Letter } from './letter.ts'
 import { fullStop } from './reminder-words/words.ts'

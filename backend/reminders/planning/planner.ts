@@ -9,7 +9,7 @@
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
-import type { Refusal } from '../sending/rails.ts'
+import type { Refusal } from '../rails.ts'
 import {
   highestStage,
   type Ladder,

@@ -9,7 +9,7 @@ import type {
   MessageStatus,
 } from '../../database/tables.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
-import type { Situation } from '../sending/rails.ts'
+import type { Situation } from '../rails.ts'
 import { type ChasingSettings, settingsOf } from '../settings.ts'
 import type { LadderStage } from './ladder.ts'
 import type { PlannedInvoice } from './planner.ts'

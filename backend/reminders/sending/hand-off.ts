@@ -2,12 +2,12 @@
 import type { Transaction } from '../../database/database.ts'
 import type { MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
-import { bounceMessage } from '../../mail/inbound/bounces.ts'
 import type { HandOff } from '../../mail/mail.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
 import { freeStages } from '../../messages/transitions.ts'
 import { readFacts, shownStage } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
+import { bounceMessage } from './bounces.ts'
 import type { Departure } from './gate.ts'
 import { giveUp, goOnAt, UNKNOWN_MAX } from './waiting-message.ts'
 

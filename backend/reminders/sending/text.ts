@@ -2,7 +2,7 @@
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
 import type { DebtorRow, MessageRow } from '../../database/tables.ts'
-import type { UnsubscribeLinks } from '../../mail/unsubscribe/links.ts'
+import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import type { Facts } from '../planning/facts.ts'
 import type { ChasingAccount } from '../planning/situations.ts'

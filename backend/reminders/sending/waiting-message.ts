@@ -10,7 +10,7 @@ import {
   readSuppressions,
   WAITING,
 } from '../planning/situations.ts'
-import type { InvoiceState, Situation } from './rails.ts'
+import type { InvoiceState, Situation } from '../rails.ts'
 
 /** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
 export const UNKNOWN_MAX = 2

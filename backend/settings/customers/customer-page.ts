@@ -21,12 +21,12 @@ import { renderMessageTable } from '../reminders/messages-page.ts'
 import { type FailedAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { CONTACT_WORDS, reasonWords, renderUntil, STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import type { Stay } from '../shell/visit.ts'
 import { exactTime, type TimeContext } from '../shell/words.ts'
 import { renderSums } from './customers-page.ts'
 import { renderInvoiceTable } from './invoices-page.ts'
-import { CONTACT_WORDS, reasonWords, renderUntil, STAGE_WORDS } from './ledger-words.ts'
 import { renderPaymentTable } from './payments-page.ts'
 
 /** Of each list; the rest is a page of its own. */

@@ -4,6 +4,7 @@ import { isCalendarDate, parseInstant, startOfDay, todayIn } from '../../calenda
 import type { DebtorRow, Reader, Transaction } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../../debtors/chasing.ts'
+import { clearSuppression } from '../../debtors/contactability.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import {
   ADDRESS_PARTS,
@@ -15,7 +16,6 @@ import {
 import { DIRECTORY_VIEWS, listDirectory } from '../../debtors/directory.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/acts.ts'
-import { clearSuppression } from '../../mail/reachability.ts'
 import { type Session, setFlash } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'

@@ -4,9 +4,9 @@ import type { Balance } from '../../debtors/balances.ts'
 import { DIRECTORY_VIEWS, type DirectoryView } from '../../debtors/directory.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
+import { renderDebtorState, renderMoney } from '../shell/ledger-words.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
-import { renderDebtorState, renderMoney } from './ledger-words.ts'
 
 const PATH = '/settings/customers'
 

@@ -6,15 +6,15 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderMessageTable } from '../reminders/messages-page.ts'
 import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
-import type { Frame } from '../shell/response.ts'
-import { exactTime, timeAgo } from '../shell/words.ts'
 import {
   dateWords,
   invoiceChasing,
   renderInvoiceStatus,
   renderMoney,
   STAGE_WORDS,
-} from './ledger-words.ts'
+} from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, timeAgo } from '../shell/words.ts'
 import { renderPaymentTable } from './payments-page.ts'
 
 export interface InvoiceView {

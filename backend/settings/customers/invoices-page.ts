@@ -2,17 +2,17 @@
 import type { InvoiceRow, InvoiceStatus } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
-import { renderNext } from '../shell/list-query.ts'
-import type { Frame } from '../shell/response.ts'
-import type { TimeContext } from '../shell/words.ts'
-import { CUSTOMER_TABS } from './customers-page.ts'
 import {
   dateWords,
   INVOICE_STATUS_WORDS,
   invoiceChasing,
   renderInvoiceStatus,
   renderMoney,
-} from './ledger-words.ts'
+} from '../shell/ledger-words.ts'
+import { renderNext } from '../shell/list-query.ts'
+import type { Frame } from '../shell/response.ts'
+import type { TimeContext } from '../shell/words.ts'
+import { CUSTOMER_TABS } from './customers-page.ts'
 
 const PATH = '/settings/invoices'
 

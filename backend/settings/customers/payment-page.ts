@@ -5,9 +5,9 @@ import type { Allocation } from '../../payments/payment-list.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { type FailedAct, type PageAct, renderReasonedAct } from '../shell/acts.ts'
 import { renderFaults, renderPage } from '../shell/layout.ts'
+import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
-import { dateWords, METHOD_WORDS, renderMoney } from './ledger-words.ts'
 import { renderPaymentStatus } from './payments-page.ts'
 
 export interface PaymentView {

@@ -2,10 +2,10 @@
 import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
+import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { CUSTOMER_TABS } from './customers-page.ts'
-import { dateWords, METHOD_WORDS, renderMoney } from './ledger-words.ts'
 
 const PATH = '/settings/payments'
 

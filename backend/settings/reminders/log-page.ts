@@ -1,8 +1,8 @@
 /** The log of messages, with its filters. */
 import type { MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
-import { reasonWords, STAGE_WORDS } from '../customers/ledger-words.ts'
 import { renderPage } from '../shell/layout.ts'
+import { reasonWords, STAGE_WORDS } from '../shell/ledger-words.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'

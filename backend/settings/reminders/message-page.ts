@@ -3,13 +3,13 @@ import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../databas
 import { type Html, html } from '../../html/html.ts'
 import { maskRecipient } from '../../messages/shown-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
+import { renderPage } from '../shell/layout.ts'
 import {
   MESSAGE_STATUS_WORDS,
   reasonWords,
   renderMessageStatus,
   renderMoney,
-} from '../customers/ledger-words.ts'
-import { renderPage } from '../shell/layout.ts'
+} from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
 import { nameOf } from './messages-page.ts'

@@ -1,7 +1,7 @@
 /** The log of messages, as a list and as a table in other pages: what was sent, and what was not and why. */
 import type { MessageRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { reasonWords, renderMessageStatus, STAGE_WORDS } from '../customers/ledger-words.ts'
+import { reasonWords, renderMessageStatus, STAGE_WORDS } from '../shell/ledger-words.ts'
 import { type TimeContext, timeAgo } from '../shell/words.ts'
 
 const PATH = '/settings/messages'

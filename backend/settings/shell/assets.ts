@@ -2,12 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { ServerRoute } from '@hapi/hapi'
-
-/** The rules that Settings and the documentation have in common, and then the file's own. */
-export function readStylesheet(file: URL): Buffer {
-  const base = readFileSync(new URL('./assets/base.css', import.meta.url))
-  return Buffer.concat([base, Buffer.from('\n'), readFileSync(file)])
-}
+import { readStylesheet } from '../../html/stylesheet.ts'
 
 const ASSETS = [
   { name: 'settings.css', type: 'text/css; charset=utf-8' },

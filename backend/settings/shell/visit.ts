@@ -9,10 +9,8 @@ import type { Logger } from '../../../shared/process/log.ts'
 import type { Act } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
-import type { InvitationCodes } from '../../mail/invitation-codes.ts'
 import { actorOf } from '../../sessions/login.ts'
 import {
-  createToken,
   csrfTokenOf,
   findSession,
   isCsrfToken,
@@ -21,7 +19,9 @@ import {
   type Session,
 } from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
+import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
+import { createToken } from '../../users/tokens.ts'
 import type { Cookies } from './cookies.ts'
 import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import { type Answer, type Asker, type Draw, type FullAnswer, writeAnswer } from './response.ts'

@@ -4,6 +4,7 @@ import type {
   WebhookDeliveryRow,
   WebhookEndpointRow,
 } from '../../database/tables.ts'
+import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import {
@@ -11,7 +12,6 @@ import {
   type DeliveryDetail,
   type DeliveryFilters,
 } from '../../webhooks/delivery-log.ts'
-import { EVENT_TYPES } from '../../webhooks/event-types.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'

@@ -1,9 +1,9 @@
 /** One endpoint: what it is, how it fares, and what can be done with it. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
+import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
-import { EVENT_TYPES } from '../../webhooks/event-types.ts'
 import type { EndpointRecord } from '../../webhooks/representation.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'

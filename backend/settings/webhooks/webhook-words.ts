@@ -1,7 +1,7 @@
 /** How Settings says what webhooks do. */
 import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tables.ts'
+import { EVENT_TYPES, type EventType } from '../../events/event-types.ts'
 import { type Html, html } from '../../html/html.ts'
-import { EVENT_TYPES, type EventType } from '../../webhooks/event-types.ts'
 import { eventTypesOf, shownStatus } from '../../webhooks/representation.ts'
 
 const GROUP_NAMES: Readonly<Record<string, string>> = {

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { apiRoutes } from '../../../backend/api/routes.ts'
+import { OPERATIONS } from '../../../backend/operations.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
 import { type Books, openBooks } from '../../fixtures/books/books.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
@@ -14,6 +15,7 @@ t.test('every operation of the contract has its route, and no other is there', a
     clock: () => backend.now,
     baseUrl: BASE_URL,
     cursorKey: Buffer.alloc(32),
+    operations: OPERATIONS,
   }
   const routes = apiRoutes({ ...deps, contract })
   t.strictSame(

@@ -1,6 +1,6 @@
 // Customers, invoices and payments in Settings, as scripts ask for them and as pages.
 import t, { type Test } from 'tap'
-import { suppressAddress } from '../../../backend/mail/reachability.ts'
+import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 

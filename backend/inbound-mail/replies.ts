@@ -2,12 +2,12 @@
  * A customer's answer to a message: in the log, told to whoever is to read it, and the end of reminders
  * until a person has decided.
  */
-import { createId } from '../../../shared/contract/id.ts'
-import type { DebtorRow, MessageRow, Transaction } from '../../database/tables.ts'
-import { changeDebtor } from '../../debtors/change.ts'
-import { announceMessage } from '../../messages/lifecycle.ts'
-import { recordTransitions } from '../../messages/transitions.ts'
-import { recordNotice } from '../notices.ts'
+import { createId } from '../../shared/contract/id.ts'
+import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
+import { changeDebtor } from '../debtors/change.ts'
+import { recordNotice } from '../mail/notices.ts'
+import { announceMessage } from '../messages/lifecycle.ts'
+import { recordTransitions } from '../messages/transitions.ts'
 
 export interface Reply {
   /** Held by the caller. */

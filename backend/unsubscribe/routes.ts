@@ -4,12 +4,16 @@
  * token: the link is the proof. It may be posted any number of times.
  */
 import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
-import type { Database } from '../../database/database.ts'
-import { maskRecipient } from '../../messages/shown-text.ts'
-import { resubscribeAddress, suppressAddress } from '../reachability.ts'
-import { findSuppression } from '../suppressed-addresses.ts'
-import { acceptedTags, type Language, speak } from '../wording/languages.ts'
-import { type Subscription, UNSUBSCRIBE_PATH, type UnsubscribeLinks } from './links.ts'
+import type { Database } from '../database/database.ts'
+import { resubscribeAddress, suppressAddress } from '../debtors/contactability.ts'
+import { findSuppression } from '../debtors/suppressed-addresses.ts'
+import {
+  type Subscription,
+  UNSUBSCRIBE_PATH,
+  type UnsubscribeLinks,
+} from '../mail/unsubscribe-links.ts'
+import { acceptedTags, type Language, speak } from '../mail/wording/languages.ts'
+import { maskRecipient } from '../messages/shown-text.ts'
 import { PAGE_HEADERS, renderBrokenLink, renderUnsubscribe, type UnsubscribeView } from './page.ts'
 
 export interface UnsubscribeDeps {

@@ -3,13 +3,13 @@
  * posts it repeats what was not confirmed.
  */
 import { createHash } from 'node:crypto'
-import type { InboundMailRow, MessageRow, Reader, Transaction } from '../../database/tables.ts'
-import { lockDebtor } from '../../debtors/debtors.ts'
-import { moveMessage } from '../../messages/lifecycle.ts'
-import { noteReturned } from '../outbox.ts'
-import { suppressAddress } from '../reachability.ts'
-import { bounceMessage } from './bounces.ts'
-import type { Bounce, InboundMail } from './inbound-mail.ts'
+import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
+import { suppressAddress } from '../debtors/contactability.ts'
+import { lockDebtor } from '../debtors/debtors.ts'
+import { noteReturned } from '../mail/outbox.ts'
+import { moveMessage } from '../messages/lifecycle.ts'
+import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
+import type { InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
 /** What was received, and the message of ours that it is about; null where it is about none. */

@@ -2,9 +2,16 @@
  * What becomes of a message that was refused or came back. Whoever calls holds the debtor.
  */
 import type { MessageRow, Transaction } from '../../database/tables.ts'
+import { suppressAddress } from '../../debtors/contactability.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
-import { suppressAddress } from '../reachability.ts'
-import type { Bounce } from './inbound-mail.ts'
+
+export interface Bounce {
+  readonly type: 'hard' | 'soft'
+  /** Enhanced status code (RFC 3463). */
+  readonly code: string
+  /** What the server said. */
+  readonly detail: string
+}
 
 /** After each time that it was put off; after the last it counts as refused for good: 48 hours. */
 const RETRY_AFTER_HOURS = [0.5, 11.5, 36]

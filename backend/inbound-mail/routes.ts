@@ -4,13 +4,13 @@
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Request, ServerRoute } from '@hapi/hapi'
-import { Problem } from '../../../shared/contract/problem.ts'
-import type { Logger } from '../../../shared/process/log.ts'
-import type { Database } from '../../database/database.ts'
-import { receiveMail } from './inbound.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import type { Database } from '../database/database.ts'
 import { readInboundMail } from './inbound-mail.ts'
+import { receiveMail } from './receive-mail.ts'
 
-export interface InboundDeps {
+export interface InboundMailDeps {
   readonly database: Database
   /** The ones that are accepted; undefined: no mail is taken. */
   readonly inboundSecrets: readonly string[] | undefined
@@ -18,7 +18,20 @@ export interface InboundDeps {
   readonly log: Logger
 }
 
-export function inboundRoute({ database, inboundSecrets, clock, log }: InboundDeps): ServerRoute {
+export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
+  return [inboundRoute(deps), NOTHING_ELSE]
+}
+
+/** Without this, other paths below `/mail` would get hapi's own 404. */
+const NOTHING_ELSE: ServerRoute = {
+  method: '*',
+  path: '/mail/{path*}',
+  handler() {
+    throw new Problem('route_not_found', 'There is nothing here.')
+  },
+}
+
+function inboundRoute({ database, inboundSecrets, clock, log }: InboundMailDeps): ServerRoute {
   return {
     method: 'POST',
     path: '/mail/inbound',

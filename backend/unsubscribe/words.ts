@@ -1,5 +1,5 @@
 /** What the page to unsubscribe says, in the languages that reminders are written in. */
-import type { Language } from '../wording/languages.ts'
+import type { Language } from '../mail/wording/languages.ts'
 
 export interface UnsubscribeWords {
   readonly ask: string

@@ -1,8 +1,9 @@
 /** Who calls: the key and its account as authentication found them, for the handlers of a call. */
+
+import { isReadOnly } from '../accounts/accounts.ts'
+import { effectiveScopes, readScopes, type Scope } from '../accounts/scopes.ts'
 import type { KeyOfAccount } from '../api-keys/api-keys.ts'
 import type { AccountStatus } from '../database/tables.ts'
-import { isReadOnly } from './accounts.ts'
-import { effectiveScopes, readScopes, type Scope } from './scopes.ts'
 
 export interface Caller {
   readonly key: {

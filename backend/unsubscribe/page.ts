@@ -3,8 +3,8 @@
  * Settings pages are not.
  */
 import { createHash } from 'node:crypto'
-import { Html, html } from '../../html/html.ts'
-import type { Language } from '../wording/languages.ts'
+import { Html, html } from '../html/html.ts'
+import type { Language } from '../mail/wording/languages.ts'
 import { UNSUBSCRIBE_WORDS } from './words.ts'
 
 const STYLE = `

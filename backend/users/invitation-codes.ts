@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert'
 import { createHmac } from 'node:crypto'
-import { hashToken } from '../sessions/sessions.ts'
+import { hashToken } from './tokens.ts'
 
 export interface InvitationCodes {
   codeOf(invitationId: string): string

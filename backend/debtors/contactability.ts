@@ -5,8 +5,8 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
 import type { DebtorRow, Transaction } from '../database/tables.ts'
-import { changeDebtor, type DebtorChange, getLockedDebtor } from '../debtors/change.ts'
 import { maskRecipient } from '../messages/shown-text.ts'
+import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
 import {
   deleteSuppression,
   findSuppression,

@@ -11,7 +11,7 @@ import { type Html, html } from '../../html/html.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
 import { moneyText } from '../../money/money-text.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
-import { exactTime, plural } from '../shell/words.ts'
+import { exactTime, plural } from './words.ts'
 
 export const INVOICE_STATUS_WORDS: Readonly<Record<InvoiceStatus, string>> = {
   draft: 'Draft',

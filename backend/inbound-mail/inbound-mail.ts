@@ -4,7 +4,8 @@
  * nothing here throws for what it reads, and all that is read is bounded.
  */
 import PostalMime, { type Email } from 'postal-mime'
-import { bounceTypeOf, oneLine, parseReply } from './status-codes.ts'
+import { bounceTypeOf, oneLine, parseReply } from '../mail/status-codes.ts'
+import type { Bounce } from '../reminders/sending/bounces.ts'
 
 export interface InboundMail {
   readonly content:
@@ -15,14 +16,6 @@ export interface InboundMail {
   readonly references: readonly string[]
   /** As it claims. */
   readonly sender: string | null
-}
-
-export interface Bounce {
-  readonly type: 'hard' | 'soft'
-  /** Enhanced status code (RFC 3463). */
-  readonly code: string
-  /** What the server said. */
-  readonly detail: string
 }
 
 const REPORT_CHARS_MAX = 20_000

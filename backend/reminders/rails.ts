@@ -3,17 +3,17 @@
  * (contract 3.1, rule 5). The planner asks them whether a debtor can be reminded at all, the gate
  * once more about the very message. When something may leave (window, cap) is no rail: it postpones.
  */
-import { isReadOnly } from '../../accounts/accounts.ts'
+import { isReadOnly } from '../accounts/accounts.ts'
 import type {
   AccountRow,
   DebtorRow,
   InvoiceRow,
   MessageRow,
   SuppressedAddressRow,
-} from '../../database/tables.ts'
-import { isReservedAddress } from '../../mail/addresses.ts'
-import { type KillSwitch, timesPutOn } from '../kill-switch.ts'
-import type { CoveredInvoice, Facts } from '../planning/facts.ts'
+} from '../database/tables.ts'
+import { isReservedAddress } from '../mail/addresses.ts'
+import { type KillSwitch, timesPutOn } from './kill-switch.ts'
+import type { CoveredInvoice, Facts } from './planning/facts.ts'
 
 export type RefusalReason =
   | 'kill_switch'

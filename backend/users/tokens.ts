@@ -1,0 +1,11 @@
+/** Tokens that prove who presents them: a session's, an invitation's code. Only their hash is stored. */
+import { createHash, randomBytes } from 'node:crypto'
+
+/** 256 random bits. */
+export function createToken(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+export function hashToken(token: string): string {
+  return createHash('sha256').update(token).digest('base64url')
+}
