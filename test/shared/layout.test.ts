@@ -1,26 +1,16 @@
-import { globSync, readFileSync } from 'node:fs'
-import { dirname, join, relative } from 'node:path'
+import { join } from 'node:path'
 import t from 'tap'
+import { BACKEND_LAYOUT } from '../fixtures/layout/backend-layout.ts'
+import { layoutFaults, readImports } from '../fixtures/layout/layout-faults.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const files = globSync('{shared,gateway,backend,deploy}/**/*.ts', { cwd: root })
-
-/** What each file imports: project files by their path from the root, packages by name. */
-const imports = new Map(
-  files.map((file) => {
-    const source = readFileSync(join(root, file), 'utf8')
-    const specifiers = [...source.matchAll(/(?:from|import)\s*\(?'([^']+)'/g)].map(([, name]) => {
-      return name?.startsWith('.') ? relative(root, join(root, dirname(file), name)) : (name ?? '')
-    })
-    return [file, specifiers] as const
-  }),
-)
+const imports = readImports(root, '{shared,gateway,backend,deploy}/**/*.ts')
 
 function importersOf(matches: (specifier: string) => boolean): string[] {
   return [...imports].filter(([, names]) => names.some(matches)).map(([file]) => file)
 }
 
-t.ok(files.length > 40)
+t.ok(imports.size > 300, 'the files were found')
 
 t.test('dependencies point one way', async (t) => {
   const forbidden: [from: string, to: string][] = [
@@ -38,23 +28,8 @@ t.test('dependencies point one way', async (t) => {
   }
 })
 
-t.test('the database knows no subject', async (t) => {
-  for (const [file, names] of imports) {
-    if (!file.startsWith('backend/database/')) continue
-    const subjects = names.filter((name) => /^backend\/(?!database\/)/.test(name))
-    t.same(subjects, [], file)
-  }
-})
-
-t.test('a subject uses the domain of another, never its routes', async (t) => {
-  for (const [file, names] of imports) {
-    const subject = /^backend\/([a-z-]+)\//.exec(file)?.[1]
-    if (subject === undefined || subject === 'api') continue
-    const foreign = names.filter((name) => {
-      return /^backend\/[a-z-]+\/routes\.ts$/.test(name) && !name.startsWith(`backend/${subject}/`)
-    })
-    t.same(foreign, [], file)
-  }
+t.test('each import of the backend goes down the order of its folders', async (t) => {
+  t.strictSame(layoutFaults(imports, BACKEND_LAYOUT), [])
 })
 
 t.test('domain files know neither HTTP nor its validation', async (t) => {
