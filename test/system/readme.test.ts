@@ -1,6 +1,7 @@
 /**
- * What the README tells to run is run, in its order, against what `npm start` starts. A value that the
- * reader fills in, which ends in `…`, is taken from what was printed before.
+ * Runs what the README, the page of Settings as JSON and the page of the command line tell a reader to run, in their
+ * order, against what `npm start` starts. A value that the reader fills in ends in `…`; it is taken from what an
+ * earlier command printed.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,6 +18,7 @@ const LEDGER = `invoiceNumber,customerID,InvoiceDate,DueDate,InvoiceAmount,Settl
 const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+const pages = [readme, ...['settings-api', 'cli'].map(readGuide)]
 const directory = t.testdir({ 'ledger.csv': LEDGER })
 const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: join(directory, 'data') }
 
@@ -24,9 +26,14 @@ const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: join(directory, 'data')
 const NOT_HERE = /^npm (?:ci|test|start)\b|database copy /
 
 /** The lines of all code blocks, each command whole. */
-const commands = [...readme.matchAll(/^```\n(.*?)^```$/gms)]
+const commands = pages
+  .flatMap((page) => [...page.matchAll(/^```\n(.*?)^```$/gms)])
   .flatMap(([, block = '']) => block.replaceAll('\\\n', ' ').split('\n'))
   .filter((line) => line !== '' && !NOT_HERE.test(line))
+
+function readGuide(name: string): string {
+  return readFileSync(join(ROOT, `docs/${name}.md`), 'utf8')
+}
 
 /** `npm start`, on ports that are free. Resolves with what it prints. */
 async function start(): Promise<string> {

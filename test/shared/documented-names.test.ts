@@ -4,25 +4,27 @@ import { BACKEND_SETTINGS } from '../../backend/config.ts'
 import { GATEWAY_SETTINGS } from '../../gateway/config.ts'
 import { PROBLEM_TYPES, SETTINGS_PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 
-const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8')
+function readGuide(name: string): string {
+  return readFileSync(new URL(`../../docs/${name}.md`, import.meta.url), 'utf8')
+}
 
-t.test('the README lists every error code with its status, and no other', async (t) => {
-  const rows = [...readme.matchAll(/^\| (\d{3}) \| (.+?) \|/gm)]
+t.test('docs/errors.md lists every error code with its status, and no other', async (t) => {
+  const rows = [...readGuide('errors').matchAll(/^\| (\d{3}) \| (.+?) \|/gm)]
   const listed = rows.flatMap(([, status, codes = '']) =>
     [...codes.matchAll(/`([a-z_]+)`/g)].map(([, code]) => `${status} ${code}`),
   )
   const types = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
   const known = Object.entries(types).map(([code, { status }]) => `${status} ${code}`)
-  t.same(listed.toSorted(), known.toSorted())
+  t.strictSame(listed.toSorted(), known.toSorted())
 })
 
-t.test('the README lists every setting, and no other', async (t) => {
-  const [, section = ''] = readme.split('### Settings')
-  const [table = ''] = section.split('## Errors')
-  const cells = [...table.matchAll(/^\| (`.+?) \|/gm)].map(([, names = '']) => names)
+t.test('docs/settings.md lists every setting, and no other', async (t) => {
+  const cells = [...readGuide('settings').matchAll(/^\| (`.+?) \|/gm)].map(
+    ([, names = '']) => names,
+  )
   const listed = cells.flatMap((names) =>
     [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name]) => name),
   )
   const known = new Set([...Object.keys(GATEWAY_SETTINGS), ...Object.keys(BACKEND_SETTINGS)])
-  t.same(listed.toSorted(), [...known].toSorted())
+  t.strictSame(listed.toSorted(), [...known].toSorted())
 })
