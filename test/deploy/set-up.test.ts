@@ -5,7 +5,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { freePort, startRedis } from '../fixtures/servers/redis.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
 import { newPostgresUrl } from '../fixtures/service/database-url.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -17,11 +18,11 @@ function blocksOf(section: string): string[] {
   return [...own.matchAll(/^```\n(.*?)^```$/gms)].map(([, block = '']) => block)
 }
 
-/** Each port of the page as a free one. */
+/** Each port of the page becomes one that is reserved for this test. */
 async function movePorts(script: string): Promise<string> {
   let moved = script
   for (const port of new Set(script.match(/\b80[89]\d\b/g))) {
-    moved = moved.replaceAll(port, String(await freePort()))
+    moved = moved.replaceAll(port, String(await reservePort()))
   }
   return moved
 }

@@ -6,7 +6,7 @@ import { parseBackendUrl, watchBackendAddresses } from '../../gateway/upstream/a
 import { BackendPools } from '../../gateway/upstream/backends.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { freePort } from '../fixtures/servers/redis.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { startRawBackend } from './fixtures/raw-backend.ts'
@@ -22,7 +22,7 @@ const REQUEST = {
 
 /** A gateway's way to backends of one name, whose addresses are what `zone` says. */
 async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) {
-  const port = await freePort()
+  const port = await reservePort()
   const asked: string[] = []
   const addresses = watchBackendAddresses({
     urls: [`http://backends.test:${port}`],

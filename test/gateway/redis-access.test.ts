@@ -6,7 +6,8 @@ import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
-import { freePort, shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
+import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
 import { startSentinels } from '../fixtures/servers/redis-sentinels.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -100,7 +101,7 @@ t.test('the reasons of refusals', async (t) => {
     ['an unknown user', `redis://nobody:no@127.0.0.1:${guarded.port}`, /refuses the user or/],
     ['no password', `redis://127.0.0.1:${guarded.port}`, /wants a password/],
     ['Redis before 7.0', old.url, /older than Redis 7\.0/],
-    ['nobody there', `redis://127.0.0.1:${await freePort()}`, /ECONNREFUSED/],
+    ['nobody there', `redis://127.0.0.1:${await reservePort()}`, /ECONNREFUSED/],
   ]
   for (const [name, url, reason] of reasons) {
     const accounting = shareAccount(t, url)
@@ -144,11 +145,14 @@ t.test('TLS: a certificate of our own authority is trusted where it is named', a
   const files = { key: join(directory, 'tls.key'), cert: join(directory, 'tls.crt') }
   writeFileSync(files.key, key)
   writeFileSync(files.cert, cert)
-  const port = await freePort()
-  await startRedis(t, [
-    ...['--tls-port', String(port), '--tls-auth-clients', 'no', '--tls-ca-cert-file', files.cert],
-    ...['--tls-cert-file', files.cert, '--tls-key-file', files.key],
-  ])
+  const port = await startOnReservedPort(async (port) => {
+    await startRedis(t, [
+      ...['--tls-port', String(port), '--tls-auth-clients', 'no'],
+      ...['--tls-ca-cert-file', files.cert, '--tls-cert-file', files.cert],
+      ...['--tls-key-file', files.key],
+    ])
+    return port
+  })
   const url = `rediss://127.0.0.1:${port}`
   const accounting = shareAccount(t, url, { ca: cert })
   await until(() => accounting.state() === 'exact', 'the account is shared')

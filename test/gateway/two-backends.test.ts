@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
-import { freePort } from '../fixtures/servers/redis.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -51,7 +51,7 @@ t.test('a page too passes over a backend that refuses', async (t) => {
 
 t.test('two that refuse of three are passed over', async (t) => {
   const good = await startRawBackend(t)
-  const dead = [await freePort(), await freePort()].map((port) => `http://127.0.0.1:${port}`)
+  const dead = [await reservePort(), await reservePort()].map((port) => `http://127.0.0.1:${port}`)
   const gateway = await startGateway(t, [...dead, good.url].join(), { LOG_LEVEL: 'fatal' })
   const answers = Array.from({ length: 30 }, () => call(`${gateway.url}/api/v1/debtors`, { key }))
   t.ok((await Promise.all(answers)).every(({ status }) => status === 200))

@@ -2,7 +2,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { globSync, readdirSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { cpus } from 'node:os'
 import { endWithThisProcess } from '../fixtures/service/terminate-children.ts'
 
@@ -71,16 +70,6 @@ export function startOn(
   })
   if (child.pid === undefined) throw new Error(`${command} cannot be started`)
   return { process: child, pid: child.pid }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  server.close()
-  await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port is free')
-  return address.port
 }
 
 /** CPU time of a process and its children, in seconds. */

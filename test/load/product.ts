@@ -16,6 +16,7 @@ import {
   PRINCIPAL_LIFETIME_MS,
   signPrincipal,
 } from '../../shared/contract/principal.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -25,7 +26,6 @@ import { until } from '../fixtures/service/until.ts'
 import {
   cpuSeconds,
   describeMachine,
-  freePort,
   pin,
   Stage,
   SUBJECT_CORE,
@@ -234,7 +234,7 @@ async function inParallel(count: number, work: (n: number) => Promise<void>): Pr
 
 /** Over the same database as the product. */
 async function startFloor({ who, idFile }: Subject, databasePath: string): Promise<Subject> {
-  const port = await freePort()
+  const port = await reservePort()
   const script = fileURLToPath(new URL('product/bare-hapi.ts', import.meta.url))
   const command = [process.execPath, script, databasePath, String(port)]
   const { pid } = startOn(stage, SUBJECT_CORE, command, { UV_THREADPOOL_SIZE: '16' })

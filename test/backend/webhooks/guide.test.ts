@@ -2,12 +2,12 @@
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import { signMessage } from '../../../backend/webhooks/signature.ts'
+import { reservePort } from '../../fixtures/servers/ports.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const guide = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
@@ -125,19 +125,11 @@ function isInstalled(command: string): boolean {
 
 /** The guide's code in a process of its own, listening. */
 async function startGuideReceiver(t: Test): Promise<number> {
-  const port = await freePort()
+  const port = await reservePort()
   const directory = t.testdir({ 'receiver.mjs': codeOf('js') })
   const child = execFile(process.execPath, [join(directory, 'receiver.mjs')], {
     env: { WEBHOOK_SECRET: SECRET, PORT: String(port) },
   })
   t.teardown(() => child.kill('SIGKILL'))
   return port
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return typeof address === 'object' && address !== null ? address.port : 0
 }

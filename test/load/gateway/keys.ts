@@ -3,8 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { mintApiKey } from '../../../shared/contract/api-key.ts'
+import { reservePort } from '../../fixtures/servers/ports.ts'
 import { until } from '../../fixtures/service/until.ts'
-import { freePort, LOAD_CORE, type Stage, startOn } from '../machine.ts'
+import { LOAD_CORE, type Stage, startOn } from '../machine.ts'
 
 const SERVICE = fileURLToPath(new URL('key-service.ts', import.meta.url))
 
@@ -21,7 +22,7 @@ export async function serveKeys(stage: Stage, count: number, directory: string):
   const all = Array.from({ length: count }, () => mintApiKey().secret)
   const file = join(directory, `keys-${count}`)
   writeFileSync(file, `${all.join('\n')}\n`)
-  const port = await freePort()
+  const port = await reservePort()
   startOn(stage, LOAD_CORE, [process.execPath, SERVICE, file, String(port)])
   const lookUpUrl = `http://127.0.0.1:${port}/`
   const isUp = () =>

@@ -1,7 +1,8 @@
 /** nginx as the fast upstream of every subject, as a bare proxy, and as a gateway in Lua. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort, type Stage, type Started, startOn } from '../machine.ts'
+import { reservePort } from '../../fixtures/servers/ports.ts'
+import { type Stage, type Started, startOn } from '../machine.ts'
 
 /** Where Debian puts them. */
 const MODULES = '/usr/lib/nginx/modules'
@@ -20,7 +21,7 @@ export async function startNginx(
   stage: Stage,
   { name, core, directory, modules = [], http }: NginxOptions,
 ): Promise<Started & { readonly port: number }> {
-  const port = await freePort()
+  const port = await reservePort()
   const file = join(directory, `${name}.conf`)
   const load = modules.map((module) => `load_module ${MODULES}/${module}.so;`).join('\n')
   writeFileSync(

@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { freePort, type Stage, SUBJECT_CORE, startOn } from '../machine.ts'
+import { reservePort } from '../../fixtures/servers/ports.ts'
+import { type Stage, SUBJECT_CORE, startOn } from '../machine.ts'
 import { LUA_MODULES, luaConfig, proxyConfig, startNginx } from './nginx.ts'
 
 export interface World {
@@ -65,7 +66,7 @@ export async function startOurs(
   { upstreamPort, redisPort }: World,
   env: NodeJS.ProcessEnv = {},
 ): Promise<RunningSubject> {
-  const port = await freePort()
+  const port = await reservePort()
   const main = fileURLToPath(new URL('../../../gateway/main.ts', import.meta.url))
   const flags = ['--max-semi-space-size=16', '--heap-growing-percent=15', '--single-threaded-gc']
   const command = [process.execPath, ...flags, main]
@@ -91,7 +92,7 @@ async function startPeer(
   stage: Stage,
   { upstreamPort, lookUpUrl, redisPort }: World,
 ): Promise<RunningSubject> {
-  const port = await freePort()
+  const port = await reservePort()
   const path = fileURLToPath(new URL(`peers/${file}`, import.meta.url))
   const { pid } = startOn(stage, SUBJECT_CORE, [process.execPath, path], {
     NODE_ENV: 'production',
@@ -104,7 +105,7 @@ async function startPeer(
 }
 
 async function startHaproxy(stage: Stage, { directory, upstreamPort }: World) {
-  const port = await freePort()
+  const port = await reservePort()
   const file = join(directory, 'haproxy.cfg')
   writeFileSync(
     file,
