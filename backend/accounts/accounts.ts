@@ -66,6 +66,7 @@ export async function createAccount(
     revision: 1,
     next_invoice_number: 1,
     reply_to: null,
+    apply_credit: 'manual',
     created_at: now,
     updated_at: now,
   }

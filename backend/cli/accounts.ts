@@ -6,6 +6,7 @@ import {
   setScopeAllowance,
   setStatus,
 } from '../accounts/accounts.ts'
+import { APPLY_CREDIT, setApplyCredit } from '../accounts/apply-credit.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
@@ -111,6 +112,23 @@ export const accountCommands: readonly Command[] = [
       return { json: represent(account), text: `Answers go to MAIL_FROM${also}.` }
     },
   }),
+
+  defineCommand({
+    name: 'accounts set-apply-credit',
+    summary: `Set what becomes of money that a payment allocates to no invoice: ${APPLY_CREDIT.join(' or ')}.`,
+    arguments: ['ID', 'MODE'],
+    options: {},
+    async run({ ID, MODE }, context) {
+      const account = await (await context.database()).transaction((tx) =>
+        setApplyCredit(tx, ID, MODE, { actor: OPERATOR, now: context.now }),
+      )
+      const effect =
+        account.apply_credit === 'manual'
+          ? 'stays on account until somebody allocates it'
+          : 'is allocated to open invoices, the oldest due date first'
+      return { json: represent(account), text: `Money on account ${effect}.` }
+    },
+  }),
 ]
 
 function represent(account: AccountRow) {
@@ -123,6 +141,7 @@ function represent(account: AccountRow) {
     default_currency: account.default_currency,
     is_demo: account.is_demo === 1,
     reply_to: account.reply_to,
+    apply_credit: account.apply_credit,
     scope_allowance: allowanceOf(account),
     created_at: account.created_at,
     updated_at: account.updated_at,

@@ -209,7 +209,11 @@ function renderPreview(
     customer: debtorName,
     stage: stage ?? 'courtesy',
     invoices: listed(invoices.map(({ number }) => number)),
-    amount: listed(invoices.map(({ amountDue, currency }) => moneyText(amountDue, currency))),
+    amount: listed(
+      invoices.map(({ amountDue, onAccount = 0, currency }) =>
+        moneyText(amountDue - onAccount, currency),
+      ),
+    ),
     outcome:
       refusal === null
         ? requiresApproval
@@ -247,8 +251,10 @@ function renderApproval({ message, debtorName, invoices, expiresAt }: Approval):
   return [
     `${message.id}: ${message.stage}, to ${debtorName} <${message.recipient}>, until ${expiresAt}`,
     ...invoices.map(
-      ({ number, dueDate, amountDue, currency }) =>
-        `  ${number}, due ${dueDate}: ${moneyText(amountDue, currency)}`,
+      ({ number, dueDate, amountDue, onAccount = 0, currency }) =>
+        `  ${number}, due ${dueDate}: ${moneyText(amountDue, currency)}${
+          onAccount === 0 ? '' : `, less ${moneyText(onAccount, currency)} on account`
+        }`,
     ),
     '',
     `  ${message.subject}`,

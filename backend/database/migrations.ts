@@ -16,6 +16,7 @@ import * as lists from './migrations/0009-lists.ts'
 import * as overdue from './migrations/0010-overdue.ts'
 import * as remindersAge from './migrations/0011-reminders-age.ts'
 import * as disputes from './migrations/0012-disputes.ts'
+import * as applyCredit from './migrations/0013-apply-credit.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -30,6 +31,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0010-overdue': overdue,
   '0011-reminders-age': remindersAge,
   '0012-disputes': disputes,
+  '0013-apply-credit': applyCredit,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

@@ -1,4 +1,5 @@
 /** Invoices: created by the account, paid by payments. Being overdue is derived, never stored. */
+import { type SqlBool, sql } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { addDays, todayIn } from '../calendar/calendar.ts'
@@ -205,3 +206,23 @@ const readInvoices = prepared(
       .where('account_id', '=', accountId)
       .where('id', 'in', ids),
 )
+
+/** Those of a debtor on which something is due, in no certain order. */
+export async function findOpenInvoices(
+  reader: Reader,
+  accountId: string,
+  debtorId: string,
+  currency: string,
+): Promise<InvoiceRow[]> {
+  return await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where('currency', '=', currency)
+    .where(IS_OPEN)
+    .execute()
+}
+
+/** Literal, because a partial index is used only where the text of the statement implies it. */
+const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

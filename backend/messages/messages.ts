@@ -16,7 +16,12 @@ import {
 import { recordTransitions } from './transitions.ts'
 
 /** Not yet leaving: a payment cancels these. */
-const STOPPABLE: readonly MessageStatus[] = ['scheduled', 'awaiting_approval', 'approved', 'queued']
+export const STOPPABLE: readonly MessageStatus[] = [
+  'scheduled',
+  'awaiting_approval',
+  'approved',
+  'queued',
+]
 
 export interface Stopped {
   readonly cancelledIds: readonly string[]
@@ -38,7 +43,7 @@ export async function stopMessages(
   const rows = await readStoppable(tx, { accountId, invoiceIds })
   const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
   const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
-  if (cancelledIds.length > 0) await cancel(tx, accountId, cancelledIds, detail, now)
+  if (cancelledIds.length > 0) await cancelMessages(tx, accountId, cancelledIds, detail, now)
   return { cancelledIds, inFlightIds }
 }
 
@@ -78,10 +83,11 @@ export async function stopMessagesTo(
     .orderBy('id')
     .execute()
   const ids = rows.map((row) => row.id)
-  if (ids.length > 0) await cancel(tx, accountId, ids, detail, now)
+  if (ids.length > 0) await cancelMessages(tx, accountId, ids, detail, now)
 }
 
-async function cancel(
+/** Cancels messages that wait. The caller holds their debtor. */
+export async function cancelMessages(
   tx: Transaction,
   accountId: string,
   ids: readonly string[],

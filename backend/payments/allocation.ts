@@ -4,6 +4,7 @@
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
+import { byDueDate } from '../debtors/credit.ts'
 import { isPayable } from '../invoices/settlement.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
 
@@ -41,6 +42,27 @@ export function allocate(payment: Incoming, targets: readonly Target[]): Share[]
     invoice,
     amount: Math.min(amount, invoice.amount_due),
   }))
+}
+
+/**
+ * Adds what is left of the payment to the shares: to the debtor's open invoices of its currency, the
+ * oldest due date first. An invoice with a share already gets more of it, up to what is due.
+ */
+export function applyOldestFirst(
+  payment: Pick<Incoming, 'amount'>,
+  shares: readonly Share[],
+  open: readonly InvoiceRow[],
+): Share[] {
+  const byId = new Map(shares.map((share) => [share.invoice.id, share]))
+  let left = shares.reduce((rest, { amount }) => rest - amount, payment.amount)
+  for (const invoice of open.toSorted(byDueDate)) {
+    const own = byId.get(invoice.id)?.amount ?? 0
+    const more = Math.min(left, invoice.amount_due - own)
+    if (more <= 0) continue
+    byId.set(invoice.id, { invoice, amount: own + more })
+    left -= more
+  }
+  return [...byId.values()]
 }
 
 function refuseUnpayable(targets: readonly Target[]): void {

@@ -4,19 +4,27 @@
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
+import { readApplyCredit } from '../accounts/apply-credit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
-import type { AllocationRow, DebtorRow, InvoiceStatus, PaymentRow } from '../database/tables.ts'
+import type {
+  AllocationRow,
+  DebtorRow,
+  InvoiceRow,
+  InvoiceStatus,
+  PaymentRow,
+} from '../database/tables.ts'
 import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
-import { findInvoices } from '../invoices/invoices.ts'
+import { findInvoices, findOpenInvoices } from '../invoices/invoices.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
-import { stopMessages } from '../messages/messages.ts'
+import { type Stopped, stopMessages } from '../messages/messages.ts'
 import { planRest } from '../reminders/planning/planning.ts'
+import { stopCovered } from '../reminders/planning/stop-covered.ts'
 import { refuseTaken } from '../validation/external-id.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
-import { allocate, type Share, type Target } from './allocation.ts'
+import { allocate, applyOldestFirst, type Share, type Target } from './allocation.ts'
 import { renderPayment } from './representation.ts'
 
 export type PaymentTarget =
@@ -75,16 +83,29 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  const { debtorId, shares } = await decide(tx, accountId, input, now)
-  const effects = await apply(tx, { id: debtorId, account_id: accountId }, shares, now)
+  const { debtorId, shares: wanted } = await decide(tx, accountId, input, now)
+  const debtor = { id: debtorId, account_id: accountId }
+  const shares = await applyCredit(tx, debtor, input, wanted)
+  const { settled, stopped } = await settle(tx, debtor, shares, now)
   const allocated = shares.filter(({ amount }) => amount > 0)
+  const unapplied = allocated.reduce((rest, { amount }) => rest - amount, input.amount)
+  if (unapplied > 0) {
+    const onAccount = { currency: input.currency, amount: unapplied }
+    stopped.push(await stopCovered(tx, debtor, onAccount, now))
+  }
+  const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
+  const effects: Effects = {
+    invoices: settled.map(({ id, status, amount_due }) => ({ id, status, amount_due })),
+    messages_cancelled: cancelledIds.length,
+    messages_in_flight: [...new Set(stopped.flatMap((each) => each.inFlightIds))],
+  }
   const payment: PaymentRow = {
     id: createId('pay'),
     account_id: accountId,
     debtor_id: debtorId,
     amount: input.amount,
     currency: input.currency,
-    unapplied_amount: allocated.reduce((rest, { amount }) => rest - amount, input.amount),
+    unapplied_amount: unapplied,
     received_on: input.receivedOn ?? todayIn(recording.timezone, now),
     method: input.method,
     reference: input.reference,
@@ -107,6 +128,9 @@ export async function recordPayment(
     amount,
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
+  // Planned after the payment is among the records, because money on account decides too.
+  const settledIds = settled.map(({ id }) => id)
+  await planRest(tx, debtor, cancelledIds, settledIds, now)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }
@@ -141,6 +165,19 @@ async function decide(
   const targets = await readTargets(tx, accountId, wanted)
   assert(debtorId !== undefined, 'an invoice has a debtor')
   return { debtorId, shares: allocate(input, targets) }
+}
+
+/** With what is left of the payment on open invoices, where the account has chosen so. */
+async function applyCredit(
+  tx: Transaction,
+  { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
+  { amount, currency }: NewPayment,
+  shares: readonly Share[],
+): Promise<readonly Share[]> {
+  if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
+  if ((await readApplyCredit(tx, accountId)) === 'manual') return shares
+  const open = await findOpenInvoices(tx, accountId, id, currency)
+  return applyOldestFirst({ amount }, shares, open)
 }
 
 type Wanted = Pick<Target, 'pointer' | 'amount'> & { readonly invoiceId: string }
@@ -195,32 +232,20 @@ function fault(pointer: string, code: string, detail: string): Fault {
   return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
 }
 
-/** Settles the invoices, stops what was waiting to chase them, and has the rest of it said anew. */
-async function apply(
+/** Settles the invoices and stops the messages that wait to chase them. */
+async function settle(
   tx: Transaction,
   debtor: Pick<DebtorRow, 'id' | 'account_id'>,
   shares: readonly Share[],
   now: Date,
-): Promise<Effects> {
-  if (shares.length === 0) return { invoices: [], messages_cancelled: 0, messages_in_flight: [] }
-  const invoices: Effects['invoices'][number][] = []
+): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
+  if (shares.length === 0) return { settled: [], stopped: [] }
+  const settled: InvoiceRow[] = []
   for (const { invoice, amount } of shares) {
     // A surplus on an invoice that was paid already changes nothing about it.
-    const settled = amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now)
-    invoices.push({ id: settled.id, status: settled.status, amount_due: settled.amount_due })
+    settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
   }
-  const ids = invoices.map(({ id }) => id)
-  const detail = 'a payment was recorded'
-  const stopped = await stopMessages(tx, debtor.account_id, ids, now, detail)
-  const { cancelledIds, inFlightIds } = stopped
-  if (cancelledIds.length > 0) {
-    await planRest(tx, debtor, cancelledIds, ids, now)
-    // The plan was made without this payment.
-    await touchDebtor(tx, debtor.account_id, debtor.id, now)
-  }
-  return {
-    invoices,
-    messages_cancelled: cancelledIds.length,
-    messages_in_flight: inFlightIds,
-  }
+  const ids = settled.map(({ id }) => id)
+  const stopped = await stopMessages(tx, debtor.account_id, ids, now, 'a payment was recorded')
+  return { settled, stopped: [stopped] }
 }

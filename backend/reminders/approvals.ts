@@ -10,7 +10,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
-import { type Facts, readFacts } from './planning/facts.ts'
+import { askedFor, type Facts, readFacts } from './planning/facts.ts'
 
 /** A message that waits for a person, as the person is to see it. */
 export interface Approval {
@@ -112,7 +112,7 @@ export function hashOf(
   const seen = [
     stage,
     recipient,
-    invoices.map(({ id, amountDue }) => [id, amountDue]),
+    invoices.map((invoice) => [invoice.id, askedFor(invoice)]),
     subject,
     body,
   ]

@@ -34,6 +34,8 @@ export interface PreviewedMessage {
     readonly number: string
     readonly dueDate: string
     readonly amountDue: number
+    /** How much of it money on account covers; absent: nothing. */
+    readonly onAccount?: number
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
@@ -99,8 +101,9 @@ function foresee(
     const { plan, refusal } = decide(debtor, account, chased, at)
     const next = plan.messages[0]
     if (next !== undefined) {
-      found.push(describe(debtor, chased, next, refusal ?? null))
-      chased = applied(chased, next, refusal ?? null)
+      const why = next.refusal ?? refusal ?? null
+      found.push(describe(debtor, chased, next, why))
+      chased = applied(chased, next, why)
     } else if (plan.lookAgainAt === null || plan.lookAgainAt > until) {
       break
     } else {
@@ -139,7 +142,10 @@ function applied(
   const move = (invoice: ChasedInvoice): ChasedInvoice => {
     const own = stages.get(invoice.id)
     if (own === undefined) return invoice
-    if (refusal !== null) return { ...invoice, chasing_blocked_reason: refusal.reason }
+    if (refusal !== null) {
+      const { reason } = refusal
+      return { ...invoice, chasing_blocked_reason: reason, chasing_next_action_at: null }
+    }
     return {
       ...invoice,
       chasing_status: 'active',
@@ -172,8 +178,8 @@ function describe(
     invoices: covered.flatMap((one) => {
       const invoice = byId.get(one.id)
       if (invoice === undefined) return []
-      const { number, due_date: dueDate, amount_due: amountDue, currency } = invoice
-      return [{ id: one.id, number, dueDate, amountDue, currency }]
+      const { number, due_date: dueDate, amount_due: amountDue, onAccount, currency } = invoice
+      return [{ id: one.id, number, dueDate, amountDue, onAccount, currency }]
     }),
     requiresApproval: needsApproval(stage),
     refusal,

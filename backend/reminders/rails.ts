@@ -27,6 +27,7 @@ export type RefusalReason =
   | 'no_contact'
   | 'invoice_paid'
   | 'payment_received'
+  | 'credit_on_account'
   | 'approval_expired'
 
 export interface Refusal {
@@ -57,8 +58,8 @@ export interface Situation {
     readonly row: Pick<MessageRow, 'approval_status'>
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
-    /** Money came since it was planned, and is on no invoice yet: it may be for these. */
-    readonly isPaidOnAccount: boolean
+    /** How much of each invoice money on account covers now, by invoice id. */
+    readonly onAccount: ReadonlyMap<string, number>
   }
 }
 
@@ -66,6 +67,12 @@ export type InvoiceState = Pick<
   InvoiceRow,
   'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason' | 'chasing_cycle'
 >
+
+/** Nobody is reminded of what money on account covers. */
+export const CREDIT_ON_ACCOUNT = {
+  reason: 'credit_on_account',
+  detail: 'money on account covers what is due',
+} as const satisfies Refusal
 
 type Rail = (situation: Situation) => Refusal | undefined
 
@@ -80,6 +87,7 @@ const RAILS: readonly Rail[] = [
   addressSuppressed,
   notPayable,
   paymentReceived,
+  creditOnAccount,
   approvalExpired,
 ]
 
@@ -186,8 +194,28 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
   if (found !== undefined) {
     return { reason: 'payment_received', detail: `less is due on invoice ${found.number}` }
   }
-  if (!message?.isPaidOnAccount) return undefined
+  return undefined
+}
+
+/** Money that is on no invoice yet pays the debtor's invoices, the oldest due date first. */
+function creditOnAccount({ message }: Situation): Refusal | undefined {
+  if (message === undefined) return undefined
+  if (coveredInFull(message).length > 0) return CREDIT_ON_ACCOUNT
+  const hasMore = message.facts.invoices.some(
+    ({ id, onAccount: planned = 0 }) => (message.onAccount.get(id) ?? 0) > planned,
+  )
+  if (!hasMore) return undefined
   return { reason: 'payment_received', detail: 'the customer has paid on account since' }
+}
+
+/** The ids of the invoices of a message of which money on account covers all that is due. */
+export function coveredInFull({
+  facts,
+  invoices,
+  onAccount,
+}: NonNullable<Situation['message']>): string[] {
+  const ids = facts.invoices.map(({ id }) => id)
+  return ids.filter((id) => onAccount.has(id) && onAccount.get(id) === invoices.get(id)?.amount_due)
 }
 
 function approvalExpired({ message, now }: Situation): Refusal | undefined {

@@ -919,7 +919,8 @@ export type InvoiceChasing = {
   /**
    * What holds the next reminder back: a reason that a message's `suppression` can have, or `awaiting_approval`,
    * `approval_rejected`, `before_chase_from` (it fell due before the day from which the account chases), `history`
-   * (it was past due when it was created, and is not to be chased). More may be added.
+   * (it was past due when it was created, and is not to be chased). `credit_on_account`: the debtor's money
+   * on account covers all that is due on it. More may be added.
    */
   blocked_reason: string | null
 }
@@ -1063,7 +1064,7 @@ export type Message = {
   /** Why it was held back; null unless it was. */
   suppression: {
     /** The rail that held it back. */
-    reason: 'kill_switch' | 'demo' | 'invoice_paid' | 'payment_received' | 'account_read_only' | 'debtor_paused' | 'disputed' | 'unsubscribed' | 'bounced' | 'complained' | 'no_contact' | 'approval_rejected' | 'approval_expired' | 'duplicate' | 'send_window' | 'frequency_cap'
+    reason: 'kill_switch' | 'demo' | 'invoice_paid' | 'payment_received' | 'credit_on_account' | 'account_read_only' | 'debtor_paused' | 'disputed' | 'unsubscribed' | 'bounced' | 'complained' | 'no_contact' | 'approval_rejected' | 'approval_expired' | 'duplicate' | 'send_window' | 'frequency_cap'
     /** The same in words. */
     detail: string | null
   } | null
@@ -1083,7 +1084,7 @@ export type Message = {
   subject: string | null
   /** The beginning of the text, without markup. */
   preview: string | null
-  /** What was due on its invoices when it was written, in minor units. */
+  /** What it asks for, in minor units. That is what was due on its invoices when it was written, less money on account. */
   amount_due: number | null
   /** The currency of `amount_due`. */
   currency: string | null

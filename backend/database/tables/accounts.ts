@@ -20,6 +20,8 @@ export interface AccountRow {
   next_invoice_number: number
   /** Where debtors' questions go besides to us; null: to us alone. */
   reply_to: string | null
+  /** What becomes of money that a payment allocates to no invoice. */
+  apply_credit: 'manual' | 'oldest_first'
   created_at: string
   updated_at: string
 }

@@ -33,6 +33,8 @@ export interface ReminderInvoice {
   readonly dueDate: string
   /** In minor units. */
   readonly amountDue: number
+  /** How much of it was received and is on no invoice yet; in minor units, absent for nothing. */
+  readonly onAccount?: number
   readonly currency: string
   /** 0 or less: not yet due. */
   readonly daysPastDue: number
@@ -78,12 +80,12 @@ function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderCon
     sender: name,
     title: words.title[stage](what),
     greeting: words.greeting(headerText(debtor.name)),
-    opening: [words.opening[stage][isOne ? 0 : 1]],
+    opening: [words.opening[stage][isOne ? 0 : 1], ...creditsOf(invoices, language, words)],
     table: {
       caption: words.caption,
       heads: words.heads,
       rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOne)),
-      totals: isOne ? [] : totalsOf(invoices, language, words.total),
+      totals: totalsOf(invoices, language, words),
     },
     action: payable === null ? undefined : { label: words.payOnline, url: payable },
     closing: [words.closing[stage], words.questions(creditor.replyTo)],
@@ -111,12 +113,47 @@ function rowOf(
   }
 }
 
+interface Sum {
+  readonly currency: string
+  readonly due: bigint
+  readonly onAccount: bigint
+}
+
 /** Never over currencies. */
-function totalsOf(invoices: readonly ReminderInvoice[], language: Language, label: string) {
+function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   const byCurrency = Map.groupBy(invoices, ({ currency }) => currency)
-  return [...byCurrency].map(([currency, owed]) => {
-    const sum = owed.reduce((total, { amountDue }) => total + BigInt(amountDue), 0n)
-    return { label, amount: moneyText(Number(sum), currency, language) }
+  return [...byCurrency].map(([currency, owed]) => ({
+    currency,
+    due: owed.reduce((total, { amountDue }) => total + BigInt(amountDue), 0n),
+    onAccount: owed.reduce((total, { onAccount = 0 }) => total + BigInt(onAccount), 0n),
+  }))
+}
+
+/** What is on account, and the rest that is asked for. */
+function creditsOf(
+  invoices: readonly ReminderInvoice[],
+  language: Language,
+  words: ReminderWords,
+): string[] {
+  return sumsOf(invoices)
+    .filter(({ onAccount }) => onAccount > 0n)
+    .map(({ currency, due, onAccount }) => {
+      const text = (amount: bigint) => moneyText(Number(amount), currency, language)
+      return words.onAccount(text(onAccount), text(due - onAccount))
+    })
+}
+
+/** Of one invoice alone its own line says what is due. */
+function totalsOf(invoices: readonly ReminderInvoice[], language: Language, words: ReminderWords) {
+  return sumsOf(invoices).flatMap(({ currency, due, onAccount }) => {
+    const text = (amount: bigint) => moneyText(Number(amount), currency, language)
+    const total = invoices.length === 1 ? [] : [{ label: words.total, amount: text(due) }]
+    if (onAccount === 0n) return total
+    return [
+      ...total,
+      { label: words.deducted, amount: text(-onAccount) },
+      { label: words.rest, amount: text(due - onAccount) },
+    ]
   })
 }
 

@@ -19,11 +19,18 @@ export interface CoveredInvoice {
   readonly dueDate: string
   readonly currency: string
   readonly amountDue: number
+  /** How much of it money on account covers; absent: nothing. */
+  readonly onAccount?: number
   /** Negative before the due date. */
   readonly daysPastDue: number
   /** Its own. */
   readonly stage: LadderStage
   readonly cycle: number
+}
+
+/** What a message asks to be paid for an invoice. */
+export function askedFor({ amountDue, onAccount = 0 }: CoveredInvoice): number {
+  return amountDue - onAccount
 }
 
 /** As the planner stored them. */

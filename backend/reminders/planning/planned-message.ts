@@ -4,7 +4,7 @@ import { daysBetween } from '../../calendar/calendar.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { timesPutOn } from '../kill-switch.ts'
 import type { Refusal } from '../rails.ts'
-import { type Facts, shownStage } from './facts.ts'
+import { askedFor, type Facts, shownStage } from './facts.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './situations.ts'
@@ -30,8 +30,8 @@ export interface WrittenMessage {
 
 /** Held back at once where something would hold back whatever one wrote. */
 export function messageOf(
-  { debtor, account, chased, refusal }: Writing,
-  { stage, scheduledFor, invoices }: PlannedMessage,
+  { debtor, account, chased, refusal: refusalOfAll }: Writing,
+  { stage, scheduledFor, invoices, refusal = refusalOfAll }: PlannedMessage,
   now: Date,
 ): WrittenMessage {
   const today = account.timeOf(debtor).dayOf(now)
@@ -49,6 +49,7 @@ export function messageOf(
       dueDate: invoice.due_date,
       currency: invoice.currency,
       amountDue: invoice.amount_due,
+      ...(invoice.onAccount === 0 ? {} : { onAccount: invoice.onAccount }),
       daysPastDue: daysBetween(invoice.due_date, today),
       stage: own,
       cycle: invoice.chasing_cycle,
@@ -102,7 +103,7 @@ function rowOf(
     recipient,
     subject: null,
     body: null,
-    amount_due: isSum ? invoices.reduce((sum, { amountDue }) => sum + amountDue, 0) : null,
+    amount_due: isSum ? invoices.reduce((sum, invoice) => sum + askedFor(invoice), 0) : null,
     currency: isSum ? currency : null,
     days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
     provider_message_id: null,

@@ -9,7 +9,7 @@
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
-import type { Refusal } from '../rails.ts'
+import { CREDIT_ON_ACCOUNT, type Refusal } from '../rails.ts'
 import {
   highestStage,
   type Ladder,
@@ -58,6 +58,8 @@ export type PlannedInvoice = Pick<
   readonly isWaiting: boolean
   /** A message about it was stopped: what it said of the others is said anew, at the next slot. */
   readonly isReplaced?: boolean
+  /** Money on account covers all that is due: nobody is reminded of it while that lasts. */
+  readonly isCovered?: boolean
 }
 
 export type ChasingFields = Pick<
@@ -69,6 +71,8 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
+  /** Why it is logged but not sent, where that is due to its invoices. */
+  readonly refusal?: Refusal
 }
 
 export interface Plan {
@@ -104,10 +108,14 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
     ({ invoice, next }) =>
       next && (next.slot <= now || (invoice.isReplaced && next.dueOn <= today)),
   )
-  const messages = groupDue(due, debtor)
+  const [covered, asked] = [true, false].map((isCovered) =>
+    due.filter(({ invoice }) => (invoice.isCovered ?? false) === isCovered),
+  )
+  const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(asked ?? [], debtor)]
   const planned = new Set(messages.flatMap(({ invoices }) => invoices.map(({ id }) => id)))
   const fields = prospects.map(({ invoice, fields: own, next }) => {
     if (!planned.has(invoice.id)) return [invoice.id, own] as const
+    if (invoice.isCovered) return [invoice.id, { ...own, chasing_next_action_at: null }] as const
     const blocked = debtor.refusal?.reason ?? (next && waitsFor(next.stage))
     return [invoice.id, { ...own, chasing_blocked_reason: blocked ?? null }] as const
   })
@@ -131,6 +139,7 @@ function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   if (invoice.isWaiting) return { invoice, fields: fieldsOf(invoice) }
   const next = nextOf(invoice, debtor, now)
   const { refusal } = debtor
+  if (invoice.isCovered) return coveredProspect(invoice, next, now)
   const active = { chasing_status: 'active' as const, chasing_blocked_reason: null }
   if (next === undefined) {
     return {
@@ -153,6 +162,21 @@ function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
     next,
     fields: { ...active, chasing_next_stage: stage, chasing_next_action_at: at.toISOString() },
   }
+}
+
+/** The next stage is logged once as suppressed when it is due; after that no instant is shown for it. */
+function coveredProspect(invoice: PlannedInvoice, next: Next | undefined, now: Date): Prospect {
+  const { chasing_blocked_reason: reason, chasing_next_action_at: at } = invoice
+  const { reason: blocked } = CREDIT_ON_ACCOUNT
+  const isLogged = reason === blocked && at === null && next !== undefined && next.slot <= now
+  const stage = next === undefined || next.stage === 'courtesy' ? null : next.stage
+  const fields = {
+    chasing_status: 'active',
+    chasing_next_stage: stage,
+    chasing_next_action_at: isLogged ? null : (next?.slot.toISOString() ?? null),
+    chasing_blocked_reason: blocked,
+  } as const
+  return { invoice, fields, ...(isLogged || next === undefined ? {} : { next }) }
 }
 
 /** What is not chased at present, whatever its due date. */
@@ -227,6 +251,12 @@ function groupDue(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessa
     const stage = highestStage(invoices.map((covered) => covered.stage))
     return [{ stage, invoices, scheduledFor: new Date(Math.max(...slots)) }]
   })
+}
+
+/** The log says that they were not sent, and why. */
+function groupCovered(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessage[] {
+  const unsent = { ...debtor, refusal: CREDIT_ON_ACCOUNT, isLeaving: false }
+  return groupDue(due, unsent).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))
 }
 
 function waitsFor(stage: LadderStage): string | null {

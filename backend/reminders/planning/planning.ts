@@ -55,16 +55,16 @@ export async function planRest(
   now: Date,
 ): Promise<void> {
   if (stoppedIds.length === 0) return
-  const rest = await tx
+  const covered = await tx
     .selectFrom('message_invoices')
     .select('invoice_id')
     .where('account_id', '=', accountId)
     .where('message_id', 'in', stoppedIds)
-    .where('invoice_id', 'not in', settledIds)
     .execute()
+  const rest = covered.map((row) => row.invoice_id).filter((one) => !settledIds.includes(one))
   if (rest.length === 0) return
   const debtor = await lockDebtor(tx, accountId, id)
-  const replaced = new Set(rest.map((row) => row.invoice_id))
+  const replaced = new Set(rest)
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
 }
 

@@ -8,6 +8,7 @@ import type {
   KillSwitchRow,
   MessageStatus,
 } from '../../database/tables.ts'
+import { coverInvoices, readCredit } from '../../debtors/credit.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
 import type { Situation } from '../rails.ts'
 import { type ChasingSettings, settingsOf } from '../settings.ts'
@@ -29,7 +30,10 @@ export type ChasedInvoice = PlannedInvoice &
   Pick<
     InvoiceRow,
     'account_id' | 'debtor_id' | 'number' | 'currency' | 'amount_due' | 'chasing_cycle'
-  >
+  > & {
+    /** How much of what is due money on account covers, in minor units. */
+    readonly onAccount: number
+  }
 
 export interface ChasedDebtor {
   readonly invoices: readonly ChasedInvoice[]
@@ -83,13 +87,19 @@ export async function readChasedDebtors(
   const taken = Map.groupBy(await readTakenStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
   const suppressed = await readSuppressions(reader, debtors)
+  const credits = await readCredit(reader, ids)
   return new Map(
     debtors.map((debtor) => {
       const stages = Map.groupBy(taken.get(debtor.id) ?? [], (row) => row.invoice_id)
-      const own = (invoices.get(debtor.id) ?? []).map((row): ChasedInvoice => {
+      const open = invoices.get(debtor.id) ?? []
+      const covered = coverInvoices(open, credits.get(debtor.id) ?? new Map())
+      const own = open.map((row): ChasedInvoice => {
         const mine = stages.get(row.id) ?? []
+        const onAccount = covered.get(row.id) ?? 0
         return {
           ...row,
+          onAccount,
+          isCovered: onAccount > 0 && onAccount === row.amount_due,
           taken: mine.map(({ stage }) => stage),
           isWaiting: mine.some(({ status }) => WAITING.includes(status)),
         }

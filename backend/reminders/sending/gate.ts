@@ -14,7 +14,7 @@ import { HAND_OFF_MS_MAX, type Mail, type Mailer } from '../../mail/mail.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { announceMessage, moveMessage } from '../../messages/lifecycle.ts'
 import { hashOf } from '../approvals.ts'
-import { findRefusal, type Refusal, type Situation } from '../rails.ts'
+import { coveredInFull, findRefusal, type Refusal, type Situation } from '../rails.ts'
 import { createLease } from './lease.ts'
 import { ensureText, readHtml } from './text.ts'
 import { countUnknown, goOnAt, holdWaiting, situationOf, type Waiting } from './waiting-message.ts'
@@ -67,7 +67,7 @@ export async function openGate(
 async function suppress(
   tx: Transaction,
   { message, reminder, facts }: Waiting,
-  situation: Situation,
+  situation: Situation & Pick<Required<Situation>, 'message'>,
   { reason, detail }: Refusal,
 ): Promise<undefined> {
   const { now } = situation
@@ -79,9 +79,15 @@ async function suppress(
     ...decisionOf(message, reason),
   } as const
   await moveMessage(tx, message, change, `${reason}: ${detail}${maybeLeft}`, now)
-  const { message: _, ...standing } = situation
+  const { message: covering, ...standing } = situation
   // What would hold back the next one too is shown, and the planner does not try before it is over.
-  if (findRefusal(standing)?.reason === reason) {
+  const blockedIds =
+    reason === 'credit_on_account'
+      ? coveredInFull(covering)
+      : findRefusal(standing)?.reason === reason
+        ? facts.invoices.map(({ id }) => id)
+        : []
+  if (blockedIds.length > 0) {
     await tx
       .updateTable('invoices')
       .set({
@@ -92,36 +98,39 @@ async function suppress(
       .where('account_id', '=', message.account_id)
       .where('status', 'in', ['open', 'partially_paid'])
       .where('chasing_status', '=', 'active')
-      .where(
-        'id',
-        'in',
-        facts.invoices.map(({ id }) => id),
-      )
+      .where('id', 'in', blockedIds)
       .execute()
   }
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
+const PAYMENT_REASONS: readonly Refusal['reason'][] = [
+  'invoice_paid',
+  'payment_received',
+  'credit_on_account',
+]
+
 /** What somebody approved stays so, unless something else than that is owed now. */
 function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['reason']) {
   if (reason === 'approval_expired') return { approval_status: 'expired' } as const
-  const isOwed = reason !== 'invoice_paid' && reason !== 'payment_received'
+  const isOwed = !PAYMENT_REASONS.includes(reason)
   if (status === null || (status === 'approved' && isOwed)) return {}
   return { approval_status: 'lapsed' } as const
 }
 
 /**
  * Recipient or amounts are not what it says, or it was paid and reopened meanwhile and is planned anew.
- * That less is due is a rail of its own.
+ * That less is due, or more is on account, is a rail of its own.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
-  const { facts, invoices } = message
+  const { facts, invoices, onAccount } = message
   return (
     facts.recipient !== debtor.email ||
-    facts.invoices.some(({ id, amountDue, cycle }) => {
+    facts.invoices.some(({ id, amountDue, onAccount: planned = 0, cycle }) => {
       const invoice = invoices.get(id)
-      return invoice?.amount_due !== amountDue || invoice.chasing_cycle !== cycle
+      const isAsked = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
+      return !isAsked || invoice.chasing_cycle !== cycle
     })
   )
 }

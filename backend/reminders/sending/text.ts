@@ -28,6 +28,7 @@ export async function ensureText(
   const invoices = facts.invoices.map((invoice) => ({
     ...invoice,
     daysPastDue: daysBetween(invoice.dueDate, today),
+    onAccount: invoice.onAccount ?? 0,
     paymentUrl: paymentUrls.get(invoice.id) ?? null,
   }))
   const { subject, text, html } = writeReminder({

@@ -1,6 +1,7 @@
 /** A message on its way, with all that decides about it, held until the transaction ends. */
 import type { Transaction } from '../../database/database.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
+import { readCover } from '../../debtors/credit.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
 import { type Facts, readFacts } from '../planning/facts.ts'
@@ -98,7 +99,7 @@ export async function situationOf(
   tx: Transaction,
   { message, facts, debtor, account }: Waiting,
   now: Date,
-): Promise<Situation> {
+): Promise<Situation & Pick<Required<Situation>, 'message'>> {
   const ids = facts.invoices.map(({ id }) => id)
   const invoices: InvoiceState[] = await tx
     .selectFrom('invoices')
@@ -113,16 +114,6 @@ export async function situationOf(
     .where('account_id', '=', message.account_id)
     .where('id', 'in', ids)
     .execute()
-  const onAccount = await tx
-    .selectFrom('payments')
-    .select('id')
-    .where('account_id', '=', message.account_id)
-    .where('debtor_id', '=', debtor.id)
-    .where('created_at', '>', message.created_at)
-    .where('status', '=', 'recorded')
-    .where('unapplied_amount', '>', 0)
-    .limit(1)
-    .executeTakeFirst()
   const suppressionOf = await readSuppressions(tx, [debtor])
   return {
     now,
@@ -133,7 +124,7 @@ export async function situationOf(
       row: message,
       facts,
       invoices: new Map(invoices.map((row) => [row.id, row])),
-      isPaidOnAccount: onAccount !== undefined,
+      onAccount: await readCover(tx, debtor.id),
     },
   }
 }

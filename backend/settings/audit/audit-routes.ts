@@ -130,7 +130,7 @@ function renderEntry(row: AuditRow, view: AuditView): Html {
 
 const SHOWN_DETAILS = [
   ...['name', 'prefix', 'email', 'role', 'scopes', 'status', 'url', 'number', 'stage', 'address'],
-  ...['changed', 'reason', 'until', 'reply_to'],
+  ...['changed', 'reason', 'until', 'reply_to', 'apply_credit'],
 ]
 
 /** `ERP, rcv_7Qd4xK2m` of what the entry says of its subject. */

@@ -16,7 +16,7 @@ export const LOG_STAGES: readonly ReminderStage[] = ['friendly', 'reminder', 'fi
 export const LOG_REASONS = [
   ...['kill_switch', 'account_read_only', 'demo', 'debtor_paused', 'disputed', 'bounced'],
   ...['complained', 'unsubscribed', 'no_contact', 'invoice_paid', 'payment_received'],
-  ...['approval_rejected', 'approval_expired'],
+  ...['credit_on_account', 'approval_rejected', 'approval_expired'],
 ] as const
 
 type LogView = (typeof LOG_VIEWS)[number]

@@ -199,8 +199,8 @@ function renderInvoices(invoices: PreviewedMessage['invoices']): Html {
 
 function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amount: number][] {
   const sums = new Map<string, number>()
-  for (const { currency, amountDue } of invoices) {
-    sums.set(currency, (sums.get(currency) ?? 0) + amountDue)
+  for (const { currency, amountDue, onAccount = 0 } of invoices) {
+    sums.set(currency, (sums.get(currency) ?? 0) + amountDue - onAccount)
   }
   return [...sums]
 }

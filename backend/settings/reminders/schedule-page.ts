@@ -1,5 +1,6 @@
 /** When reminders are sent, to be looked at and changed. */
 import type { Problem } from '../../../shared/contract/problem.ts'
+import { APPLY_CREDIT, type ApplyCredit } from '../../accounts/apply-credit.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
@@ -27,14 +28,17 @@ export interface ScheduleValues {
   readonly holidays: string
   readonly chaseFrom: string
   readonly replyTo: string
+  readonly applyCredit: string
 }
 
-/** With where customers' questions go. */
+/** With what decides about reminders besides: who gets the replies, and what money on account does. */
 export interface Schedule extends ChasingSettings {
   readonly replyTo: string | null
+  readonly applyCredit: ApplyCredit
 }
 
-export function valuesOf({ ladder, holidays, chaseFrom, replyTo }: Schedule): ScheduleValues {
+export function valuesOf(schedule: Schedule): ScheduleValues {
+  const { ladder, holidays, chaseFrom, replyTo, applyCredit } = schedule
   const days = Object.entries(ladder).map(([stage, value]) => [
     `ladder/${stage}`,
     value === null ? '' : String(value),
@@ -44,6 +48,7 @@ export function valuesOf({ ladder, holidays, chaseFrom, replyTo }: Schedule): Sc
     holidays: holidays.join('\n'),
     chaseFrom: chaseFrom ?? '',
     replyTo: replyTo ?? '',
+    applyCredit,
   }
 }
 
@@ -71,7 +76,11 @@ ${renderFault(problem, 'chase_from')}
 <p class="field"><label for="reply_to">Answers go to</label>
 <input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
 <p class="hint" id="reply_to-hint">An address of yours, besides the log here. Empty: Admins are told by mail.</p>
-${renderFault(problem, 'reply_to')}</section>
+${renderFault(problem, 'reply_to')}
+<p class="field"><label for="apply_credit">Money on account</label>
+<select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>
+<p class="hint" id="apply_credit-hint">Money that a payment puts on no invoice. Either way nobody is reminded of what it covers.</p>
+${renderFault(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>
 ${values.holidays}</textarea></p>
@@ -81,6 +90,11 @@ ${renderFault(problem, 'holidays')}</section>
 ${isAdmin && html`<p><button class="primary">Save</button></p>`}
 </form>`
   return renderPage(frame, { title: 'Schedule', place: '/settings/reminders', main })
+}
+
+const CREDIT_WORDS: Readonly<Record<ApplyCredit, string>> = {
+  manual: 'Stays on account',
+  oldest_first: 'Pays open invoices, the oldest first',
 }
 
 interface CustomerScheduleView {

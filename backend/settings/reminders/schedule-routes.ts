@@ -1,6 +1,7 @@
 /** When reminders are sent: the account's schedule, and a customer's own. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
+import { setApplyCredit } from '../../accounts/apply-credit.ts'
 import { setReplyAddress } from '../../accounts/reply-address.ts'
 import type { Reader } from '../../database/database.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
@@ -49,7 +50,10 @@ export const schedulePages: readonly StayPage[] = [
     path: CUSTOMER_PATH,
     async handle(stay, { database }) {
       const { row, ladder, settings } = await readCustomerSchedule(stay, database.read)
-      const values = valuesOf({ ...settings, ladder: ladder ?? settings.ladder, replyTo: null })
+      const values = valuesOf({
+        ...settings,
+        ...{ ladder: ladder ?? settings.ladder, replyTo: null, applyCredit: 'manual' },
+      })
       return {
         json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
         page: (frame) =>
@@ -73,12 +77,15 @@ async function readCustomerSchedule({ session, id }: Stay, reader: Reader) {
 }
 
 async function readSchedule(reader: Reader, accountId: string): Promise<Schedule> {
-  const { reply_to: replyTo } = await getAccount(reader, accountId)
-  return { ...(await readChasingSettings(reader, accountId)), replyTo }
+  const { reply_to: replyTo, apply_credit: applyCredit } = await getAccount(reader, accountId)
+  return { ...(await readChasingSettings(reader, accountId)), replyTo, applyCredit }
 }
 
-function represent({ ladder, holidays, chaseFrom, replyTo }: Schedule) {
-  return { ladder, holidays, chase_from: chaseFrom, reply_to: replyTo }
+function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedule) {
+  return {
+    ...{ ladder, holidays, chase_from: chaseFrom, reply_to: replyTo },
+    apply_credit: applyCredit,
+  }
 }
 
 /** What is left out stays as it is. */
@@ -87,7 +94,11 @@ function accountPage(method: 'PUT' | 'POST'): StayPage {
     method,
     path: PATH,
     admins: ADMINS_ONLY,
-    expected: { numbers: LADDER_FIELDS, lists: ['holidays'], texts: ['chase_from', 'reply_to'] },
+    expected: {
+      numbers: LADDER_FIELDS,
+      lists: ['holidays'],
+      texts: ['chase_from', 'reply_to', 'apply_credit'],
+    },
     async handle({ session, fields, act, wantsJson }, { database }) {
       const accountId = session.account.id
       const schedule = await database.transaction(async (tx) => {
@@ -101,6 +112,9 @@ function accountPage(method: 'PUT' | 'POST'): StayPage {
         await changeChasingSettings(tx, accountId, change, act)
         if (fields.has('reply_to')) {
           await setReplyAddress(tx, accountId, fields.text('reply_to').trim() || null, act)
+        }
+        if (fields.has('apply_credit')) {
+          await setApplyCredit(tx, accountId, fields.text('apply_credit'), act)
         }
         return readSchedule(tx, accountId)
       })
@@ -175,6 +189,7 @@ function sentValues(fields: Fields): ScheduleValues {
     holidays: fields.list('holidays').join('\n'),
     chaseFrom: fields.text('chase_from'),
     replyTo: fields.text('reply_to'),
+    applyCredit: fields.text('apply_credit'),
   }
 }
 

@@ -51,6 +51,7 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   demo: 'sample data is never contacted',
   invoice_paid: 'the invoice is paid',
   payment_received: 'a payment came in',
+  credit_on_account: 'money on account covers it',
   account_read_only: 'the account is read-only',
   debtor_paused: 'the customer is paused',
   disputed: 'the invoice is disputed',

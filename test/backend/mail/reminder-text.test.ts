@@ -50,6 +50,8 @@ t.test('text and HTML say the same, at every stage and in every language', async
       for (const invoices of [
         [invoiceIn(urls)],
         [invoiceIn(), invoiceIn({ ...urls, number: 'INV-2', daysPastDue: -3 })],
+        [invoiceIn({ onAccount: 450 })],
+        [invoiceIn({ onAccount: 450 }), invoiceIn({ number: 'INV-2', currency: 'JPY' })],
       ]) {
         const { subject, text, html } = writeReminder(contentIn({ language, stage, invoices }))
         t.match(html, `<html lang="${language}">`)

@@ -243,21 +243,6 @@ t.test('what was approved leaves as it was seen, and nothing else does', async (
   t.equal(mail?.text?.replaceAll('\r\n', '\n').trim(), sent?.body?.trim())
 })
 
-t.test('money on account has what was approved looked at again', async (t) => {
-  const engine = await startEngine(t)
-  const { debtor_id } = await engine.invoice('2026-11-01')
-  await engine.at('2026-11-04T08:00:00.000Z')
-  await engine.at('2026-11-11T08:00:00.000Z')
-  await engine.at('2026-11-23T20:00:00.000Z')
-  await engine.at('2026-11-24T08:00:00.000Z')
-  await engine.decide({ approve: true })
-  engine.books.backend.now = new Date('2026-11-24T08:30:00.000Z')
-  await engine.books.create('/api/v1/payments', { debtor_id, amount: 10_000, currency: 'EUR' })
-  await engine.at('2026-11-24T09:00:00.000Z')
-  t.same((await engine.log()).slice(2), ['firm:suppressed', 'firm:awaiting_approval'])
-  t.equal((await suppressions(engine))[2], 'payment_received')
-})
-
 t.test('another address lapses an approval', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')

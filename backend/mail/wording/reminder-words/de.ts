@@ -55,6 +55,10 @@ export const DE: ReminderWords = {
     return days === -1 ? 'in 1 Tag' : `in ${-days} Tagen`
   },
   total: 'Offen insgesamt',
+  onAccount: (paid, rest) =>
+    `Wir haben ${paid} von Ihnen erhalten, die noch keiner Rechnung zugeordnet sind. Wir berücksichtigen sie: Bitte zahlen Sie den Rest von ${rest}.`,
+  deducted: 'Bereits eingegangen',
+  rest: 'Noch zu zahlen',
   payOnline: 'Online bezahlen',
   questions: (replyTo) =>
     replyTo === null

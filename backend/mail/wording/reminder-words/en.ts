@@ -53,6 +53,10 @@ export const EN: ReminderWords = {
     return days > 0 ? `${count} overdue` : `in ${count}`
   },
   total: 'Total due',
+  onAccount: (paid, rest) =>
+    `We have received ${paid} from you that is not assigned to an invoice yet. We take it into account: please pay the remaining ${rest}.`,
+  deducted: 'Received on account',
+  rest: 'Still to pay',
   payOnline: 'Pay online',
   questions: (replyTo) =>
     replyTo === null

@@ -55,6 +55,10 @@ export const FR: ReminderWords = {
     return days > 0 ? `${count} de retard` : `dans ${count}`
   },
   total: 'Total dû',
+  onAccount: (paid, rest) =>
+    `Nous avons reçu de votre part ${paid}, qui ne sont pas encore affectés à une facture. Nous en tenons compte : merci de régler le solde de ${rest}.`,
+  deducted: 'Déjà reçu',
+  rest: 'Reste à payer',
   payOnline: 'Payer en ligne',
   questions: (replyTo) =>
     replyTo === null

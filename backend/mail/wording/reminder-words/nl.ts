@@ -54,6 +54,10 @@ export const NL: ReminderWords = {
     return days > 0 ? `${count} te laat` : `over ${count}`
   },
   total: 'Totaal te betalen',
+  onAccount: (paid, rest) =>
+    `We hebben ${paid} van u ontvangen die nog niet bij een factuur hoort. Daar houden we rekening mee: betaal alstublieft de resterende ${rest}.`,
+  deducted: 'Al ontvangen',
+  rest: 'Nog te betalen',
   payOnline: 'Online betalen',
   questions: (replyTo) =>
     replyTo === null

@@ -25,6 +25,10 @@ export interface ReminderWords {
   /** `days` is negative before the due date. */
   late(days: number): string
   readonly total: string
+  /** Said of a customer whose money is on no invoice yet. */
+  onAccount(paid: string, rest: string): string
+  readonly deducted: string
+  readonly rest: string
   readonly payOnline: string
   questions(replyTo: string | null): string
   readonly regards: string

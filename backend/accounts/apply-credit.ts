@@ -1,0 +1,43 @@
+/** What becomes of money that a payment allocates to no invoice. */
+import type { AccountRow, Reader, Transaction } from '../database/tables.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { lockAccount } from './accounts.ts'
+import { type Act, recordAudit } from './audit.ts'
+
+export const APPLY_CREDIT = ['manual', 'oldest_first'] as const satisfies readonly ApplyCredit[]
+
+export type ApplyCredit = AccountRow['apply_credit']
+
+/** `oldest_first` applies to payments that are recorded from then on. Throws `not_found`, `validation_failed`. */
+export async function setApplyCredit(
+  tx: Transaction,
+  accountId: string,
+  text: string,
+  act: Act,
+): Promise<AccountRow> {
+  const applyCredit = APPLY_CREDIT.find((candidate) => candidate === text)
+  if (applyCredit === undefined) {
+    const detail = `apply_credit must be ${APPLY_CREDIT.join(' or ')}`
+    throw faultsProblem([{ pointer: '/apply_credit', code: 'invalid_enum', detail }])
+  }
+  const account = await lockAccount(tx, accountId)
+  if (account.apply_credit === applyCredit) return account
+  const change = { apply_credit: applyCredit, updated_at: act.now.toISOString() }
+  await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.apply_credit_changed',
+    subjectId: accountId,
+    detail: { apply_credit: applyCredit },
+  })
+  return { ...account, ...change }
+}
+
+export async function readApplyCredit(reader: Reader, accountId: string): Promise<ApplyCredit> {
+  const { apply_credit: applyCredit } = await reader
+    .selectFrom('accounts')
+    .select('apply_credit')
+    .where('id', '=', accountId)
+    .executeTakeFirstOrThrow()
+  return applyCredit
+}

@@ -1,0 +1,42 @@
+/**
+ * What money on account does to reminders that wait: they ask for what was paid. The caller holds the
+ * debtor, and plans it again once the money is recorded.
+ */
+import type { Transaction } from '../../database/database.ts'
+import type { DebtorRow } from '../../database/tables.ts'
+import { type IncomingCredit, readCover } from '../../debtors/credit.ts'
+import { cancelMessages, STOPPABLE, type Stopped } from '../../messages/messages.ts'
+import { readFacts } from './facts.ts'
+
+/** Cancels the waiting reminders that ask for more than is owed beyond the debtor's money on account. */
+export async function stopCovered(
+  tx: Transaction,
+  { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
+  incoming: IncomingCredit,
+  now: Date,
+): Promise<Stopped> {
+  const waiting = await tx
+    .selectFrom('messages')
+    .innerJoin('reminders', 'reminders.message_id', 'messages.id')
+    .select(['messages.id', 'messages.status', 'reminders.facts'])
+    .where('messages.account_id', '=', accountId)
+    .where('messages.debtor_id', '=', id)
+    .where('messages.direction', '=', 'outbound')
+    .where('messages.status', 'in', [...STOPPABLE, 'sending'])
+    .orderBy('messages.id')
+    .execute()
+  if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }
+  const cover = await readCover(tx, id, incoming)
+  const outdated = waiting.filter(({ facts }) =>
+    readFacts(facts).invoices.some(
+      ({ id: invoiceId, onAccount = 0 }) => (cover.get(invoiceId) ?? 0) > onAccount,
+    ),
+  )
+  const [inFlightIds = [], cancelledIds = []] = [true, false].map((isSending) =>
+    outdated.filter(({ status }) => (status === 'sending') === isSending).map((row) => row.id),
+  )
+  if (cancelledIds.length > 0) {
+    await cancelMessages(tx, accountId, cancelledIds, 'money came in on account', now)
+  }
+  return { cancelledIds, inFlightIds }
+}

@@ -1,0 +1,62 @@
+// What is left of a payment pays the oldest invoices by itself, where an account has chosen so.
+import t, { type Test } from 'tap'
+import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { openBooks } from '../../fixtures/books/books.ts'
+
+const PAYMENTS = '/api/v1/payments'
+
+async function openApplying(t: Test, mode = 'oldest_first') {
+  const books = await openBooks(t)
+  const act = { actor: OPERATOR, now: books.backend.now }
+  await books.backend.database.transaction((tx) => setApplyCredit(tx, books.accountId, mode, act))
+  const { id: debtor_id } = await books.debtor()
+  const due = (due_date: string, fields = {}) =>
+    books.invoice({ debtor_id, issue_date: '2026-09-01', due_date, ...fields })
+  return { books, debtor_id, due }
+}
+
+t.test('money on account pays open invoices, the oldest due date first', async (t) => {
+  const { books, debtor_id, due } = await openApplying(t)
+  const newest = await due('2026-11-30')
+  const oldest = await due('2026-10-01')
+  const dollars = await due('2026-09-02', { currency: 'USD' })
+  await due('2026-09-02', { status: 'draft' })
+  const middle = await due('2026-10-02')
+  const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 25_000 })
+  t.strictSame(payment.allocations, [
+    { invoice_id: oldest.id, amount: 10_000 },
+    { invoice_id: middle.id, amount: 10_000 },
+    { invoice_id: newest.id, amount: 5000 },
+  ])
+  t.equal(payment.unapplied_amount, 0)
+  t.strictSame(payment.effects.invoices, [
+    { id: oldest.id, status: 'paid', amount_due: 0 },
+    { id: middle.id, status: 'paid', amount_due: 0 },
+    { id: newest.id, status: 'partially_paid', amount_due: 5000 },
+  ])
+  t.equal((await books.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
+})
+
+t.test('a surplus pays others, and more of an invoice that was named', async (t) => {
+  const { books, due } = await openApplying(t)
+  const named = await due('2026-10-01')
+  const other = await due('2026-10-02')
+  const payment = await books.create(PAYMENTS, {
+    ...{ currency: 'EUR', amount: 25_000 },
+    allocations: [{ invoice_id: named.id, amount: 4000 }],
+  })
+  t.strictSame(payment.allocations, [
+    { invoice_id: named.id, amount: 10_000 },
+    { invoice_id: other.id, amount: 10_000 },
+  ])
+  t.equal(payment.unapplied_amount, 5000)
+})
+
+t.test('by default it stays on account, and the mode is checked', async (t) => {
+  const { books, debtor_id, due } = await openApplying(t, 'manual')
+  await due('2026-10-01')
+  const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 100 })
+  t.strictSame([payment.allocations, payment.unapplied_amount], [[], 100])
+  await t.rejects(openApplying(t, 'newest_first'), { code: 'validation_failed' })
+})

@@ -1,0 +1,187 @@
+// Money on account: a customer who has paid is not chased, on whichever invoice the money is put later.
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { voidInvoice } from '../../../backend/invoices/acts.ts'
+import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { previewReminders } from '../../../backend/reminders/preview.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
+
+/** A Tuesday morning in Amsterdam, a minute before reminders may be sent and just after. */
+const BEFORE = '2026-11-24T06:59:32.000Z'
+const MORNING = '2026-11-24T07:00:02.000Z'
+const A_WEEK_LATER = '2026-12-01T09:00:00.000Z'
+
+const payOnAccount = (engine: Engine, debtorId: string, amount: number, fields = {}) =>
+  engine.books.create('/api/v1/payments', {
+    ...{ debtor_id: debtorId, currency: 'EUR', amount },
+    ...fields,
+  })
+
+async function reverse(engine: Engine, paymentId: string): Promise<void> {
+  const { books, deps } = engine
+  const act = { actor: OPERATOR, now: deps.clock() }
+  await books.backend.database.transaction((tx) =>
+    reversePayment(tx, books.accountId, paymentId, 'it bounced', act),
+  )
+}
+
+const chasingOf = async (engine: Engine, { id }: Json) =>
+  (await engine.books.read(`/api/v1/invoices/${id}`)).chasing
+
+const log = async (engine: Engine) =>
+  (await engine.messages()).map(
+    ({ stage, status, suppression_reason: reason }) => `${stage}:${reason ?? status}`,
+  )
+
+t.test('money that came before the planner looked stops every stage', async (t) => {
+  const engine = await startEngine(t)
+  engine.books.backend.now = new Date(BEFORE)
+  const invoice = await engine.invoice('2026-11-19')
+  await payOnAccount(engine, invoice.debtor_id, 10_000)
+  await engine.at(MORNING)
+  await engine.at(A_WEEK_LATER)
+  t.equal(engine.smtp.mails.length, 0)
+  t.strictSame(await log(engine), ['friendly:credit_on_account'])
+  t.strictSame(await chasingOf(engine, invoice), {
+    ...{ status: 'active', stage: null, next_stage: 'friendly', next_action_at: null },
+    ...{ last_message_at: null, blocked_reason: 'credit_on_account' },
+  })
+})
+
+t.test('money that comes after it was planned stops it in its own transaction', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  const payment = await payOnAccount(engine, invoice.debtor_id, 10_000)
+  t.strictSame(payment.effects, {
+    invoices: [],
+    messages_cancelled: 1,
+    messages_in_flight: [],
+  })
+  await engine.at('2026-11-24T09:00:00.000Z')
+  await engine.at(A_WEEK_LATER)
+  t.equal(engine.smtp.mails.length, 0)
+  t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:credit_on_account'])
+})
+
+t.test('a surplus on one invoice covers the others, the oldest due date first', async (t) => {
+  const engine = await startEngine(t)
+  engine.books.backend.now = new Date(BEFORE)
+  const { id: debtor_id } = await engine.debtor()
+  const newer = await engine.invoice('2026-11-18', { debtor_id })
+  const older = await engine.invoice('2026-11-17', { debtor_id })
+  const paid = await engine.invoice('2026-11-10', { debtor_id })
+  const foreign = await engine.invoice('2026-11-01', { debtor_id, currency: 'USD' })
+  await payOnAccount(engine, debtor_id, 25_000, {
+    ...{ debtor_id: null, invoice_id: paid.id, allow_overpayment: true },
+  })
+  await engine.at(MORNING)
+  const [mail, ...others] = engine.smtp.mails
+  t.strictSame(others, [])
+  t.match(mail?.mail.text, new RegExp(`${newer.number}: €100.00`))
+  t.match(mail?.mail.text, new RegExp(`${foreign.number}: \\$100.00`))
+  t.notMatch(mail?.mail.text, new RegExp(older.number))
+  t.match(mail?.mail.text, /Received on account: -€50.00\nStill to pay: €50.00/)
+  const blocked = await Promise.all(
+    [newer, older, foreign].map(async (one) => (await chasingOf(engine, one)).blocked_reason),
+  )
+  t.strictSame(blocked, [null, 'credit_on_account', null])
+})
+
+t.test('of what is covered in part the rest is asked for, without a pause', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  await payOnAccount(engine, invoice.debtor_id, 4000)
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
+  t.match(
+    engine.smtp.mails[0]?.mail.text?.replace(/\s+/g, ' '),
+    'We have received €40.00 from you that is not assigned to an invoice yet. We take it into account: please pay the remaining €60.00.',
+  )
+  t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
+})
+
+t.test('after a reversal chasing continues where it stood', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-13')
+  await engine.at('2026-11-16T08:00:00.000Z')
+  engine.books.backend.now = new Date('2026-11-20T08:00:00.000Z')
+  const { id } = await payOnAccount(engine, invoice.debtor_id, 10_000)
+  await engine.at('2026-11-24T08:00:00.000Z')
+  t.strictSame(await log(engine), ['friendly:sent', 'reminder:credit_on_account'])
+  await reverse(engine, id)
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.strictSame((await log(engine)).slice(2), ['reminder:sent'])
+  t.equal(engine.smtp.mails.length, 2)
+  t.equal((await chasingOf(engine, invoice)).blocked_reason, null)
+})
+
+t.test('a message that states what is on account is written anew once that is gone', async (t) => {
+  const engine = await startEngine(t)
+  engine.books.backend.now = new Date(BEFORE)
+  const invoice = await engine.invoice('2026-11-19')
+  const { id } = await payOnAccount(engine, invoice.debtor_id, 4000)
+  await engine.plan(MORNING)
+  await reverse(engine, id)
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
+  t.notMatch(engine.smtp.mails[0]?.mail.text, /account/)
+})
+
+t.test('the gate looks at it: an older invoice was voided since the plan', async (t) => {
+  const engine = await startEngine(t)
+  engine.books.backend.now = new Date(BEFORE)
+  const { id: debtor_id } = await engine.debtor()
+  const older = await engine.invoice('2026-10-01', { debtor_id })
+  const newer = await engine.invoice('2026-11-19', { debtor_id })
+  await payOnAccount(engine, debtor_id, 10_000)
+  await engine.plan(MORNING)
+  t.strictSame(await log(engine), ['friendly:credit_on_account', 'friendly:scheduled'])
+  const { books, deps } = engine
+  await books.backend.database.transaction((tx) =>
+    voidInvoice(tx, books.accountId, older.id, 'a mistake', {
+      ...{ actor: OPERATOR, now: deps.clock() },
+    }),
+  )
+  await engine.send('2026-11-24T09:00:00.000Z')
+  await engine.at('2026-11-24T09:30:00.000Z')
+  t.equal(engine.smtp.mails.length, 0)
+  t.strictSame((await log(engine)).slice(1), ['friendly:credit_on_account'])
+  t.equal((await chasingOf(engine, newer)).blocked_reason, 'credit_on_account')
+})
+
+t.test('what awaits approval is not approved any more', async (t) => {
+  const engine = await startEngine(t)
+  const invoice = await engine.invoice('2026-11-01')
+  await engine.at('2026-11-04T08:00:00.000Z')
+  await engine.at('2026-11-11T08:00:00.000Z')
+  await engine.at('2026-11-24T08:00:00.000Z')
+  await payOnAccount(engine, invoice.debtor_id, 10_000)
+  await t.rejects(engine.decide({ approve: true }), { message: 'nothing waits for approval' })
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.strictSame((await log(engine)).slice(2), ['firm:cancelled', 'firm:credit_on_account'])
+})
+
+t.test('the preview foresees it', async (t) => {
+  const engine = await startEngine(t)
+  engine.books.backend.now = new Date(BEFORE)
+  const { id: debtor_id } = await engine.debtor()
+  await engine.invoice('2026-11-18', { debtor_id })
+  const part = await engine.invoice('2026-11-19', { debtor_id })
+  await payOnAccount(engine, debtor_id, 14_000)
+  const { books, deps } = engine
+  const { read } = books.backend.database
+  const previewed = await previewReminders(read, books.accountId, deps.clock(), 2)
+  t.strictSame(
+    previewed.map(({ refusal, invoices }) => [
+      refusal?.reason,
+      ...invoices.map(({ id, amountDue, onAccount }) => [id === part.id, amountDue, onAccount]),
+    ]),
+    [
+      ['credit_on_account', [false, 10_000, 10_000]],
+      [undefined, [true, 10_000, 4000]],
+    ],
+  )
+})
