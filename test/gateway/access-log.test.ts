@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
+import { containing, matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { exchangeBytes, type StartedGateway, startGateway } from '../fixtures/service/gateway.ts'
@@ -20,7 +21,7 @@ t.test('what is refused at the door has a line, and nothing of what was sent', a
   await exchangeBytes(gateway.port, 'GET /S3CR3T HTTP/1.1\r\nHost: a\r\nHost: S3CR3T\r\n\r\n')
   await exchangeBytes(gateway.port, 'BREW /S3CR3T HTTP/1.1\r\nHost: a\r\n\r\n')
   await until(() => linesOf(gateway).length === 3, 'each has its line')
-  t.match(linesOf(gateway), [
+  matches(t, linesOf(gateway), [
     { status: 400, code: 'bad_request', client: '127.0.0.1', requestId: /^req_/ },
     { status: 400, code: 'bad_request', client: '127.0.0.1', ms: Number },
     { status: 405, code: 'method_not_allowed', client: '127.0.0.1' },
@@ -40,14 +41,14 @@ t.test('a client that goes away has a line with 499, once', async (t) => {
   await until(() => answered, 'the backend has the call')
   socket.destroy()
   await until(() => linesOf(gateway).length === 1, 'it has its line')
-  t.match(linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
+  matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
 t.test('behind a trusted proxy the line names the client that the proxy saw', async (t) => {
   const gateway = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
   await call(gateway.url, { headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' } })
   await until(() => linesOf(gateway).length === 1, 'it has its line')
-  t.match(linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
+  matches(t, linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
 })
 
 t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
@@ -56,7 +57,7 @@ t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
   await exchangeBytes(gateway.port, 'junk\r\n\r\n')
   t.equal(await gateway.stop(), 0)
   t.same(linesOf(gateway), [])
-  t.match(gateway.log(), '"msg":"drained"')
+  matches(t, gateway.log(), containing('"msg":"drained"'))
 })
 
 t.test('while a backend is away there is a line a second, not a stack a call', async (t) => {

@@ -2,8 +2,10 @@
  * Every way a backend can fail an answer: a problem that says what may have been done, or a connection
  * that breaks; never an answer that looks whole and is not, never a pool that is stuck.
  */
+
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -145,7 +147,7 @@ for (const [what, bytes, status, body] of PASSED) {
     backend.behave(say(bytes))
     for (let round = 0; round < 3; round++) {
       const answer = await call(`${gateway.url}/api/v1/debtors`, READ)
-      t.match(answer, { status, text: body })
+      matches(t, answer, { status, text: body })
       if (status === 204) t.notOk(answer.headers['content-length'])
       t.notMatch(answer.text, 'forged')
     }

@@ -1,4 +1,5 @@
 /** Answers that are passed on as they come, and connections to a backend that serve others after them. */
+
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
@@ -9,6 +10,7 @@ import type { UpstreamAnswer, UpstreamRequest } from '../../gateway/upstream/att
 import { BackendPools } from '../../gateway/upstream/backends.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
+import { matches } from '../fixtures/matches.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
@@ -63,7 +65,7 @@ t.test('an answer that is given up when all of it is here ends no call of others
   given.destroy()
   await once(given, 'close')
   waiting[0]?.write(RAW_OK)
-  t.match(await other, { status: 200 })
+  matches(t, await other, { status: 200 })
   t.equal(backend.calls.length, 2, 'each sent once')
 })
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { parseRedisAddress } from '../../gateway/rate-limit/address.ts'
+import { matches } from '../fixtures/matches.ts'
 
 t.test('every form of REDIS_URL', async (t) => {
   const forms: [string, object][] = [
@@ -41,7 +42,7 @@ t.test('every form of REDIS_URL', async (t) => {
       },
     ],
   ]
-  for (const [text, address] of forms) t.match(parseRedisAddress(text), address, text)
+  for (const [text, address] of forms) matches(t, parseRedisAddress(text), address, text)
 })
 
 t.test('what is wrong is named, the password never', async (t) => {

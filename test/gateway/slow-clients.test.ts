@@ -1,8 +1,10 @@
 /** Clients that send or read slowly are cut off in time, and cost the others nothing. */
+
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
@@ -65,7 +67,8 @@ t.test('what arrives too slowly is a 408 that closes, and reaches nobody', async
   }
   const cases = Object.entries(slow).map(async ([what, [begin, more]]) => {
     const text = await drip(t, begin, more)
-    t.match(
+    matches(
+      t,
       text.slice(text.lastIndexOf('HTTP/1.1 ')),
       /^HTTP\/1\.1 408 [\s\S]*"request_timeout"/,
       what,

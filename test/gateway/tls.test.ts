@@ -1,4 +1,5 @@
 /** TLS on the public listener: the same door, certificates that change, handshakes that do not end. */
+
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { connect as connectPlain } from 'node:net'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
+import { containing, matches } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
@@ -68,7 +70,7 @@ t.test('the door is the same over TLS', async (t) => {
 t.test('TLS 1.2 or later, and HTTP/1.1 alone', async (t) => {
   const { open } = await startTls(t)
   const modern = await open({ ALPNProtocols: ['h2', 'http/1.1'] })
-  t.match(modern, { alpnProtocol: 'http/1.1', authorized: true })
+  matches(t, modern, { alpnProtocol: 'http/1.1', authorized: true })
   t.equal(modern.getProtocol(), 'TLSv1.3')
   t.equal((await open({ maxVersion: 'TLSv1.2' })).getProtocol(), 'TLSv1.2')
   await t.rejects(open({ minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' }))
@@ -82,18 +84,18 @@ t.test('SIGHUP shows new connections the new certificate, and keeps the open one
     socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
     return String(await once(socket, 'data'))
   }
-  t.match(await serve(before), 'HTTP/1.1 200')
+  matches(t, await serve(before), containing('HTTP/1.1 200'))
   await write('DNS:localhost,DNS:renewed.example')
   gateway.signal('SIGHUP')
   await until(() => gateway.log().includes('"reloaded"'), 'it has read them again')
   const after = await open()
-  t.match(after.getPeerCertificate().subjectaltname, 'renewed.example')
-  t.match(await serve(before), 'HTTP/1.1 200', 'on the connection that was open')
+  matches(t, after.getPeerCertificate().subjectaltname, containing('renewed.example'))
+  matches(t, await serve(before), containing('HTTP/1.1 200'), 'on the connection that was open')
 
   writeFileSync(TLS_KEY, 'not a key')
   gateway.signal('SIGHUP')
   await until(() => /"error".*TLS_KEY cannot be used/.test(gateway.log()), 'it refuses them')
-  t.match((await open()).getPeerCertificate().subjectaltname, 'renewed.example')
+  matches(t, (await open()).getPeerCertificate().subjectaltname, containing('renewed.example'))
 })
 
 t.test('a handshake that does not end is cut off, also one that drips', async (t) => {

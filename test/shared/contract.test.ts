@@ -3,6 +3,7 @@ import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
 import { loadContract } from '../../shared/contract/contract.ts'
 import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
+import { matches } from '../fixtures/matches.ts'
 
 const source: unknown = load(
   readFileSync(new URL('../../shared/contract/openapi.yaml', import.meta.url), 'utf8'),
@@ -76,7 +77,7 @@ t.test('the documented codes, statuses and titles are those of the catalogue', a
   const documented = examples.map(([name]) => at(`#/components/examples/${name}/value`)).map(Object)
   for (const [code, { status, title, retryable }] of Object.entries(PROBLEM_TYPES)) {
     const example = documented.find((value) => value['code'] === code)
-    t.match(example, { code, status, title, retryable }, code)
+    matches(t, example, { code, status, title, retryable }, code)
     t.equal(new URL(example['type']).hash, `#${code}`)
   }
 })

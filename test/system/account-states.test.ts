@@ -1,4 +1,5 @@
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
@@ -19,7 +20,7 @@ for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
   t.test(`${status}: writes are 423 from the next call on, reads go on`, async (t) => {
     await system.operator.setStatus(account, status)
     for (const [path, body, headers] of WRITES) {
-      t.match(await call(`${url}${path}`, { key, body, headers }), {
+      matches(t, await call(`${url}${path}`, { key, body, headers }), {
         status: 423,
         headers: { 'content-type': /^application\/problem\+json/, 'x-ratelimit-limit': '600' },
         json: { code: 'account_read_only', account_status: status },
@@ -29,7 +30,7 @@ for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
       t.equal(formAnswer.status, 423, 'before anything of the body')
     }
     for (const path of READS) t.equal((await call(`${url}${path}`, { key })).status, 200, path)
-    t.match((await call(`${url}/me`, { key })).json.account, { status, read_only: true })
+    matches(t, (await call(`${url}/me`, { key })).json.account, { status, read_only: true })
     await system.operator.setStatus(account, 'active')
     const again = await call(`${url}/debtors`, { key, body: { name: 'Back' } })
     t.equal(again.status, 201, 'active again: writes go on from the next call')
@@ -44,7 +45,7 @@ t.test('a payment recorded before is found while the account is read-only', asyn
   await system.operator.setStatus(account, 'suspended')
   t.equal((await call(`${url}/payments`, { key, body, headers })).status, 423)
   const found = await call(`${url}/payments?idempotency_key=before`, { key })
-  t.match(found.json.data, [{ id: recorded.json.id }])
+  matches(t, found.json.data, [{ id: recorded.json.id }])
   await system.operator.setStatus(account, 'active')
 })
 
@@ -63,7 +64,8 @@ t.test('a body that is not JSON is 415, and says what is taken', async (t) => {
         body: '{"name":"x"}',
         headers: { ...headers, 'content-type': type },
       })
-      t.match(
+      matches(
+        t,
         answer,
         {
           status: 415,

@@ -14,6 +14,7 @@ import { readContractDocument } from '../../shared/contract/contract.ts'
 import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import { assertContract } from '../fixtures/contract/contract.ts'
 import { faultsOf } from '../fixtures/contract/schema.ts'
+import { matches } from '../fixtures/matches.ts'
 import { type Answer, call } from '../fixtures/service/call.ts'
 import { runCurl } from '../fixtures/service/curl.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -117,7 +118,7 @@ t.test('every example of an answer is as its schema says', async (t) => {
       }
       for (const [name, { schema, example }] of headers) {
         const pattern = textOf(document.resolve(schema)['pattern'])
-        t.match(String(example), new RegExp(pattern, 'u'), name)
+        matches(t, String(example), new RegExp(pattern, 'u'), name)
       }
     }
   }

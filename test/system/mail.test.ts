@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { request } from 'node:http'
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { deliveryReport } from '../fixtures/servers/inbound.ts'
 import { startSmtpServer } from '../fixtures/servers/smtp.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -34,7 +35,7 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
   await operator.cli('reminders', 'run', '--now', THEN)
   t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['ap@jansen.nl', 'ap@weber.de'])
   const toJansen = smtp.mails.find(({ to }) => to.includes('ap@jansen.nl'))?.mail
-  t.match(toJansen, {
+  matches(t, toJansen, {
     from: { name: 'Acme Ltd', address: 'reminders@mail.receivables.io' },
     subject: /^Een vriendelijke herinnering: factuur \S+ – Acme Ltd$/,
     text: /125,00/,
@@ -43,14 +44,14 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
 
   const [, link = ''] =
     /https:\/\/api\.test(\/mail\/unsubscribe\/[\w-]+)/.exec(toJansen?.text ?? '') ?? []
-  t.match(await call(url + link), { status: 200, text: /Herinneringen per e-mail stoppen\?/ })
+  matches(t, await call(url + link), { status: 200, text: /Herinneringen per e-mail stoppen\?/ })
   const click = { 'content-type': 'application/x-www-form-urlencoded' }
   const body = 'List-Unsubscribe=One-Click'
   t.equal((await call(url + link, { method: 'POST', headers: click, body })).status, 200)
-  t.match(await read(`debtors/${jansen.id}`), { contactability: { email: 'unsubscribed' } })
+  matches(t, await read(`debtors/${jansen.id}`), { contactability: { email: 'unsubscribed' } })
 
   const { data } = await read(`messages?debtor_id=${weber.id}`)
-  t.match(data, [
+  matches(t, data, [
     { status: 'sent', to: 'a•••@weber.de', delivery: { provider_message_id: /^\d$/ } },
   ])
   const report = { 'content-type': 'message/rfc822' }
@@ -60,14 +61,14 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
       headers: { ...report, ...headers },
       body: deliveryReport({ messageId: data[0].id }) + 'x'.repeat(1024 * 1024),
     })
-  t.match(await inbound({}), { status: 401, json: { code: 'invalid_mail_secret' } })
-  t.match(await inbound({ authorization: `Bearer ${INBOUND_SECRET}` }), {
+  matches(t, await inbound({}), { status: 401, json: { code: 'invalid_mail_secret' } })
+  matches(t, await inbound({ authorization: `Bearer ${INBOUND_SECRET}` }), {
     status: 200,
     json: { kind: 'bounce', message_id: data[0].id },
   })
   t.equal(await announceMail(url, 40 * 1024 * 1024 + 1), 413)
-  t.match(await read(`messages?debtor_id=${weber.id}`), { data: [{ status: 'bounced' }] })
-  t.match(await read(`debtors/${weber.id}`), { contactability: { email: 'bounced' } })
+  matches(t, await read(`messages?debtor_id=${weber.id}`), { data: [{ status: 'bounced' }] })
+  matches(t, await read(`debtors/${weber.id}`), { contactability: { email: 'bounced' } })
   const log = system.backend.log()
   t.notMatch(log, /ap@(?:jansen|weber)/, 'addresses are not logged')
 })

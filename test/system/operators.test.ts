@@ -1,4 +1,5 @@
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -10,16 +11,16 @@ const json = async (...words: string[]) => JSON.parse(await cli(...words, '--jso
 
 t.test('an account, a user and a key, made and ended beside the running service', async (t) => {
   const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'EUR')
-  t.match(account.id, /^acct_/)
+  matches(t, account.id, /^acct_/)
   const user = ['--email', 'ann@acme.example', '--role', 'admin', '--password', 'correct horse']
-  t.match((await json('users', 'create', '--account', account.id, ...user)).id, /^usr_/)
+  matches(t, (await json('users', 'create', '--account', account.id, ...user)).id, /^usr_/)
   const named = ['--account', account.id, '--name', 'ERP', '--scopes', 'debtors:read,debtors:write']
   const key = await json('keys', 'issue', ...named, '--rate-limit', '1000')
-  t.match(key, { id: /^key_/, secret: /^rcv_/, prefix: /^rcv_/ })
+  matches(t, key, { id: /^key_/, secret: /^rcv_/, prefix: /^rcv_/ })
   t.ok(key.secret.startsWith(key.prefix))
 
   const probe = await call(`${url}/me`, { key: key.secret })
-  t.match(probe, {
+  matches(t, probe, {
     status: 200,
     json: { key: { rate_limit: 1000, label: 'ERP', last_used_at: null } },
   })
@@ -35,7 +36,7 @@ t.test('an account, a user and a key, made and ended beside the running service'
   await cli('accounts', 'set-status', account.id, 'suspended')
   t.equal((await call(`${url}/debtors`, { key: key.secret, body: { name: 'x' } })).status, 423)
   await cli('keys', 'revoke', key.id)
-  t.match(await call(`${url}/debtors`, { key: key.secret }), {
+  matches(t, await call(`${url}/debtors`, { key: key.secret }), {
     status: 401,
     json: { code: 'revoked_api_key' },
   })
@@ -45,33 +46,33 @@ t.test('what cannot be done says why, with an exit code', async (t) => {
   await t.rejects(cli('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
   await t.rejects(cli('keys', 'issue'), { code: 2, stderr: /--account/ })
   await t.rejects(cli('brew'), { code: 2 })
-  t.match(await cli('--help'), /keys issue/)
+  matches(t, await cli('--help'), /keys issue/)
 })
 
 t.test('pages come through the gateway; what is internal does not', async (t) => {
   const page = await call(`${system.url}/settings`)
-  t.match(page, {
+  matches(t, page, {
     status: 200,
     headers: { 'content-type': /^text\/html/, 'x-ratelimit-remaining': '0' },
   })
-  t.match(page.text, /Settings/)
+  matches(t, page.text, /Settings/)
   const emptyQuery = await call(`${system.url}/settings/login?`)
   t.equal(emptyQuery.status, 200, 'as a form without fields asks for it')
   for (const path of ['/internal/ready', '/internal/api-keys/look-up', '/metrics', '/healthz']) {
-    t.match(await call(system.url + path), { status: 404, json: { code: 'route_not_found' } })
+    matches(t, await call(system.url + path), { status: 404, json: { code: 'route_not_found' } })
   }
-  t.match(await call(`${system.url}/`), { status: 302, headers: { location: '/docs' } })
+  matches(t, await call(`${system.url}/`), { status: 302, headers: { location: '/docs' } })
 })
 
 t.test('the contract is served to whoever reads it', async (t) => {
   const document = await call(`${system.url}/docs/openapi.json`)
-  t.match(document, {
+  matches(t, document, {
     status: 200,
     headers: { 'content-type': /^application\/json/ },
-    json: { openapi: /^3\.1/, paths: { '/api/v1/me': {} } },
+    json: { openapi: /^3\.1/, paths: { '/api/v1/me': Object } },
   })
   const source = await call(`${system.url}/docs/openapi.yaml`)
-  t.match(source.text, /^openapi: /)
+  matches(t, source.text, /^openapi: /)
 })
 
 t.test('the backend answers nobody but gateways', async (t) => {
@@ -98,6 +99,6 @@ t.test('no secret is logged', async (t) => {
   await call(`${url}/nowhere`, { headers: { authorization: `Basic ${canary}`, cookie: canary } })
   await Promise.all([system.backend.stop(), ...system.gateways.map((one) => one.stop())])
   const logs = [system.backend, ...system.gateways].map((one) => one.log()).join('')
-  t.match(logs, /"msg":"call"/)
+  matches(t, logs, /"msg":"call"/)
   for (const word of [canary, secret, secret.slice(13)]) t.notOk(logs.includes(word))
 })

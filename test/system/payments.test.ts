@@ -1,5 +1,6 @@
 import t from 'tap'
 import { Agent } from 'undici'
+import { containing, matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -41,7 +42,7 @@ t.test('50 at once with one Idempotency-Key: one payment, the same bytes for all
   const recorded = answers.filter(({ status }) => status === 201)
   for (const answer of answers) {
     if (answer.status === 201) continue
-    t.match(answer, {
+    matches(t, answer, {
       status: 409,
       json: { code: 'idempotency_in_progress' },
       headers: { 'retry-after': '1' },
@@ -53,7 +54,7 @@ t.test('50 at once with one Idempotency-Key: one payment, the same bytes for all
   t.equal(originals.length, 1)
   const list = await call(`${url}/payments?idempotency_key=one-key`, { key })
   t.equal(list.json.data.length, 1)
-  t.match((await call(`${url}/invoices/${invoice_id}`, { key })).json, {
+  matches(t, (await call(`${url}/invoices/${invoice_id}`, { key })).json, {
     status: 'partially_paid',
     amount_paid: 5_000,
     amount_due: 7_500,
@@ -66,7 +67,7 @@ t.test('20 at once with different keys for the whole of one invoice: exactly one
   const answers = await payAtOnce(20, body, (place) => `full-${place}`)
   t.equal(answers.filter(({ status }) => status === 201).length, 1)
   for (const answer of answers.filter(({ status }) => status !== 201)) {
-    t.match(answer, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
+    matches(t, answer, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
   }
   const list = await call(`${url}/payments?invoice_id=${invoice_id}`, { key })
   t.equal(list.json.data.length, 1)
@@ -79,20 +80,23 @@ t.test(
     const pay = (body: unknown) =>
       call(`${url}/payments`, { key, body, headers: { 'idempotency-key': 'r-1' } })
     const tooMuch = await pay({ invoice_id, currency: 'EUR', amount: 1_001 })
-    t.match(tooMuch, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 1_000 } })
+    matches(t, tooMuch, {
+      status: 422,
+      json: { code: 'payment_exceeds_balance', amount_due: 1_000 },
+    })
     const first = await pay({ invoice_id, currency: 'EUR', amount: 400 })
-    t.match(first, {
+    matches(t, first, {
       status: 201,
       json: { amount: 400, effects: { invoices: [{ amount_due: 600 }] } },
     })
-    t.match(first.headers['location'], `/api/v1/payments/${first.json.id}`)
+    matches(t, first.headers['location'], containing(`/api/v1/payments/${first.json.id}`))
     const again = await pay({ currency: 'EUR', amount: 400.0, invoice_id })
     t.equal(again.status, 201)
     t.equal(again.text, first.text)
     t.equal(again.headers['idempotent-replayed'], 'true')
     t.equal(again.headers['location'], first.headers['location'])
     t.not(again.headers['x-request-id'], first.headers['x-request-id'])
-    t.match(await pay({ invoice_id, currency: 'EUR', amount: 500 }), {
+    matches(t, await pay({ invoice_id, currency: 'EUR', amount: 500 }), {
       status: 422,
       json: { code: 'idempotency_key_reused', original_payment_id: first.json.id },
     })
@@ -108,7 +112,10 @@ t.test('without a usable Idempotency-Key it is 400', async (t) => {
     [{ 'idempotency-key': 'é' }, 'idempotency_key_invalid'],
   ]
   for (const [headers, code] of cases) {
-    t.match(await call(`${url}/payments`, { key, body, headers }), { status: 400, json: { code } })
+    matches(t, await call(`${url}/payments`, { key, body, headers }), {
+      status: 400,
+      json: { code },
+    })
   }
 })
 
@@ -123,7 +130,7 @@ t.test('all faults of a body are told at once, with pointers; nothing is recorde
     ammount: 1,
   }
   const answer = await call(`${url}/payments`, { key, body, headers: { 'idempotency-key': 'bad' } })
-  t.match(answer, { status: 422, json: { code: 'validation_failed' } })
+  matches(t, answer, { status: 422, json: { code: 'validation_failed' } })
   const pointers = answer.json.errors.map(({ pointer }: { pointer: string }) => pointer)
   t.same(
     pointers.toSorted(),
@@ -140,7 +147,7 @@ t.test('all faults of a body are told at once, with pointers; nothing is recorde
   for (const [text, status, code] of bodies) {
     const headers = { 'idempotency-key': 'bad', 'content-type': 'application/json' }
     const refused = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
-    t.match(refused, { status, json: { code } }, text.slice(0, 30))
+    matches(t, refused, { status, json: { code } }, text.slice(0, 30))
   }
   t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, before)
 })

@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
+import { matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { type Answer, call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -68,14 +69,14 @@ t.test('a limit of its own is what /me, headers and refusal say', async (t) => {
 t.test('nothing of an unknown key, and no secret, is in Redis; every count expires', async (t) => {
   const names = await redis.client.keys('*')
   for (const name of names.filter((name) => !name.startsWith('rate-limit-probe:'))) {
-    t.match(name, /^rate-limit:\{key_[0-9A-Z]{26}\}$/)
+    matches(t, name, /^rate-limit:\{key_[0-9A-Z]{26}\}$/)
     t.ok((await redis.client.pttl(name)) > 0, 'expires')
   }
 })
 
 function checkRefusal(t: Test, answer: Answer, limit: number): void {
   const seconds = answer.headers['retry-after']
-  t.match(answer, {
+  matches(t, answer, {
     status: 429,
     headers: {
       'content-type': /^application\/problem\+json/,

@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Scope } from '../../backend/accounts/scopes.ts'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { loadContract } from '../../shared/contract/contract.ts'
+import { matches } from '../fixtures/matches.ts'
 import { type Answer, call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
@@ -53,11 +54,11 @@ for (const { operationId, scope, method } of operations) {
       const answer = await callOperation(operationId, secret)
       if (scope === undefined || scope === granted) {
         t.equal(answer.status, success, `${granted} opens it`)
-        t.match(answer.headers['content-type'], /^application\/json; charset=utf-8$/)
+        matches(t, answer.headers['content-type'], /^application\/json; charset=utf-8$/)
         t.equal(answer.headers['cache-control'], 'no-store')
         continue
       }
-      t.match(answer, {
+      matches(t, answer, {
         status: 403,
         headers: {
           'content-type': /^application\/problem\+json/,
@@ -93,7 +94,7 @@ for (const { operationId, scope, method } of operations) {
     ]
     for (const [what, key, code] of cases) {
       const answer = await callOperation(operationId, key)
-      t.match(answer, { status: 401, json: { status: 401, code } }, what)
+      matches(t, answer, { status: 401, json: { status: 401, code } }, what)
       const challenge =
         what === 'missing' ? 'Bearer realm="api"' : 'Bearer realm="api", error="invalid_token"'
       t.equal(answer.headers['www-authenticate'], challenge, what)
@@ -111,7 +112,7 @@ t.test('a key whose scopes are all narrowed away calls /me and nothing else', as
     const answer = await callOperation(operationId, key.secret)
     t.equal(answer.status, scope === undefined ? 200 : 403, operationId)
   }
-  t.match((await callOperation('getMe', key.secret)).json.key, {
+  matches(t, (await callOperation('getMe', key.secret)).json.key, {
     scopes: [],
     granted_scopes: ['payments:read', 'payments:write'],
   })
@@ -126,7 +127,7 @@ t.test('a key whose scopes are all narrowed away calls /me and nothing else', as
 t.test('/me names account and key, and the limit as a number', async (t) => {
   const { secret } = await system.operator.issueKey(account, { name: 'ERP sync' })
   const { json } = await callOperation('getMe', secret)
-  t.match(json, {
+  matches(t, json, {
     object: 'probe',
     account: { id: account, name: 'Acme Ltd', status: 'active', read_only: false },
     key: { label: 'ERP sync', prefix: secret.slice(0, 12), scopes: allScopes },

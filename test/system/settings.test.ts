@@ -1,5 +1,6 @@
 // Settings through gateways, as a script uses them.
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -41,7 +42,7 @@ const ada = await logIn()
 
 t.test('a key issued in Settings works, and revoked there fails, at every gateway', async (t) => {
   const issued = await ada.post('/api-keys', { name: 'ERP', scopes: ['debtors:read'] })
-  t.match(issued, { status: 201, headers: { 'cache-control': 'no-store' } })
+  matches(t, issued, { status: 201, headers: { 'cache-control': 'no-store' } })
   const statuses = async (path: string) => {
     const answers = system.gateways.map(({ url }) =>
       call(`${url}/api/v1${path}`, { key: issued.json.secret }),
@@ -59,7 +60,7 @@ t.test('a key issued in Settings works, and revoked there fails, at every gatewa
 
 t.test('the log says who did it and from where', async (t) => {
   const { json } = await ada.get('/audit-log')
-  t.match(json.data.slice(0, 3), [
+  matches(t, json.data.slice(0, 3), [
     { action: 'api_key.revoked', actor: { label: 'ada@acme.example' }, address: '127.0.0.1' },
     { action: 'account.scopes_changed', detail: { scopes: ['invoices:read'] } },
     { action: 'api_key.issued', detail: { name: 'ERP' } },
@@ -89,13 +90,13 @@ t.test(
       'all calls are counted',
       20_000,
     )
-    t.match(usage.calls_by_hour.at(-1), { succeeded: 4, refused: 6, failed: 0 })
+    matches(t, usage.calls_by_hour.at(-1), { succeeded: 4, refused: 6, failed: 0 })
     t.same(usage.top_errors[0], {
       code: 'route_not_found',
       calls: 4,
       last_day: new Date().toISOString().slice(0, 10),
     })
-    t.match(usage.window, { used: 10, limit: 600, resets_at: /Z$/ })
+    matches(t, usage.window, { used: 10, limit: 600, resets_at: /Z$/ })
   },
 )
 
@@ -112,11 +113,12 @@ t.test('a gateway without pages has none, and serves the API', async (t) => {
   const backend = `http://127.0.0.1:${system.backend.port}`
   const { url } = await startGateway(t, backend, { SETTINGS_PAGES: 'off' })
   for (const path of ['/settings', '/settings/login', '/settings/api-keys']) {
-    t.match(await call(url + path), { status: 404, json: { code: 'route_not_found' } }, path)
+    matches(t, await call(url + path), { status: 404, json: { code: 'route_not_found' } }, path)
   }
-  t.match(await call(`${url}/api/v1/me`), { status: 401, json: { code: 'missing_api_key' } })
+  matches(t, await call(`${url}/api/v1/me`), { status: 401, json: { code: 'missing_api_key' } })
   const link = await call(`${url}/mail/unsubscribe/x`)
-  t.match(
+  matches(
+    t,
     link,
     { status: 404, text: /This link does not work/ },
     'links of mails work all the same',

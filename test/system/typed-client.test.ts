@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import createClient from 'openapi-fetch'
 import t from 'tap'
 import type { Invoice, paths, WebhookEvent } from '../../deploy/examples/receivables-api.ts'
+import { containing, matches } from '../fixtures/matches.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const run = promisify(execFile)
@@ -85,7 +86,7 @@ t.test('the program of the guide compiles and runs', async (t) => {
   // Without what the test's runner gives to every process, which this one cannot load.
   await run('env', ['-u', 'NODE_OPTIONS', 'node_modules/.bin/tsc', ...words], { env })
   const { stdout } = await run(process.execPath, [join(directory, 'program.ts')], { env })
-  t.match(stdout, /^INV-000001 300 EUR\n$/)
+  matches(t, stdout, /^INV-000001 300 EUR\n$/)
 })
 
 t.test('the example integration is fetched as the guide says, and runs', async (t) => {
@@ -98,5 +99,5 @@ t.test('the example integration is fetched as the guide says, and runs', async (
   const program = join(directory, 'sync.ts')
   const { stdout } = await run(process.execPath, [program, join(directory, 'books.db')], { env })
   t.equal(stdout, 'debtors: 1\ninvoices: 1\npayments: 1\n')
-  t.match(readFileSync(join(directory, 'client.ts'), 'utf8'), "= 'https://api.test'")
+  matches(t, readFileSync(join(directory, 'client.ts'), 'utf8'), containing("= 'https://api.test'"))
 })

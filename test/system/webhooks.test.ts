@@ -1,4 +1,5 @@
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { startReceiver, verify } from '../fixtures/servers/receiver.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -15,7 +16,7 @@ t.test(
       backendEnv: { ...baseUrl, WEBHOOK_PRIVATE_TARGETS: 'allow' },
       gatewayEnv: baseUrl,
     })
-    t.match(system.backend.log(), /WEBHOOK_PRIVATE_TARGETS=allow: whoever/)
+    matches(t, system.backend.log(), /WEBHOOK_PRIVATE_TARGETS=allow: whoever/)
     const { url, operator } = system
     const account = await operator.createAccount()
     const who = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
@@ -51,7 +52,7 @@ t.test(
       headers,
       body: {},
     })
-    t.match(test.json, { status: 'delivered', attempts: [{ status_code: 204 }] })
+    matches(t, test.json, { status: 'delivered', attempts: [{ status_code: 204 }] })
     await until(() => receiver.webhooks.length >= 3, 'all webhooks')
     for (const webhook of receiver.webhooks) t.ok(verify(webhook, endpoint.json.secret))
     t.same(receiver.webhooks.map(({ event }) => event.type).sort(), [

@@ -12,6 +12,7 @@ import {
 } from '../../../backend/api-keys/api-keys.ts'
 import { createLastUsed } from '../../../backend/api-keys/last-used.ts'
 import { digestApiKey, parseApiKey } from '../../../shared/contract/api-key.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
@@ -39,8 +40,8 @@ t.test('a key is issued with its secret, and only a digest stays', async (t) => 
     name: '  Cafe\u0301  ',
     scopes: ['payments:write', 'debtors:read', 'payments:write'],
   })
-  t.match(parseApiKey(secret), { prefix: row.prefix })
-  t.match(row, {
+  matches(t, parseApiKey(secret), { prefix: row.prefix })
+  matches(t, row, {
     name: 'Café',
     granted_scopes: '["debtors:read","payments:write"]',
     rate_limit: 600,
@@ -71,7 +72,7 @@ t.test('a key needs a name and something it may do', async (t) => {
   await t.rejects(issue({ scopes: ['debtors:delete'] }), { code: 'validation_failed' })
   await t.rejects(issue({ rateLimit: 0 }), { code: 'validation_failed' })
   await t.rejects(issue({ accountId: 'acct_none' }), { code: 'not_found' })
-  t.match(await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
+  matches(t, await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
 })
 
 t.test('a key is found by its digest under any pepper that is configured', async (t) => {
@@ -80,8 +81,8 @@ t.test('a key is found by its digest under any pepper that is configured', async
   const young = await issue({}, [NEW, OLD])
   const find = (secret: string, peppers = [NEW, OLD]) =>
     findKeyByDigest(database.read, digestApiKey(secret), peppers)
-  t.match(await find(old.secret), { key_id: old.row.id, pepper_version: 'v1' })
-  t.match(await find(young.secret), { key_id: young.row.id, pepper_version: 'v2' })
+  matches(t, await find(old.secret), { key_id: old.row.id, pepper_version: 'v1' })
+  matches(t, await find(young.secret), { key_id: young.row.id, pepper_version: 'v2' })
   t.equal(await find(old.secret, [NEW]), undefined)
   t.equal(await find(`${old.secret}x`), undefined)
   t.equal(
@@ -98,7 +99,7 @@ t.test('a revocation is stamped once, and the key stays', async (t) => {
     database.transaction((tx) => revokeApiKey(tx, row.id, act, accountId))
   await t.rejects(revoke(ACT, 'acct_other'), { code: 'not_found' })
   const revoked = await revoke(ACT, account.id)
-  t.match(revoked, { revoked_at: ACT.now.toISOString(), revoked_by: 'operator', revision: 2 })
+  matches(t, revoked, { revoked_at: ACT.now.toISOString(), revoked_by: 'operator', revision: 2 })
   const later = { actor: { ...OPERATOR, label: 'another' }, now: new Date('2027-01-01T00:00:00Z') }
   t.same(await revoke(later), revoked)
   t.same(await listApiKeys(database.read, account.id), [revoked])
@@ -129,7 +130,7 @@ t.test('last uses are written together, and only move forward', async (t) => {
   await other.flush()
   await lastUsed.close()
   await other.close()
-  t.match(await listApiKeys(database.read, account.id), [
+  matches(t, await listApiKeys(database.read, account.id), [
     { last_used_at: at(20).toISOString() },
     { last_used_at: at(25).toISOString() },
   ])
@@ -148,5 +149,7 @@ t.test('last uses that could not be written are kept for the next time', async (
   await t.rejects(lastUsed.flush(), { code: 'service_unavailable' })
   await unlock()
   await lastUsed.close()
-  t.match(await listApiKeys(database.read, account.id), [{ last_used_at: ACT.now.toISOString() }])
+  matches(t, await listApiKeys(database.read, account.id), [
+    { last_used_at: ACT.now.toISOString() },
+  ])
 })

@@ -9,6 +9,7 @@ import {
   type Idempotency,
 } from '../../../backend/idempotency/idempotency.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const clock = () => new Date('2026-11-21T10:15:00.000Z')
@@ -85,8 +86,8 @@ t.test('who waits too long is told to come again, and the first is not disturbed
     headers: { 'retry-after': '1' },
   })
   resolve('done')
-  t.match(await first, { body: 'done', replayed: false })
-  t.match(await idempotency.once(attempt, write), { body: 'done', replayed: true })
+  matches(t, await first, { body: 'done', replayed: false })
+  matches(t, await idempotency.once(attempt, write), { body: 'done', replayed: true })
 })
 
 t.test('another key or operation does not wait', async (t) => {
@@ -94,7 +95,7 @@ t.test('another key or operation does not wait', async (t) => {
   const { write } = counted(async () => 'done')
   const others = [{ ...attempt, key: 'l' }, { ...attempt, operation: 'createInvoice' }, attempt]
   for (const other of others) {
-    t.match(await idempotency.once(other, write), { replayed: false })
+    matches(t, await idempotency.once(other, write), { replayed: false })
   }
   const rows = await database.read.selectFrom('idempotency_keys').select('key').execute()
   t.equal(rows.length, 3)
@@ -122,6 +123,6 @@ t.test('where two processes race, the row decides', async (t) => {
     }
     const idempotency = createIdempotency({ database: late, clock })
     const outcome = await idempotency.once(attempt, { ...write, prepare: () => end })
-    t.match(outcome, { resourceId: 'deb_1', body: 'the answer', replayed: true }, name)
+    matches(t, outcome, { resourceId: 'deb_1', body: 'the answer', replayed: true }, name)
   }
 })

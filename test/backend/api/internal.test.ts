@@ -8,6 +8,7 @@ import {
   signRequest,
   verifyPrincipal,
 } from '../../../shared/contract/principal.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/service/backend.ts'
 
 const LOOK_UP = '/internal/api-keys/look-up'
@@ -51,7 +52,7 @@ t.test('a look-up tells what a live key stands for, and stamps its use', async (
     expiresAt: backend.now.getTime() + 60_000,
   })
   await backend.flushLastUsed()
-  t.match(await listApiKeys(backend.database.read, account.id), [
+  matches(t, await listApiKeys(backend.database.read, account.id), [
     { last_used_at: backend.now.toISOString() },
   ])
 })
@@ -59,7 +60,7 @@ t.test('a look-up tells what a live key stands for, and stamps its use', async (
 t.test('a look-up that begins after a revocation sees it', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
-  t.match(await lookUp(backend, key.secret), { json: { revoked: false } })
+  matches(t, await lookUp(backend, key.secret), { json: { revoked: false } })
   await backend.database.transaction((tx) =>
     revokeApiKey(tx, key.row.id, { actor: OPERATOR, now: backend.now }),
   )
@@ -72,7 +73,7 @@ t.test('a look-up that asks for something else is refused', async (t) => {
   const digest = digestApiKey('x')
   for (const body of ['', 'x', '[]', {}, { digest: 'short' }, { digest, more: 1 }, { digest: 1 }]) {
     const answer = await backend.ask('POST', LOOK_UP, { body })
-    t.match(answer, { status: 400, json: { code: 'bad_request' } }, JSON.stringify(body))
+    matches(t, answer, { status: 400, json: { code: 'bad_request' } }, JSON.stringify(body))
   }
 })
 
@@ -84,11 +85,11 @@ t.test('a signature holds for its method, path and body, and for a minute', asyn
   const send = (signature: string, path = LOOK_UP, sent = body) =>
     backend.send('POST', path, { headers: { [SIGNATURE_HEADER]: signature }, body: sent })
   const good = signRequest(signed, now, GATEWAY_SECRETS)
-  t.match(await send(good), { status: 200 })
-  t.match(await send(good, `${LOOK_UP}?x`), { status: 404, text: '' })
-  t.match(await send(good, LOOK_UP, `${body} `), { status: 404, text: '' })
-  t.match(await send(signRequest(signed, now, ['other'])), { status: 404, text: '' })
-  t.match(await send(signRequest(signed, now - 60_001, GATEWAY_SECRETS)), {
+  matches(t, await send(good), { status: 200 })
+  matches(t, await send(good, `${LOOK_UP}?x`), { status: 404, text: '' })
+  matches(t, await send(good, LOOK_UP, `${body} `), { status: 404, text: '' })
+  matches(t, await send(signRequest(signed, now, ['other'])), { status: 404, text: '' })
+  matches(t, await send(signRequest(signed, now - 60_001, GATEWAY_SECRETS)), {
     status: 404,
     text: '',
   })
@@ -99,14 +100,14 @@ t.test('a signed body that has no end in sight is not read to it', async (t) => 
   const answer = await backend
     .ask('POST', LOOK_UP, { body: 'x'.repeat(2 * 1024 * 1024) })
     .catch(() => ({ status: 413 }))
-  t.match(answer, { status: 413 })
+  matches(t, answer, { status: 413 })
 })
 
 t.test('readiness and the settings page are there for gateways', async (t) => {
   const backend = await startBackend(t)
-  t.match(await backend.ask('GET', '/internal/ready'), { status: 200, json: { ready: true } })
+  matches(t, await backend.ask('GET', '/internal/ready'), { status: 200, json: { ready: true } })
   const page = await backend.ask('GET', '/settings')
   t.equal(page.status, 200)
-  t.match(page.headers.get('content-type'), 'text/html')
-  t.match(page.text, 'Settings')
+  matches(t, page.headers.get('content-type'), containing('text/html'))
+  matches(t, page.text, containing('Settings'))
 })

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const idsOf = (data: Json[]) => data.map(({ id }) => id)
@@ -47,8 +48,11 @@ t.test('pages go through all rows once, in either order', async (t) => {
 
 t.test('the last full page says that it is the last', async (t) => {
   const books = await openBooksOf(t, 2)
-  t.match(await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
-  t.match(await books.read('/api/v1/debtors?limit=1'), { has_more: true, next_cursor: /^eyJ2Ijox/ })
+  matches(t, await books.read('/api/v1/debtors?limit=2'), { has_more: false, next_cursor: null })
+  matches(t, await books.read('/api/v1/debtors?limit=1'), {
+    has_more: true,
+    next_cursor: /^eyJ2Ijox/,
+  })
 })
 
 t.test('rows created meanwhile shift nothing', async (t) => {
@@ -100,7 +104,7 @@ t.test('a cursor holds only for its account, list, sort and filters', async (t) 
   ]
   for (const { status, json } of refused) {
     t.equal(status, 400)
-    t.match(json, { code: 'invalid_cursor' })
+    matches(t, json, { code: 'invalid_cursor' })
   }
 })
 
@@ -158,7 +162,7 @@ t.test('parameters that are wrong are refused by name', async (t) => {
   for (const [path, parameter] of cases) {
     const { status, json } = await books.get(`/api/v1/${path}`)
     t.equal(status, 400, path)
-    t.match(json, { code: 'invalid_query_parameter', parameter }, path)
+    matches(t, json, { code: 'invalid_query_parameter', parameter }, path)
   }
 })
 
@@ -170,9 +174,9 @@ t.test('parameters that do not exist are refused by name, everywhere', async (t)
     for (const parameter of ['ovrdue', '__proto__', 'Limit']) {
       const { status, json } = await books.get(`/api/v1/${path}?${parameter}=1`)
       t.equal(status, 400, path)
-      t.match(json, { code: 'unknown_query_parameter', parameter })
+      matches(t, json, { code: 'unknown_query_parameter', parameter })
     }
   }
   const post = await books.post('/api/v1/debtors?limit=5', { name: 'a' })
-  t.match(post.json, { code: 'unknown_query_parameter', parameter: 'limit' })
+  matches(t, post.json, { code: 'unknown_query_parameter', parameter: 'limit' })
 })

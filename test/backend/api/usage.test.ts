@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { IssuedApiKey } from '../../../backend/api-keys/api-keys.ts'
 import type { UsageReport } from '../../../shared/contract/usage-report.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 
@@ -17,14 +18,14 @@ t.test('a report is applied once, in whatever order and number it comes', async 
   const key = await backend.issueKey(account.id)
   const report = (over: Partial<UsageReport>) =>
     backend.ask('POST', '/internal/usage', { body: reportIn(key, over) })
-  t.match(await report({}), { status: 200, json: { applied: 1 } })
+  matches(t, await report({}), { status: 200, json: { applied: 1 } })
   await Promise.all([report({ batch: 1 }), report({ batch: 2 }), report({ batch: 2 })])
-  t.match(await report({ batch: 1 }), { status: 200 }, 'acknowledged again')
+  matches(t, await report({ batch: 1 }), { status: 200 }, 'acknowledged again')
   await report({ gateway: 'another-gateway', batch: 1 })
   await backend.call(key, 'GET', '/api/v1/me')
   const ada = await logIn(backend, ADMIN)
   const { json } = await ada.get(`/settings/api-keys/${key.row.id}`)
-  t.match(Object(json['usage']).calls_by_hour.at(-1), { succeeded: 1, refused: 9, failed: 0 })
+  matches(t, Object(json['usage']).calls_by_hour.at(-1), { succeeded: 1, refused: 9, failed: 0 })
 })
 
 t.test('the commonest errors of a key are named by their codes', async (t) => {
@@ -55,7 +56,7 @@ t.test('the commonest errors of a key are named by their codes', async (t) => {
     { code: 'unknown_query_parameter', calls: 1, last_day: '2026-11-21' },
   ])
   const page = await ada.page(`/settings/api-keys/${key_id}`)
-  t.match(page.text, /href="\/docs\/errors#rate_limit_exceeded"/)
+  matches(t, page.text, /href="\/docs\/errors#rate_limit_exceeded"/)
 })
 
 t.test('the hour a key is in moves forward only', async (t) => {
@@ -73,15 +74,15 @@ t.test('the hour a key is in moves forward only', async (t) => {
     return backend.ask('POST', '/internal/usage', { body: reportIn(key, { batch, windows }) })
   }
   t.equal(await window(), null)
-  t.match((await ada.page(`/settings/api-keys/${key.row.id}`)).text, /since 11:00/)
+  matches(t, (await ada.page(`/settings/api-keys/${key.row.id}`)).text, /since 11:00/)
   await report(12, '2026-11-21T10:40:00Z')
   await report(9, '2026-11-21T10:40:00Z')
   await report(600, '2026-11-21T09:40:00Z')
   t.same(await window(), { used: 12, limit: 600, resets_at: '2026-11-21T10:40:00.000Z' })
   const page = await ada.page(`/settings/api-keys/${key.row.id}`)
-  t.match(page.text, /<strong>12<\/strong> of 600\s+<span class="hint">Resets at 11:40\./)
+  matches(t, page.text, /<strong>12<\/strong> of 600\s+<span class="hint">Resets at 11:40\./)
   await report(1, '2026-11-21T11:10:00Z')
-  t.match(await window(), { used: 1, resets_at: '2026-11-21T11:10:00.000Z' })
+  matches(t, await window(), { used: 1, resets_at: '2026-11-21T11:10:00.000Z' })
   backend.now = new Date('2026-11-21T11:10:00Z')
   const later = await logIn(backend, ADMIN)
   const { json } = await later.get(`/settings/api-keys/${key.row.id}`)
@@ -111,5 +112,5 @@ t.test('keys that are not there are left out; what is no report is refused', asy
   ]
   for (const body of wrong) t.equal((await ask(body)).status, 400, JSON.stringify(body))
   const unsigned = await backend.send('POST', '/internal/usage', { body: reportIn(key) })
-  t.match(unsigned, { status: 404, text: '' })
+  matches(t, unsigned, { status: 404, text: '' })
 })

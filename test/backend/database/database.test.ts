@@ -1,6 +1,7 @@
 // What holds on every database. What only SQLite's one writer does: write-queue.test.ts.
 import t from 'tap'
 import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -43,7 +44,7 @@ t.test('what a transaction throws undoes its own writes alone', async (t) => {
     }),
     database.transaction((tx) => note(tx, 'd')),
   ])
-  t.match(outcomes, [
+  matches(t, outcomes, [
     { status: 'rejected', reason: refusal },
     { status: 'rejected', reason: { kind: 'unique', columns: ['audit_log.id'] } },
     { status: 'fulfilled', value: 'd' },

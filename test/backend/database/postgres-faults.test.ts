@@ -5,6 +5,7 @@ import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
@@ -119,7 +120,7 @@ t.test('a commit whose answer is lost: unknown, and the same key tells what it w
     code: 'gateway_timeout',
     message: /same Idempotency-Key/,
   })
-  t.match(await once(attempt, write), { replayed: true, body: 'answer 1' })
+  matches(t, await once(attempt, write), { replayed: true, body: 'answer 1' })
   t.equal(runs, 1)
 })
 
@@ -153,6 +154,6 @@ t.test('a session that an operator ends is replaced', async (t) => {
 t.test('a server that is not there is named, without the password', async (t) => {
   const url = 'postgres://user:hidden@127.0.0.1:1/receivables'
   const error = await openDatabase({ url, log: SILENT, user: 'backend' }).catch(String)
-  t.match(error, /cannot be reached.*127\.0\.0\.1:1/)
+  matches(t, error, /cannot be reached.*127\.0\.0\.1:1/)
   t.notMatch(error, /hidden/)
 })

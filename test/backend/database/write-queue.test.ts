@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import type { DatabaseOptions } from '../../../backend/database/database.ts'
 import type { Transaction } from '../../../backend/database/tables.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -105,8 +106,8 @@ t.test('a full disk loses the whole group, and only the group', async (t) => {
     }),
   ])
   const lost = { status: 'rejected', reason: { ...UNAVAILABLE, cause: { code: 'SQLITE_FULL' } } }
-  t.match(outcomes.slice(-2), [lost, lost])
-  t.match(database.fault, { code: 'SQLITE_FULL' })
+  matches(t, outcomes.slice(-2), [lost, lost])
+  matches(t, database.fault, { code: 'SQLITE_FULL' })
   await database.transaction((tx) => note(tx, 'c'))
   t.equal(database.fault, undefined)
   t.notOk((await notes(database)).includes('b'))

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { openBooks } from '../../fixtures/books/books.ts'
+import { matches } from '../../fixtures/matches.ts'
 
 const FULL = {
   external_id: 'C-10042',
@@ -23,7 +24,7 @@ t.test('a debtor is created with what was sent, in the form we keep', async (t) 
   t.equal(answer.headers.get('location'), `/api/v1/debtors/${answer.json['id']}`)
   t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
   t.equal(answer.headers.get('cache-control'), 'no-store')
-  t.match(answer.json, {
+  matches(t, answer.json, {
     object: 'debtor',
     id: /^deb_[0-9A-Z]{26}$/,
     external_id: 'C-10042',
@@ -60,7 +61,7 @@ t.test('a debtor is created with what was sent, in the form we keep', async (t) 
 t.test('only a name is required; null means omitted', async (t) => {
   const books = await openBooks(t)
   const debtor = await books.create('/api/v1/debtors', { name: 'Aoki', email: null, address: null })
-  t.match(debtor, {
+  matches(t, debtor, {
     email: null,
     contactability: { email: 'missing' },
     address: null,
@@ -92,7 +93,7 @@ t.test('every field that is wrong is named', async (t) => {
     'e-mail': null,
   })
   t.equal(status, 422)
-  t.match(json, { code: 'validation_failed' })
+  matches(t, json, { code: 'validation_failed' })
   const errors = Array.isArray(json['errors']) ? json['errors'] : []
   t.strictSame(errors.map(({ pointer, code }) => `${pointer} ${code}`).sort(), [
     '/address/country invalid_format',
@@ -116,7 +117,7 @@ t.test('every field that is wrong is named', async (t) => {
 t.test('lengths are counted in code points, after normalisation', async (t) => {
   const books = await openBooks(t)
   t.equal((await books.post('/api/v1/debtors', { name: '👷'.repeat(200) })).status, 201)
-  t.match((await books.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
+  matches(t, (await books.post('/api/v1/debtors', { name: '👷'.repeat(201) })).json, {
     errors: [{ pointer: '/name', code: 'too_long' }],
   })
   const debtor = await books.debtor({ name: 'Zu\u0308rich' })
@@ -127,7 +128,7 @@ t.test('a currency without a minor unit has a problem of its own', async (t) => 
   const books = await openBooks(t)
   const { status, json } = await books.post('/api/v1/debtors', { name: 'a', currency: 'xau' })
   t.equal(status, 422)
-  t.match(json, {
+  matches(t, json, {
     code: 'unsupported_currency',
     errors: [{ pointer: '/currency', code: 'unsupported_currency' }],
   })
@@ -138,7 +139,7 @@ t.test('an external id that is taken is refused with the id that has it', async 
   const first = await books.debtor({ external_id: 'C-1' })
   const { status, json } = await books.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
   t.equal(status, 409)
-  t.match(json, { code: 'duplicate_external_id', existing_id: first.id })
+  matches(t, json, { code: 'duplicate_external_id', existing_id: first.id })
   const others = await books.others()
   t.equal((await others.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })).status, 201)
 })
@@ -161,7 +162,7 @@ t.test('ids that are malformed, absent and of another account are answered alike
     ),
   )
   t.equal(answers[0]?.status, 404)
-  t.match(answers[0]?.json, { code: 'not_found' })
+  matches(t, answers[0]?.json, { code: 'not_found' })
   t.equal(new Set(answers.map(({ text }) => text)).size, 1)
 })
 
@@ -183,7 +184,7 @@ t.test('balances are per currency; overdue is judged by the account’s calendar
   t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, expected)
   books.backend.now = new Date('2026-11-21T10:00:00Z')
   const { data } = await books.read('/api/v1/debtors')
-  t.match(data[0].balances[0], { outstanding: 570, overdue: 570 }, 'it is the 22nd there by now')
+  matches(t, data[0].balances[0], { outstanding: 570, overdue: 570 }, 'it is the 22nd there by now')
 })
 
 t.test('updated_at moves with the balances, not with drafts', async (t) => {

@@ -1,6 +1,7 @@
 // What comes back: bounces, complaints and replies, and what they change.
 import t from 'tap'
 import type { MessageRow } from '../../../backend/database/tables.ts'
+import { matches } from '../../fixtures/matches.ts'
 import {
   INBOUND_SECRET,
   type Reminding,
@@ -34,21 +35,21 @@ t.test('a hard bounce stops writing to that address, and only to that', async (t
   const { debtor, id } = await sentReminder(service)
   const namesake = await books.debtor({ email: EMAIL })
   const other = await books.debtor({ email: 'info@jansen.nl' })
-  t.match(await post(deliveryReport({ messageId: id })), {
+  matches(t, await post(deliveryReport({ messageId: id })), {
     status: 200,
     json: { kind: 'bounce', message_id: id },
   })
-  t.match(await messageOf(service, id), {
+  matches(t, await messageOf(service, id), {
     status: 'bounced',
     delivery: { bounce: { type: 'hard', code: '5.1.1' } },
   })
   for (const { id } of [debtor, namesake]) {
-    t.match(await books.read(`/api/v1/debtors/${id}`), {
+    matches(t, await books.read(`/api/v1/debtors/${id}`), {
       contactability: { email: 'bounced' },
       chasing: { status: 'paused', reason: 'bounced' },
     })
   }
-  t.match(await books.read(`/api/v1/debtors/${other.id}`), {
+  matches(t, await books.read(`/api/v1/debtors/${other.id}`), {
     contactability: { email: 'ok' },
     chasing: { status: 'active' },
   })
@@ -84,11 +85,11 @@ t.test(
     t.strictSame(waits, [0.5, 11.5, 36])
     t.equal(books.backend.now.getTime() - start.getTime(), 48 * 3_600_000)
     await post(soft(4))
-    t.match(await messageOf(service, id), {
+    matches(t, await messageOf(service, id), {
       status: 'bounced',
       delivery: { bounce: { type: 'soft' } },
     })
-    t.match(await books.read(`/api/v1/debtors/${debtor.id}`), {
+    matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), {
       contactability: { email: 'bounced' },
     })
   },
@@ -105,7 +106,7 @@ t.test('the message is found by whatever the report still names of it', async (t
   ] as const) {
     const { id } = await sentReminder(service, over)
     const answer = await service.post(deliveryReport({ messageId: id, names }))
-    t.match(answer.json, { kind: 'bounce', message_id: id }, JSON.stringify(names))
+    matches(t, answer.json, { kind: 'bounce', message_id: id }, JSON.stringify(names))
   }
 })
 
@@ -134,27 +135,27 @@ t.test('a report of delivery marks it delivered, one of delay nothing', async (t
   const service = await startReminding(t)
   const { id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id, action: 'delayed', status: '4.4.1' }))
-  t.match(await messageOf(service, id), { status: 'sent' })
+  matches(t, await messageOf(service, id), { status: 'sent' })
   await service.post(deliveryReport({ messageId: id, action: 'relayed', status: '2.0.0' }))
-  t.match(await messageOf(service, id), { status: 'sent' }, 'relayed is not delivered')
+  matches(t, await messageOf(service, id), { status: 'sent' }, 'relayed is not delivered')
   await service.post(deliveryReport({ messageId: id, action: 'delivered', status: '2.1.5' }))
   const at = service.books.backend.now.toISOString()
-  t.match(await messageOf(service, id), { status: 'delivered', delivery: { delivered_at: at } })
+  matches(t, await messageOf(service, id), { status: 'delivered', delivery: { delivered_at: at } })
   t.strictSame(await service.events(), ['message.delivered'])
   const { id: toAlias } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: toAlias, action: 'expanded', status: '2.0.0' }))
-  t.match(await messageOf(service, toAlias), { status: 'delivered' })
+  matches(t, await messageOf(service, toAlias), { status: 'delivered' })
 })
 
 t.test('a complaint stops writing for good; an Admin cannot take it back', async (t) => {
   const service = await startReminding(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(complaint(id, 'not-spam'))
-  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
   })
-  t.match((await service.post(complaint(id))).json, { kind: 'complaint', message_id: id })
-  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, (await service.post(complaint(id))).json, { kind: 'complaint', message_id: id })
+  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'complained' },
     chasing: { status: 'paused', reason: 'complained' },
   })
@@ -166,7 +167,7 @@ t.test('a reply is logged and pauses chasing until a person decides', async (t) 
   const { debtor, invoice, id } = await sentReminder(service)
   await service.post(reply(id))
   const { data } = await service.books.read('/api/v1/messages?status=received')
-  t.match(data, [
+  matches(t, data, [
     {
       debtor_id: debtor.id,
       invoice_ids: [invoice.id],
@@ -176,7 +177,7 @@ t.test('a reply is logged and pauses chasing until a person decides', async (t) 
       preview: 'We paid last week.',
     },
   ])
-  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     chasing: { status: 'paused', reason: 'replied', until: null },
   })
   t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
@@ -190,12 +191,12 @@ t.test('an automatic answer is no reply', async (t) => {
     'Precedence: bulk\n',
     'X-Autoreply: yes\n',
   ]) {
-    t.match((await service.post(reply(id, { headers }))).json, { kind: 'auto_reply' }, headers)
+    matches(t, (await service.post(reply(id, { headers }))).json, { kind: 'auto_reply' }, headers)
   }
-  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     chasing: { status: 'active' },
   })
-  t.match((await service.post(reply(id, { headers: 'Auto-Submitted: no\n' }))).json, {
+  matches(t, (await service.post(reply(id, { headers: 'Auto-Submitted: no\n' }))).json, {
     kind: 'reply',
   })
 })
@@ -205,7 +206,7 @@ t.test('the same mail posted again, also at once, has its effect once', async (t
   const { id } = await sentReminder(service)
   const answers = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
   for (const answer of answers) {
-    t.match(answer, { status: 200, json: { kind: 'reply', message_id: id } })
+    matches(t, answer, { status: 200, json: { kind: 'reply', message_id: id } })
   }
   const { data } = await service.books.read('/api/v1/messages?status=received')
   t.equal(data.length, 1)
@@ -216,7 +217,7 @@ t.test('an Admin says that an address works again, and chasing goes on', async (
   const { debtor, id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id }))
   await service.clear(debtor.id)
-  t.match(await service.books.read(`/api/v1/debtors/${debtor.id}`), {
+  matches(t, await service.books.read(`/api/v1/debtors/${debtor.id}`), {
     contactability: { email: 'ok' },
     chasing: { status: 'active', reason: null },
   })
@@ -224,8 +225,9 @@ t.test('an Admin says that an address works again, and chasing goes on', async (
     'debtor.contactability_cleared',
   ])
   await service.post(deliveryReport({ messageId: id, status: '5.1.2' }))
-  t.match(await messageOf(service, id), { status: 'bounced' })
-  t.match(
+  matches(t, await messageOf(service, id), { status: 'bounced' })
+  matches(
+    t,
     await service.books.read(`/api/v1/debtors/${debtor.id}`),
     { contactability: { email: 'ok' } },
     'an old report says nothing new',
@@ -247,16 +249,19 @@ t.test('only who has the secret posts mail, and only mail', async (t) => {
     `Digest ${INBOUND_SECRET}`,
     basic('post:wrong'),
   ]) {
-    t.match(await post({ authorization }), { status: 401, json: { code: 'invalid_mail_secret' } })
+    matches(t, await post({ authorization }), {
+      status: 401,
+      json: { code: 'invalid_mail_secret' },
+    })
   }
-  t.match(await post({}), { status: 401 })
-  t.match(await post({ authorization: basic(`post:${INBOUND_SECRET}`) }), {
+  matches(t, await post({}), { status: 401 })
+  matches(t, await post({ authorization: basic(`post:${INBOUND_SECRET}`) }), {
     status: 200,
     json: { kind: 'bounce', message_id: null },
   })
   const authorization = `Bearer ${INBOUND_SECRET}`
-  t.match(await post({ authorization, 'content-type': 'application/json' }), { status: 415 })
-  t.match(await post({ authorization }, ''), { status: 400 })
+  matches(t, await post({ authorization, 'content-type': 'application/json' }), { status: 415 })
+  matches(t, await post({ authorization }, ''), { status: 400 })
 })
 
 t.test('nothing that comes in gives an error', async (t) => {
@@ -273,9 +278,14 @@ t.test('nothing that comes in gives an error', async (t) => {
     deliveryReport({ status: 'nonsense', diagnostic: 'x' }),
     deliveryReport().replace('Action: failed\r\n', ''),
   ]) {
-    t.match(await service.post(raw), { status: 200, json: { message_id: null } }, raw.slice(0, 30))
+    matches(
+      t,
+      await service.post(raw),
+      { status: 200, json: { message_id: null } },
+      raw.slice(0, 30),
+    )
   }
   const { id } = await sentReminder(service)
   const hostile = { headers: 'Subject: a\0b\n', body: '<b>\0\ud800 =?x?=' }
-  t.match(await service.post(reply(id, hostile)), { status: 200, json: { message_id: id } })
+  matches(t, await service.post(reply(id, hostile)), { status: 200, json: { message_id: id } })
 })

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { LANGUAGES, speak } from '../../../backend/mail/wording/languages.ts'
 import { type ReminderContent, writeReminder } from '../../../backend/mail/wording/reminder-text.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 
 const STAGES = ['courtesy', 'friendly', 'reminder', 'firm', 'final'] as const
 
@@ -54,8 +55,8 @@ t.test('text and HTML say the same, at every stage and in every language', async
         [invoiceIn({ onAccount: 450 }), invoiceIn({ number: 'INV-2', currency: 'JPY' })],
       ]) {
         const { subject, text, html } = writeReminder(contentIn({ language, stage, invoices }))
-        t.match(html, `<html lang="${language}">`)
-        t.match(subject, /INV-1|2 \S+ – Acme Ltd$/)
+        matches(t, html, containing(`<html lang="${language}">`))
+        matches(t, subject, /INV-1|2 \S+ – Acme Ltd$/)
         const seen = shown(html)
         const parts = text.split(/\n|: |:$/m).map((part) => part.replace(/\s+/g, ' ').trim())
         const missing = parts.filter((part) => part !== '--' && !seen.includes(part))
@@ -67,13 +68,13 @@ t.test('text and HTML say the same, at every stage and in every language', async
 
 t.test('a reminder names the creditor, who remains it, and how to stop the next one', async (t) => {
   const { text } = writeReminder(contentIn())
-  t.match(text, 'on behalf of Acme Ltd. Acme Ltd remains the creditor')
-  t.match(text, 'https://receivables.io/mail/unsubscribe/token')
-  t.match(text, 'Just reply to this e-mail, or write to billing@acme.nl.')
+  matches(t, text, containing('on behalf of Acme Ltd. Acme Ltd remains the creditor'))
+  matches(t, text, containing('https://receivables.io/mail/unsubscribe/token'))
+  matches(t, text, containing('Just reply to this e-mail, or write to billing@acme.nl.'))
   const { text: toBv } = writeReminder(
     contentIn({ creditor: { name: 'Acme B.V.', replyTo: null } }),
   )
-  t.match(toBv, 'on behalf of Acme B.V. Acme B.V. remains the creditor')
+  matches(t, toBv, containing('on behalf of Acme B.V. Acme B.V. remains the creditor'))
   const preview = writeReminder(contentIn({ unsubscribeUrl: null }))
   t.notMatch(preview.text + preview.html, /unsubscribe|Stop reminders/)
 })
@@ -83,10 +84,10 @@ t.test(
   async (t) => {
     const amount = (currency: string, amountDue: number, language = 'en') =>
       writeReminder(contentIn({ language, invoices: [invoiceIn({ currency, amountDue })] })).text
-    t.match(amount('HUF', 123_450), /HUF.1,234\.50/)
-    t.match(amount('JPY', 123_450), '¥123,450')
-    t.match(amount('KWD', 123_450), /KWD.123\.450/)
-    t.match(amount('EUR', 123_450, 'nl'), /€.1\.234,50/)
+    matches(t, amount('HUF', 123_450), /HUF.1,234\.50/)
+    matches(t, amount('JPY', 123_450), containing('¥123,450'))
+    matches(t, amount('KWD', 123_450), /KWD.123\.450/)
+    matches(t, amount('EUR', 123_450, 'nl'), /€.1\.234,50/)
     const { text } = writeReminder(
       contentIn({
         invoices: [
@@ -96,21 +97,21 @@ t.test(
         ],
       }),
     )
-    t.match(text, 'Total due: €3.50\nTotal due: $5.00')
+    matches(t, text, containing('Total due: €3.50\nTotal due: $5.00'))
   },
 )
 
 t.test('days are counted as people do', async (t) => {
   const late = (daysPastDue: number, language: string) =>
     writeReminder(contentIn({ language, invoices: [invoiceIn({ daysPastDue })] })).text
-  t.match(late(1, 'en'), '1 day overdue')
-  t.match(late(2, 'en'), '2 days overdue')
-  t.match(late(0, 'en'), 'due today')
-  t.match(late(-3, 'en'), 'in 3 days')
-  t.match(late(1, 'de'), '1 Tag überfällig')
-  t.match(late(-3, 'de'), 'in 3 Tagen')
-  t.match(late(1, 'nl'), '1 dag te laat')
-  t.match(late(2, 'fr'), '2 jours de retard')
+  matches(t, late(1, 'en'), containing('1 day overdue'))
+  matches(t, late(2, 'en'), containing('2 days overdue'))
+  matches(t, late(0, 'en'), containing('due today'))
+  matches(t, late(-3, 'en'), containing('in 3 days'))
+  matches(t, late(1, 'de'), containing('1 Tag überfällig'))
+  matches(t, late(-3, 'de'), containing('in 3 Tagen'))
+  matches(t, late(1, 'nl'), containing('1 dag te laat'))
+  matches(t, late(2, 'fr'), containing('2 jours de retard'))
 })
 
 t.test('one invoice can be paid by a button, several each by its own link', async (t) => {
@@ -136,7 +137,7 @@ t.test('what names and numbers hold is shown, never obeyed', async (t) => {
   t.notMatch(html, /<script|<img/)
   t.notMatch(subject, /[\r\n]/)
   t.notMatch(text, /^Bcc:/m)
-  t.match(shown(html), '<script>alert(1)</script>')
+  matches(t, shown(html), containing('<script>alert(1)</script>'))
 })
 
 t.test('a debtor is written to in a language we speak', async (t) => {

@@ -1,6 +1,7 @@
 // The link in every reminder: reading it changes nothing, posting it stops the next one.
 import { createHash } from 'node:crypto'
 import t from 'tap'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { startReminding } from '../../fixtures/reminders/reminding.ts'
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
@@ -11,17 +12,24 @@ t.test('reading the link changes nothing: scanners do', async (t) => {
   const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
   const path = linkOf('ap@jansen.nl')
   const page = await ask('GET', path)
-  t.match(page, { status: 200, text: /<html lang="nl">[\s\S]*Herinneringen per e-mail stoppen\?/ })
-  t.match(page.text, /Acme Ltd[\s\S]*a•••@jansen\.nl/)
+  matches(t, page, {
+    status: 200,
+    text: /<html lang="nl">[\s\S]*Herinneringen per e-mail stoppen\?/,
+  })
+  matches(t, page.text, /Acme Ltd[\s\S]*a•••@jansen\.nl/)
   t.notMatch(page.text, /ap@jansen/, 'the address is masked')
   const policy = page.headers.get('content-security-policy') ?? ''
-  t.match(policy, "default-src 'none'")
+  matches(t, policy, containing("default-src 'none'"))
   const [, style = ''] = /<style>(.*?)<\/style>/s.exec(page.text) ?? []
-  t.match(policy, `style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`)
+  matches(
+    t,
+    policy,
+    containing(`style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`),
+  )
   t.equal(page.headers.get('referrer-policy'), 'no-referrer')
-  t.match(page.headers.get('strict-transport-security'), /max-age/)
+  matches(t, page.headers.get('strict-transport-security'), /max-age/)
   t.equal((await ask('HEAD', path)).status, 200)
-  t.match(await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
+  matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
 })
 
 t.test('a click of a mail program unsubscribes, once, without cookie or token', async (t) => {
@@ -30,15 +38,15 @@ t.test('a click of a mail program unsubscribes, once, without cookie or token', 
   const two = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
   const path = linkOf('ap@jansen.nl')
   const clicked = await ask('POST', path, ONE_CLICK)
-  t.match(clicked, { status: 200, text: /Reminders are stopped/ })
+  matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
   const multipart = 'multipart/form-data; boundary=x'
   const body =
     '--x\r\ncontent-disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--'
   const again = await ask('POST', path, { headers: { 'content-type': multipart }, body })
-  t.match(again, { status: 200, text: /Reminders are stopped/ })
-  t.match(await ask('GET', path), { text: /Reminders are stopped/ })
+  matches(t, again, { status: 200, text: /Reminders are stopped/ })
+  matches(t, await ask('GET', path), { text: /Reminders are stopped/ })
   for (const { id } of [one, two]) {
-    t.match(await books.read(`/api/v1/debtors/${id}`), {
+    matches(t, await books.read(`/api/v1/debtors/${id}`), {
       contactability: { email: 'unsubscribed' },
       chasing: { status: 'active' },
     })
@@ -56,9 +64,9 @@ t.test('who thinks better of it is written to again', async (t) => {
   const path = linkOf('ap@jansen.nl')
   await ask('POST', path, ONE_CLICK)
   const resumed = await ask('POST', path, { headers: FORM, body: 'wish=resume' })
-  t.match(resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
-  t.match(await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
-  t.match(await ask('GET', path), { text: /abbestellen\?/ })
+  matches(t, resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
+  matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
+  matches(t, await ask('GET', path), { text: /abbestellen\?/ })
 })
 
 t.test('a link is for one account and one address, and cannot be made up', async (t) => {
@@ -72,8 +80,8 @@ t.test('a link is for one account and one address, and cannot be made up', async
   const changed = `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`
   for (const wrong of [made, changed, token.slice(0, -4), `${token}A`, 'x', 'A'.repeat(5000)]) {
     const answer = await ask('POST', `/mail/unsubscribe/${wrong}`, ONE_CLICK)
-    t.match(answer, { status: 404, text: /This link does not work/ }, wrong.slice(0, 20))
+    matches(t, answer, { status: 404, text: /This link does not work/ }, wrong.slice(0, 20))
   }
   const german = { headers: { 'accept-language': 'tlh, fr;q=0.5, de-AT;q=0.9' } }
-  t.match(await ask('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
+  matches(t, await ask('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
 })

@@ -6,6 +6,7 @@ import { findKeyByDigest } from '../../../backend/api-keys/api-keys.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
@@ -36,7 +37,7 @@ t.test('from nothing to a key that is found, while a backend runs', async (t) =>
   const { url, json } = prepareCli(t)
   const backend = await openTestDatabase(t, { url })
   const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'eur')
-  t.match(account, { id: /^acct_/, name: 'Acme Ltd', status: 'active', default_currency: 'EUR' })
+  matches(t, account, { id: /^acct_/, name: 'Acme Ltd', status: 'active', default_currency: 'EUR' })
 
   const scopes = 'payments:write, debtors:read'
   const key = await json(
@@ -44,7 +45,7 @@ t.test('from nothing to a key that is found, while a backend runs', async (t) =>
     ...['--rate-limit', '5'],
   )
   const { secret, ...rest } = key
-  t.match(rest, {
+  matches(t, rest, {
     id: /^key_/,
     prefix: secret.slice(0, 12),
     name: 'ERP',
@@ -54,17 +55,17 @@ t.test('from nothing to a key that is found, while a backend runs', async (t) =>
   })
   const peppers = [{ version: 'v1', secret: PEPPER }]
   const find = () => findKeyByDigest(backend.read, digestApiKey(secret), peppers)
-  t.match(await find(), { key_id: key.id, revoked_at: null })
+  matches(t, await find(), { key_id: key.id, revoked_at: null })
 
-  t.match(await json('accounts', 'set-status', account.id, 'suspended'), { read_only: true })
-  t.match(await json('accounts', 'set-scopes', account.id, 'debtors:read'), {
+  matches(t, await json('accounts', 'set-status', account.id, 'suspended'), { read_only: true })
+  matches(t, await json('accounts', 'set-scopes', account.id, 'debtors:read'), {
     scope_allowance: ['debtors:read'],
   })
-  t.match(await json('accounts', 'set-scopes', account.id, 'all'), { scope_allowance: null })
-  t.match(await json('keys', 'revoke', key.id), { revoked_by: 'operator' })
-  t.match(await find(), { status: 'suspended', account_revision: 4, revoked_at: String })
-  t.match(await json('keys', 'list', '--account', account.id), [{ id: key.id }])
-  t.match(await json('accounts', 'list'), [{ id: account.id, status: 'suspended' }])
+  matches(t, await json('accounts', 'set-scopes', account.id, 'all'), { scope_allowance: null })
+  matches(t, await json('keys', 'revoke', key.id), { revoked_by: 'operator' })
+  matches(t, await find(), { status: 'suspended', account_revision: 4, revoked_at: String })
+  matches(t, await json('keys', 'list', '--account', account.id), [{ id: key.id }])
+  matches(t, await json('accounts', 'list'), [{ id: account.id, status: 'suspended' }])
 })
 
 t.test('a user can log in with the password given', async (t) => {
@@ -74,7 +75,7 @@ t.test('a user can log in with the password given', async (t) => {
     ...['users', 'create', '--account', id, '--email', 'Ada@Example.org'],
     ...['--role', 'admin', '--password', 'correct horse battery'],
   )
-  t.match(user, { email: 'ada@example.org', role: 'admin' })
+  matches(t, user, { email: 'ada@example.org', role: 'admin' })
   const database = await openTestDatabase(t, { url })
   const stored = await findUserByEmail(database.read, 'ada@example.org')
   t.ok(await createPasswords().verify(stored?.password_hash, 'correct horse battery'))
@@ -82,10 +83,10 @@ t.test('a user can log in with the password given', async (t) => {
 
 t.test('people get sentences and tables', async (t) => {
   const { run } = prepareCli(t)
-  t.match(await run('accounts', 'list'), { code: 0, stdout: 'None.\n' })
+  matches(t, await run('accounts', 'list'), { code: 0, stdout: 'None.\n' })
   await run('accounts', 'create', '--name', 'Acme', '--demo')
-  t.match(await run('accounts', 'list'), { stdout: /^ID +NAME .*\nacct_\w+ +Acme +active +UTC/ })
-  t.match(await run('migrate'), { code: 0, stdout: 'Nothing to do.\n' })
+  matches(t, await run('accounts', 'list'), { stdout: /^ID +NAME .*\nacct_\w+ +Acme +active +UTC/ })
+  matches(t, await run('migrate'), { code: 0, stdout: 'Nothing to do.\n' })
 })
 
 t.test('wrong usage is explained, with exit code 2', async (t) => {
@@ -101,15 +102,15 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
   ]
   await Promise.all(
     wrong.map(async ([args, said]) =>
-      t.match(await run(...args), { code: 2, stdout: '', stderr: said }, args.join(' ')),
+      matches(t, await run(...args), { code: 2, stdout: '', stderr: said }, args.join(' ')),
     ),
   )
 })
 
 t.test('a refusal is explained, with exit code 1', async (t) => {
   const { run } = prepareCli(t)
-  t.match(await run('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
-  t.match(await run('keys', 'issue', '--account', 'acct_none', '--name', ' ', '--scopes', ''), {
+  matches(t, await run('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
+  matches(t, await run('keys', 'issue', '--account', 'acct_none', '--name', ' ', '--scopes', ''), {
     code: 1,
     stderr: 'Give the key a name. Choose at least one thing the key may do.\n',
   })
@@ -128,8 +129,11 @@ t.test('help lists the commands, and explains each', async (t) => {
     'keys revoke',
     'migrate',
   ])
-    t.match(stdout, `  ${name}`)
-  t.match(await run('keys', 'issue', '--help'), { code: 0, stdout: /-- keys issue --account ID/ })
+    matches(t, stdout, containing(`  ${name}`))
+  matches(t, await run('keys', 'issue', '--help'), {
+    code: 0,
+    stdout: /-- keys issue --account ID/,
+  })
 })
 
 t.test('secrets are read from the data directory where they are unset', async (t) => {
@@ -137,14 +141,14 @@ t.test('secrets are read from the data directory where they are unset', async (t
   const { id } = await json('accounts', 'create', '--name', 'Acme')
   const issue = () =>
     run('keys', 'issue', '--account', id, '--name', 'A', '--scopes', 'debtors:read')
-  t.match(await issue(), { code: 1, stderr: /KEY_PEPPER is not set/ })
+  matches(t, await issue(), { code: 1, stderr: /KEY_PEPPER is not set/ })
   const path = join(directory, 'secrets.env')
   writeFileSync(path, `KEY_PEPPER=v1:${PEPPER}\n`, { mode: 0o600 })
-  t.match(await issue(), { code: 0 })
+  matches(t, await issue(), { code: 0 })
 })
 
 t.test('secrets that others can read are not used', async (t) => {
   const { directory, run } = prepareCli(t, {})
   writeFileSync(join(directory, 'secrets.env'), `KEY_PEPPER=v1:${PEPPER}\n`, { mode: 0o644 })
-  t.match(await run('accounts', 'list'), { code: 1, stderr: /chmod 600/ })
+  matches(t, await run('accounts', 'list'), { code: 1, stderr: /chmod 600/ })
 })

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { copyDatabase } from '../../../backend/database/copy.ts'
 import { createDemoAccount } from '../../../backend/demo/demo.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { note, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
@@ -41,12 +42,12 @@ t.test('there and back again, everything is equal', async (t) => {
   const postgres = await newPostgresUrl(t)
   const there = await cli('database', 'copy', '--from', source.url, '--to', postgres)
   t.equal(there.code, 0, there.stderr)
-  t.match(there.stdout, /audit_log +2,5\d\d +equal/)
-  t.match(there.stdout, /Equal:/)
-  t.match(there.stderr, /invoices \[#+\]/)
+  matches(t, there.stdout, /audit_log +2,5\d\d +equal/)
+  matches(t, there.stdout, /Equal:/)
+  matches(t, there.stderr, /invoices \[#+\]/)
   const url = source.url.replace('source.db', 'target.db')
   const back = await cli('database', 'copy', '--from', postgres, '--to', url, '--json')
-  t.match(JSON.parse(back.stdout), { equal: true })
+  matches(t, JSON.parse(back.stdout), { equal: true })
   const target = await openTestDatabase(t, { url })
   const again = await openTestDatabase(t, { url: source.url })
   for (const table of ['invoices', 'payments', 'payment_allocations', 'audit_log'] as const) {
@@ -88,18 +89,18 @@ t.test('a target with other records is refused, and what differs is named', asyn
     tx.updateTable('invoices').set({ notes: 'changed by hand' }).execute(),
   )
   const invoices = (await copyDatabase(options)).find(({ name }) => name === 'invoices')
-  t.match(invoices, { differing: ['notes'] })
+  matches(t, invoices, { differing: ['notes'] })
 })
 
 t.test('what is not a move is refused', async (t) => {
   const { url, database } = await prepare(t)
   const postgres = await newPostgresUrl(t)
   const copy = (from: string, to: string) => cli('database', 'copy', '--from', from, '--to', to)
-  t.match(await copy(url, url), { code: 2, stderr: /One of --from and --to/ })
-  t.match(await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
-  t.match(await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
+  matches(t, await copy(url, url), { code: 2, stderr: /One of --from and --to/ })
+  matches(t, await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
+  matches(t, await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
   await database.close()
   const backend = await openTestDatabase(t, { url: postgres })
   await backend.read.selectFrom('accounts').select('id').execute()
-  t.match(await copy(url, postgres), { code: 1, stderr: /stop them first/ })
+  matches(t, await copy(url, postgres), { code: 1, stderr: /stop them first/ })
 })

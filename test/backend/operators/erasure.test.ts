@@ -10,6 +10,7 @@ import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
@@ -138,10 +139,10 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   const { erased, wasErased } = await erase(books, debtor.id)
   t.equal(wasErased, false)
   t.same(await findCanary(read, shapes), [])
-  t.match(erased, { messages: 2, invoices: 2, payments: 1, idempotency_keys: 4 })
+  matches(t, erased, { messages: 2, invoices: 2, payments: 1, idempotency_keys: 4 })
 
   const shown = await books.read(`/api/v1/debtors/${debtor.id}`)
-  t.match(shown, {
+  matches(t, shown, {
     name: '[erased]',
     external_id: 'C-1001',
     email: null,
@@ -158,10 +159,10 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   for (const { id, number, amount, due_date } of [paid, open]) {
     const kept = { id, number, amount, due_date, notes: null, payment_url: null, metadata: {} }
     const updated_at = books.backend.now.toISOString()
-    t.match(await books.read(`/api/v1/invoices/${id}`), { ...kept, updated_at })
+    matches(t, await books.read(`/api/v1/invoices/${id}`), { ...kept, updated_at })
   }
   const [payment] = (await books.read(`/api/v1/payments?debtor_id=${debtor.id}`)).data
-  t.match(payment, { amount: 10_000, reference: null, metadata: {} })
+  matches(t, payment, { amount: 10_000, reference: null, metadata: {} })
   const { data } = await books.read(`/api/v1/messages?debtor_id=${debtor.id}`)
   t.same(
     data.map((shown: Json) => [shown.to, shown.subject, shown.preview]),
@@ -185,7 +186,7 @@ t.test('it is audited and told of, without the data', async (t) => {
   ])
   await erase(books, debtor.id)
   const [row] = await listAudit(books.backend.database.read, books.accountId, 1)
-  t.match(row, { action: 'debtor.erased', subject_id: debtor.id, actor_type: 'operator' })
+  matches(t, row, { action: 'debtor.erased', subject_id: debtor.id, actor_type: 'operator' })
   t.same(JSON.parse(row?.detail ?? ''), { reason: REASON })
   const events = await books.backend.database.read
     .selectFrom('webhook_events')
@@ -196,7 +197,7 @@ t.test('it is audited and told of, without the data', async (t) => {
     events.map(({ type }) => type),
     ['debtor.updated', 'debtor.contactability_changed'],
   )
-  t.match(JSON.parse(events[0]?.body ?? ''), {
+  matches(t, JSON.parse(events[0]?.body ?? ''), {
     data: {
       object: { id: debtor.id, name: '[erased]', status: 'archived' },
       previous: { status: 'active', erased_at: null, chasing: { status: 'active' } },
@@ -212,10 +213,10 @@ t.test('what was repeatable stays so, and shows what is left', async (t) => {
   const first = await repeat(CANARY)
   await erase(books, String(first.json['id']))
   const again = await repeat(CANARY)
-  t.match(again, { status: 201, json: { id: first.json['id'], name: '[erased]', email: null } })
+  matches(t, again, { status: 201, json: { id: first.json['id'], name: '[erased]', email: null } })
   t.equal(again.headers.get('idempotent-replayed'), 'true')
-  t.match(await repeat('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
-  t.match(await books.post('/api/v1/debtors', debtorBody), {
+  matches(t, await repeat('another'), { status: 422, json: { code: 'idempotency_key_reused' } })
+  matches(t, await books.post('/api/v1/debtors', debtorBody), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: first.json['id'] },
   })
@@ -228,7 +229,7 @@ t.test('a second run finds nothing to do, or completes the first', async (t) => 
   const { debtor: first } = await erase(books, debtor.id)
   books.backend.now = new Date(books.backend.now.getTime() + 60_000)
   const second = await erase(books, debtor.id)
-  t.match(second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
+  matches(t, second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
   t.strictSame(Object.keys(second.erased), [])
   await database.transaction((tx) =>
     tx.updateTable('invoices').set({ notes: CANARY }).where('id', '=', open.id).execute(),
@@ -284,7 +285,7 @@ t.test('the bytes are gone from the SQLite file and its log', { skip: ON_POSTGRE
   for (let n = 0; n < 60; n += 1) await books.invoice({ notes: 'x'.repeat(1500) })
   await database.emptyLog()
   const bytes = () => ['', '-wal'].map((suffix) => readFileSync(path + suffix, 'latin1')).join('')
-  t.match(bytes(), CANARY)
+  matches(t, bytes(), containing(CANARY))
   await erase(books, debtor.id)
   t.equal(await database.emptyLog(), true)
   t.notMatch(bytes(), CANARY)

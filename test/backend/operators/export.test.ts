@@ -6,6 +6,7 @@ import { readShapes } from '../../../backend/database/shape.ts'
 import { exportAccount } from '../../../backend/export/export.ts'
 import { EXPORTED, NOT_EXPORTED } from '../../../backend/export/tables.ts'
 import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const QUIET = { begin() {}, advance() {}, end() {} }
@@ -42,25 +43,25 @@ t.test('an export has every row of the account and nothing of another', async (t
   const lines = await exportOf(books)
   const [first] = lines
   const last = lines.at(-1)
-  t.match(first.export, { format: 'receivables-account-export/1', account_id: books.accountId })
+  matches(t, first.export, { format: 'receivables-account-export/1', account_id: books.accountId })
   t.same(
     first.export.tables,
     EXPORTED.map(({ name }) => name),
   )
-  t.match(last.end.rows, { accounts: 1, debtors: 2, invoices: 2, payments: 1, messages: 1 })
+  matches(t, last.end.rows, { accounts: 1, debtors: 2, invoices: 2, payments: 1, messages: 1 })
   for (const [table, count] of Object.entries(last.end.rows)) {
     t.equal(rowsOf(lines, table).length, count, table)
   }
   t.notMatch(JSON.stringify(lines), others.accountId)
   const [invoice] = rowsOf(lines, 'invoices')
-  t.match(invoice, { currency: 'EUR', amount: 10_000, metadata: { erp: '7' }, line_items: [] })
+  matches(t, invoice, { currency: 'EUR', amount: 10_000, metadata: { erp: '7' }, line_items: [] })
 })
 
 t.test('no secret is exported', async (t) => {
   const books = await openBooks(t)
   const { row } = books.key
   const text = JSON.stringify(await exportOf(books))
-  t.match(text, row.prefix)
+  matches(t, text, containing(row.prefix))
   t.notMatch(text, row.digest)
   t.notMatch(text, books.key.secret)
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { formatDuration, secondsAtLimit } from '../../../backend/cli/import/forecast.ts'
 import { createProgress, renderProgress } from '../../../backend/cli/import/progress.ts'
+import { matches } from '../../fixtures/matches.ts'
 
 t.test('the time that the hourly limit takes is known beforehand', async (t) => {
   const nowMs = Date.parse('2026-11-21T10:15:00.000Z')
@@ -30,8 +31,9 @@ t.test('a line of progress says how far, how fast, how long still', async (t) =>
     renderProgress(recording),
     'Recording [######------------------]  1,258 of 5,032  126/s  30 s left',
   )
-  t.match(renderProgress({ ...recording, secondsAtLeast: 30_000 }), /8 h 20 min left$/)
-  t.match(
+  matches(t, renderProgress({ ...recording, secondsAtLeast: 30_000 }), /8 h 20 min left$/)
+  matches(
+    t,
     renderProgress({ ...recording, wait: { reason: 'The limit', seconds: 725 } }),
     /^The limit, on in 12 min 5 s; {2}Recording/,
   )
@@ -62,6 +64,6 @@ t.test('a log has whole lines and no control characters', async (t) => {
   progress.begin('Reading')
   progress.advance(200)
   progress.end()
-  t.match(written, ['A note.\n', /^Reading {2}200.*\n$/])
+  matches(t, written, ['A note.\n', /^Reading {2}200.*\n$/])
   t.notMatch(written.join('').replaceAll('\n', ''), /\p{Cc}/u)
 })

@@ -8,6 +8,7 @@ import {
   readHistory,
 } from '../../../backend/reminders/approvals.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 /** An invoice whose firm reminder waits for approval, on a Tuesday morning. */
@@ -35,14 +36,14 @@ function decide({ books }: Engine, id: string, decision: Parameters<typeof decid
 
 t.test('who approves sees text, recipient, amount and what came before', async (t) => {
   const { engine, invoice, approval } = await startWaiting(t)
-  t.match(approval, {
+  matches(t, approval, {
     message: { stage: 'firm', recipient: 'ap1@jansen-bouw.nl', amount_due: 10_000 },
     debtorName: 'Jansen Bouw B.V.',
     invoices: [{ id: invoice.id, amountDue: 10_000, dueDate: '2026-11-01' }],
     expiresAt: '2026-12-01T08:00:00.000Z',
   })
-  t.match(approval.message.body, invoice.number)
-  t.match(approval.html, /<html/)
+  matches(t, approval.message.body, containing(invoice.number))
+  matches(t, approval.html, /<html/)
   t.ok((await engine.reminding.events()).includes('message.awaiting_approval'))
   await decide(engine, approval.message.id, { approve: true, seen: approval.seen })
   await engine.at('2026-11-24T09:00:00.000Z')
@@ -54,7 +55,7 @@ t.test('who approves sees text, recipient, amount and what came before', async (
   )
   t.same(await engine.reminding.auditActions('message.'), ['message.approved'])
   const { data } = await engine.books.read('/api/v1/messages?stage=firm')
-  t.match(data[0].approval, {
+  matches(t, data[0].approval, {
     required: true,
     status: 'approved',
     decided_by: 'operator',
@@ -78,7 +79,7 @@ t.test('what waits is foreseen for when it could leave, were it approved now', a
     new Date('2026-12-05T08:30:00.000Z'),
     14,
   )
-  t.match(later, [
+  matches(t, later, [
     { stage: 'firm', at: '2026-12-07T07:00:00.000Z' },
     { stage: 'final', at: '2026-12-14T07:00:00.000Z' },
   ])
@@ -122,13 +123,13 @@ t.test('a rejection says why, and leaves the invoice alone until someone resumes
   })
   await decide(engine, id, { approve: false, reason: 'They called: paid tomorrow' })
   await engine.at('2026-12-24T08:00:00.000Z')
-  t.match((await engine.messages()).at(-1), {
+  matches(t, (await engine.messages()).at(-1), {
     status: 'suppressed',
     suppression_reason: 'approval_rejected',
     suppression_detail: 'They called: paid tomorrow',
     approval_status: 'rejected',
   })
-  t.match((await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'paused',
     stage: 'reminder',
     blocked_reason: 'approval_rejected',
@@ -148,7 +149,7 @@ t.test('nobody decides in seven days: it expires, and is asked for anew', async 
     code: 'approval_decided',
   })
   await engine.at('2026-12-01T08:00:00.000Z')
-  t.match((await engine.messages()).slice(2), [
+  matches(t, (await engine.messages()).slice(2), [
     { status: 'suppressed', suppression_reason: 'approval_expired', approval_status: 'expired' },
     { status: 'awaiting_approval', approval_status: 'pending', days_past_due: 30 },
   ])

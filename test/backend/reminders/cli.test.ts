@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { prepareReminderCli, type ReminderCli } from '../../fixtures/reminders/cli.ts'
 
 async function auditOf({ database }: ReminderCli): Promise<string[]> {
@@ -17,7 +18,7 @@ t.test('rehearse: preview, run, approve, and a file for what left', async (t) =>
   const cli = await prepareReminderCli(t)
   const { directory, accountId, json, run } = cli
   const { messages } = await json('reminders', 'preview', '--account', accountId, '--days', '60')
-  t.match(messages[0], {
+  matches(t, messages[0], {
     debtor_name: 'Jansen Bouw',
     to: 'a•••@jansen-bouw.nl',
     stage: 'friendly',
@@ -31,16 +32,18 @@ t.test('rehearse: preview, run, approve, and a file for what left', async (t) =>
     ['friendly', 'reminder', 'firm', 'final'],
   )
   const at = (now: string) => json('reminders', 'run', '--now', now, '--account', accountId)
-  t.match(await at('2026-11-05T10:00:00+01:00'), {
+  matches(t, await at('2026-11-05T10:00:00+01:00'), {
     messages: [{ stage: 'friendly', status: 'sent' }],
   })
   await at('2026-11-12T10:00:00+01:00')
   const firm = await at('2026-11-23T10:00:00+01:00')
-  t.match(firm.messages, [{ stage: 'firm', status: 'awaiting_approval' }])
+  matches(t, firm.messages, [{ stage: 'firm', status: 'awaiting_approval' }])
   const [approval] = await json('reminders', 'approvals', '--account', accountId)
-  t.match(approval, { id: firm.messages[0].id, body: /F-1/ })
-  t.match((await run(['reminders', 'approve', approval.id])).stdout, 'is approved')
-  t.match(await at('2026-11-24T10:00:00+01:00'), { messages: [{ stage: 'firm', status: 'sent' }] })
+  matches(t, approval, { id: firm.messages[0].id, body: /F-1/ })
+  matches(t, (await run(['reminders', 'approve', approval.id])).stdout, containing('is approved'))
+  matches(t, await at('2026-11-24T10:00:00+01:00'), {
+    messages: [{ stage: 'firm', status: 'sent' }],
+  })
   t.equal(readdirSync(join(directory, 'mail')).length, 3)
   t.same((await auditOf(cli)).slice(1), [
     'operator reminders.rehearsed',
@@ -55,13 +58,13 @@ t.test('nothing is rehearsed beside a backend that works by itself', async (t) =
   const { run } = await prepareReminderCli(t)
   const { code, stderr } = await run(['reminders', 'run', '--now', '2026-11-24T10:00:00Z'], {})
   t.equal(code, 1)
-  t.match(stderr, 'REHEARSAL=on')
+  matches(t, stderr, containing('REHEARSAL=on'))
 })
 
 t.test('the kill switch, of an account and of all', async (t) => {
   const cli = await prepareReminderCli(t)
   const { accountId, json } = cli
-  t.match(await json('kill-switch', 'on', '--reason', 'An audit', '--account', accountId), {
+  matches(t, await json('kill-switch', 'on', '--reason', 'An audit', '--account', accountId), {
     scope: 'account',
     account_id: accountId,
     on: true,
@@ -69,14 +72,17 @@ t.test('the kill switch, of an account and of all', async (t) => {
     changed_by: 'operator',
   })
   const { messages } = await json('reminders', 'preview', '--account', accountId)
-  t.match(messages[0].refusal, { reason: 'kill_switch', detail: /An audit/ })
-  t.match(await json('reminders', 'run', '--now', '2026-11-24T10:00:00Z'), {
+  matches(t, messages[0].refusal, { reason: 'kill_switch', detail: /An audit/ })
+  matches(t, await json('reminders', 'run', '--now', '2026-11-24T10:00:00Z'), {
     messages: [{ status: 'suppressed', suppression: { reason: 'kill_switch' } }],
   })
-  t.match(await json('kill-switch', 'off', '--account', accountId), { on: false, reason: null })
-  t.match(await json('kill-switch', 'on', '--reason', 'All'), { scope: 'installation', on: true })
-  t.match(await json('kill-switch', 'status'), [{ scope: 'installation' }, { scope: 'account' }])
-  t.match((await auditOf(cli)).slice(1), [
+  matches(t, await json('kill-switch', 'off', '--account', accountId), { on: false, reason: null })
+  matches(t, await json('kill-switch', 'on', '--reason', 'All'), {
+    scope: 'installation',
+    on: true,
+  })
+  matches(t, await json('kill-switch', 'status'), [{ scope: 'installation' }, { scope: 'account' }])
+  matches(t, (await auditOf(cli)).slice(1), [
     'operator kill_switch.put_on',
     'operator reminders.rehearsed',
     'operator kill_switch.put_off',
@@ -88,14 +94,18 @@ t.test('the schedule is shown and changed', async (t) => {
   const { accountId, json, run } = await prepareReminderCli(t)
   const schedule = (...args: string[]) =>
     json('reminders', 'schedule', '--account', accountId, ...args)
-  t.match(await schedule(), { ladder: { friendly: 3, courtesy: null }, chase_from: null })
+  matches(t, await schedule(), { ladder: { friendly: 3, courtesy: null }, chase_from: null })
   const days = ['--ladder', '5,12,25,40', '--courtesy', '3']
   const dates = ['--chase-from', '2026-11-01', '--holidays', '2026-12-25,2026-12-24']
-  t.match(await schedule(...days, ...dates), {
+  matches(t, await schedule(...days, ...dates), {
     ladder: { courtesy: -3, friendly: 5, final: 40 },
     holidays: ['2026-12-24', '2026-12-25'],
     chase_from: '2026-11-01',
   })
   const bad = ['--ladder', '5,5,25,40', '--account', accountId]
-  t.match((await run(['reminders', 'schedule', ...bad])).stderr, 'later than friendly')
+  matches(
+    t,
+    (await run(['reminders', 'schedule', ...bad])).stderr,
+    containing('later than friendly'),
+  )
 })

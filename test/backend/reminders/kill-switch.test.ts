@@ -2,6 +2,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { listKillSwitches, setKillSwitch } from '../../../backend/reminders/kill-switch.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
 t.test('putting the switch on needs a reason; who did it and when is told', async (t) => {
@@ -11,7 +12,7 @@ t.test('putting the switch on needs a reason; who did it and when is told', asyn
   await t.rejects(engine.killSwitch({ on: true, reason: ' ' }), { code: 'validation_failed' })
   await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
   await engine.killSwitch({ on: true, reason: 'again' })
-  t.match(await listKillSwitches(backend.database.read), [
+  matches(t, await listKillSwitches(backend.database.read), [
     {
       scope: 'account',
       accountId,
@@ -37,7 +38,7 @@ t.test('the event tells what holds now and what held before', async (t) => {
     .select('body')
     .where('type', '=', 'kill_switch.changed')
     .executeTakeFirstOrThrow()
-  t.match(JSON.parse(body).data, {
+  matches(t, JSON.parse(body).data, {
     object: {
       object: 'kill_switch',
       scope: 'installation',

@@ -2,6 +2,7 @@
 import t, { type Test } from 'tap'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import type { Json } from '../../fixtures/books/books.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
 
 async function openLedger(t: Test) {
@@ -58,14 +59,14 @@ t.test('customers are found by a part of their name, page by page', async (t) =>
   t.equal((await names('q=ap@glob')).length, 5)
   t.same(await names('q=lob'), [], 'an address is found by its beginning')
   const first = await ada.get('/settings/customers?limit=2')
-  t.match(first.json, { has_more: true, next_cursor: /^deb_/ })
+  matches(t, first.json, { has_more: true, next_cursor: /^deb_/ })
   const rest = `limit=200&cursor=${first.json['next_cursor']}`
   t.same(await names(rest), ['de Bakkerij', 'Jansen Bouw', 'Ärzte 100% Bio'])
   for (const query of ['cursor=deb_none', 'view=none', 'limit=0', 'colour=red']) {
     t.equal((await ada.get(`/settings/customers?${query}`)).status, 400, query)
   }
   const page = await ada.page('/settings/customers?q=%3Cb%3E')
-  t.match(page.text, 'No customer is found by “&lt;b&gt;”.')
+  matches(t, page.text, containing('No customer is found by “&lt;b&gt;”.'))
 })
 
 t.test('customers are found by what is the matter with them', async (t) => {
@@ -85,9 +86,9 @@ t.test('customers are found by what is the matter with them', async (t) => {
     ['archived', 'Gone'],
   ] as const) {
     const { json } = await ada.get(`/settings/customers?view=${view}`)
-    t.match(json['data'], [{ name }], view)
+    matches(t, json['data'], [{ name }], view)
     t.equal((json['data'] as Json[]).length, 1, view)
-    t.match((await ada.page(`/settings/customers?view=${view}`)).text, name)
+    matches(t, (await ada.page(`/settings/customers?view=${view}`)).text, containing(name))
   }
 })
 
@@ -98,33 +99,37 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
   const ada = await logIn(ledger.backend, ADMIN)
   const put = await ada.send('PUT', path, { email: 'new@globex.example', city: 'Utrecht' })
   t.same(put.json, await ledger.read(`debtors/${id}`))
-  t.match(put.json, { name: 'Globex', email: 'new@globex.example', address: { city: 'Utrecht' } })
-  t.match(await ada.send('PUT', path, { email: 'x', country: 'ZZ' }), {
+  matches(t, put.json, {
+    name: 'Globex',
+    email: 'new@globex.example',
+    address: { city: 'Utrecht' },
+  })
+  matches(t, await ada.send('PUT', path, { email: 'x', country: 'ZZ' }), {
     status: 422,
     json: { errors: [{ pointer: '/email' }, { pointer: '/country' }] },
   })
-  t.match(await ada.send('POST', `${path}/pause`, { reason: 'A plan', until: '2026-12-01' }), {
+  matches(t, await ada.send('POST', `${path}/pause`, { reason: 'A plan', until: '2026-12-01' }), {
     json: { chasing: { status: 'paused', until: '2026-11-30T23:00:00.000Z' } },
   })
-  t.match(await ada.send('POST', `${path}/pause`, { reason: 'x', until: 'soon' }), {
+  matches(t, await ada.send('POST', `${path}/pause`, { reason: 'x', until: 'soon' }), {
     status: 422,
     json: { errors: [{ pointer: '/until' }] },
   })
-  t.match(await ada.send('POST', `${path}/resume`), { json: { chasing: { status: 'active' } } })
-  t.match(await ada.send('POST', `${path}/archive`), { json: { status: 'archived' } })
-  t.match(await ada.send('POST', `${path}/resume`), {
+  matches(t, await ada.send('POST', `${path}/resume`), { json: { chasing: { status: 'active' } } })
+  matches(t, await ada.send('POST', `${path}/archive`), { json: { status: 'archived' } })
+  matches(t, await ada.send('POST', `${path}/resume`), {
     status: 409,
     json: { code: 'debtor_state_conflict', debtor_status: 'archived' },
   })
-  t.match(await ada.send('POST', `${path}/restore`), { json: { status: 'active' } })
+  matches(t, await ada.send('POST', `${path}/restore`), { json: { status: 'active' } })
   t.equal((await ada.get('/settings/customers/deb_none')).status, 404)
 
   const refused = await ada.submit(`${path}/pause`, { reason: ' ', until: '' })
   t.equal(refused.status, 422)
-  t.match(refused.text, /<details class="act" open>.*Say why: others will ask\./s)
+  matches(t, refused.text, /<details class="act" open>.*Say why: others will ask\./s)
   const saved = await ada.submit(path, { name: '<b>Globex</b>', email: '' })
-  t.match(saved, { status: 303 })
-  t.match((await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
+  matches(t, saved, { status: 303 })
+  matches(t, (await ada.page(path)).text, /&lt;b&gt;Globex&lt;\/b&gt;.*No address/s)
 })
 
 t.test(
@@ -144,22 +149,23 @@ t.test(
     await suppress('old@globex.nl', 'bounced')
     const ada = await logIn(backend, ADMIN)
     const path = `/settings/customers/${id}`
-    t.match((await ada.page(path)).text, /Bounced.*Paused.*mail to the address bounced/s)
+    matches(t, (await ada.page(path)).text, /Bounced.*Paused.*mail to the address bounced/s)
     await ada.send('PUT', path, { email: 'new@globex.nl' })
-    t.match(
+    matches(
+      t,
       await ledger.read(`debtors/${id}`),
       { contactability: { email: 'bounced' } },
       'not by itself',
     )
-    t.match(await ada.submit(`${path}/clear-contact`, {}), { status: 303 })
-    t.match(await ledger.read(`debtors/${id}`), {
+    matches(t, await ada.submit(`${path}/clear-contact`, {}), { status: 303 })
+    matches(t, await ledger.read(`debtors/${id}`), {
       contactability: { email: 'ok' },
       chasing: { status: 'active' },
     })
     await suppress('new@globex.nl', 'complained')
     const refused = await ada.submit(`${path}/clear-contact`, {})
-    t.match(refused, { status: 409, text: /has reported our mail as unwanted/ })
-    t.match(await ada.send('POST', `${path}/clear-contact`), {
+    matches(t, refused, { status: 409, text: /has reported our mail as unwanted/ })
+    matches(t, await ada.send('POST', `${path}/clear-contact`), {
       json: { code: 'address_suppressed' },
     })
   },
@@ -177,54 +183,64 @@ t.test('an Admin acts on invoices and reverses payments', async (t) => {
       `/settings/invoices/${id}/${name}`,
       reason === undefined ? undefined : { reason },
     )
-  t.match(await act(draft.id, 'finalise'), { json: { status: 'open' } })
-  t.match(await act(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
-  t.match(await act(draft.id, 'void', 'Again'), {
+  matches(t, await act(draft.id, 'finalise'), { json: { status: 'open' } })
+  matches(t, await act(draft.id, 'void', 'Sent twice'), { json: { status: 'void' } })
+  matches(t, await act(draft.id, 'void', 'Again'), {
     status: 409,
     json: { code: 'invoice_state_conflict', invoice_status: 'void' },
   })
-  t.match(await act(invoice.id, 'dispute'), {
+  matches(t, await act(invoice.id, 'dispute'), {
     status: 422,
     json: { errors: [{ pointer: '/reason' }] },
   })
-  t.match(await act(invoice.id, 'dispute', 'Damaged'), {
+  matches(t, await act(invoice.id, 'dispute', 'Damaged'), {
     json: { chasing: { blocked_reason: 'disputed' } },
   })
-  t.match(await act(invoice.id, 'resume'), { status: 409 })
-  t.match(await act(invoice.id, 'resolve', 'Replaced'), { json: { chasing: { status: 'active' } } })
+  matches(t, await act(invoice.id, 'resume'), { status: 409 })
+  matches(t, await act(invoice.id, 'resolve', 'Replaced'), {
+    json: { chasing: { status: 'active' } },
+  })
   const payment = await ledger.pay(invoice, 4000)
-  t.match(
+  matches(
+    t,
     await act(invoice.id, 'resume'),
     { json: { chasing: { status: 'active' } } },
     'before a payment’s pause ends',
   )
   await ledger.pay(invoice, 1000)
   const held = await ada.page(`/settings/customers/${debtor.id}`)
-  t.match(held.text, 'Chase what is held')
+  matches(t, held.text, containing('Chase what is held'))
   await ada.send('POST', `/settings/customers/${debtor.id}/chase-held`)
-  t.match(await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
+  matches(t, await ledger.read(`invoices/${invoice.id}`), { chasing: { status: 'active' } })
   const reverse = (id: string) =>
     ada.send('POST', `/settings/payments/${id}/reverse`, { reason: 'It bounced' })
-  t.match(await reverse(payment.id), { status: 200, json: { id: payment.id, status: 'reversed' } })
-  t.match(await reverse(payment.id), { status: 409, json: { code: 'payment_already_reversed' } })
-  t.match(await act(invoice.id, 'write-off', 'Bankrupt'), { json: { status: 'written_off' } })
-  t.match(await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
+  matches(t, await reverse(payment.id), {
+    status: 200,
+    json: { id: payment.id, status: 'reversed' },
+  })
+  matches(t, await reverse(payment.id), { status: 409, json: { code: 'payment_already_reversed' } })
+  matches(t, await act(invoice.id, 'write-off', 'Bankrupt'), { json: { status: 'written_off' } })
+  matches(t, await ada.get(`/settings/payments?debtor_id=${debtor.id}`), {
     json: {
       data: [{ status: 'recorded' }, { id: payment.id, status: 'reversed' }],
       has_more: false,
     },
   })
-  t.match(await ada.get(`/settings/invoices?debtor_id=${debtor.id}&status=void`), {
+  matches(t, await ada.get(`/settings/invoices?debtor_id=${debtor.id}&status=void`), {
     json: { data: [{ id: draft.id }] },
   })
-  t.match((await ada.page(`/settings/payments/${payment.id}`)).text, /Reversed.*What it had paid/s)
-  t.match((await ada.page(`/settings/invoices/${invoice.id}`)).text, /Written off/)
+  matches(
+    t,
+    (await ada.page(`/settings/payments/${payment.id}`)).text,
+    /Reversed.*What it had paid/s,
+  )
+  matches(t, (await ada.page(`/settings/invoices/${invoice.id}`)).text, /Written off/)
   const { text } = await ada.page(`/settings/customers/${debtor.id}`)
-  t.match(text, /Other invoices.*Void/s)
+  matches(t, text, /Other invoices.*Void/s)
   const [next] = [await ada.get('/settings/invoices?limit=1')]
-  t.match(next.json, { has_more: true })
+  matches(t, next.json, { has_more: true })
   const cursor = String(next.json['next_cursor'])
-  t.match(await ada.get(`/settings/invoices?limit=1&cursor=${cursor}`), {
+  matches(t, await ada.get(`/settings/invoices?limit=1&cursor=${cursor}`), {
     json: { data: [{ id: invoice.id }], has_more: false },
   })
 })
@@ -268,7 +284,8 @@ t.test('a Member reads everything and changes nothing; another account sees noth
     `${pages[2]}/reverse`,
   ]
   for (const path of acts) {
-    t.match(
+    matches(
+      t,
       await max.send('POST', path, {}),
       { status: 403, json: { code: 'admin_required' } },
       path,

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
 import t from 'tap'
 import { SETTINGS_PROBLEM_TYPES } from '../../../shared/contract/problem.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
 import {
   ADMIN,
   cookieOf,
@@ -39,7 +40,8 @@ t.test('every page, error and redirect has the headers that protect it', async (
     await backend.ask('POST', '/settings/login', { headers: FORM, body: 'email=a' }),
   ]
   for (const { status, headers } of answers) {
-    t.match(
+    matches(
+      t,
       Object.fromEntries(headers),
       {
         'content-security-policy':
@@ -59,10 +61,10 @@ t.test('the style and the script are files of our own that may be kept', async (
   const { backend } = await startSettings(t)
   const { text } = await backend.ask('GET', '/settings', { headers: { accept: 'text/html' } })
   t.notMatch(text, /<style|style="|\son\w+="|javascript:/)
-  t.match(text.match(/<script[^>]*>[^<]*/g), [/^<script type="module" src="\/settings\/assets/])
+  matches(t, text.match(/<script[^>]*>[^<]*/g), [/^<script type="module" src="\/settings\/assets/])
   for (const [, path = ''] of text.matchAll(/"(\/settings\/assets\/[^"]+)"/g)) {
     const asset = await backend.ask('GET', path)
-    t.match([asset.status, asset.headers.get('cache-control')], [200, /immutable/], path)
+    matches(t, [asset.status, asset.headers.get('cache-control')], [200, /immutable/], path)
   }
 })
 
@@ -70,14 +72,14 @@ t.test('without a session, reading leads to the login and the rest is refused', 
   const { backend } = await startSettings(t)
   for (const path of PAGES) {
     const page = await backend.ask('GET', path, { headers: { accept: 'text/html' } })
-    t.match([page.status, page.headers.get('location')], [303, '/settings/login'], path)
+    matches(t, [page.status, page.headers.get('location')], [303, '/settings/login'], path)
   }
-  t.match(await backend.ask('GET', '/settings/api-keys', { headers: JSON_ONLY }), {
+  matches(t, await backend.ask('GET', '/settings/api-keys', { headers: JSON_ONLY }), {
     status: 401,
     json: { code: 'not_logged_in' },
   })
   const posted = await backend.ask('POST', '/settings/api-keys', { headers: FORM, body: 'name=x' })
-  t.match([posted.status, posted.text], [401, /Log in first/])
+  matches(t, [posted.status, posted.text], [401, /Log in first/])
 })
 
 t.test('what people type is shown and never run', async (t) => {
@@ -115,8 +117,8 @@ t.test('what people type is shown and never run', async (t) => {
     t.notMatch(text, /<script>|<img|<svg onload|onfocus='/, path)
   }
   const list = await ada.page('/settings/api-keys')
-  t.match(list.text, '&lt;script&gt;alert(1)&lt;/script&gt;')
-  t.match(list.text, '&amp;lt;script&amp;gt;')
+  matches(t, list.text, containing('&lt;script&gt;alert(1)&lt;/script&gt;'))
+  matches(t, list.text, containing('&amp;lt;script&amp;gt;'))
 })
 
 t.test('a form that is sent twice issues one key', async (t) => {
@@ -129,18 +131,22 @@ t.test('a form that is sent twice issues one key', async (t) => {
   const answers = await Promise.all([1, 2, 3].map(() => ada.submit('/settings/api-keys', fields)))
   t.same(answers.map(({ status }) => status).toSorted(), [201, 409, 409])
   const repeated = answers.find(({ status }) => status === 409)
-  t.match(repeated?.text, 'This key was already issued.')
+  matches(t, repeated?.text, containing('This key was already issued.'))
   t.notMatch(repeated?.text, /rcv_\w{8}_/)
-  t.match((await ada.get('/settings/api-keys')).json['data'], { length: 1 })
+  matches(t, (await ada.get('/settings/api-keys')).json['data'], [{ name: 'ERP' }])
 })
 
 t.test('the flash is said by one page', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const issued = await ada.submit('/settings/api-keys', { name: 'ERP', scopes: 'debtors:read' })
-  t.match(issued.text, 'Key issued. It cannot be shown again.')
+  matches(t, issued.text, containing('Key issued. It cannot be shown again.'))
   t.equal(issued.headers.get('location'), null)
-  t.match((await ada.page('/settings/api-keys')).text, 'Key issued. It cannot be shown again.')
+  matches(
+    t,
+    (await ada.page('/settings/api-keys')).text,
+    containing('Key issued. It cannot be shown again.'),
+  )
   t.notMatch((await ada.page('/settings/api-keys')).text, 'Key issued.')
 })
 
@@ -162,8 +168,8 @@ t.test('bad forms are refused', async (t) => {
     t.equal((await send(body)).status, 400, body.slice(0, 60))
   }
   t.equal((await send('name=a%00b&scopes=debtors%3Aread')).status, 422)
-  t.match(await ada.get('/settings/audit-log?limit=0'), { status: 400 })
-  t.match(await ada.get('/settings/api-keys/new'), { status: 406 })
+  matches(t, await ada.get('/settings/audit-log?limit=0'), { status: 400 })
+  matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
 })
 
 t.test('a Member sees the same pages without what is for Admins', async (t) => {
@@ -181,7 +187,7 @@ t.test('a Member sees the same pages without what is for Admins', async (t) => {
   }
   for (const path of ['/settings/api-keys/new', `/settings/api-keys/${row.id}/revoke`]) {
     const { status, text } = await max.page(path)
-    t.match([status, text], [403, /Only an Admin can issue or revoke API keys\./])
+    matches(t, [status, text], [403, /Only an Admin can issue or revoke API keys\./])
   }
 })
 
@@ -191,7 +197,7 @@ t.test('read-only accounts say so; keys are still issued and revoked', async (t)
   await backend.database.transaction((tx) =>
     tx.updateTable('accounts').set({ status: 'suspended' }).where('id', '=', account.id).execute(),
   )
-  t.match((await ada.page('/settings/api-keys')).text, 'This account is read-only.')
+  matches(t, (await ada.page('/settings/api-keys')).text, containing('This account is read-only.'))
   const issued = await ada.send('POST', '/settings/api-keys', {
     name: 'a',
     scopes: ['debtors:read'],

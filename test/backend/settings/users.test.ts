@@ -7,6 +7,7 @@ import {
   findUserByEmail,
   type NewUser,
 } from '../../../backend/users/users.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
@@ -23,7 +24,7 @@ t.test('an e-mail address is one user, however it is written', async (t) => {
       ),
     )
   const user = await create({ email: ' Ada@B.example ' })
-  t.match(user, { email: 'ada@b.example', role: 'member', status: 'active' })
+  matches(t, user, { email: 'ada@b.example', role: 'member', status: 'active' })
   t.same(await findUserByEmail(database.read, 'ADA@b.example'), user)
   await t.rejects(create({ email: 'ada@b.EXAMPLE' }), {
     code: 'validation_failed',

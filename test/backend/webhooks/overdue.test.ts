@@ -1,6 +1,7 @@
 import t from 'tap'
 import { announceOverdue } from '../../../backend/invoices/overdue-events.ts'
 import { openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
+import { matches } from '../../fixtures/matches.ts'
 
 t.test('an invoice becomes overdue once, where the account is', async (t) => {
   const webhooks = await openWebhooks(t)
@@ -23,7 +24,7 @@ t.test('an invoice becomes overdue once, where the account is', async (t) => {
     .select('body')
     .where('id', '=', delivery?.event_id ?? '')
     .executeTakeFirstOrThrow()
-  t.match(JSON.parse(body).data, {
+  matches(t, JSON.parse(body).data, {
     object: { id: invoice.id, is_overdue: true, days_past_due: 1 },
     previous: { is_overdue: false, days_past_due: 0 },
   })

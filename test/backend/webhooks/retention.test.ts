@@ -3,6 +3,7 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { forgetOld } from '../../../backend/retention/retention.ts'
 import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
 import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
 const DAY_MS = 24 * 3_600_000
@@ -44,5 +45,5 @@ t.test('a secret that no longer signs is not kept', async (t) => {
   t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
   webhooks.wait(DAY_MS)
   await forgetOld(backend.database, backend.now)
-  t.match(await webhooks.readEndpoint(row.id), { old_secret: null, old_secret_expires_at: null })
+  matches(t, await webhooks.readEndpoint(row.id), { old_secret: null, old_secret_expires_at: null })
 })

@@ -3,6 +3,7 @@ import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.t
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { BOX } from '../../fixtures/books/webhooks.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { startReceiver, verify } from '../../fixtures/servers/receiver.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -55,7 +56,7 @@ async function open(t: Test) {
 t.test('an endpoint is made with its secret, which is never shown again', async (t) => {
   const { admin, create, receiver, backend } = await open(t)
   const made = await create({ events: ['payment.recorded', 'invoice.paid'], description: 'ERP' })
-  t.match(made, {
+  matches(t, made, {
     object: 'webhook_endpoint',
     id: /^whe_/,
     url: receiver.url,
@@ -66,11 +67,11 @@ t.test('an endpoint is made with its secret, which is never shown again', async 
     last_24_hours: { attempts: 0, success_rate: null },
   })
   const { secret, ...rest } = made
-  t.match((await admin.get(`${ENDPOINTS}/${made.id}`)).json, { id: made.id })
+  matches(t, (await admin.get(`${ENDPOINTS}/${made.id}`)).json, { id: made.id })
   const list: Json = (await admin.get(ENDPOINTS)).json
   t.same(list.data, [rest])
   const audit = await admin.get('/settings/audit-log')
-  t.match(audit.text, /webhook_endpoint\.created/)
+  matches(t, audit.text, /webhook_endpoint\.created/)
   for (const { text } of [audit, await admin.get(`${ENDPOINTS}/${made.id}`)]) {
     t.notMatch(text, secret)
   }
@@ -82,15 +83,15 @@ t.test('what is wrong with an endpoint is named, field by field', async (t) => {
   const { admin, create, receiver } = await open(t)
   const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
   const answer: Json = await admin.send('POST', ENDPOINTS, wrong)
-  t.match(answer, { status: 422, json: { code: 'validation_failed' } })
+  matches(t, answer, { status: 422, json: { code: 'validation_failed' } })
   t.same(
     answer.json.errors.map(({ pointer }: Json) => pointer),
     ['/url', '/description', '/events/0'],
   )
   const none = await admin.send('POST', ENDPOINTS, { url: receiver.url, events: [] })
-  t.match(none, { status: 422, json: { detail: /at least one event/ } })
+  matches(t, none, { status: 422, json: { detail: /at least one event/ } })
   for (let n = 0; n < 10; n++) await create()
-  t.match(await admin.send('POST', ENDPOINTS, { url: receiver.url }), {
+  matches(t, await admin.send('POST', ENDPOINTS, { url: receiver.url }), {
     status: 409,
     json: { code: 'too_many_webhook_endpoints' },
   })
@@ -103,8 +104,10 @@ t.test('a Member sees everything but secrets and bodies, and changes nothing', a
   const member = await logIn(backend, MEMBER)
   t.equal((await member.get(`${ENDPOINTS}/${id}`)).status, 200)
   const detail = await member.get(`${DELIVERIES}/${sent.id}`)
-  t.match(detail.json, { event: null, attempts: [{ status_code: 204, response_body: null }] })
-  t.match((await admin.get(`${DELIVERIES}/${sent.id}`)).json, { event: { type: 'webhook.test' } })
+  matches(t, detail.json, { event: null, attempts: [{ status_code: 204, response_body: null }] })
+  matches(t, (await admin.get(`${DELIVERIES}/${sent.id}`)).json, {
+    event: { type: 'webhook.test' },
+  })
   const acts = [
     ENDPOINTS,
     ...['', '/pause', '/resume', '/test', '/rotate-secret', '/expire-old-secret'].map(
@@ -114,7 +117,10 @@ t.test('a Member sees everything but secrets and bodies, and changes nothing', a
     `${DELIVERIES}/${sent.id}/redeliver`,
   ]
   for (const path of acts) {
-    t.match(await member.send('POST', path, {}), { status: 403, json: { code: 'admin_required' } })
+    matches(t, await member.send('POST', path, {}), {
+      status: 403,
+      json: { code: 'admin_required' },
+    })
   }
 })
 
@@ -139,7 +145,7 @@ t.test("another account's endpoints and deliveries do not exist", async (t) => {
   foreign.push(await eve.send('POST', `${DELIVERIES}/${sent.id}/redeliver`, {}))
   const since = { since: '2026-01-01T00:00:00Z' }
   foreign.push(await eve.send('POST', `${ENDPOINTS}/${id}/redeliver-failed`, since))
-  for (const answer of foreign) t.match(answer, { status: 404, json: { code: 'not_found' } })
+  for (const answer of foreign) matches(t, answer, { status: 404, json: { code: 'not_found' } })
 })
 
 t.test('a test event shows its result at once', async (t) => {
@@ -147,7 +153,7 @@ t.test('a test event shows its result at once', async (t) => {
   const { id, secret } = await create({ events: ['invoice.paid'] })
   receiver.answerWith((_, res) => res.writeHead(418).end('a teapot'))
   const answer: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'invoice.paid' })
-  t.match(answer, {
+  matches(t, answer, {
     status: 200,
     json: {
       event_type: 'invoice.paid',
@@ -159,32 +165,32 @@ t.test('a test event shows its result at once', async (t) => {
   })
   const [webhook] = receiver.webhooks
   t.ok(webhook && verify(webhook, secret))
-  t.match(await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), { status: 422 })
+  matches(t, await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), { status: 422 })
 })
 
 t.test('an endpoint is changed, paused, resumed, and given another secret', async (t) => {
   const { admin, create } = await open(t)
   const made = await create()
   const path = `${ENDPOINTS}/${made.id}`
-  t.match((await admin.send('PUT', path, { events: ['invoice.paid'] })).json, {
+  matches(t, (await admin.send('PUT', path, { events: ['invoice.paid'] })).json, {
     url: made.url,
     events: ['invoice.paid'],
   })
-  t.match((await admin.send('PUT', path, { events: ['*'] })).json, { events: ['*'] })
-  t.match((await admin.send('POST', `${path}/pause`)).json, { status: 'paused' })
-  t.match((await admin.send('POST', `${path}/resume`)).json, { status: 'enabled' })
+  matches(t, (await admin.send('PUT', path, { events: ['*'] })).json, { events: ['*'] })
+  matches(t, (await admin.send('POST', `${path}/pause`)).json, { status: 'paused' })
+  matches(t, (await admin.send('POST', `${path}/resume`)).json, { status: 'enabled' })
   const rotated: Json = (await admin.send('POST', `${path}/rotate-secret`)).json
-  t.match(rotated.secret, /^whsec_/)
+  matches(t, rotated.secret, /^whsec_/)
   t.not(rotated.secret, made.secret)
   t.type(rotated.old_secret_expires_at, 'string')
-  t.match(await admin.send('POST', `${path}/rotate-secret`), {
+  matches(t, await admin.send('POST', `${path}/rotate-secret`), {
     status: 409,
     json: { code: 'webhook_secret_overlap' },
   })
-  t.match((await admin.send('POST', `${path}/expire-old-secret`)).json, {
+  matches(t, (await admin.send('POST', `${path}/expire-old-secret`)).json, {
     old_secret_expires_at: null,
   })
-  t.match(await admin.send('POST', `${path}/rotate-secret`), { status: 200 })
+  matches(t, await admin.send('POST', `${path}/rotate-secret`), { status: 200 })
 })
 
 t.test('the log is filtered and paged; what failed is sent again, one or all', async (t) => {
@@ -199,7 +205,7 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
   const read = async (path: string): Promise<Json> => (await admin.get(path)).json
   await until(async () => (await read(failed)).data.length === 3, 'all have failed')
   const first = await read(`${failed}&limit=2`)
-  t.match(first, { has_more: true, next_cursor: first.data[1].id })
+  matches(t, first, { has_more: true, next_cursor: first.data[1].id })
   const second = await read(`${failed}&limit=2&cursor=${first.next_cursor}`)
   t.equal(second.data.length, 1)
   t.same((await read(`${DELIVERIES}?type=invoice.paid`)).data, [])
@@ -207,22 +213,22 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
   t.equal((await admin.get(`${DELIVERIES}?state=failed`)).status, 400)
 
   const one = `${DELIVERIES}/${first.data[0].id}/redeliver`
-  t.match(await admin.send('POST', one), { json: { code: 'webhook_endpoint_disabled' } })
+  matches(t, await admin.send('POST', one), { json: { code: 'webhook_endpoint_disabled' } })
   await admin.send('POST', `${ENDPOINTS}/${id}/resume`)
   receiver.answerWith((_, res) => void res.writeHead(204).end())
-  t.match((await admin.send('POST', one)).json, { status: 'pending' })
+  matches(t, (await admin.send('POST', one)).json, { status: 'pending' })
   await until(async () => (await read(failed)).data.length === 2, 'one was delivered')
   backend.now = new Date(+backend.now + 60_000)
   const all = `${ENDPOINTS}/${id}/redeliver-failed`
-  t.match(await admin.send('POST', all, { since: 'yesterday' }), { status: 422 })
+  matches(t, await admin.send('POST', all, { since: 'yesterday' }), { status: 422 })
   const since = new Date(+backend.now - 3_600_000).toISOString()
-  t.match((await admin.send('POST', all, { since })).json, { redelivered: 2 })
+  matches(t, (await admin.send('POST', all, { since })).json, { redelivered: 2 })
   const delivered = `${DELIVERIES}?endpoint_id=${id}&status=delivered`
   await until(async () => (await read(delivered)).data.length === 3, 'all were delivered')
   const ids = receiver.webhooks.map(({ headers }) => headers['webhook-id'])
   t.equal(new Set(ids).size, 3, 'each kept its id')
   const endpoint = await read(`${ENDPOINTS}/${id}`)
-  t.match(endpoint, { last_24_hours: { succeeded: 3 }, attempts_by_hour: [{ succeeded: 3 }] })
+  matches(t, endpoint, { last_24_hours: { succeeded: 3 }, attempts_by_hour: [{ succeeded: 3 }] })
 })
 
 t.test(
@@ -243,7 +249,7 @@ t.test(
         if (visitor === member) t.notMatch(text, /method="post" action="\/settings\/webhook/)
       }
     }
-    t.match((await admin.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)/)
+    matches(t, (await admin.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)/)
     t.notMatch((await member.page(`${DELIVERIES}/${sent.id}`)).text, /alert\(1\)|webhook_test/)
     t.equal((await member.page(`${ENDPOINTS}/new`)).status, 403)
   },
@@ -251,32 +257,32 @@ t.test(
 
 t.test('forms add, change and test an endpoint', async (t) => {
   const { admin, receiver } = await open(t)
-  t.match((await admin.page(`${ENDPOINTS}/new`)).text, /<h1>Add endpoint/)
+  matches(t, (await admin.page(`${ENDPOINTS}/new`)).text, /<h1>Add endpoint/)
   const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
   t.equal(wrong.status, 422)
-  t.match(wrong.text, /id="url-fault"/)
-  t.match(wrong.text, /Choose at least one event/)
+  matches(t, wrong.text, /id="url-fault"/)
+  matches(t, wrong.text, /Choose at least one event/)
   const added = await admin.submit(ENDPOINTS, {
     url: receiver.url,
     description: 'ERP',
     events: 'invoice.paid',
   })
   t.equal(added.status, 201)
-  t.match(added.text, /value="whsec_/)
+  matches(t, added.text, /value="whsec_/)
   const list: Json = (await admin.get(ENDPOINTS)).json
   const path = `${ENDPOINTS}/${list.data[0].id}`
-  t.match((await admin.page(`${path}/edit`)).text, /value="invoice.paid" checked/)
+  matches(t, (await admin.page(`${path}/edit`)).text, /value="invoice.paid" checked/)
   const changed = await admin.submit(path, { url: receiver.url, description: '', events: '*' })
   t.equal(changed.headers.get('location'), path)
-  t.match((await admin.page(path)).text, /Every event/)
+  matches(t, (await admin.page(path)).text, /Every event/)
   const tested = await admin.submit(`${path}/test`, { type: 'webhook.test' })
   t.equal(tested.status, 303)
-  t.match((await admin.page(tested.headers.get('location') ?? '')).text, /Attempt 1: 204/)
+  matches(t, (await admin.page(tested.headers.get('location') ?? '')).text, /Attempt 1: 204/)
   for (const act of ['pause', 'resume']) {
     t.equal((await admin.submit(`${path}/${act}`, {})).headers.get('location'), path)
   }
-  t.match((await admin.submit(`${path}/rotate-secret`, {})).text, /value="whsec_/)
-  t.match((await admin.page(path)).text, /Expire the old one now/)
+  matches(t, (await admin.submit(`${path}/rotate-secret`, {})).text, /value="whsec_/)
+  matches(t, (await admin.page(path)).text, /Expire the old one now/)
   const again = await admin.submit(`${path}/redeliver-failed`, { since: '2026-11-21T10:15' })
   t.equal(again.status, 303)
 })

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { isGlobalUnicast } from '../../../backend/webhooks/addresses.ts'
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import { parseTargetUrl } from '../../../backend/webhooks/target-url.ts'
+import { matches } from '../../fixtures/matches.ts'
 import { startDns } from '../../fixtures/servers/dns.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 
@@ -69,7 +70,7 @@ t.test(
         const result = await sender.send({ url, headers: {}, body: Buffer.from('{}') })
         t.equal(result.error, 'target_not_allowed', url)
       }
-      t.match(parseTargetUrl(`https://${host}/`, 'refuse'), { fault: /./ }, `https://${host}/`)
+      matches(t, parseTargetUrl(`https://${host}/`, 'refuse'), { fault: /./ }, `https://${host}/`)
     }
     t.equal(listener.connections(), 0)
   },
@@ -142,7 +143,7 @@ t.test('a redirect is an answer, never followed', async (t) => {
   for (const status of statuses) {
     receiver.answerWith((_, res) => res.writeHead(status, { location: internal.url }).end())
     const result = await sender.send({ url: receiver.url, headers: {}, body: Buffer.from('{}') })
-    t.match(result, { succeeded: false, statusCode: status, error: null })
+    matches(t, result, { succeeded: false, statusCode: status, error: null })
   }
   t.equal(receiver.webhooks.length, statuses.length)
   t.equal(internal.connections(), 0)
@@ -193,17 +194,17 @@ t.test('an address is judged when it is saved, with what is wrong', async (t) =>
     ['https:\\\\example.com\\', /spaces/],
     [`https://example.com/${'a'.repeat(2048)}`, /at most/],
   ]
-  for (const [text, fault] of refused) t.match(parseTargetUrl(text, 'refuse'), { fault }, text)
+  for (const [text, fault] of refused) matches(t, parseTargetUrl(text, 'refuse'), { fault }, text)
   const allowed = ['https://example.com/', 'https://example.com:8443/a?b=c', 'https://EXAMPLE.com']
   for (const text of allowed)
-    t.match(parseTargetUrl(text, 'refuse'), { url: /^https:\/\/ex/ }, text)
+    matches(t, parseTargetUrl(text, 'refuse'), { url: /^https:\/\/ex/ }, text)
 })
 
 t.test('development may reach its own machine, plainly too, and no other plainly', async (t) => {
   for (const text of ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'https://10.0.0.1/']) {
     t.same(parseTargetUrl(text, 'allow'), { url: text })
   }
-  t.match(parseTargetUrl('http://10.0.0.1/', 'allow'), { fault: /https/ })
+  matches(t, parseTargetUrl('http://10.0.0.1/', 'allow'), { fault: /https/ })
   const receiver = await startReceiver(t)
   const dns = await startDns(t, () => ['127.0.0.1', '10.0.0.1'])
   const sender = createSender({ privateTargets: 'allow', dnsServers: [dns.server] })
@@ -214,9 +215,9 @@ t.test('development may reach its own machine, plainly too, and no other plainly
       headers: {},
       body: Buffer.from('{}'),
     })
-  t.match(await send('127.0.0.1'), { succeeded: true })
-  t.match(await send('localhost'), { succeeded: true })
-  t.match(await send('lan.example'), { error: 'target_not_allowed' })
+  matches(t, await send('127.0.0.1'), { succeeded: true })
+  matches(t, await send('localhost'), { succeeded: true })
+  matches(t, await send('lan.example'), { error: 'target_not_allowed' })
 })
 
 function ofAttacker(name: string): string {

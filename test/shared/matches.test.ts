@@ -1,0 +1,72 @@
+import { isDeepStrictEqual } from 'node:util'
+import t from 'tap'
+import { containing, matches } from '../fixtures/matches.ts'
+
+const isSame = (found: unknown, wanted: unknown) => isDeepStrictEqual(found, wanted)
+
+/** Whether `matches` accepts the value. A failure of it must not fail this test. */
+function accepted(found: unknown, pattern: unknown): boolean {
+  return matches({ currentAssert: undefined, strictSame: isSame }, found, pattern)
+}
+
+const INVOICE = { status: 'partially_paid', amount_due: 600, tags: ['a', 'b'], notes: null }
+
+t.test('members that the pattern does not name may have any value', async (t) => {
+  t.ok(accepted(INVOICE, { status: 'partially_paid', notes: null }))
+  t.ok(accepted({ data: [{ id: 1, name: 'x' }] }, { data: [{ id: 1 }] }))
+  t.ok(accepted(new Error('gone'), { message: 'gone' }), 'nor which class it is')
+})
+
+const REJECTED: [found: unknown, pattern: unknown, why: string][] = [
+  [INVOICE, { status: 'paid' }, 'a substring'],
+  ['600', '0', 'a substring'],
+  [INVOICE, { tags: ['a'] }, 'the first of two elements'],
+  [INVOICE, { tags: [] }, 'no element of two'],
+  [INVOICE, { tags: ['b', 'a'] }, 'another order'],
+  [INVOICE, { tags: ['a', 'b', undefined] }, 'one element too few'],
+  [INVOICE, { amount_due: '600' }, 'text for a number'],
+  [INVOICE, { notes: undefined }, 'null for undefined'],
+  [INVOICE, { notes: {} }, 'null for an object'],
+  [INVOICE, { absent: String }, 'a type of nothing'],
+  [INVOICE, {}, 'members where there are to be none'],
+  [{ data: [{ id: 1 }, { id: 2 }] }, { data: [{ id: 1 }] }, 'a longer list of objects'],
+  [[], { length: 0 }, 'an array for an object'],
+  [undefined, /e/, 'nothing for text'],
+  [600, /0/, 'a number for text'],
+  [undefined, {}, 'nothing for an empty object'],
+  ['', Object, 'text for an instance'],
+]
+
+t.test('all else is exact', async (t) => {
+  for (const [found, pattern, why] of REJECTED) t.notOk(accepted(found, pattern), why)
+})
+
+t.test('an open value is an expression, a type, a class, or a predicate', async (t) => {
+  const found = { id: 'inv_1', amount: 600, paid: false, at: new Date(0), tags: [1] }
+  t.ok(accepted(found, { id: /^inv_/, amount: Number, paid: Boolean, at: Date, tags: Array }))
+  t.ok(accepted(found, { id: String, amount: (amount: unknown) => amount === 600 }))
+  t.notOk(accepted(found, { amount: (amount: unknown) => amount === 601 }))
+  t.notOk(accepted(found, { at: Number }))
+  const everywhere = /inv/g
+  t.ok(accepted(['inv', 'inv'], [everywhere, everywhere]), 'its last index has no effect')
+})
+
+t.test('a part of a text is named as such', async (t) => {
+  t.ok(accepted('cost: $1.50 (all)', containing('$1.50 (all)')))
+  t.notOk(accepted('cost: $1x50', containing('$1.50')))
+  t.throws(() => containing(''), /every string/)
+})
+
+t.test('a failure shows the members in question', async (t) => {
+  const shown: unknown[] = []
+  const record = {
+    currentAssert: undefined,
+    strictSame: (...compared: unknown[]) => shown.push(...compared) < 0,
+  }
+  matches(record, INVOICE, { status: 'paid', notes: /x/ }, 'the invoice')
+  t.strictSame(shown, [
+    { status: 'partially_paid', notes: null },
+    { status: 'paid', notes: /x/ },
+    'the invoice',
+  ])
+})
