@@ -22,9 +22,11 @@ export function faultsProblem(
   const [first] = faults
   const detail =
     faults.length === 1 && first !== undefined
-      ? `${first.pointer}: ${first.detail}.`
+      ? `At ${first.pointer}: ${first.detail}.`
       : `${faults.length} fields are wrong; errors names each of them.`
-  const errors = faults.slice(0, LISTED_MAX)
+  const errors = faults
+    .slice(0, LISTED_MAX)
+    .map((fault) => ({ ...fault, detail: `${fault.detail}.` }))
   if (first !== undefined && faults.every(({ code }) => code === first.code)) {
     if (isProblemCode(first.code)) {
       return new Problem(first.code, detail, { members: { errors, ...members } })

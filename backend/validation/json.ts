@@ -104,9 +104,13 @@ function checkName(names: Set<string>, name: string, frames: readonly Frame[]): 
   }
   const pointer = jsonPointer(frames.map(({ at }) => at))
   if (names.has(name)) {
-    throw new Problem('duplicate_json_key', `${pointer} is in the body more than once.`, {
-      members: { pointer },
-    })
+    throw new Problem(
+      'duplicate_json_key',
+      `The member ${pointer} is in the body more than once.`,
+      {
+        members: { pointer },
+      },
+    )
   }
   // Copying an object by assignment loses this one member, so it would pass for not sent.
   throw faultsProblem([{ pointer, code: 'unknown_field', detail: 'This field does not exist.' }])

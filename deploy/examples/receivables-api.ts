@@ -532,10 +532,10 @@ export type PaymentId = string
 /** The id of a message. Opaque and case-sensitive. */
 export type MessageId = string
 
-/** The id of a debtor or an invoice of this account. */
+/** The id of an invoice of this account. */
 export type ReferenceId = string
 
-/** The id of a debtor or an invoice of this account, or null. */
+/** The id of an object of this account, or null. */
 export type NullableReferenceId = string | null
 
 /** An instant, in UTC with milliseconds. */

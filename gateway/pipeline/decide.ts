@@ -39,7 +39,7 @@ function limitReached(allowance: Allowance): Problem {
   const seconds = secondsToReset(allowance)
   return new Problem(
     'rate_limit_exceeded',
-    `rate limit of ${allowance.limit} requests per hour reached, try again in ${seconds} seconds`,
+    `Too many requests: rate limit of ${allowance.limit} requests per hour reached, try again in ${seconds} seconds.`,
     { headers: { 'retry-after': String(seconds) } },
   )
 }

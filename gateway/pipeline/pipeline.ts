@@ -153,7 +153,7 @@ async function servePage(parts: PageParts, head: Head, call: Call): Promise<Repl
   const { methods, bodyBytesMax = BODY_BYTES_MAX } = place
   if (!methods.includes(head.method)) {
     const allow = methods.join(', ')
-    const detail = `${head.path} takes ${allow}, not ${head.method}.`
+    const detail = `The path ${head.path} takes ${allow}, not ${head.method}.`
     throw new Problem('method_not_allowed', detail, { headers: { allow } })
   }
   const { requestId, story, abort } = call

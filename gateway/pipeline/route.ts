@@ -26,11 +26,14 @@ export function createRouter(contract: Contract): Router {
     if (head.method === 'OPTIONS') return { allow }
     const operation = operations.get(head.method === 'HEAD' ? 'GET' : head.method)
     if (operation === undefined) {
-      const detail = `${head.path} takes ${allow}, not ${head.method}.`
+      const detail = `The path ${head.path} takes ${allow}, not ${head.method}.`
       return new Problem('method_not_allowed', detail, { headers: { allow } })
     }
     if (!acceptsJson(head.headers.get('accept'))) {
-      return new Problem('not_acceptable', 'Answers are application/json; accept that.')
+      return new Problem(
+        'not_acceptable',
+        'Only application/json is available: accept that, or send no Accept header.',
+      )
     }
     return operation
   }

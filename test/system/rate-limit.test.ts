@@ -86,7 +86,7 @@ function checkRefusal(t: Test, answer: Answer, limit: number): void {
     },
     json: {
       code: 'rate_limit_exceeded',
-      detail: `rate limit of ${limit} requests per hour reached, try again in ${seconds} seconds`,
+      detail: `Too many requests: rate limit of ${limit} requests per hour reached, try again in ${seconds} seconds.`,
       retryable: true,
     },
   })

@@ -48,17 +48,20 @@ function notYet(): Problem {
 function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
   for (const name of query.keys()) {
     if (name !== 'days' && name !== 'day') {
-      throw new Problem('unknown_query_parameter', `${name} is not a parameter of this.`)
+      throw new Problem('unknown_query_parameter', `There is no parameter ${name} here.`)
     }
   }
   const text = query.get('days') || String(DAYS_DEFAULT)
   const days = /^\d{1,2}$/.test(text) ? Number(text) : 0
   if (days < 1 || days > DAYS_MAX) {
-    throw new Problem('invalid_query_parameter', `days is a whole number from 1 to ${DAYS_MAX}.`)
+    throw new Problem(
+      'invalid_query_parameter',
+      `The parameter days is a whole number from 1 to ${DAYS_MAX}.`,
+    )
   }
   const day = query.get('day') || undefined
   if (day !== undefined && !isCalendarDate(day)) {
-    throw new Problem('invalid_query_parameter', 'day is a date, YYYY-MM-DD.')
+    throw new Problem('invalid_query_parameter', 'The parameter day is a date, YYYY-MM-DD.')
   }
   return { days, day }
 }

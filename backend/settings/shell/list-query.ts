@@ -18,7 +18,7 @@ export interface ListQuery {
 export function parseListQuery(query: URLSearchParams, filters: readonly string[]): ListQuery {
   for (const name of query.keys()) {
     if (!filters.includes(name) && name !== 'cursor' && name !== 'limit') {
-      throw new Problem('unknown_query_parameter', `${name} is not a parameter of this.`)
+      throw new Problem('unknown_query_parameter', `There is no parameter ${name} here.`)
     }
   }
   const value = (name: string) => query.get(name) || undefined
@@ -34,14 +34,20 @@ export function wordOf<const T extends string>(
   const given = value(name)
   const word = words.find((candidate) => candidate === given)
   if (given === undefined || word !== undefined) return word
-  throw new Problem('invalid_query_parameter', `${name} is one of ${words.join(', ')}.`)
+  throw new Problem(
+    'invalid_query_parameter',
+    `The parameter ${name} is one of ${words.join(', ')}.`,
+  )
 }
 
 export function limitOf(text: string | undefined): number {
   if (text === undefined) return LIMIT_DEFAULT
   const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0
   if (limit >= 1 && limit <= LIMIT_MAX) return limit
-  throw new Problem('invalid_query_parameter', `limit is a whole number from 1 to ${LIMIT_MAX}.`)
+  throw new Problem(
+    'invalid_query_parameter',
+    `The parameter limit is a whole number from 1 to ${LIMIT_MAX}.`,
+  )
 }
 
 export interface ListPage<Row> {

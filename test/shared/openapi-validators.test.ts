@@ -1,0 +1,42 @@
+// The public contract as other people's tools read it; `npm run check` has Redocly's.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import t from 'tap'
+import { listOf, membersOf, textOf } from '../../backend/docs/document.ts'
+import { readContractDocument } from '../../shared/contract/contract.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const CONTRACT = 'shared/contract/openapi.yaml'
+
+t.test('spectral finds nothing', async (t) => {
+  const words = ['node_modules/.bin/spectral', 'lint', '--format=json', '--quiet', CONTRACT]
+  const finished = await promisify(execFile)(process.execPath, words, { cwd: ROOT }).catch(
+    (fault: { stdout: string }) => fault,
+  )
+  t.strictSame(JSON.parse(finished.stdout), [])
+})
+
+t.test('the schema of OpenAPI 3.1 accepts the document', async (t) => {
+  const result = await new Validator().validate(JSON.parse(readContractDocument().json))
+  t.strictSame(result, { valid: true })
+})
+
+t.test('every detail is a sentence, in errors after the name of the field', async (t) => {
+  const { components } = membersOf(JSON.parse(readContractDocument().json))
+  const problems = Object.values(membersOf(membersOf(components)['examples']))
+    .map((example) => membersOf(membersOf(example)['value']))
+    .filter(({ code }) => code !== undefined)
+  const details = problems.map(({ detail }) => textOf(detail))
+  const errors = problems.flatMap(({ errors }) => listOf(errors)).map(membersOf)
+  t.ok(details.length > 40)
+  t.strictSame(
+    details.filter((detail) => !/^[\p{Lu}\d].*\.$/su.test(detail)),
+    [],
+  )
+  t.strictSame(
+    errors.filter(({ detail }) => !/[^.]\.$/.test(textOf(detail))),
+    [],
+  )
+})
