@@ -5,7 +5,7 @@
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
-import { type Periodic, startPeriodic } from '../background/periodic.ts'
+import { startWorker, type Worker } from '../background/worker.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import { recordEvent } from '../events/events.ts'
@@ -23,12 +23,15 @@ export interface OverdueDeps {
   readonly log: Logger
 }
 
-export function startOverdueEvents({ database, clock, log }: OverdueDeps): Periodic {
-  return startPeriodic({
+export function startOverdueEvents({ database, clock, log }: OverdueDeps): Worker {
+  return startWorker({
     name: 'looking for overdue invoices',
     everyMs: EVERY_MS,
     log,
-    work: (signal) => announceOverdue(database, clock(), signal),
+    async round(signal) {
+      await announceOverdue(database, clock(), signal)
+      return undefined
+    },
   })
 }
 

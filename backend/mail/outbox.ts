@@ -1,10 +1,8 @@
-/**
- * Sends notices, each to each of its recipients at least once. Any number of backends may do so: a
- * row is leased by whoever sends it, and a lease that runs out is somebody else's.
- */
-import { randomUUID } from 'node:crypto'
+/** Sends notices, each to each of its recipients at least once. Any number of backends may do so. */
+import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
-import { type Periodic, startPeriodic } from '../background/periodic.ts'
+import { leasesOf } from '../background/leases.ts'
+import { startWorker, type Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import type { MailOutboxRow, Reader, Transaction } from '../database/tables.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mailer } from './mail.ts'
@@ -15,7 +13,12 @@ import { type NoticeLetterDeps, writeNotice } from './wording/notice-letters.ts'
 const EVERY_MS = 3000
 const BATCH_MAX = 10
 const START_MS_MAX = 5000
-const LEASE_MS = START_MS_MAX + HAND_OFF_MS_MAX + 30_000
+
+const OUTBOX = leasesOf({
+  table: 'mail_outbox',
+  key: 'id',
+  leaseMs: START_MS_MAX + HAND_OFF_MS_MAX + 30_000,
+})
 
 /** After each attempt that failed; after the last of them it is given up: some three days. */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
@@ -62,12 +65,15 @@ export interface OutboxDeps extends NoticeLetterDeps {
   readonly log: Logger
 }
 
-export function startOutbox(deps: OutboxDeps): Periodic {
-  return startPeriodic({
+export function startOutbox(deps: OutboxDeps): Worker {
+  return startWorker({
     name: 'mailing notices',
     everyMs: EVERY_MS,
     log: deps.log,
-    work: async () => void (await sendNotices(deps)),
+    async round() {
+      await sendNotices(deps)
+      return undefined
+    },
   })
 }
 
@@ -77,14 +83,8 @@ export async function sendNotices(deps: OutboxDeps): Promise<void> {
   for (const notice of await findNewNotices(database.read, BATCH_MAX)) {
     await database.transaction((tx) => dispatchNotice(tx, notice, clock()))
   }
-  const due = await database.read
-    .selectFrom('mail_outbox')
-    .select('id')
-    .where('run_at', '<=', clock().toISOString())
-    .orderBy('run_at')
-    .limit(BATCH_MAX)
-    .execute()
-  await Promise.all(due.map(({ id }) => sendOne(deps, id)))
+  const due = await OUTBOX.findDue(database.read, clock(), { limit: BATCH_MAX })
+  await Promise.all(due.map((id) => sendOne(deps, id)))
 }
 
 async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
@@ -92,23 +92,19 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   if (row !== undefined) await settle(deps, row, await handOver(deps, row))
 }
 
-/** Undefined where another has it. */
+/** Undefined where another worker has claimed it. */
 async function claim({ database, clock }: OutboxDeps, id: string) {
   const now = clock()
-  return database.transaction((tx) =>
-    tx
-      .updateTable('mail_outbox')
-      .set({
-        lease: randomUUID(),
-        run_at: new Date(now.getTime() + LEASE_MS).toISOString(),
-        attempts: (eb) => eb('attempts', '+', 1),
-        updated_at: now.toISOString(),
-      })
+  return database.transaction(async (tx) => {
+    const attempts = sql<number>`attempts + 1`
+    const lease = await OUTBOX.claim(tx, [id], now, { attempts, updated_at: now.toISOString() })
+    return tx
+      .selectFrom('mail_outbox')
+      .selectAll()
       .where('id', '=', id)
-      .where('run_at', '<=', now.toISOString())
-      .returningAll()
-      .executeTakeFirst(),
-  )
+      .where('lease', '=', lease)
+      .executeTakeFirst()
+  })
 }
 
 async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> {
@@ -136,30 +132,19 @@ async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> 
 
 async function settle(
   { database, clock, log }: OutboxDeps,
-  { id, lease, attempts }: MailOutboxRow,
+  row: MailOutboxRow,
   handOff: HandOff,
 ): Promise<void> {
+  const { id, attempts } = row
   const now = clock()
-  const isRefused = handOff.outcome === 'refused' && handOff.type === 'hard'
-  const minutes = isRefused ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
-  const failed =
-    minutes === undefined
-      ? ({ status: 'failed', run_at: null } as const)
-      : ({ status: 'pending', run_at: later(now, minutes) } as const)
   const isSent = handOff.outcome === 'accepted'
-  const change = isSent ? ({ status: 'sent', run_at: null } as const) : failed
+  const isRefused = handOff.outcome === 'refused' && handOff.type === 'hard'
+  const minutes = isSent || isRefused ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
+  const retryAt = minutes === undefined ? null : new Date(now.getTime() + minutes * 60_000)
+  const status = isSent ? 'sent' : retryAt === null ? 'failed' : 'pending'
   const last_error = isSent ? null : handOff.detail
   await database.transaction((tx) =>
-    tx
-      .updateTable('mail_outbox')
-      .set({ ...change, lease: null, last_error, updated_at: now.toISOString() })
-      .where('id', '=', id)
-      .where('lease', '=', lease)
-      .execute(),
+    OUTBOX.finish(tx, row, retryAt, { status, last_error, updated_at: now.toISOString() }),
   )
-  if (change.status === 'failed') log.warn({ id, attempts }, 'notice given up')
-}
-
-function later(now: Date, minutes: number): string {
-  return new Date(now.getTime() + minutes * 60_000).toISOString()
+  if (status === 'failed') log.warn({ id, attempts }, 'notice given up')
 }

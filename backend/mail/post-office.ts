@@ -1,6 +1,6 @@
 /** Mail as a part of the backend: what others send with, what the routes need, what runs beside. */
 import type { Logger } from '../../shared/process/log.ts'
-import type { Periodic } from '../background/periodic.ts'
+import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { createInvitationCodes, type InvitationCodes } from '../users/invitation-codes.ts'
 import { type NamedAddress, withoutAddresses } from './addresses.ts'
@@ -56,7 +56,7 @@ export function createPostOffice(options: PostOfficeOptions): PostOffice {
     },
   })
   const codes = createInvitationCodes(codeKeys)
-  let outbox: Periodic | undefined
+  let outbox: Worker | undefined
   return {
     mailer,
     links: createUnsubscribeLinks(baseUrl, linkKeys),

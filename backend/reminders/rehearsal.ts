@@ -3,10 +3,11 @@
  * backend's own planner and worker stand still meanwhile (`REHEARSAL=on`); other rehearsals may run.
  */
 import { createId } from '../../shared/contract/id.ts'
+import { isOrphaned } from '../background/leases.ts'
 import type { MessageRow } from '../database/tables.ts'
 import { runPlanning } from './planning/planning-run.ts'
-import { isOrphaned } from './sending/lease.ts'
-import { releaseLeases, type SendDeps, sendRound } from './sending/send-worker.ts'
+import { REMINDERS } from './sending/leases.ts'
+import { type SendDeps, sendRound } from './sending/send-worker.ts'
 
 /** Each goes on where the one before has changed something: an approval that expired is asked for anew. */
 const ROUNDS_MAX = 20
@@ -15,7 +16,7 @@ const ROUNDS_MAX = 20
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
   const begin = createId('mtr')
-  await releaseLeases(database, clock(), isOrphaned)
+  await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), isOrphaned))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const { messages } = await runPlanning({ database, log }, clock(), {
       everyone: round === 0,

@@ -1,6 +1,6 @@
 /** The reminder engine as a part of the backend: it plans and sends beside the calls. */
 import type { Logger } from '../../shared/process/log.ts'
-import { startPeriodic } from '../background/periodic.ts'
+import { startWorker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import type { Mailer } from '../mail/mail.ts'
 import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
@@ -27,19 +27,20 @@ export interface Reminders {
 
 export function startReminders(options: RemindersOptions): Reminders {
   const { database, clock, log } = options
-  const planner = startPeriodic({
+  const planner = startWorker({
     name: 'planning reminders',
     everyMs: PLAN_EVERY_MS,
     log,
-    async work(signal) {
+    async round(signal) {
       const planned = await runPlanning({ database, log }, clock(), { everyone: false }, signal)
       if (planned.messages > 0) log.info(planned, 'reminders planned')
+      return undefined
     },
   })
   const worker = startSendWorker(options)
   return {
     async drain() {
-      await Promise.all([planner.stop(), worker.drain()])
+      await Promise.all([planner.stop(), worker.stop()])
     },
   }
 }

@@ -3,7 +3,7 @@
  * at once. Debtors, invoices, payments, messages and the audit log are not here: they stay.
  */
 import type { Logger } from '../../shared/process/log.ts'
-import { type Periodic, startPeriodic } from '../background/periodic.ts'
+import { startWorker, type Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { DAY_MS, type Forgetting, oldRows } from '../database/forgetting.ts'
 import { FORGETTING_REMINDERS } from '../reminders/retention.ts'
@@ -47,12 +47,12 @@ export interface RetentionDeps {
   readonly log: Logger
 }
 
-export function startRetention({ database, clock, log }: RetentionDeps): Periodic {
-  return startPeriodic({
+export function startRetention({ database, clock, log }: RetentionDeps): Worker {
+  return startWorker({
     name: 'retention',
     everyMs: EVERY_MS,
     log,
-    async work(signal) {
+    async round(signal) {
       for (const forgetting of FORGETTING) {
         // One that fails does not keep the others from their turn.
         await forgetDue(database, forgetting, clock(), signal).then(
@@ -60,6 +60,7 @@ export function startRetention({ database, clock, log }: RetentionDeps): Periodi
           (error: unknown) => log.error({ err: error }, `old ${forgetting.what} not forgotten`),
         )
       }
+      return undefined
     },
   })
 }

@@ -1,14 +1,11 @@
-/**
- * Deliveries as the workers see them: found when they are due, claimed with a lease, recorded. A
- * lease is a random name and a time: whoever still holds it may record the outcome; once it has
- * passed, anyone may claim the delivery anew. So a worker that was killed loses nothing, and one that
- * was slow records nothing twice. A receiver may get the same event twice, never not at all.
- */
-import { randomUUID } from 'node:crypto'
-import type { Reader, Transaction } from '../database/tables.ts'
+/** Deliveries as the workers see them. A receiver may get the same event twice, never not at all. */
+import { leasesOf } from '../background/leases.ts'
+import type { Reader } from '../database/tables.ts'
 
 /** An attempt of 15 s, the wait for the writer, and clocks that differ. */
 export const LEASE_MS = 30_000
+
+export const DELIVERIES = leasesOf({ table: 'webhook_deliveries', key: 'id', leaseMs: LEASE_MS })
 
 /** Endpoints served in one round: bounds its queries. */
 const ENDPOINTS_MAX = 100
@@ -47,45 +44,6 @@ export async function findDueEndpoints(
     .map((row) => ({ id: row.id, isFailing: row.failing_since !== null }))
 }
 
-/** The longest due first. */
-export async function findDue(
-  reader: Reader,
-  endpointId: string,
-  now: Date,
-  limit: number,
-): Promise<string[]> {
-  const rows = await reader
-    .selectFrom('webhook_deliveries')
-    .select('id')
-    .where('endpoint_id', '=', endpointId)
-    .where('run_at', '<=', now.toISOString())
-    .orderBy('run_at')
-    .limit(limit)
-    .execute()
-  return rows.map(({ id }) => id)
-}
-
-/** Takes those that nobody took meanwhile. Returns the lease's name; the deliveries carry it. */
-export async function claimDeliveries(
-  tx: Transaction,
-  ids: readonly string[],
-  now: Date,
-): Promise<string> {
-  const lease = randomUUID()
-  await tx
-    .updateTable('webhook_deliveries')
-    .set({
-      status: 'sending',
-      lease,
-      run_at: new Date(now.getTime() + LEASE_MS).toISOString(),
-      updated_at: now.toISOString(),
-    })
-    .where('id', 'in', ids)
-    .where('run_at', '<=', now.toISOString())
-    .execute()
-  return lease
-}
-
 /** What an attempt needs to know. */
 export type ClaimedDelivery = Awaited<ReturnType<typeof readClaimed>>[number]
 
@@ -108,31 +66,5 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
     ])
     .where('webhook_deliveries.id', 'in', ids)
     .where('webhook_deliveries.lease', '=', lease)
-    .execute()
-}
-
-/** Gives back what was claimed and not sent, or cut off: due again at once, no attempt counted. */
-export async function releaseDeliveries(
-  tx: Transaction,
-  claimed: readonly Pick<ClaimedDelivery, 'id' | 'lease'>[],
-  now: Date,
-): Promise<void> {
-  for (const { id, lease } of claimed) {
-    await tx
-      .updateTable('webhook_deliveries')
-      .set({ status: 'pending', lease: null, run_at: now.toISOString() })
-      .where('id', '=', id)
-      .where('lease', '=', lease)
-      .execute()
-  }
-}
-
-/** For a worker that knows to be the only one: whoever held a lease is dead. */
-export async function releaseAll(tx: Transaction, now: Date): Promise<void> {
-  await tx
-    .updateTable('webhook_deliveries')
-    .set({ status: 'pending', lease: null, run_at: now.toISOString() })
-    .where('status', '=', 'sending')
-    .where('run_at', 'is not', null)
     .execute()
 }

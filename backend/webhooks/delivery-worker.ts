@@ -4,17 +4,10 @@
  * that hang hold up their own events and nobody else's.
  */
 import type { Logger } from '../../shared/process/log.ts'
+import { startWorker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { type AttemptDeps, attemptDelivery } from './attempt.ts'
-import {
-  type ClaimedDelivery,
-  claimDeliveries,
-  findDue,
-  findDueEndpoints,
-  readClaimed,
-  releaseAll,
-  releaseDeliveries,
-} from './deliveries.ts'
+import { type ClaimedDelivery, DELIVERIES, findDueEndpoints, readClaimed } from './deliveries.ts'
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
 /** At one endpoint: enough for hundreds a second at a receiver that answers in 50 ms. */
@@ -51,55 +44,45 @@ export interface DeliveryWorker {
 }
 
 export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
-  const worker = new Worker(deps)
-  const running = worker.run()
+  const { database, clock, log, isOnly, pollMs = POLL_MS } = deps
+  const deliverer = new Deliverer(deps, () => worker.wake())
+  const worker = startWorker({
+    name: 'delivering webhooks',
+    everyMs: pollMs,
+    afterErrorMs: AFTER_ERROR_MS,
+    log,
+    async prepare() {
+      if (!isOnly) return
+      await database.transaction((tx) =>
+        DELIVERIES.reclaim(tx, clock(), () => true, { status: 'pending' }),
+      )
+    },
+    round: async () => ((await deliverer.startDue()) > 0 ? 0 : undefined),
+  })
   return {
     async drain() {
-      worker.stop()
-      await running
-      await worker.finish()
+      await worker.stop()
+      await deliverer.finish()
     },
   }
 }
 
-class Worker {
+class Deliverer {
   readonly #deps: DeliveryWorkerDeps
+  /** Called when an attempt has ended, so that there is room for another. */
+  readonly #onRoom: () => void
   /** How many are under way at each endpoint. */
   readonly #inFlight = new Map<string, number>()
   readonly #attempts = new Set<Promise<void>>()
   #outcomes: Outcome[] = []
   #recording: Promise<void> | undefined
-  #isStopping = false
-  #wake: () => void = () => {}
 
-  constructor(deps: DeliveryWorkerDeps) {
+  constructor(deps: DeliveryWorkerDeps, onRoom: () => void) {
     this.#deps = deps
+    this.#onRoom = onRoom
   }
 
-  stop(): void {
-    this.#isStopping = true
-    this.#wake()
-  }
-
-  async run(): Promise<void> {
-    const { database, clock, log, isOnly, pollMs = POLL_MS } = this.#deps
-    let isFresh = isOnly
-    while (!this.#isStopping) {
-      const woken = new Promise<void>((resolve) => {
-        this.#wake = resolve
-      })
-      try {
-        if (isFresh) await database.transaction((tx) => releaseAll(tx, clock()))
-        isFresh = false
-        if ((await this.#round()) === 0) await this.#idle(pollMs, woken)
-      } catch (error) {
-        log.error({ err: error }, 'webhook deliveries cannot be claimed')
-        await this.#idle(AFTER_ERROR_MS, woken)
-      }
-    }
-  }
-
-  /** Once `run` has ended. */
+  /** Once no more are started. */
   async finish(): Promise<void> {
     const { sender, drainMsMax = DRAIN_MS_MAX } = this.#deps
     const patience = setTimeout(() => sender.cutOff(), drainMsMax)
@@ -108,20 +91,15 @@ class Worker {
     await this.#recording
   }
 
-  /** Until there may be something to do: an attempt has ended, or `ms` have passed. */
-  async #idle(ms: number, woken: Promise<void>): Promise<void> {
-    const timer = setTimeout(this.#wake, ms)
-    await woken
-    clearTimeout(timer)
-  }
-
-  /** Claims and starts what there is room for; how many. */
-  async #round(): Promise<number> {
+  /** Claims and starts what is due, as far as there is room; resolves with how many. */
+  async startDue(): Promise<number> {
     const { database, clock } = this.#deps
     const now = clock()
     const ids = await this.#findWork(now)
     if (ids.length === 0) return 0
-    const lease = await database.transaction((tx) => claimDeliveries(tx, ids, now))
+    const lease = await database.transaction((tx) =>
+      DELIVERIES.claim(tx, ids, now, { status: 'sending', updated_at: now.toISOString() }),
+    )
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery)
     return claimed.length
@@ -142,7 +120,10 @@ class Worker {
     const found = await Promise.all(
       endpoints.map(({ id, isFailing }) => {
         const free = (isFailing ? 1 : PER_ENDPOINT_MAX) - (this.#inFlight.get(id) ?? 0)
-        return free <= 0 ? [] : findDue(read, id, now, Math.min(free, share))
+        const limit = Math.min(free, share)
+        return limit <= 0
+          ? []
+          : DELIVERIES.findDue(read, now, { limit, where: { endpoint_id: id } })
       }),
     )
     return found.flat().slice(0, room)
@@ -163,7 +144,7 @@ class Worker {
       const count = (this.#inFlight.get(id) ?? 1) - 1
       if (count === 0) this.#inFlight.delete(id)
       else this.#inFlight.set(id, count)
-      this.#wake()
+      this.#onRoom()
     }
   }
 
@@ -174,7 +155,9 @@ class Worker {
       const outcome = await this.#send(delivery)
       this.#deps.onAttempt?.(outcome)
       if (outcome.result.error === 'cut_off') {
-        await database.transaction((tx) => releaseDeliveries(tx, [delivery], clock()))
+        await database.transaction((tx) =>
+          DELIVERIES.finish(tx, delivery, clock(), { status: 'pending' }),
+        )
         return
       }
       this.#outcomes.push(outcome)

@@ -10,7 +10,7 @@ import type {
   WebhookEndpointRow,
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
-import type { ClaimedDelivery } from './deliveries.ts'
+import { type ClaimedDelivery, DELIVERIES } from './deliveries.ts'
 import { holdUntil, nextAttemptAt } from './schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
@@ -74,23 +74,16 @@ async function settleDelivery(
   const next =
     result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)
   const settled = result.succeeded ? 'delivered' : 'failed'
-  const { numUpdatedRows } = await tx
-    .updateTable('webhook_deliveries')
-    .set({
-      status: next === undefined ? settled : 'pending',
-      attempts,
-      step,
-      run_at: next?.toISOString() ?? null,
-      lease: null,
-      last_attempt_at: startedAt.toISOString(),
-      last_status_code: result.statusCode,
-      last_error: result.error,
-      updated_at: endedAt.toISOString(),
-    })
-    .where('id', '=', delivery.id)
-    .where('lease', '=', delivery.lease)
-    .executeTakeFirstOrThrow()
-  return numUpdatedRows === 0n ? undefined : { attempts }
+  const isOurs = await DELIVERIES.finish(tx, delivery, next ?? null, {
+    status: next === undefined ? settled : 'pending',
+    attempts,
+    step,
+    last_attempt_at: startedAt.toISOString(),
+    last_status_code: result.statusCode,
+    last_error: result.error,
+    updated_at: endedAt.toISOString(),
+  })
+  return isOurs ? { attempts } : undefined
 }
 
 /** Written only where it changes: most attempts succeed at an endpoint that is well. */

@@ -4,6 +4,7 @@
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
+import { scheduleNextRun } from './leases.ts'
 
 export interface Bounce {
   readonly type: 'hard' | 'soft'
@@ -30,12 +31,12 @@ export async function bounceMessage(
   const bounce = { bounce_type: type, bounce_code: code }
   if (retryHours !== undefined) {
     const retryAt = new Date(now.getTime() + retryHours * 3_600_000).toISOString()
-    await scheduleReminder(tx, message.id, retryAt)
+    await scheduleNextRun(tx, message.id, retryAt)
     const soft_bounces = message.soft_bounces + 1
     const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
     return moveMessage(tx, message, { ...change, sent_at: null }, detail, now)
   }
-  await scheduleReminder(tx, message.id, null)
+  await scheduleNextRun(tx, message.id, null)
   const bounced = await moveMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   if (message.recipient !== null) {
     const { account_id: accountId, id: messageId, recipient: address } = message
@@ -43,17 +44,4 @@ export async function bounceMessage(
     await suppressAddress(tx, suppression, now)
   }
   return bounced
-}
-
-/** When the engine goes on with it; null: never. */
-async function scheduleReminder(
-  tx: Transaction,
-  messageId: string,
-  runAt: string | null,
-): Promise<void> {
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: runAt, lease: null })
-    .where('message_id', '=', messageId)
-    .execute()
 }

@@ -6,24 +6,19 @@
  * A message whose lease ran out comes here again like any other: it may have left, so it leaves once
  * more at most, under the same Message-ID.
  */
+import { sql } from 'kysely'
 import { addDays } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
 import type { MessageRow } from '../../database/tables.ts'
 import { replanDebtor } from '../../debtors/debtors.ts'
-import { HAND_OFF_MS_MAX, type Mail, type Mailer } from '../../mail/mail.ts'
+import type { Mail, Mailer } from '../../mail/mail.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { announceMessage, moveMessage } from '../../messages/lifecycle.ts'
 import { hashOf } from '../approvals.ts'
 import { coveredInFull, findRefusal, type Refusal, type Situation } from '../rails.ts'
-import { createLease } from './lease.ts'
+import { REMINDERS, START_MS_MAX, scheduleNextRun } from './leases.ts'
 import { ensureText, readHtml } from './text.ts'
-import { countUnknown, goOnAt, holdWaiting, situationOf, type Waiting } from './waiting-message.ts'
-
-/** The hand-over begins this soon, or not at all. */
-const START_MS_MAX = 5000
-
-/** Longer than any hand-over: who holds it may still be at it. */
-const LEASE_MS = START_MS_MAX + HAND_OFF_MS_MAX + 30_000
+import { countUnknown, lockQueuedMessage, situationOf, type Waiting } from './waiting-message.ts'
 
 /** While another message to the same debtor is under way. */
 const BEHIND_OTHER_MS = 60_000
@@ -49,7 +44,7 @@ export async function openGate(
   messageId: string,
   now: Date,
 ): Promise<Departure | undefined> {
-  const held = await holdWaiting(tx, messageId, now)
+  const held = await lockQueuedMessage(tx, messageId, now)
   if (held === undefined) return undefined
   const waiting = await countUnknown(tx, held, now)
   if (waiting === undefined) return undefined
@@ -155,7 +150,7 @@ async function present(
 ): Promise<undefined> {
   const isNew = waiting.message.body === null
   const message = await ensureText(tx, deps.links, waiting, now)
-  await goOnAt(tx, message.id, waiting.facts.expiresAt)
+  await scheduleNextRun(tx, message.id, waiting.facts.expiresAt)
   if (isNew) await announceMessage(tx, message, now)
 }
 
@@ -210,7 +205,7 @@ async function postpone(
   now: Date,
 ): Promise<undefined> {
   const at = until.toISOString()
-  await goOnAt(tx, message.id, at)
+  await scheduleNextRun(tx, message.id, at)
   const status = message.approval_required === 1 ? 'approved' : 'scheduled'
   const change = { status, scheduled_for: at } as const
   await moveMessage(tx, message, change, 'outside of the send window, or one left today', now)
@@ -227,16 +222,8 @@ async function leave(
   if (recipient === null || subject === null || body === null) {
     throw new Error(`message ${id} has no recipient or no text`)
   }
-  const lease = createLease()
-  await tx
-    .updateTable('reminders')
-    .set((eb) => ({
-      lease,
-      run_at: new Date(now.getTime() + LEASE_MS).toISOString(),
-      attempts: eb('attempts', '+', 1),
-    }))
-    .where('message_id', '=', id)
-    .execute()
+  const attempts = sql<number>`attempts + 1`
+  const lease = await REMINDERS.claim(tx, [id], now, { attempts })
   await moveMessage(tx, message, { status: 'sending' }, null, now)
   const { row: account } = waiting.account
   const mail = {

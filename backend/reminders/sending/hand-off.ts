@@ -9,7 +9,8 @@ import { readFacts, shownStage } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { bounceMessage } from './bounces.ts'
 import type { Departure } from './gate.ts'
-import { giveUp, goOnAt, UNKNOWN_MAX } from './waiting-message.ts'
+import { scheduleNextRun } from './leases.ts'
+import { markOutcomeUnknown, UNKNOWN_MAX } from './waiting-message.ts'
 
 /** After a hand-over that came to nothing: a minute, then twice as long each time, at most half an hour. */
 const RETRY_MS = 60_000
@@ -78,7 +79,7 @@ async function markSent(
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
-  await goOnAt(tx, message.id, null)
+  await scheduleNextRun(tx, message.id, null)
   const change = { status: 'sent', sent_at: at, provider_message_id: providerMessageId } as const
   await moveMessage(tx, message, change, null, now)
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
@@ -121,7 +122,7 @@ async function queueAgain(
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
   // Not all at once again.
   const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
-  await goOnAt(tx, message.id, at)
+  await scheduleNextRun(tx, message.id, at)
   await moveMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
 }
 
@@ -139,6 +140,6 @@ async function markUnknown(
     .set({ unknown_outcomes })
     .where('message_id', '=', message.id)
     .execute()
-  if (unknown_outcomes >= UNKNOWN_MAX) await giveUp(tx, message, now)
+  if (unknown_outcomes >= UNKNOWN_MAX) await markOutcomeUnknown(tx, message, now)
   else await queueAgain(tx, message, reminder, detail, now, random)
 }

@@ -6,10 +6,12 @@
  * they are, so that neither the server nor the recipients see a burst.
  */
 import type { Logger } from '../../../shared/process/log.ts'
+import { startWorker, type Worker } from '../../background/worker.ts'
 import type { Database } from '../../database/database.ts'
 import type { HandOff, Mailer } from '../../mail/mail.ts'
 import { type Departure, type GateDeps, openGate } from './gate.ts'
 import { recordHandOff } from './hand-off.ts'
+import { REMINDERS } from './leases.ts'
 
 /** A mail server that takes 100 ms a message takes 40 a second. */
 const IN_FLIGHT_MAX = 4
@@ -41,71 +43,23 @@ export interface SendWorkerDeps extends SendDeps {
   readonly awayMs?: number
 }
 
-export interface SendWorker {
-  /** Takes no more, and finishes what is under way. */
-  drain(): Promise<void>
-}
-
-export function startSendWorker(deps: SendWorkerDeps): SendWorker {
+export function startSendWorker(deps: SendWorkerDeps): Worker {
   const { database, clock, log, isOnly, pollMs = POLL_MS, awayMs = AWAY_MS } = deps
-  let isStopping = false
-  let wake = () => {}
-
-  async function idle(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, ms)
-    wake = resolve
-    if (!isStopping) await promise
-    clearTimeout(timer)
-  }
-
-  async function run(): Promise<void> {
-    let isFresh = isOnly
-    let isAway = false
-    while (!isStopping) {
-      try {
-        if (isFresh) await releaseLeases(database, clock())
-        isFresh = false
-        const round = await sendRound(deps, isAway ? 1 : IN_FLIGHT_MAX, {
-          isStopping: () => isStopping,
-        })
-        isAway = round.isAway
-        if (isAway) await idle(awayMs)
-        else if (!round.isFull) await idle(pollMs)
-      } catch (error) {
-        log.error({ err: error }, 'reminders cannot be sent')
-        await idle(AFTER_ERROR_MS)
-      }
-    }
-  }
-
-  const running = run()
-  return {
-    async drain() {
-      isStopping = true
-      wake()
-      await running
+  let isAway = false
+  return startWorker({
+    name: 'sending reminders',
+    everyMs: pollMs,
+    afterErrorMs: AFTER_ERROR_MS,
+    log,
+    async prepare() {
+      if (isOnly) await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), () => true))
     },
-  }
-}
-
-/** Leases of the dead end now; all are where `isDead` is not given. */
-export async function releaseLeases(
-  database: Database,
-  now: Date,
-  isDead: (lease: string) => boolean = () => true,
-): Promise<void> {
-  await database.transaction(async (tx) => {
-    const held = await tx
-      .selectFrom('reminders')
-      .select('lease')
-      .where('run_at', 'is not', null)
-      .where('lease', 'is not', null)
-      .execute()
-    const dead = held.flatMap(({ lease }) => (lease !== null && isDead(lease) ? [lease] : []))
-    if (dead.length === 0) return
-    const run_at = now.toISOString()
-    await tx.updateTable('reminders').set({ run_at }).where('lease', 'in', dead).execute()
+    async round(signal) {
+      const round = await sendRound(deps, isAway ? 1 : IN_FLIGHT_MAX, { signal })
+      isAway = round.isAway
+      if (isAway) return awayMs
+      return round.isFull ? 0 : undefined
+    },
   })
 }
 
@@ -119,22 +73,26 @@ export interface Round {
 export interface RoundOptions {
   /** Every account's unless given. */
   readonly accountId?: string | undefined
-  readonly isStopping?: () => boolean
+  /** Ends the round after the hand-overs under way. */
+  readonly signal?: AbortSignal
 }
 
 /** Everything that is due, so many at once; ends early where the mail server is away. */
 export async function sendRound(
   deps: SendDeps,
   atOnce: number,
-  { accountId, isStopping = () => false }: RoundOptions = {},
+  { accountId, signal }: RoundOptions = {},
 ): Promise<Round> {
-  const ids = await findDue(deps.database, deps.clock(), accountId)
+  const ids = await REMINDERS.findDue(deps.database.read, deps.clock(), {
+    limit: DUE_MAX,
+    ...(accountId !== undefined && { where: { account_id: accountId } }),
+  })
   const queue = ids.values()
   let isAway = false
   let denied = 0
   async function takeTurns(): Promise<void> {
     for (const id of queue) {
-      if (isStopping() || isAway) return
+      if (signal?.aborted || isAway) return
       const handOff = await sendOne(deps, id)
       if (handOff?.outcome === 'accepted') denied = 0
       if (handOff?.outcome !== 'abandoned') continue
@@ -177,14 +135,4 @@ async function putOff({ database, clock }: SendDeps, id: string): Promise<void> 
       .where('run_at', '<=', clock().toISOString())
       .execute(),
   )
-}
-
-async function findDue(database: Database, now: Date, accountId?: string): Promise<string[]> {
-  const due = database.read
-    .selectFrom('reminders')
-    .select('message_id')
-    .where('run_at', '<=', now.toISOString())
-  const ofAccount = accountId === undefined ? due : due.where('account_id', '=', accountId)
-  const rows = await ofAccount.orderBy('run_at').orderBy('message_id').limit(DUE_MAX).execute()
-  return rows.map((row) => row.message_id)
 }

@@ -12,6 +12,7 @@ import {
   WAITING,
 } from '../planning/situations.ts'
 import type { InvoiceState, Situation } from '../rails.ts'
+import { scheduleNextRun } from './leases.ts'
 
 /** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
 export const UNKNOWN_MAX = 2
@@ -25,7 +26,7 @@ export interface Waiting {
 }
 
 /** The message and all that decides about it, held until the transaction ends. */
-export async function holdWaiting(
+export async function lockQueuedMessage(
   tx: Transaction,
   messageId: string,
   now: Date,
@@ -60,7 +61,7 @@ export async function holdWaiting(
   if (account === undefined || reminder === undefined || message === undefined) return undefined
   if (!WAITING.includes(message.status)) {
     // A report of its delivery can be quicker than the mark that it was sent.
-    await goOnAt(tx, messageId, null)
+    await scheduleNextRun(tx, messageId, null)
     return undefined
   }
   return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
@@ -82,16 +83,20 @@ export async function countUnknown(
     .execute()
   const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
   if (unknown_outcomes < UNKNOWN_MAX) return counted
-  await giveUp(tx, message, now)
+  await markOutcomeUnknown(tx, message, now)
   return undefined
 }
 
 /** It may have arrived twice, or never: nobody knows, and a third try would be worse. */
-export async function giveUp(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+export async function markOutcomeUnknown(
+  tx: Transaction,
+  message: MessageRow,
+  now: Date,
+): Promise<void> {
   const detail = 'the mail server was lost twice while it was handed over: it may have arrived'
   const change = { status: 'failed', sent_at: now.toISOString() } as const
   await moveMessage(tx, message, change, detail, now)
-  await goOnAt(tx, message.id, null)
+  await scheduleNextRun(tx, message.id, null)
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
@@ -127,13 +132,4 @@ export async function situationOf(
       onAccount: await readCover(tx, debtor.id),
     },
   }
-}
-
-/** When the worker goes on with it; null: never. Nobody holds it until then. */
-export async function goOnAt(tx: Transaction, messageId: string, at: string | null): Promise<void> {
-  await tx
-    .updateTable('reminders')
-    .set({ run_at: at, lease: null })
-    .where('message_id', '=', messageId)
-    .execute()
 }

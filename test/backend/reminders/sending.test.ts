@@ -222,7 +222,7 @@ t.test('a message that cannot be written does not keep the others from leaving',
   )
   const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5 })
   await until(() => engine.smtp.mails.length === 1, 'the other one')
-  await worker.drain()
+  await worker.stop()
   t.same(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
 })
 
@@ -276,7 +276,7 @@ t.test('a worker notices by itself that the mail server is back', async (t) => {
   await engine.plan(MORNING)
   await engine.smtp.stop()
   const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5, awayMs: 5 })
-  t.teardown(() => worker.drain())
+  t.teardown(() => worker.stop())
   await until(
     async () => (await engine.log()).every((entry) => entry === 'friendly:queued'),
     'every message was tried',

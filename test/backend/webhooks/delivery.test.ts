@@ -1,6 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { claimDeliveries, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
+import { DELIVERIES, LEASE_MS } from '../../../backend/webhooks/deliveries.ts'
 import {
   expireOldSecret,
   pauseEndpoint,
@@ -245,7 +245,9 @@ t.test('what a dead worker held is sent when its lease has passed', async (t) =>
   await webhooks.endpoint(receiver.url)
   await webhooks.books.debtor()
   const [delivery] = await webhooks.deliveries()
-  await backend.database.transaction((tx) => claimDeliveries(tx, [delivery?.id ?? ''], backend.now))
+  await backend.database.transaction((tx) =>
+    DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
+  )
   webhooks.startWorker({ isOnly: false })
   const other = await startReceiver(t)
   await webhooks.endpoint(other.url)

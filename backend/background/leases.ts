@@ -1,0 +1,132 @@
+/**
+ * Rows that workers share: `run_at` says when a row is due, `lease` who is at work on it. A claim moves
+ * `run_at` to the end of the lease, so that a row whose worker was killed is due again by itself; a
+ * worker that was too slow finds that the lease is no longer its own. A row is therefore worked on at
+ * least once, and each outcome is recorded once.
+ */
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Expression } from 'kysely'
+import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
+import type { Reader, Tables, Transaction } from '../database/tables.ts'
+
+/** Tables that have the two columns. */
+type Leased = {
+  [T in keyof Tables]: Tables[T] extends { run_at: string | null; lease: string | null } ? T : never
+}[keyof Tables]
+
+/** Other columns that change together with a lease. */
+type Change<T extends Leased> = {
+  readonly [C in keyof Omit<Tables[T], 'run_at' | 'lease'>]?:
+    | Tables[T][C]
+    | Expression<Tables[T][C]>
+}
+
+export interface LeasedTable<T extends Leased> {
+  readonly table: T
+  readonly key: keyof Tables[T] & string
+  /** Longer than the work can take, with a margin for waiting writers and clocks that differ. */
+  readonly leaseMs: number
+  /** Rows due at the same instant are found in the order of their keys, for which they are sorted. */
+  readonly isOrdered?: boolean
+}
+
+export interface DueOptions<T extends Leased> {
+  readonly limit: number
+  /** Values that the rows must have. */
+  readonly where?: Partial<Tables[T]>
+}
+
+export function leasesOf<T extends Leased>({
+  table,
+  leaseMs,
+  isOrdered = false,
+  ...columns
+}: LeasedTable<T>) {
+  const key: string = columns.key
+  const update = (tx: Transaction) => writeAnyTable(tx).updateTable<string>(table)
+  return {
+    /** Keys of rows that are due, the longest due first. */
+    async findDue(reader: Reader, now: Date, { limit, where = {} }: DueOptions<T>) {
+      const due = readAnyTable(reader)
+        .selectFrom<string>(table)
+        .select(key)
+        .where('run_at', '<=', now.toISOString())
+        .where((row) => row.and(where))
+        .orderBy('run_at')
+        .limit(limit)
+      const rows = await (isOrdered ? due.orderBy(key) : due).execute()
+      return rows.map((row) => String(row[key]))
+    },
+
+    /** Claims the rows that are still due; they carry the lease that is returned. */
+    async claim(tx: Transaction, ids: readonly string[], now: Date, change: Change<T> = {}) {
+      const lease = createLease()
+      await update(tx)
+        .set({ ...change, lease, run_at: new Date(now.getTime() + leaseMs).toISOString() })
+        .where(key, 'in', ids)
+        .where('run_at', '<=', now.toISOString())
+        .execute()
+      return lease
+    },
+
+    /**
+     * Ends a lease; the row is due again at `runAt`, never if that is null. Resolves to false, and
+     * changes nothing, if the lease has passed to another worker.
+     */
+    async finish(
+      tx: Transaction,
+      { id, lease }: { readonly id: string; readonly lease: string | null },
+      runAt: Date | null,
+      change: Change<T> = {},
+    ): Promise<boolean> {
+      const { numUpdatedRows } = await update(tx)
+        .set({ ...change, lease: null, run_at: runAt?.toISOString() ?? null })
+        .where(key, '=', id)
+        .where('lease', '=', lease)
+        .executeTakeFirstOrThrow()
+      return numUpdatedRows > 0n
+    },
+
+    /** Makes rows that are leased due now, if `isOrphaned` says so of their lease. */
+    async reclaim(
+      tx: Transaction,
+      now: Date,
+      isOrphaned: (lease: string) => boolean,
+      change: Change<T> = {},
+    ): Promise<void> {
+      const rows = await readAnyTable(tx)
+        .selectFrom<string>(table)
+        .select('lease')
+        .distinct()
+        .where('run_at', 'is not', null)
+        .where('lease', 'is not', null)
+        .execute()
+      const orphaned = rows.map(({ lease }) => String(lease)).filter(isOrphaned)
+      if (orphaned.length === 0) return
+      await update(tx)
+        .set({ ...change, run_at: now.toISOString() })
+        .where('lease', 'in', orphaned)
+        .where('run_at', 'is not', null)
+        .execute()
+    },
+  }
+}
+
+/** Names the process, so that others on its machine can see whether it still lives. */
+function createLease(): string {
+  return `${hostname()}:${process.pid}:${randomUUID()}`
+}
+
+/** Whether the holder of a lease has certainly ended; of other machines this cannot be known. */
+export function isOrphaned(lease: string): boolean {
+  const [host, pid] = lease.split(':')
+  if (host !== hostname()) return false
+  try {
+    // Signal 0 only tests whether the process exists.
+    process.kill(Number(pid), 0)
+    return false
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ESRCH'
+  }
+}
