@@ -38,7 +38,16 @@ const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'sync.ts']
 const WRITTEN_BASE_URL = 'http://localhost:8080'
 const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'
 
-export function docsRoutes(baseUrl: string): ServerRoute[] {
+export function docsRoutes(baseUrl: string): readonly ServerRoute[] {
+  const routes = rendered.get(baseUrl) ?? renderRoutes(baseUrl)
+  rendered.set(baseUrl, routes)
+  return routes
+}
+
+/** Kept by base address: a process that creates several backends, as tests do, renders the pages once. */
+const rendered = new Map<string, readonly ServerRoute[]>()
+
+function renderRoutes(baseUrl: string): readonly ServerRoute[] {
   const written = readContractDocument()
   const yaml = written.yaml.replaceAll(WRITTEN_BASE_URL, baseUrl)
   const json = written.json.replaceAll(WRITTEN_BASE_URL, baseUrl)
