@@ -1,5 +1,6 @@
 // The documentation as people read it: on a desk, on a telephone, by keyboard, without scripts.
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import {
   logIn,
   openOffice,
@@ -62,7 +63,7 @@ t.test('the search finds by keyboard what a reader looks for', async (t) => {
   await search.pressSequentially('payment exceeds balance')
   const results = page.locator('#results a')
   await results.first().waitFor()
-  t.match(await page.locator('#found').textContent(), /^\d+ results?/)
+  matches(t, await page.locator('#found').textContent(), /^\d+ results?/)
   t.same(await violationsOf(page), [])
   await search.fill('payment_exceeds_balance')
   await page.locator('#results a', { hasText: /^payment_exceeds_balance$/ }).waitFor()
@@ -105,7 +106,7 @@ t.test('a sample is copied, or selected where that is not allowed', async (t) =>
   await page.evaluate('navigator.clipboard.writeText = () => Promise.reject(new Error("no"))')
   await button.click()
   await page.getByText('Selected, for you to copy.').waitFor()
-  t.match(String(await page.evaluate('String(getSelection())')), /^curl -i \$API\/me/)
+  matches(t, String(await page.evaluate('String(getSelection())')), /^curl -i \$API\/me/)
 })
 
 t.test('without scripts everything can be read and reached', async (t) => {

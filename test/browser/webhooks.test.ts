@@ -1,5 +1,6 @@
 // The life of a webhook endpoint, as people see it.
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
 
 // A browser on a busy machine is slow.
@@ -30,7 +31,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.getByLabel('payment.recorded').check()
   await page.getByRole('button', { name: 'Add endpoint' }).click()
   await page.getByText('Copy the signing secret now').waitFor()
-  t.match(await page.locator('#secret').inputValue(), /^whsec_/)
+  matches(t, await page.locator('#secret').inputValue(), /^whsec_/)
   await check('webhooks-secret')
   await page.getByLabel('I have stored it').check()
   await page.getByRole('button', { name: 'Done' }).click()

@@ -1,10 +1,12 @@
 // "Set-up by hand" of docs/operations.md, as it stands there, but for what only a fresh machine has: the
 // packages, the servers' own commands, the places of files, the ports.
+
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { newPostgresUrl } from '../fixtures/service/database-url.ts'
@@ -29,8 +31,8 @@ async function movePorts(script: string): Promise<string> {
 
 t.test('two gateways, two backends, an account, a key and a call', async (t) => {
   const [packages = '', secrets = '', servers = '', ...rest] = blocksOf('Set-up by hand')
-  t.match(packages, /npm ci/)
-  t.match(servers, /create role receivables .*noeviction/s)
+  matches(t, packages, /npm ci/)
+  matches(t, servers, /create role receivables .*noeviction/s)
   const directory = t.testdir()
   const files = join(directory, 'secrets')
   mkdirSync(files)

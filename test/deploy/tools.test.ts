@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { loadAll } from 'js-yaml'
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
@@ -21,9 +22,9 @@ t.test(
     skip: lacks('promtool'),
   },
   async (t) => {
-    t.match(await run('promtool', 'check', 'rules', 'prometheus/alerts.yaml'), /SUCCESS/)
-    t.match(await run('promtool', 'check', 'config', 'prometheus/prometheus.yaml'), /SUCCESS/)
-    t.match(await run('promtool', 'test', 'rules', 'prometheus/alerts.test.yaml'), /SUCCESS/)
+    matches(t, await run('promtool', 'check', 'rules', 'prometheus/alerts.yaml'), /SUCCESS/)
+    matches(t, await run('promtool', 'check', 'config', 'prometheus/prometheus.yaml'), /SUCCESS/)
+    matches(t, await run('promtool', 'test', 'rules', 'prometheus/alerts.test.yaml'), /SUCCESS/)
   },
 )
 
@@ -36,7 +37,8 @@ t.test(
     for (const name of ['gateway', 'backend']) {
       const unit = `systemd/receivables-${name}@.service`
       // Exit code 1 where more is exposed than that.
-      t.match(
+      matches(
+        t,
         await run('systemd-analyze', 'security', '--offline=true', '--threshold=20', unit),
         /OK/,
       )
@@ -51,5 +53,5 @@ t.test('kustomize builds the base, each object once', { skip: lacks('kubectl') }
   }[]
   const names = objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
   t.equal(new Set(names).size, names.length)
-  t.match(names.join(), /Deployment receivables-backend.*Deployment receivables-gateway/)
+  matches(t, names.join(), /Deployment receivables-backend.*Deployment receivables-gateway/)
 })

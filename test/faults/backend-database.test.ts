@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import type { Payer } from '../fixtures/payments/payers.ts'
 import { type SystemCall, trace } from '../fixtures/payments/strace.ts'
@@ -31,14 +32,14 @@ t.test('a locked database: 503 when patience ends, reads go on, nothing half don
   const waiting = Promise.all(['a', 'b', 'c'].map((name) => payer.send(money(name))))
   const read = await call(`${ledger.system.url}/api/v1/payments`, { key: ledger.apiKey })
   t.equal(read.status, 200)
-  for (const answer of await waiting) t.match(answer, UNAVAILABLE)
+  for (const answer of await waiting) matches(t, answer, UNAVAILABLE)
   const answeredMs = Math.round(performance.now() - begun)
   t.comment({ answeredMs })
   t.ok(answeredMs >= 4_900 && answeredMs < LOCKED_MS_MAX)
   await untilDegraded(ledger, /^database: SQLITE_BUSY/)
-  t.match((await ledger.check()).figures, { payments: 0 })
+  matches(t, (await ledger.check()).figures, { payments: 0 })
   await unlock()
-  for (const name of ['a', 'b', 'c']) t.match(await payer.pay(money(name)), { status: 201 })
+  for (const name of ['a', 'b', 'c']) matches(t, await payer.pay(money(name)), { status: 201 })
   await untilDegraded(ledger)
   t.strictSame((await ledger.check()).violations, [])
 })
@@ -59,17 +60,17 @@ t.test('a full disk: writes are refused, reads live, it says so, and recovers', 
     answers.push(await payer.send(money(`full-${answers.length}`)))
     t.ok(answers.length < 2_000)
   }
-  t.match(answers.at(-1), UNAVAILABLE)
+  matches(t, answers.at(-1), UNAVAILABLE)
   await untilDegraded(ledger, /^database: SQLITE_(?:FULL|IOERR)/)
   const payments = `${ledger.system.url}/api/v1/payments`
   t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
-  t.match(await payer.send(money('still')), UNAVAILABLE)
+  matches(t, await payer.send(money('still')), UNAVAILABLE)
   // A start needs no room either.
   await ledger.system.backend.stop('SIGKILL')
   await ledger.system.startBackend()
   t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
   rmSync(filler)
-  t.match(await payer.pay(money(`full-${answers.length - 1}`)), { status: 201 })
+  matches(t, await payer.pay(money(`full-${answers.length - 1}`)), { status: 201 })
   await untilDegraded(ledger)
   t.strictSame((await ledger.check()).violations, [])
 })
@@ -85,7 +86,7 @@ for (const end of ['goes on', 'is killed'] as const) {
     if (tracing === undefined) return skip(t, 'strace is missing here, or may not attach')
     const failed = await payer.send(money('failed'))
     // It may stand after a crash: 503 would say that nothing was recorded.
-    t.match(failed, { status: 504, json: { code: 'gateway_timeout' } })
+    matches(t, failed, { status: 504, json: { code: 'gateway_timeout' } })
     await untilDegraded(ledger, /^database: SQLITE_IOERR/)
     if (end === 'is killed') await system.backend.stop('SIGKILL')
     await tracing.end()

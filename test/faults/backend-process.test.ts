@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { failpointKey, failpointsEnv, hasFired } from '../fixtures/payments/failpoints.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import { type Answer, call } from '../fixtures/service/call.ts'
@@ -27,8 +28,8 @@ t.test('a killed backend: calls are refused at once, and it is back by itself', 
   const begun = performance.now()
   const refused = await payer.send({ ...money, key: 'b', reference: 'b' })
   const refusedMs = performance.now() - begun
-  t.match(refused, { status: 503, json: { code: 'service_unavailable' } })
-  t.match(refused?.headers, { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ })
+  matches(t, refused, { status: 503, json: { code: 'service_unavailable' } })
+  matches(t, refused?.headers, { 'retry-after': /^[1-9]\d*$/, 'x-request-id': /^req_/ })
   t.ok(refusedMs < REFUSED_MS_MAX)
   await untilDegraded(ledger, ['no backend is ready'])
   const started = performance.now()
@@ -57,8 +58,8 @@ t.test('a stopped backend: 504 at the deadline; it is paid once', async (t) => {
   const answeredMs = Math.round(performance.now() - begun)
   t.comment({ answeredMs })
   for (const answer of [paid, read]) {
-    t.match(answer, { status: 504, json: { code: 'gateway_timeout' } })
-    t.match(answer?.headers, { 'x-request-id': /^req_/ })
+    matches(t, answer, { status: 504, json: { code: 'gateway_timeout' } })
+    matches(t, answer?.headers, { 'x-request-id': /^req_/ })
   }
   t.ok(answeredMs >= 9_900 && answeredMs < 100_000)
   await untilDegraded(ledger, ['no backend is ready'])
@@ -73,14 +74,14 @@ t.test('a gateway that starts before its backend is not ready, and becomes so', 
   await system.backend.stop('SIGKILL')
   const gateway = await startGateway(t, `http://127.0.0.1:${system.backend.port}`)
   const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
-  t.match(await call(readyz), {
+  matches(t, await call(readyz), {
     status: 503,
     json: { reasons: ['no backend is ready', /ECONNREFUSED/] },
   })
-  t.match(await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 503 })
+  matches(t, await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 503 })
   await system.startBackend()
   await until(async () => (await call(readyz)).status === 200, 'it is ready')
-  t.match(await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 200 })
+  matches(t, await call(`${gateway.url}/api/v1/me`, { key: apiKey }), { status: 200 })
 })
 
 t.test('a backend that drains says so, and finishes what it began', async (t) => {
@@ -98,7 +99,7 @@ t.test('a backend that drains says so, and finishes what it began', async (t) =>
     const answer = await call(readyz)
     return answer.status === 503 && answer
   }, 'it says that it drains')
-  t.match(json, { ready: false, reasons: ['draining'] })
+  matches(t, json, { ready: false, reasons: ['draining'] })
   t.equal((await paid)?.status, 201)
   t.equal(await ended, 0)
   t.strictSame((await ledger.check()).violations, [])
@@ -132,8 +133,8 @@ t.test('a restart under load: every call is answered, as promised', async (t) =>
   for (const answer of answers) {
     if (answer?.status === 201) continue
     // Never 502, which would leave them in doubt: what was accepted is finished.
-    t.match(answer, { status: 503, json: { code: 'service_unavailable' } })
-    t.match(answer?.headers, { 'retry-after': /^[1-9]\d*$/ })
+    matches(t, answer, { status: 503, json: { code: 'service_unavailable' } })
+    matches(t, answer?.headers, { 'retry-after': /^[1-9]\d*$/ })
   }
   const counts = Object.groupBy(answers, (answer) => String(answer?.status))
   t.comment(Object.fromEntries(Object.entries(counts).map(([name, all]) => [name, all?.length])))

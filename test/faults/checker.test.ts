@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import { checkPayments, type Invariant } from '../fixtures/payments/checker.ts'
 import { failpointKey, failpointsEnv } from '../fixtures/payments/failpoints.ts'
 import { readHistory } from '../fixtures/payments/history.ts'
@@ -37,7 +38,7 @@ t.test('the checker finds nothing wrong with the backend as it is', async (t) =>
   await makeDemands(ledger)
   const { violations, figures } = await ledger.check()
   t.strictSame(violations, [])
-  t.match(figures, { intents: 6, acknowledged: 4, payments: 4, duplicates: 0 })
+  matches(t, figures, { intents: 6, acknowledged: 4, payments: 4, duplicates: 0 })
   const kept = readHistory(ledger.historyPath)
   t.same(await checkPayments(ledger.databasePath, kept), { violations, figures })
 })

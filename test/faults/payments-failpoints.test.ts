@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { matches } from '../fixtures/matches.ts'
 import {
   type Fault,
   failpointKey,
@@ -53,7 +54,7 @@ function sweep(fault: Fault) {
     const { violations, figures } = await ledger.check()
     t.strictSame(violations, [])
     const intents = POINTS.length * CALLERS.length
-    t.match(figures, { intents, acknowledged: intents, payments: intents, duplicates: 0 })
+    matches(t, figures, { intents, acknowledged: intents, payments: intents, duplicates: 0 })
   }
 }
 
@@ -87,7 +88,7 @@ t.test('a backend killed within a group of payments has recorded none of it', as
   }
   const { violations, figures } = await ledger.check()
   t.strictSame(violations, [])
-  t.match(figures, { intents: 9, acknowledged: 9, payments: 9, duplicates: 0 })
+  matches(t, figures, { intents: 9, acknowledged: 9, payments: 9, duplicates: 0 })
 })
 
 /** Transactions that wait for the writer. */

@@ -3,8 +3,10 @@
  * onset, is shared again within 1 s of its end, and is never counted twice. Asserted is ten times that;
  * the figures are printed.
  */
+
 import t, { type Test } from 'tap'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
+import { matches } from '../fixtures/matches.ts'
 import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 import { type ProxyMode, startTcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
@@ -38,7 +40,7 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
       const times: number[] = []
       for (let call = 0; call < 20; call++) {
         const from = performance.now()
-        t.match(await accounting.spend('key', LIMIT), { used: 6 + call, degraded: true })
+        matches(t, await accounting.spend('key', LIMIT), { used: 6 + call, degraded: true })
         times.push(performance.now() - from)
       }
       const [slowest = 0, second = 0] = times.toSorted((a, b) => b - a)
@@ -50,7 +52,7 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
       await until(() => accounting.state() === 'exact', 'shared again')
       const recovered = performance.now() - healed
       t.ok(recovered < RECOVERED_MS_MAX)
-      t.match(await accounting.spend('key', LIMIT), { degraded: false })
+      matches(t, await accounting.spend('key', LIMIT), { degraded: false })
       const counted = Number(await redis.client.get('rate-limit:{key}'))
       // 26 calls; the one in flight at the onset may be known to Redis and to us.
       t.ok(counted === 26 || counted === 27, `${counted} counted`)
@@ -65,7 +67,7 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
 t.test('a spend whose reply is lost is counted once, and never sent again', async (t) => {
   const { redis, proxy, accounting } = await startThroughProxy(t)
   proxy.set('lose replies')
-  t.match(await accounting.spend('key', LIMIT), { used: 1, degraded: true })
+  matches(t, await accounting.spend('key', LIMIT), { used: 1, degraded: true })
   t.equal(await redis.client.get('rate-limit:{key}'), '1', 'Redis had it')
   proxy.set('pass')
   await until(() => accounting.state() === 'exact', 'shared again')
