@@ -13,12 +13,6 @@ import { createInterface } from 'node:readline'
 import { parseEnv, promisify, styleText } from 'node:util'
 
 const root = join(import.meta.dirname, '..')
-/** As `npm run gateway` has them: what was compiled with others is compiled again. */
-const FLAGS = {
-  gateway: ['--max-semi-space-size=16', '--heap-growing-percent=15', '--single-threaded-gc'],
-  backend: [],
-}
-
 /** What the command line prints for `demo`. */
 interface Demo {
   readonly account: { readonly id: string; readonly name: string }
@@ -82,7 +76,7 @@ function readOrMakeSecrets(): Record<string, string | undefined> {
 
 /** Starts one process of the service; resolves with its port once it listens. */
 async function start(name: 'backend' | 'gateway', more: Record<string, string>): Promise<number> {
-  const child = spawn(process.execPath, [...FLAGS[name], join(root, name, 'main.ts')], {
+  const child = spawn(process.execPath, [join(root, name, 'main.ts')], {
     env: { ...env, ...more },
     stdio: ['ignore', 'pipe', 'inherit'],
     // Ctrl-C reaches this process alone; it stops the gateway before the backend.

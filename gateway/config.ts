@@ -12,7 +12,7 @@ import {
   secret,
   text,
 } from '../shared/process/settings.ts'
-import { parseRedisAddress, type RedisAddress } from './rate-limit/address.ts'
+import { parseRedisAddress, type RedisAddress } from './rate-limit/redis-address.ts'
 import { parseBackendUrl } from './upstream/addresses.ts'
 
 export const GATEWAY_SETTINGS = {

@@ -1,20 +1,25 @@
-/** The certificate that clients are shown: checked before it is used, and watched as it ages. */
+/** The TLS certificate: it is validated before it is used, and operators are warned before it expires. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 import { SettingsError } from '../../shared/process/settings.ts'
-import type { TlsFiles } from './listener.ts'
 
-/** From so long before its end on, operators are told. */
+/** How long before its end operators are warned. */
 const EXPIRES_SOON_MS = 7 * 24 * 3_600_000
+
+/** In PEM form: the certificate with its chain, and its private key. */
+export interface TlsFiles {
+  readonly cert: string
+  readonly key: string
+}
 
 export interface Certificate extends TlsFiles {
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
-  /** Whom it is for, as it says itself. */
+  /** The host names that it is for. */
   readonly names: string
 }
 
-/** `TLS_CERT` and `TLS_KEY` in PEM form. Undefined: no TLS. Throws `SettingsError`. */
+/** Takes `TLS_CERT` and `TLS_KEY` in PEM form; returns undefined without both. Throws `SettingsError`. */
 export function readCertificate(
   cert: string | undefined,
   key: string | undefined,
@@ -27,7 +32,7 @@ export function readCertificate(
   if (!own.checkPrivateKey(privateKey)) {
     throw new SettingsError(['TLS_KEY is not the key of the first certificate of TLS_CERT'])
   }
-  // What stands behind the first, and what the library does not take, e.g. keys that are too short.
+  // The TLS library rejects more than the checks above: the chain, or keys that are too short.
   read('TLS_CERT', () => createSecureContext({ cert, key }))
   const names = own.subjectAltName ?? own.subject
   return { cert, key, expiresAt: Date.parse(own.validTo), names }
@@ -42,7 +47,7 @@ function read<T>(name: string, work: () => T): T {
   }
 }
 
-/** What operators should know of its age; undefined while there is nothing to do. */
+/** A warning for operators if the certificate has expired or will soon; else undefined. */
 export function expiryWarning({ expiresAt }: Certificate, now: number): string | undefined {
   if (expiresAt > now + EXPIRES_SOON_MS) return undefined
   const end = new Date(expiresAt).toISOString()

@@ -1,14 +1,14 @@
-/** Whose address a call comes from, over the proxies in front that are believed. */
+/** Finds the address of a client behind trusted proxies. */
 import { isIP } from 'node:net'
-import type { Head } from '../http1/request-head.ts'
+import type { RequestHead } from '../http1/request-head.ts'
 
 /**
- * The address that the outermost of `trustedProxies` saw; what stands before it in `X-Forwarded-For` a
- * client may have made up. `own`: of the connection.
+ * Returns the address that the outermost of `trustedProxies` saw. Entries of `X-Forwarded-For` before it
+ * may be forged. `own` is the address of the connection.
  */
 export function clientAddress(
   own: string,
-  headers: Head['headers'],
+  headers: RequestHead['headers'],
   trustedProxies: number,
 ): string {
   if (trustedProxies === 0) return own

@@ -1,98 +1,98 @@
 /**
- * A client's connection: requests are read from it one after another, each is begun when the one
- * before it is answered, each gets one answer; and once one is refused in a way that closes, nothing
- * behind it is acted on.
+ * A client's connection. Requests are handled one after another, and each gets one response. After a
+ * response that closes the connection, no byte that follows is acted on.
  */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { Problem } from '../../shared/contract/problem.ts'
-import { malformed } from '../http1/fields.ts'
-import { createFraming } from '../http1/framing.ts'
-import { RequestReader } from '../http1/head-reader.ts'
-import type { BodyFraming, RawHead } from '../http1/request-head.ts'
-import { writeMessage } from '../http1/write-message.ts'
-import type { Call } from '../pipeline/call.ts'
-import { type Bodies, type Body, BodyReader, isReadable, NO_BODY } from './body.ts'
+import type { Body, Call, CallConnection } from '../call/call.ts'
+import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
+import { Http1Error, malformed } from '../http1/errors.ts'
+import { CONTINUE, writeMessage } from '../http1/message-writer.ts'
+import { type RawRequestHead, RequestReader } from '../http1/request-reader.ts'
+import { type BodyMemory, BodyReader, mayFit, NO_BODY } from './request-body.ts'
+import { KEEP_ALIVE_MS } from './response.ts'
 
 /** From the first byte of a request to the end of its head, at most. */
 const HEAD_TIMEOUT_MS = 10_000
-/** How long an idle connection is kept. Balancers in front should keep theirs for less. */
-export const KEEP_ALIVE_MS = 65_000
 /**
- * How long a closing connection still reads and drops what the client sends. Closed at once, a
- * client that is still sending would see a reset instead of the answer.
+ * How long a closing connection still reads and drops bytes. If it closed at once, a client that is
+ * still sending would see a reset instead of the response.
  */
 const LINGER_MS = 2_000
 /**
- * A client that has closed its half may be gone, or still read: for this long the calls under way
- * may be answered, then they are given up.
+ * A client that has closed its half of the connection may still read the response, or may be gone. Its
+ * calls are aborted after this time.
  */
 const HALF_CLOSED_MS = 1_000
-/** A client that sends so much behind a call under way is not read on before its answer. */
+/** Bytes buffered behind a call in progress; beyond it, reading pauses until the response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
-/** What slow readers may leave with us, all together, of answers that are sent. */
-const UNTAKEN_BYTES_MAX = 64 * 1024 * 1024
-/** Beyond it the others are not cut off too: over TLS every answer is untaken for a moment. */
+/** Response bytes buffered for slow clients (backpressure), over all connections. */
+const BUFFERED_BYTES_MAX = 64 * 1024 * 1024
+/** Responses up to this size are never cut off for the memory of others: over TLS each is buffered briefly. */
 const SMALL_BYTES_MAX = 16 * 1024
 
-/** What connections share. */
+/** What all connections of a listener share. */
 export interface ConnectionHost {
   /** From the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** For a client to take an answer. */
-  readonly answerTimeoutMs: number
-  readonly bodies: Bodies
-  /** Bytes of answers that are sent and not taken. */
-  untakenBytes: number
-  /** Begins a call, which ends with `Connection.end`. */
-  serve(connection: Connection, head: RawHead, arrivedAt: number): Call
-  /** The answer to what never became a call. */
-  refuse(connection: Connection, problem: Problem): string
-  /** A client that does not take its answer is cut off. */
-  onUntaken(call: Call | undefined): void
+  /** For a client to receive a response. */
+  readonly responseTimeoutMs: number
+  readonly bodyMemory: BodyMemory
+  /** Response bytes that are written and not flushed to the clients yet. */
+  bufferedBytes: number
+  /** Begins a call. The host ends it with `Connection.end`. */
+  serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
+  /** Returns the response to bytes that did not become a call. */
+  reject(connection: Connection, error: Http1Error | Problem): string
+  /** The client did not receive its response in time and is disconnected. */
+  onResponseTimeout(call: Call | undefined): void
 }
 
-interface WaitingForBody {
+/** A body that is being read. */
+interface PendingBody {
   readonly reader: BodyReader
   settle(result: Body | Error): void
 }
 
-export class Connection {
-  /** The client's, or of the proxy in front; '' where it was gone at once. */
+export class Connection implements CallConnection {
+  /** Empty if the client closed the connection at once. */
   readonly address: string
   readonly #socket: Socket
   readonly #host: ConnectionHost
   readonly #requests = new RequestReader()
   #call: Call | undefined
-  #body: WaitingForBody | undefined
+  #body: PendingBody | undefined
   #isBodyRead = false
-  /** It was begun and not read to its end: where the next request begins nobody knows. */
+  /** The body was not read to its end, so that the next request cannot be found behind it. */
   #isBodyLost = false
-  /** That it takes, until the call is answered. */
+  /** Memory of the body, until the call ends. */
   #bodyBytes = 0
-  /** Told when the client has taken all that was written, or is gone. */
-  #onTaken: (() => void) | undefined
-  /** Of a request that is begun; of the connection before the first. */
+  /** Called when all that was written is flushed, or the connection is closed. */
+  #onFlushed: (() => void) | undefined
+  /** When the current request began to arrive; for the first one, when the connection was opened. */
   #begunAt = performance.now()
-  /** By `performance.now()`: of what is waited for at present, and of the connection. */
+  /** `performance.now()` by which the current wait must end. */
   #deadline: number
+  /** `performance.now()` by which a half-closed connection must end. */
   #endsBy = Number.POSITIVE_INFINITY
-  /** Of an answer that the client does not take at once, whole. */
-  #answerBy: number | undefined
+  /** `performance.now()` by which a buffered response must be flushed, whole. */
+  #responseDeadline: number | undefined
   #isFresh = true
-  /** The client has closed its half. */
+  /** The client has closed its half of the connection. */
   #hasEnded = false
-  /** The last answer is out; what still comes is dropped. */
+  /** The last response is written; all bytes that still arrive are dropped. */
   #isClosing = false
 
   constructor(socket: Socket, host: ConnectionHost) {
     this.#socket = socket
     this.#host = host
-    // Asked for later it may be gone.
+    // Node does not know it any more once the connection is closed.
     this.address = socket.remoteAddress ?? ''
     this.#deadline = this.#begunAt + this.#headTimeoutMs
+    socket.on('data', (bytes: Buffer) => this.#read(bytes))
     socket.on('end', () => this.#readEnd())
-    // What follows says all: the connection closes.
+    // The close event that follows is handled.
     socket.on('error', () => {})
     socket.on('close', () => this.#close())
   }
@@ -101,17 +101,17 @@ export class Connection {
     return !this.#socket.destroyed
   }
 
-  /** Nothing is under way, and no byte of a request has come. */
+  /** No call is in progress, and no byte of a request has arrived. */
   get isIdle(): boolean {
     return this.#call === undefined && this.#requests.isEmpty
   }
 
-  /** Nothing has come behind the call under way. */
+  /** No byte has arrived behind the call in progress. */
   get isReadEmpty(): boolean {
     return this.#requests.isEmpty
   }
 
-  /** The client has closed its half. */
+  /** The client has closed its half of the connection. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -120,8 +120,7 @@ export class Connection {
     return this.#socket.bytesWritten
   }
 
-  /** What the client sends. */
-  read(bytes: Buffer): void {
+  #read(bytes: Buffer): void {
     if (this.#isClosing) return
     const wasEmpty = this.#requests.isEmpty
     if (this.#call === undefined) {
@@ -137,18 +136,14 @@ export class Connection {
     }
   }
 
-  /**
-   * The body of the call under way, of at most so many bytes. Rejects with the reason for which the
-   * call is aborted, and with a `Problem` where the body is malformed.
-   */
   readBody(
     call: Call,
     framing: BodyFraming,
     bytesMax: number,
-    sayContinue: boolean,
+    sendContinue: boolean,
   ): Promise<Body> {
     return new Promise((resolve, reject) => {
-      const reader = new BodyReader(framing, bytesMax, this.#host.bodies)
+      const reader = new BodyReader(framing, bytesMax, this.#host.bodyMemory)
       const settle = (result: Body | Error) => {
         call.abort.listen(undefined)
         this.#deadline = Number.POSITIVE_INFINITY
@@ -156,12 +151,12 @@ export class Connection {
         this.#isBodyRead = result instanceof Buffer
         this.#isBodyLost = !this.#isBodyRead
         if (!(result instanceof Error)) return resolve(result)
-        reader.drop()
+        reader.discard()
         reject(result)
       }
       this.#body = { reader, settle }
-      if (!isReadable(framing, bytesMax)) return settle('tooLarge')
-      if (sayContinue) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1')
+      if (!mayFit(framing, bytesMax)) return settle('tooLarge')
+      if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
       this.#deadline = this.#begunAt + this.#host.requestTimeoutMs
       if (call.abort.reason !== undefined) return settle(call.abort.reason)
       call.abort.listen({ abort: settle })
@@ -172,26 +167,29 @@ export class Connection {
     })
   }
 
-  /** Sends a part of an answer; where the client is slow, resolves when it has taken it or is gone. */
+  /**
+   * Writes a part of a response. Returns undefined if it was flushed at once; else resolves when it is
+   * flushed or the connection is closed.
+   */
   write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
     const socket = this.#socket
     writeMessage(socket, head, body)
-    const untaken = socket.writableLength
-    if (untaken === 0) return undefined
-    // Told behind what is left, since most is taken at once: to be told each time costs all of them.
-    socket.write('', () => this.#onTaken?.())
-    return this.#untilTaken(untaken)
+    const buffered = socket.writableLength
+    if (buffered === 0) return undefined
+    // Most writes are flushed at once, so that only the others pay for a callback: on an empty write.
+    socket.write('', () => this.#onFlushed?.())
+    return this.#untilFlushed(buffered)
   }
 
   /**
-   * Drops the body of the call under way where nobody has read it; whether all of it was there, so that
-   * the next request is found behind it.
+   * Drops the body of the call in progress if it was not read. Returns whether all of it had arrived:
+   * only then can the next request be found.
    */
   skipBody(framing: BodyFraming | undefined): boolean {
     if (framing === undefined || this.#isBodyRead) return true
     if (this.#isBodyLost) return false
     try {
-      const rest = createFraming(framing).take(this.#requests.takeAll(), () => {})
+      const rest = createBodyDecoder(framing).decode(this.#requests.takeAll(), () => {})
       if (rest === undefined) return false
       this.#requests.push(rest)
       return true
@@ -200,15 +198,15 @@ export class Connection {
     }
   }
 
-  /** The answer is out. `closes`: it was the last. */
+  /** Ends the call in progress, whose response is written. `closes`: it was the last one. */
   end(closes: boolean): void {
     this.#call = undefined
     this.#isBodyRead = false
-    this.#host.bodies.release(this.#bodyBytes)
+    this.#host.bodyMemory.release(this.#bodyBytes)
     this.#bodyBytes = 0
-    this.#answerBy = undefined
+    this.#responseDeadline = undefined
     if (closes) this.#closeSoon()
-    // What a client sent that is gone now, or cut off, is not acted on.
+    // Requests of a client that has disconnected are not acted on.
     if (this.#isClosing || !this.isOpen) return
     const now = performance.now()
     if (!this.#requests.isEmpty) this.#begunAt = now
@@ -220,35 +218,35 @@ export class Connection {
   }
 
   /**
-   * In the midst of an answer, which then never looks whole: to HTTP/1.0 one without a length ends with
-   * its connection, unless that is reset. TLS says itself that its end is missing.
+   * Breaks off a response so that it cannot look whole: for HTTP/1.0 a response without a length ends
+   * when its connection closes, unless it is reset. TLS itself reports a missing end.
    */
-  cutOff(): void {
+  reset(): void {
     if (this.#socket instanceof TLSSocket) this.#socket.destroy()
     else this.#socket.resetAndDestroy()
   }
 
-  /** While the gateway drains: an idle one closes, and a client is waited for until `by` at most. */
-  hurry(by: number): void {
+  /** While the gateway drains: closes if idle, else lets the client send its request until `by`. */
+  closeBy(by: number): void {
     if (this.isIdle) this.#closeSoon()
     else if (Number.isFinite(this.#deadline)) this.#deadline = Math.min(this.#deadline, by)
   }
 
-  /** Acts on what has taken too long. */
+  /** Closes the connection or aborts the call if a deadline has passed. */
   checkTime(now: number): void {
-    // A client that takes its answer is there.
-    if (now > this.#endsBy && this.#answerBy === undefined) this.destroy()
+    // A client that is receiving a response is still there.
+    if (now > this.#endsBy && this.#responseDeadline === undefined) this.destroy()
     else if (now > this.#deadline) this.#expire()
   }
 
-  /** Begins the next call, as soon as its head is there. */
+  /** Begins the next call if its head has arrived. */
   #begin(now: number): void {
-    let head: RawHead | undefined
+    let head: RawRequestHead | undefined
     try {
       head = this.#requests.readHead()
     } catch (error) {
-      if (!(error instanceof Problem)) throw error
-      this.#refuse(error)
+      if (!(error instanceof Http1Error)) throw error
+      this.#reject(error)
       return
     }
     if (head !== undefined) {
@@ -257,10 +255,10 @@ export class Connection {
       this.#call = this.#host.serve(this, head, now)
     } else if (this.#hasEnded) {
       if (this.#requests.isEmpty) this.#closeSoon()
-      else this.#refuse(malformed())
+      else this.#reject(malformed())
     } else {
-      const isWaited = this.#isFresh || !this.#requests.isEmpty
-      this.#deadline = isWaited ? this.#begunAt + this.#headTimeoutMs : now + KEEP_ALIVE_MS
+      const isExpected = this.#isFresh || !this.#requests.isEmpty
+      this.#deadline = isExpected ? this.#begunAt + this.#headTimeoutMs : now + KEEP_ALIVE_MS
       if (this.#socket.isPaused()) this.#socket.resume()
     }
   }
@@ -273,11 +271,11 @@ export class Connection {
     const body = this.#body
     if (body === undefined) return
     try {
-      const taken = body.reader.take(bytes)
-      if (taken === undefined) return
-      this.#bodyBytes = taken.body === 'tooLarge' ? 0 : taken.body.length
-      this.#requests.push(taken.rest)
-      body.settle(taken.body)
+      const result = body.reader.read(bytes)
+      if (result === undefined) return
+      this.#bodyBytes = result.body === 'tooLarge' ? 0 : result.body.length
+      this.#requests.push(result.rest)
+      body.settle(result.body)
     } catch (error) {
       body.settle(error instanceof Error ? error : new Error(String(error)))
     }
@@ -293,17 +291,17 @@ export class Connection {
 
   #expire(): void {
     const tooSlow = new Problem('request_timeout', 'The request took too long to arrive.')
-    if (this.#onTaken !== undefined) {
-      this.#host.onUntaken(this.#call)
-      this.cutOff()
+    if (this.#onFlushed !== undefined) {
+      this.#host.onResponseTimeout(this.#call)
+      this.reset()
     } else if (this.#isClosing) this.destroy()
     else if (this.#call !== undefined) this.#call.abort.abort(tooSlow)
-    else if (this.#isFresh || !this.#requests.isEmpty) this.#refuse(tooSlow)
+    else if (this.#isFresh || !this.#requests.isEmpty) this.#reject(tooSlow)
     else this.#closeSoon()
   }
 
-  #refuse(problem: Problem): void {
-    this.#socket.write(this.#host.refuse(this, problem), 'latin1')
+  #reject(error: Http1Error | Problem): void {
+    this.#socket.write(this.#host.reject(this, error), 'latin1')
     this.#closeSoon()
   }
 
@@ -317,21 +315,21 @@ export class Connection {
 
   #close(): void {
     this.#isClosing = true
-    this.#onTaken?.()
-    this.#call?.abort.abort(new Error('the client went away'))
+    this.#onFlushed?.()
+    this.#call?.abort.abort(new Error('the client closed its connection'))
   }
 
-  #untilTaken(bytes: number): Promise<void> {
+  #untilFlushed(bytes: number): Promise<void> {
     const host = this.#host
-    if (bytes > SMALL_BYTES_MAX && host.untakenBytes + bytes > UNTAKEN_BYTES_MAX) this.cutOff()
+    if (bytes > SMALL_BYTES_MAX && host.bufferedBytes + bytes > BUFFERED_BYTES_MAX) this.reset()
     if (this.#socket.destroyed) return Promise.resolve()
-    host.untakenBytes += bytes
-    this.#answerBy ??= performance.now() + host.answerTimeoutMs
-    this.#deadline = this.#answerBy
+    host.bufferedBytes += bytes
+    this.#responseDeadline ??= performance.now() + host.responseTimeoutMs
+    this.#deadline = this.#responseDeadline
     return new Promise((resolve) => {
-      this.#onTaken = () => {
-        this.#onTaken = undefined
-        host.untakenBytes -= bytes
+      this.#onFlushed = () => {
+        this.#onFlushed = undefined
+        host.bufferedBytes -= bytes
         this.#deadline = Number.POSITIVE_INFINITY
         resolve()
       }

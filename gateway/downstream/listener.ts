@@ -1,6 +1,6 @@
 /**
- * The public socket: from a head to a call, and from a reply back to bytes. Everything that is
- * answered leaves through here, refusals of what is no request too.
+ * The public listener. It makes a call of each request head and writes the response of each call, also
+ * the responses to bytes that are no request.
  */
 import cluster from 'node:cluster'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
@@ -10,56 +10,61 @@ import { createId } from '../../shared/contract/id.ts'
 import type { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog, type RepeatedLog } from '../../shared/process/repeated-log.ts'
-import { readAccepted } from '../http1/read-buffer.ts'
-import { checkHead, clientRequestId, type Head, type RawHead } from '../http1/request-head.ts'
-import { Call } from '../pipeline/call.ts'
-import { headerOf } from '../pipeline/translate.ts'
-import type { Bodies } from './body.ts'
+import { Call } from '../call/call.ts'
+import type { Http1Error } from '../http1/errors.ts'
+import { fieldValue } from '../http1/fields.ts'
+import { renderChunkSize } from '../http1/message-writer.ts'
+import { clientRequestId, type RequestHead, validateRequestHead } from '../http1/request-head.ts'
+import type { RawRequestHead } from '../http1/request-reader.ts'
+import type { TlsFiles } from './certificate.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
-import { asProblem, lengthHeader, problemAnswer, type Reply, renderHead } from './response.ts'
+import type { BodyMemory } from './request-body.ts'
+import {
+  asProblem,
+  lengthHeader,
+  problemResponse,
+  type Response,
+  type ResponseContext,
+  renderHead,
+} from './response.ts'
 
 /**
- * Connections that wait to be accepted, at most (the kernel allows fewer where `somaxconn` is less).
- * Of a crowd beyond it, good clients among them, the kernel drops what it cannot note: they try again
- * after a second, or believe themselves connected.
+ * Connections that may wait to be accepted (the kernel's `somaxconn` may be less). Beyond it the kernel
+ * drops packets: clients try again after a second, or believe that they are connected.
  */
 const BACKLOG = 4096
-/** For operators, of a call whose client went away; nothing is sent. */
+/** Recorded for a call whose client closed its connection; nothing is sent. */
 const CLIENT_GONE = 499
-/** While draining: how long clients get to begin a last call on connections they hold, and to end it. */
+/** While draining: how long a client has to begin a last call on an open connection, and to end it. */
 const DRAIN_GRACE_MS = 3_000
-/** Between two looks at what takes too long. */
+/** How often deadlines are checked. */
 const CHECK_INTERVAL_MS = 250
-/** For a client to agree on keys with us; well within the time that a drain may take. */
+/** Well within the time that a drain may take. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
-
-/** In PEM form: the certificate with its chain, and its key. */
-export interface TlsFiles {
-  readonly cert: string
-  readonly key: string
-}
 
 export interface ListenerOptions {
   readonly baseUrl: string
   /** From the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** For a client to take an answer. */
-  readonly answerTimeoutMs: number
-  readonly bodies: Bodies
+  /** For a client to receive a response. */
+  readonly responseTimeoutMs: number
+  readonly bodyMemory: BodyMemory
   readonly log: Logger
-  /** Undefined: plain HTTP, for a balancer in front that speaks TLS with clients. */
+  /** Undefined: plain HTTP, for a balancer in front that terminates TLS. */
   readonly tls: TlsFiles | undefined
-  /** Whether calls note their steps, for traces. */
-  readonly notesSteps: boolean
-  /** Handles a checked request. A refusal is a thrown `Problem`. */
-  serve(head: Head, call: Call): Promise<Reply> | Reply
-  /** Told of every call as its answer is made. */
-  onAnswered(call: Call, status: number): void
-  /** Told of every call once its answer is taken, or will not be. */
+  /** Whether calls record the timings of their steps, for traces. */
+  readonly recordsSteps: boolean
+  /** Handles a valid request. Throws `Problem` to reject it. */
+  serve(head: RequestHead, call: Call): Promise<Response> | Response
+  /** Headers that every response carries; `call` is undefined if the bytes did not become a call. */
+  commonHeaders(call: Call | undefined, status: number): readonly string[]
+  /** Called when the response of a call is about to be written. */
+  onResponse(call: Call, status: number): void
+  /** Called when the response is flushed to the client, or cannot be. */
   onSettled(call: Call, status: number): void
-  /** Told of what never became a call. */
-  onRefusedBytes(requestId: string, address: string, problem: Problem): void
+  /** Called for bytes that were rejected before they became a call. */
+  onRejectedBytes(requestId: string, address: string, problem: Problem): void
 }
 
 export class Listener {
@@ -72,19 +77,19 @@ export class Listener {
   #draining = false
 
   constructor(options: ListenerOptions) {
-    const { requestTimeoutMs, answerTimeoutMs, bodies, log, tls } = options
+    const { requestTimeoutMs, responseTimeoutMs, bodyMemory, log, tls } = options
     this.#options = options
     this.#log = log
     this.#faults = createRepeatedLog(log)
     this.#host = {
       requestTimeoutMs,
-      answerTimeoutMs,
-      bodies,
-      untakenBytes: 0,
+      responseTimeoutMs,
+      bodyMemory,
+      bufferedBytes: 0,
       serve: (connection, head, arrivedAt) => this.#serve(connection, head, arrivedAt),
-      refuse: (connection, problem) => this.#refuse(connection, problem),
-      onUntaken: (call) =>
-        log.warn({ requestId: call?.requestId }, 'the client does not take its answer'),
+      reject: (connection, error) => this.#reject(connection, error),
+      onResponseTimeout: (call) =>
+        log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
     }
     this.#server = this.#createServer(tls)
   }
@@ -93,49 +98,48 @@ export class Listener {
   listen(port: number, host: string): Promise<number> {
     return new Promise((resolve, reject) => {
       this.#server.once('error', reject)
-      // Workers listen on one port each for itself: the system spreads connections over them, and what
-      // waits for one that was killed is reset. Handed on by their parent it would hang.
+      // Each worker listens on the port itself, and the kernel spreads connections over them. If a worker
+      // is killed, the connections that wait for it are reset; if the parent accepted, they would hang.
       const reusePort = cluster.isWorker
       this.#server.listen({ port, host, backlog: BACKLOG, reusePort }, () => {
         this.#server.off('error', reject)
-        this.#server.on('error', (err) => this.#log.error({ err }, 'a connection is not accepted'))
+        this.#server.on('error', (err) => this.#log.error({ err }, 'cannot accept a connection'))
         // A TCP server that listens has an address of this form.
         resolve((this.#server.address() as AddressInfo).port)
       })
     })
   }
 
-  /** Connections of clients that are open. */
+  /** Open connections of clients. */
   get connections(): number {
     return this.#connections.size
   }
 
-  /** For connections to come; those that are open keep what they have. */
+  /** For new connections; open ones keep their certificate. */
   renewTls(tls: TlsFiles): void {
     this.#server.setSecureContext?.({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
-  /** Accepts no more connections; resolves when every accepted call is answered. */
+  /** Accepts no more connections; resolves when every accepted call has its response. */
   async drain(): Promise<void> {
     this.#draining = true
     const closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve())
     })
-    // Not idle ones at once: on one of them a call may be on its way. Each is answered with
+    // A call may be on its way on an idle connection, so that none is closed at once. Each response says
     // `Connection: close`.
-    const hurrying = setInterval(() => {
+    const closing = setInterval(() => {
       const by = performance.now() + DRAIN_GRACE_MS
-      for (const connection of this.#connections) connection.hurry(by)
+      for (const connection of this.#connections) connection.closeBy(by)
     }, DRAIN_GRACE_MS)
     await closed
-    clearInterval(hurrying)
+    clearInterval(closing)
   }
 
   #createServer(tls: TlsFiles | undefined): Server {
-    // What is closed in one direction may still be read, see `LINGER_MS`.
+    // A connection that is closed in one direction is still read, see `LINGER_MS` in `connection.ts`.
     const options = { allowHalfOpen: true, noDelay: true }
-    const onConnection = (accepted: Socket) => {
-      const socket = readAccepted(accepted, (bytes) => connection.read(bytes))
+    const onConnection = (socket: Socket) => {
       const connection = new Connection(socket, this.#host)
       this.#connections.add(connection)
       socket.on('close', () => this.#connections.delete(connection))
@@ -146,7 +150,7 @@ export class Listener {
     }, CHECK_INTERVAL_MS)
     const server =
       tls === undefined
-        ? createServer({ ...options, pauseOnConnect: true }, onConnection)
+        ? createServer(options, onConnection)
         : createTlsServer(
             {
               ...options,
@@ -161,82 +165,90 @@ export class Listener {
     return server.on('close', () => clearInterval(checking))
   }
 
-  #serve(connection: Connection, raw: RawHead, arrivedAt: number): Call {
-    const { notesSteps } = this.#options
+  #serve(connection: Connection, raw: RawRequestHead, arrivedAt: number): Call {
+    const { recordsSteps } = this.#options
     const requestId = clientRequestId(raw.fields) ?? createId('req')
-    const call = new Call({ connection, method: raw.method, requestId, arrivedAt, notesSteps })
-    void this.#handle(call, raw)
+    const call = new Call({ connection, method: raw.method, requestId, arrivedAt, recordsSteps })
+    void this.#handle(call, connection, raw)
     return call
   }
 
-  /** Resolves when the client has taken the answer. */
-  async #handle(call: Call, raw: RawHead): Promise<void> {
+  /** Resolves when the response is flushed to the client. */
+  async #handle(call: Call, connection: Connection, raw: RawRequestHead): Promise<void> {
     let closes = true
     try {
-      let reply: Reply
+      let response: Response
       try {
-        call.story.head = checkHead(raw)
-        reply = await this.#options.serve(call.story.head, call)
+        call.record.head = validateRequestHead(raw)
+        response = await this.#options.serve(call.record.head, call)
       } catch (error) {
-        // Nobody is there to be answered, and nothing is wrong with us.
-        if (!call.connection.isOpen) return this.#options.onSettled(call, CLIENT_GONE)
-        reply = this.#replyToError(call, error)
+        // The call was aborted: no client is left to respond to.
+        if (!connection.isOpen) return this.#options.onSettled(call, CLIENT_GONE)
+        response = this.#responseTo(error, call)
       }
-      closes = this.#isLast(call, reply)
-      this.#options.onAnswered(call, reply.status)
-      // Also where the client has taken it at once: the call must not end before its connection has it.
-      await this.#send(call, reply, closes)
-      this.#options.onSettled(call, reply.status)
+      closes = this.#isLast(call, connection, response)
+      this.#options.onResponse(call, response.status)
+      // Awaited even if it was flushed at once: the call must not end before its connection knows of it.
+      await this.#send(call, connection, response, closes)
+      this.#options.onSettled(call, response.status)
     } catch (error) {
-      this.#log.error({ requestId: call.requestId, err: error }, 'answer failed')
-      call.connection.destroy()
+      this.#log.error({ requestId: call.requestId, err: error }, 'response failed')
+      connection.destroy()
     } finally {
-      call.connection.end(closes)
+      connection.end(closes)
     }
   }
 
-  #replyToError(call: Call, error: unknown): Reply {
+  #responseTo(error: unknown, call: Call): Response {
     const problem = asProblem(error)
-    call.story.code = problem.code
-    if (problem.status === 401) call.allowance = undefined
+    call.record.code = problem.code
     if (problem.status >= 500) this.#logFault(call, problem)
-    return problemAnswer(problem, this.#options.baseUrl, call.requestId)
+    return problemResponse(problem, this.#options.baseUrl, call.requestId)
   }
 
-  /**
-   * After a refused head the next bytes cannot be trusted. What is left of a body that nobody will read
-   * is not worth the connection, and where no 100 was sent nobody knows whether the body will come.
-   */
-  #isLast({ connection, story: { head }, saidContinue }: Call, { body }: Reply): boolean {
+  /** Whether the connection closes after this response, since the next request could not be trusted. */
+  #isLast(
+    { record: { head }, sentContinue }: Call,
+    connection: Connection,
+    { body }: Response,
+  ): boolean {
     if (head === undefined || head.closes) return true
-    // To HTTP/1.0 the end of the connection is the end of what has no length.
+    // For HTTP/1.0 the end of the connection is the end of a body without a length.
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
-    if (head.expectsContinue && !saidContinue) return true
+    // Without a 100 the client may send its body or not.
+    if (head.expectsContinue && !sentContinue) return true
     if (!connection.skipBody(head.framing)) return true
     return (this.#draining || connection.hasEnded) && connection.isReadEmpty
   }
 
-  #send(call: Call, reply: Reply, closes: boolean): Promise<void> | undefined {
-    const { connection, story, method, requestId, allowance } = call
-    const { status, body } = reply
-    const context = { requestId, allowance, closes }
+  #send(
+    call: Call,
+    connection: Connection,
+    response: Response,
+    closes: boolean,
+  ): Promise<void> | undefined {
+    const { record, method, requestId } = call
+    const { status, body } = response
+    const commonHeaders = this.#options.commonHeaders(call, status)
+    const context = { requestId, commonHeaders, closes }
     const isHead = method === 'HEAD'
     if (body !== undefined && !Buffer.isBuffer(body)) {
-      return this.#stream(call, { ...reply, body }, context)
+      return this.#stream(call, connection, { ...response, body }, context)
     }
-    const headers = [...reply.headers, ...lengthHeader(body)]
-    story.sentBytes = body === undefined || isHead ? 0 : body.length
+    const headers = [...response.headers, ...lengthHeader(body)]
+    record.sentBytes = body === undefined || isHead ? 0 : body.length
     return connection.write(renderHead({ status, headers }, context), isHead ? undefined : body)
   }
 
   async #stream(
-    { connection, story, method, requestId }: Call,
-    { status, headers, body }: Omit<Reply, 'body'> & { readonly body: Readable },
-    context: Parameters<typeof renderHead>[1],
+    { record, method, requestId }: Call,
+    connection: Connection,
+    { status, headers, body }: Omit<Response, 'body'> & { readonly body: Readable },
+    context: ResponseContext,
   ): Promise<void> {
     const hasBody = method !== 'HEAD' && status !== 204 && status !== 304
-    const isOfLength = headerOf(headers, 'content-length') !== undefined
-    const isChunked = hasBody && !isOfLength && story.head?.version !== '1.0'
+    const hasLength = fieldValue(headers, 'content-length') !== undefined
+    const isChunked = hasBody && !hasLength && record.head?.version !== '1.0'
     const coding = isChunked ? ['transfer-encoding', 'chunked'] : []
     const before = connection.bytesWritten
     try {
@@ -245,24 +257,27 @@ export class Listener {
       for await (const part of body as AsyncIterable<Buffer>) {
         if (!connection.isOpen) break
         if (!hasBody || part.length === 0) continue
-        await connection.write(isChunked ? `${lineEnd}${part.length.toString(16)}\r\n` : '', part)
+        await connection.write(isChunked ? lineEnd + renderChunkSize(part.length) : '', part)
         lineEnd = '\r\n'
       }
-      if (isChunked) await connection.write(`${lineEnd}0\r\n\r\n`)
+      if (isChunked) await connection.write(`${lineEnd}${renderChunkSize(0)}\r\n`)
     } catch (error) {
-      connection.cutOff()
-      this.#log.warn({ requestId, err: error }, 'answer broke off')
+      connection.reset()
+      this.#log.warn({ requestId, err: error }, 'response broke off')
     }
-    story.sentBytes = connection.bytesWritten - before
+    record.sentBytes = connection.bytesWritten - before
   }
 
-  /** Answers what never became a request. */
-  #refuse({ address }: Connection, problem: Problem): string {
-    const context = { requestId: createId('req'), allowance: undefined, closes: true }
-    this.#options.onRefusedBytes(context.requestId, address, problem)
-    const answer = problemAnswer(problem, this.#options.baseUrl, context.requestId)
-    const headers = [...answer.headers, ...lengthHeader(answer.body)]
-    return renderHead({ ...answer, headers }, context) + answer.body?.toString('latin1')
+  /** Renders the response to bytes that did not become a request. */
+  #reject({ address }: Connection, error: Http1Error | Problem): string {
+    const problem = asProblem(error)
+    const requestId = createId('req')
+    this.#options.onRejectedBytes(requestId, address, problem)
+    const response = problemResponse(problem, this.#options.baseUrl, requestId)
+    const headers = [...response.headers, ...lengthHeader(response.body)]
+    const commonHeaders = this.#options.commonHeaders(undefined, response.status)
+    const context = { requestId, commonHeaders, closes: true }
+    return renderHead({ ...response, headers }, context) + response.body?.toString('latin1')
   }
 
   #logFault({ requestId }: Call, problem: Problem): void {

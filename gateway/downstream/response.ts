@@ -1,8 +1,4 @@
-/**
- * The one place that writes answers. Every answer carries the request id and what is left of the
- * key's hour; one without an authenticated key carries 0, for without a key there is no allowance.
- */
-import { STATUS_CODES } from 'node:http'
+/** Responses to clients: their common form, their heads, and the responses to errors. */
 import type { Readable } from 'node:stream'
 import {
   PROBLEM_MEDIA_TYPE,
@@ -10,30 +6,33 @@ import {
   type ProblemCode,
   renderProblem,
 } from '../../shared/contract/problem.ts'
-import { type Allowance, secondsToReset, WINDOW_MS } from '../rate-limit/limiter.ts'
-import { KEEP_ALIVE_MS } from './connection.ts'
+import { Http1Error, type Http1Fault } from '../http1/errors.ts'
+import { renderResponseHead } from '../http1/message-writer.ts'
 
-export interface Answer {
+/** How long an idle connection stays open. Balancers in front should close theirs sooner. */
+export const KEEP_ALIVE_MS = 65_000
+
+export interface Response {
   readonly status: number
-  /** Names and values in turn; without the length of `body`, unless that is a stream. */
+  /** Names and values alternate. Includes `content-length` only if `body` is not a `Buffer`. */
   readonly headers: readonly string[]
-  /** Undefined where the status or the method has none. */
-  readonly body: Buffer | undefined
+  /** A stream while it is still arriving; undefined if the status or the method allows none. */
+  readonly body: Buffer | Readable | undefined
 }
 
-/** An answer whose body may still be arriving. */
-export type Reply = Omit<Answer, 'body'> & { readonly body: Answer['body'] | Readable }
+/** A response whose body is whole. */
+export type WholeResponse = Omit<Response, 'body'> & { readonly body: Buffer | undefined }
 
-/** What an answer says of its call. */
-export interface AnswerContext {
+/** What every head of a response says beside its own headers. */
+export interface ResponseContext {
   readonly requestId: string
-  /** The connection ends with it. */
+  /** Further headers of every response; names and values alternate. */
+  readonly commonHeaders: readonly string[]
+  /** The connection closes behind the response. */
   readonly closes: boolean
-  /** Undefined until the key is authenticated. */
-  readonly allowance: Allowance | undefined
 }
 
-/** How the failures we report are called in `Proxy-Status` (RFC 9209, section 2.3). */
+/** The error types of `Proxy-Status` (RFC 9209, section 2.3); `http_request_error` for all others. */
 const PROXY_ERRORS: Partial<Record<ProblemCode, string>> = {
   bad_gateway: 'http_protocol_error',
   service_unavailable: 'destination_unavailable',
@@ -47,8 +46,11 @@ const PROXY_ERRORS: Partial<Record<ProblemCode, string>> = {
   rate_limit_exceeded: 'http_request_denied',
 }
 
-/** The answer to a refusal. What was not meant as one is our own fault: a 500 that says nothing. */
-export function problemAnswer(problem: Problem, baseUrl: string, requestId: string): Answer {
+export function problemResponse(
+  problem: Problem,
+  baseUrl: string,
+  requestId: string,
+): WholeResponse {
   const error = PROXY_ERRORS[problem.code] ?? 'http_request_error'
   const headers = ['content-type', PROBLEM_MEDIA_TYPE, 'cache-control', 'no-store']
   headers.push('proxy-status', `receivables-gateway; error=${error}`)
@@ -60,43 +62,34 @@ export function problemAnswer(problem: Problem, baseUrl: string, requestId: stri
   }
 }
 
-/** The head of an answer, with the empty line at its end. */
+/** The head of a response, with the empty line at its end. */
 export function renderHead(
-  { status, headers }: Pick<Answer, 'status' | 'headers'>,
-  context: AnswerContext,
+  { status, headers }: Pick<Response, 'status' | 'headers'>,
+  { requestId, commonHeaders, closes }: ResponseContext,
 ): string {
-  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
-  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`
-  return `${text}${contextLines(context)}date: ${httpDate()}\r\n${
-    context.closes ? 'connection: close\r\n' : KEPT_ALIVE
-  }\r\n`
+  return renderResponseHead(status, [
+    ...headers,
+    'x-request-id',
+    requestId,
+    ...commonHeaders,
+    'date',
+    httpDate(),
+    ...(closes ? CLOSE : KEEP_ALIVE),
+  ])
 }
 
-/** The header for the length of a whole body. */
-export function lengthHeader(body: Answer['body']): string[] {
+const CLOSE = ['connection', 'close']
+const KEEP_ALIVE = ['connection', 'keep-alive', 'keep-alive', `timeout=${KEEP_ALIVE_MS / 1000}`]
+
+/** The header with the length of a whole body. */
+export function lengthHeader(body: Buffer | undefined): string[] {
   return body === undefined ? [] : ['content-length', String(body.length)]
-}
-
-const KEPT_ALIVE = `connection: keep-alive\r\nkeep-alive: timeout=${KEEP_ALIVE_MS / 1000}\r\n`
-
-/** Request id and rate limit, in the spec's headers and the IETF draft's. */
-function contextLines({ requestId, allowance }: AnswerContext): string {
-  if (allowance === undefined) return `x-request-id: ${requestId}\r\nx-ratelimit-remaining: 0\r\n`
-  const { limit, used, windowEndsAt, degraded } = allowance
-  const remaining = Math.max(0, limit - used)
-  return `x-request-id: ${requestId}\r
-x-ratelimit-limit: ${limit}\r
-x-ratelimit-remaining: ${remaining}\r
-x-ratelimit-reset: ${Math.ceil(windowEndsAt / 1000)}\r
-ratelimit-policy: "hour";q=${limit};w=${WINDOW_MS / 1000}${degraded ? ';degraded' : ''}\r
-ratelimit: "hour";r=${remaining};t=${secondsToReset(allowance)}\r
-`
 }
 
 let dateSecond = 0
 let date = ''
 
-/** Of this second (RFC 9110, section 5.6.7). */
+/** The date in the form of RFC 9110, section 5.6.7, rendered once a second. */
 function httpDate(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {
@@ -106,9 +99,23 @@ function httpDate(): string {
   return date
 }
 
-/** What an error becomes for the client. */
+const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
+  malformed: 'bad_request',
+  unknown_method: 'method_not_allowed',
+  duplicate_authorization: 'malformed_authorization',
+  duplicate_idempotency_key: 'idempotency_key_invalid',
+  target_too_long: 'uri_too_long',
+  headers_too_large: 'headers_too_large',
+}
+const KNOWN_METHODS = { allow: 'GET, HEAD, POST, OPTIONS' }
+
+/** The problem that an error means for the client. An unexpected error is a 500 without details. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
+  if (error instanceof Http1Error) {
+    const headers = error.fault === 'unknown_method' ? KNOWN_METHODS : {}
+    return new Problem(FAULT_CODES[error.fault], error.message, { headers })
+  }
   return new Problem(
     'internal_error',
     'Something went wrong on our side. Repeat a write only with the same Idempotency-Key.',

@@ -1,5 +1,5 @@
-/** Header fields, read the one strict way (RFC 9112, section 5): of requests, answers and trailers. */
-import { Problem } from '../../shared/contract/problem.ts'
+/** Reads field lines strictly (RFC 9112, section 5): those of requests, responses and trailers. */
+import { malformed } from './errors.ts'
 
 /** RFC 9110, section 5.6.2. */
 const TOKEN = /[!#$%&'*+.^_`|~0-9A-Za-z-]/
@@ -12,12 +12,12 @@ const LF = 10
 const SPACE = 32
 const TAB = 9
 const COLON = 58
-/** What a letter in upper case lacks of the one in lower case. */
+/** The bit that a letter has in lower case only. */
 const LOWER_CASE = 32
 
 /**
- * Names in lower case and values, in turn, of the lines from `from` to the end of `text`, behind which
- * stands a line end. `text`: how `bytes` begin, in Latin-1. Throws `Problem` 400.
+ * Returns names in lower case and values, alternating, of the lines of `text` from the offset `from` on.
+ * `text` is the beginning of `bytes` in Latin-1, and a line end follows it. Throws `Http1Error`.
  */
 export function parseFields(bytes: Uint8Array, text: string, from: number): string[] {
   const fields: string[] = []
@@ -27,7 +27,7 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
     if (colon === at || bytes[colon] !== COLON || !isLine) throw malformed()
     const name = readName(bytes, text, at, colon)
-    // Not every hop takes a tab for a space here, and one that does not takes the body for a request.
+    // Some hops do not trim a tab here: they would ignore the coding and read the body as a request.
     const isCoding = name === 'transfer-encoding'
     if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))
@@ -36,18 +36,14 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
   return fields
 }
 
-/** Whether it can stand in a field as it is. */
+/** Whether `text` may be sent as the value of a field. */
 export function isFieldValue(text: string): boolean {
   return FIELD_VALUE.test(text)
 }
 
-export function malformed(): Problem {
-  return new Problem('bad_request', 'This is not well-formed HTTP/1.1.')
-}
-
 /**
- * What heads are mostly made of, by length, first and last byte. Found here a name is the same string
- * each time, which maps find at once; one cut out of a head they look up letter by letter.
+ * The names that most heads consist of, by length, first and last byte. A name from this table is the
+ * same string each time, which a `Map` finds at once; a name cut out of a head is hashed and compared.
  */
 const COMMON_NAMES = Map.groupBy(
   [
@@ -57,22 +53,22 @@ const COMMON_NAMES = Map.groupBy(
     ...['traceparent', 'tracestate', 'transfer-encoding', 'user-agent', 'vary', 'via'],
     ...['x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'x-real-ip', 'x-request-id'],
   ],
-  (name) => signOf(Buffer.from(name), 0, name.length),
+  (name) => fingerprintOf(Buffer.from(name), 0, name.length),
 )
 
 function readName(bytes: Uint8Array, text: string, from: number, to: number): string {
-  const alike = COMMON_NAMES.get(signOf(bytes, from, to))
-  const common = alike?.find((name) => isName(name, bytes, from, to))
+  const candidates = COMMON_NAMES.get(fingerprintOf(bytes, from, to))
+  const common = candidates?.find((name) => isName(name, bytes, from, to))
   return common ?? text.slice(from, to).toLowerCase()
 }
 
-function signOf(bytes: Uint8Array, from: number, to: number): number {
+function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
   const first = (bytes[from] ?? 0) | LOWER_CASE
   const last = (bytes[to - 1] ?? 0) | LOWER_CASE
   return ((to - from) << 16) | (first << 8) | last
 }
 
-/** `name`: of letters in lower case and hyphens, which no other byte of a name becomes. */
+/** `name` consists of letters in lower case and hyphens, which no other byte of a name maps to. */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
     if (((bytes[at] ?? 0) | LOWER_CASE) !== name.charCodeAt(at - from)) return false
@@ -80,7 +76,7 @@ function isName(name: string, bytes: Uint8Array, from: number, to: number): bool
   return name.length === to - from
 }
 
-/** Without the blanks around it. */
+/** The value without the blanks around it. */
 function readValue(bytes: Uint8Array, text: string, begin: number, end: number): string {
   let from = begin
   let to = end
@@ -93,7 +89,7 @@ function isBlank(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB
 }
 
-/** Where the bytes of a kind end that begin at `from`. */
+/** The offset of the first byte from `from` on that is not of this kind. */
 function endOf(kind: Uint8Array, bytes: Uint8Array, from: number): number {
   let at = from
   while (kind[bytes[at] ?? 0] === 1) at++
@@ -103,4 +99,10 @@ function endOf(kind: Uint8Array, bytes: Uint8Array, from: number): number {
 function bytesThatMatch(pattern: RegExp): Uint8Array {
   const matches = (byte: number) => pattern.test(String.fromCharCode(byte))
   return Uint8Array.from({ length: 256 }, (_, byte) => (matches(byte) ? 1 : 0))
+}
+
+/** The value of the first field of this name; `fields`: names in lower case and values alternate. */
+export function fieldValue(fields: readonly string[], name: string): string | undefined {
+  for (let at = 0; at < fields.length; at += 2) if (fields[at] === name) return fields[at + 1]
+  return undefined
 }

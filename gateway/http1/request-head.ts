@@ -1,32 +1,30 @@
 /**
- * The door. A request whose head could be read two ways, here and at another hop, is refused before
- * anything is counted or sent. What passes has one method, one canonical target, one length and one
- * of each header that matters. After a refusal the connection closes, and what follows on it is never
- * parsed.
+ * Validates request heads. A head that another hop could read differently is rejected before anything
+ * is counted or sent. A valid one has one method, one canonical target, one length, and one of each
+ * header that matters. The caller closes the connection after an error and parses nothing behind it.
  */
 import { isIPv6 } from 'node:net'
-import { Problem, type ProblemCode } from '../../shared/contract/problem.ts'
+import type { BodyFraming } from './body-decoder.ts'
+import { Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.ts'
+import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
+import type { RawRequestHead } from './request-reader.ts'
 
-export const TARGET_BYTES_MAX = 8 * 1024
-export const HEADER_BYTES_MAX = 16 * 1024
-export const HEADERS_MAX = 100
-
-/** Known methods. PUT, PATCH and DELETE reach the routing, which answers 405 with `Allow`. */
+/** PUT, PATCH and DELETE are known too, so that the routing can answer 405 with the right `Allow`. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
-/** Fifteen digits stay exact in a double, and no body is that long. */
+/** Fifteen digits are exact in a double, and no body is longer. */
 const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
-/** What nearly all are: a name, and a port that is none too large. Looked for first, it costs a quarter. */
+/** Nearly every host is a name and a short port. To test for that first costs a quarter of the time. */
 const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
 /** `pchar` without `;`, which servers take for a parameter (RFC 3986, section 3.3). */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
-/** RFC 3986, section 3.4, and what URL parsers of the WHATWG leave as it is: `[ ] { } | ^` and a grave. */
+/** RFC 3986, section 3.4, and the characters that WHATWG's URL parser does not encode: `[ ] { } | ^` and a grave. */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,64}$/
 
-/** Headers that a second of would give two meanings. */
+/** A request with two of one of these headers would have two meanings. */
 const SINGLE = new Set([
   'authorization',
   'content-encoding',
@@ -39,50 +37,44 @@ const SINGLE = new Set([
   'upgrade',
 ])
 
-export type BodyFraming =
-  | { readonly kind: 'length'; readonly bytes: number }
-  | { readonly kind: 'chunked' }
-
-/** A head as it was written, in well-formed lines. */
-export interface RawHead {
-  readonly method: string
-  readonly target: string
-  /** e.g. `1.1` */
-  readonly version: string
-  /** Names in lower case and values, in turn. */
-  readonly fields: readonly string[]
-}
-
-/** The head of a request that can be read one way only. */
-export interface Head {
+/** The head of a request that every hop reads in the same way. */
+export interface RequestHead {
   readonly method: string
   readonly version: '1.0' | '1.1'
-  /** Canonical path: what routes are matched against and what is sent upstream. */
+  /** The canonical path: routes are matched against it, and it is sent upstream. */
   readonly path: string
-  /** With its `?`, or empty. */
+  /** With the `?`, or empty. */
   readonly query: string
-  /** Undefined: there is no body. */
+  /** Undefined if the request has no body. */
   readonly framing: BodyFraming | undefined
-  /** By lower-case name; without what `Connection` names, without names that hold `_`. */
+  /** By lower-case name, without those that `Connection` names and those with `_` in their name. */
   readonly headers: ReadonlyMap<string, string>
-  /** The client waits for `100 Continue` before it sends the body. */
+  /** Whether the client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean
-  /** The connection ends with the answer. */
+  /** Whether the client wants the connection closed after the response. */
   readonly closes: boolean
 }
 
-/** Throws a `Problem`; the connection then closes. */
-export function checkHead({ method, target, version, fields }: RawHead): Head {
+/** Throws `Http1Error`. */
+export function validateRequestHead({
+  method,
+  target,
+  version,
+  fields,
+}: RawRequestHead): RequestHead {
   checkSize(target, fields)
-  if (version !== '1.1' && version !== '1.0') throw new Problem('bad_request', 'Use HTTP/1.1.')
-  if (!METHODS.has(method)) throw methodUnknown(method)
+  if (version !== '1.1' && version !== '1.0') throw malformed('Use HTTP/1.1.')
+  if (!METHODS.has(method)) {
+    const message = `The method ${method.slice(0, 40)} is not served here.`
+    throw new Http1Error('unknown_method', message)
+  }
   const headers = collectHeaders(fields)
   checkHost(headers.get('host'))
   const framing = readFraming(method, version, headers)
   checkUpgrade(headers, framing)
   const expectsContinue = readExpect(version, headers)
   const { path, query } = readTarget(target)
-  const { closes, keepsAlive } = takeConnectionOptions(headers)
+  const { closes, keepsAlive } = removeConnectionHeaders(headers)
   return {
     method,
     version,
@@ -106,16 +98,6 @@ export function clientRequestId(fields: readonly string[]): string | undefined {
   return found !== undefined && REQUEST_ID.test(found) ? found : undefined
 }
 
-export function methodUnknown(method: string): Problem {
-  return new Problem(
-    'method_not_allowed',
-    `The method ${method.slice(0, 40)} is not served here.`,
-    {
-      headers: { allow: 'GET, HEAD, POST, OPTIONS' },
-    },
-  )
-}
-
 function checkSize(target: string, fields: readonly string[]): void {
   if (target.length > TARGET_BYTES_MAX) throw targetTooLong()
   let bytes = fields.length
@@ -123,51 +105,39 @@ function checkSize(target: string, fields: readonly string[]): void {
   if (fields.length / 2 > HEADERS_MAX || bytes > HEADER_BYTES_MAX) throw headersTooLarge()
 }
 
-export function targetTooLong(): Problem {
-  return new Problem('uri_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
-}
-
-export function headersTooLarge(): Problem {
-  return new Problem(
-    'headers_too_large',
-    `Send at most ${HEADERS_MAX} headers of ${HEADER_BYTES_MAX} bytes together.`,
-  )
-}
-
 function collectHeaders(fields: readonly string[]): Map<string, string> {
   const headers = new Map<string, string>()
   for (let at = 0; at < fields.length; at += 2) {
     const name = fields[at] ?? ''
     const value = fields[at + 1] ?? ''
-    // CGI-like hops read `_` and `-` as the same: `content_length` must not reach one.
+    // Servers in the style of CGI read `_` as `-`: `content_length` must not reach one.
     if (name.includes('_')) continue
     const earlier = headers.get(name)
     if (earlier === undefined) headers.set(name, value)
-    else if (SINGLE.has(name)) throw repeated(name)
+    else if (SINGLE.has(name)) throw duplicate(name)
     else headers.set(name, `${earlier}, ${value}`)
   }
   return headers
 }
 
-function repeated(name: string): Problem {
-  const codes: Record<string, ProblemCode> = {
-    authorization: 'malformed_authorization',
-    'idempotency-key': 'idempotency_key_invalid',
-  }
-  return new Problem(codes[name] ?? 'bad_request', `The header ${name} is sent more than once.`)
+function duplicate(name: string): Http1Error {
+  const message = `The header ${name} is sent more than once.`
+  if (name === 'authorization') return new Http1Error('duplicate_authorization', message)
+  if (name === 'idempotency-key') return new Http1Error('duplicate_idempotency_key', message)
+  return malformed(message)
 }
 
 function checkHost(host: string | undefined): void {
-  if (host === undefined) throw new Problem('bad_request', 'The Host header is missing.')
+  if (host === undefined) throw malformed('The Host header is missing.')
   if (PLAIN_HOST.test(host)) return
   const [isHost, ipv6, port = '80'] = HOST.exec(host) ?? []
   const isAddress = ipv6 === undefined || isIPv6(ipv6)
   if (isHost === undefined || !isAddress || Number(port) > 65_535) {
-    throw new Problem('bad_request', 'The Host header is not a host and port.')
+    throw malformed('The Host header is not a host and port.')
   }
 }
 
-/** RFC 9112, section 6: the length of a body, where only one reading is possible. */
+/** The length of the body (RFC 9112, section 6), if it can be read in one way only. */
 function readFraming(
   method: string,
   version: string,
@@ -177,36 +147,33 @@ function readFraming(
   const length = headers.get('content-length')
   if (coding !== undefined) {
     if (coding !== 'chunked' || version === '1.0' || length !== undefined) {
-      throw new Problem(
-        'bad_request',
-        'Transfer-Encoding may only be chunked, in HTTP/1.1, without Content-Length.',
-      )
+      throw malformed('Transfer-Encoding may only be chunked, in HTTP/1.1, without Content-Length.')
     }
   } else if (length !== undefined && !CONTENT_LENGTH.test(length)) {
-    throw new Problem('bad_request', 'Content-Length is not a plain decimal number.')
+    throw malformed('Content-Length is not a plain decimal number.')
   }
   const bytes = Number(length ?? 0)
   if (coding === undefined && bytes === 0) return undefined
   if (!METHODS_WITH_BODY.has(method)) {
-    throw new Problem('bad_request', `A ${method} request carries no body.`)
+    throw malformed(`A ${method} request carries no body.`)
   }
   return coding === undefined ? { kind: 'length', bytes } : { kind: 'chunked' }
 }
 
-/** Java's client offers `h2c` with every first request; without a body it is safe to ignore. */
-function checkUpgrade(headers: ReadonlyMap<string, string>, framing: Head['framing']): void {
+/** Java's client offers `h2c` with every first request; without a body this can be ignored safely. */
+function checkUpgrade(headers: ReadonlyMap<string, string>, framing: RequestHead['framing']): void {
   const upgrade = headers.get('upgrade')
   if (upgrade === undefined) return
   if (upgrade.toLowerCase() === 'h2c' && framing === undefined) return
-  throw new Problem('bad_request', 'Upgrade is not offered here.')
+  throw malformed('Upgrade is not offered here.')
 }
 
-/** RFC 9110, section 10.1.1: HTTP/1.0 has no answer 100. */
+/** RFC 9110, section 10.1.1: HTTP/1.0 has no response 100. */
 function readExpect(version: string, headers: ReadonlyMap<string, string>): boolean {
   const expect = headers.get('expect')
   if (expect === undefined) return false
   if (expect.toLowerCase() === '100-continue') return version !== '1.0'
-  throw new Problem('bad_request', 'Expect may only be 100-continue.')
+  throw malformed('Expect may only be 100-continue.')
 }
 
 function readTarget(target: string): { path: string; query: string } {
@@ -214,17 +181,18 @@ function readTarget(target: string): { path: string; query: string } {
   const path = at < 0 ? target : target.slice(0, at)
   const query = at < 0 ? '' : target.slice(at)
   if (!isCanonicalPath(path)) {
-    throw new Problem('bad_request', 'The path is not in canonical form.')
+    throw malformed('The path is not in canonical form.')
   }
   if (query !== '' && (!QUERY.test(query.slice(1)) || !isEncodedText(query))) {
-    throw new Problem('bad_request', 'The query is not correctly percent-encoded UTF-8.')
+    throw malformed('The query is not correctly percent-encoded UTF-8.')
   }
   return { path, query }
 }
 
 /**
- * One spelling a resource: no empty or dot segment, nothing encoded that need not be (a hop that
- * decodes `%2e%2e` or `%73` would see another path), no encoded separator or control character.
+ * Whether this is the only spelling of its resource: it has no empty or dot segment, no unnecessary
+ * encoding (a hop that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or
+ * control character.
  */
 function isCanonicalPath(path: string): boolean {
   if (!PATH.test(path) || path.includes('//') || /\/\.{1,2}(?:\/|$)/.test(path)) return false
@@ -241,7 +209,7 @@ function isCanonicalPath(path: string): boolean {
   )
 }
 
-/** Every `%` begins an encoding, the bytes are well-formed UTF-8, and none is NUL. */
+/** Whether every `%` begins an encoding, and the bytes are well-formed UTF-8 without NUL. */
 function isEncodedText(text: string): boolean {
   if (/%(?![0-9A-Fa-f]{2})|%00/.test(text)) return false
   try {
@@ -252,21 +220,21 @@ function isEncodedText(text: string): boolean {
   }
 }
 
-/** What `Connection` names and is not for it to take away: the last is said by the proxies in front. */
-const NEVER_OF_THE_CONNECTION = new Set(['host', 'authorization', 'x-forwarded-for'])
+/** `Connection` must not remove these. Proxies in front add the last one. */
+const END_TO_END = new Set(['host', 'authorization', 'x-forwarded-for'])
 
 /**
- * RFC 9110, section 7.6.1: what `Connection` names is between the client and us. What the client wants
- * of the connection; some still say so in `Proxy-Connection`.
+ * Removes the headers that `Connection` names (RFC 9110, section 7.6.1): they are for this connection
+ * only. Returns what the client wants of the connection, which some clients say in `Proxy-Connection`.
  */
-function takeConnectionOptions(headers: Map<string, string>) {
+function removeConnectionHeaders(headers: Map<string, string>) {
   let closes = headers.get('proxy-connection')?.toLowerCase() === 'close'
   let keepsAlive = false
   for (const name of headers.get('connection')?.split(',') ?? []) {
     const option = name.trim().toLowerCase()
     if (option === 'close') closes = true
     if (option === 'keep-alive') keepsAlive = true
-    if (!NEVER_OF_THE_CONNECTION.has(option)) headers.delete(option)
+    if (!END_TO_END.has(option)) headers.delete(option)
   }
   return { closes, keepsAlive }
 }

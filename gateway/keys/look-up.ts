@@ -1,21 +1,21 @@
-/** Asks the backend what a key's digest stands for. The answer is parsed here and trusted after. */
+/** Looks a key up at the backend by its digest. The response is validated here and trusted afterwards. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { isFieldValue } from '../http1/fields.ts'
-import type { Upstream } from '../upstream/backends.ts'
+import type { Backends, InternalRequest } from '../upstream/backends.ts'
 
-/** A key as one look-up found it. */
+/** The result of one look-up. */
 export interface KnownKey {
   readonly keyId: string
   readonly accountId: string
-  /** What the key may do at present: granted and allowed by the account. */
+  /** What the key may do at present: granted to the key and allowed by the account. */
   readonly scopes: ReadonlySet<string>
-  /** What it was issued with. */
+  /** The scopes that it was issued with. */
   readonly grantedScopes: ReadonlySet<string>
-  /** Calls a window. */
+  /** Calls in a window. */
   readonly rateLimit: number
   /** Signed by the backend; forwarded as it is. */
   readonly principal: string
-  /** `performance.now()` when the look-up began: what was committed before it, it saw. */
+  /** `performance.now()` when the look-up began: it saw everything committed before. */
   readonly lookedUpAt: number
 }
 
@@ -23,13 +23,22 @@ export type LookUpResult = KnownKey | 'unknown' | 'revoked'
 
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
-/** Throws `Problem` 503: who calls cannot be decided, which is never a 401. */
-export async function lookUpKey(upstream: Upstream, digest: string): Promise<LookUpResult> {
+/** Throws `Problem` 503 if no backend responds: an undecided key is never a 401. */
+export async function lookUpKey(
+  backends: Pick<Backends, 'request'>,
+  digest: string,
+  pool: InternalRequest['pool'],
+): Promise<LookUpResult> {
   const lookedUpAt = performance.now()
   try {
-    const { status, text } = await upstream.ask('POST', LOOK_UP_PATH, { digest })
-    if (status !== 200) throw new Error(`the look-up of a key was answered ${status}`)
-    return parseAnswer(JSON.parse(text), lookedUpAt)
+    const { status, text } = await backends.request({
+      method: 'POST',
+      path: LOOK_UP_PATH,
+      body: { digest },
+      pool,
+    })
+    if (status !== 200) throw new Error(`the backend responded to a key look-up with ${status}`)
+    return parseResult(JSON.parse(text), lookedUpAt)
   } catch (cause) {
     throw new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
       headers: { 'retry-after': '1' },
@@ -38,11 +47,11 @@ export async function lookUpKey(upstream: Upstream, digest: string): Promise<Loo
   }
 }
 
-function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
-  if (!isRecord(answer)) throw unreadable()
-  if (answer['found'] === false) return 'unknown'
-  if (answer['found'] === true && answer['revoked'] === true) return 'revoked'
-  const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = answer
+function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
+  if (!isRecord(response)) throw malformedResult()
+  if (response['found'] === false) return 'unknown'
+  if (response['found'] === true && response['revoked'] === true) return 'revoked'
+  const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = response
   if (
     typeof key_id !== 'string' ||
     typeof account_id !== 'string' ||
@@ -53,7 +62,7 @@ function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
     typeof principal !== 'string' ||
     !isFieldValue(principal)
   ) {
-    throw unreadable()
+    throw malformedResult()
   }
   return {
     keyId: key_id,
@@ -66,7 +75,7 @@ function parseAnswer(answer: unknown, lookedUpAt: number): LookUpResult {
   }
 }
 
-/** There are few: keys with the same scopes share them, however many are remembered. */
+/** Keys with the same scopes share one set, since there are few different ones. */
 const scopeSets = new Map<string, ReadonlySet<string>>()
 
 function setOf(scopes: readonly string[]): ReadonlySet<string> {
@@ -80,6 +89,6 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
 }
 
-function unreadable(): Error {
-  return new Error('the answer to the look-up of a key has not the expected form')
+function malformedResult(): Error {
+  return new Error('the response to a key look-up is malformed')
 }

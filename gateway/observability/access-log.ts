@@ -1,80 +1,78 @@
 /**
- * What is told of each call once it is over: a line of the log, numbers, and spans where traces are
- * wanted. Only what cannot hold a secret or a person's data: the route and not the path, ids and not
- * keys, no query, no header of the client's but the address that proxies saw.
+ * Reports each finished call: a line of the log, metrics, and spans if it is traced. The log has no
+ * secrets and no personal data: the route instead of the path, ids instead of keys, no query, and of the
+ * client's headers only the address that the proxies saw.
  */
-
 import type { Problem } from '../../shared/contract/problem.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
 import type { Tracing } from '../../shared/process/tracing.ts'
+import type { Call } from '../call/call.ts'
+import type { CallRecord } from '../call/call-record.ts'
 import { clientAddress } from '../downstream/client-address.ts'
-import type { Call } from '../pipeline/call.ts'
-import type { CallStory } from './call-record.ts'
-import type { CallNumbers } from './metrics.ts'
+import type { CallMetrics } from './metrics.ts'
 import { spanOfCall, spansOfSteps } from './spans.ts'
 
-export interface Access {
-  /** A call is over. */
-  tell(call: Call, status: number): void
-  /** Bytes that never became a call were answered. */
-  tellRefused(requestId: string, address: string, problem: Problem): void
+export interface AccessLog {
+  logCall(call: Call, status: number): void
+  /** Logs bytes that were rejected before they became a call. */
+  logRejectedBytes(requestId: string, address: string, problem: Problem): void
 }
 
-export interface AccessOptions {
+export interface AccessLogOptions {
   readonly log: Logger
-  /** Whether there is a line a call. */
-  readonly lines: boolean
-  readonly numbers: CallNumbers
+  /** Whether each call has a line of the log. */
+  readonly writesLines: boolean
+  readonly callMetrics: CallMetrics
   readonly tracing: Tracing | undefined
   readonly trustedProxies: number
 }
 
-export function createAccess(options: AccessOptions): Access {
-  const { lines, numbers, tracing, trustedProxies } = options
+export function createAccessLog(options: AccessLogOptions): AccessLog {
+  const { writesLines, callMetrics, tracing, trustedProxies } = options
   const log = withoutRedaction(options.log)
 
-  function tell(call: Call, status: number): void {
-    const { story } = call
+  function logCall(call: Call, status: number): void {
+    const { record } = call
     const now = performance.now()
     const ms = now - call.arrivedAt
-    numbers.note(story, status, ms)
-    if (lines && log.isLevelEnabled('info')) {
+    callMetrics.record(record, status, ms)
+    if (writesLines && log.isLevelEnabled('info')) {
       log.info(
         {
           requestId: call.requestId,
-          // Of a refused head it may be anything.
-          method: story.head?.method,
-          // A template: what stands in the path itself is the client's.
-          route: story.operation?.path,
+          // The method of a rejected head may be anything.
+          method: record.head?.method,
+          // A template, since the path itself may contain personal data.
+          route: record.operation?.path,
           status,
-          code: story.code,
-          keyId: story.keyId,
-          accountId: story.accountId,
+          code: record.code,
+          keyId: record.keyId,
+          accountId: record.accountId,
           ms: rounded(ms),
-          upstreamMs: story.upstreamMs === 0 ? undefined : rounded(story.upstreamMs),
-          sentBytes: story.sentBytes,
-          backend: story.backend,
-          client: clientOf(story),
-          traceId: story.trace?.id,
+          upstreamMs: record.upstreamMs === 0 ? undefined : rounded(record.upstreamMs),
+          sentBytes: record.sentBytes,
+          backend: record.backend,
+          client: clientOf(record),
+          traceId: record.trace?.id,
         },
         'call',
       )
     }
-    if (tracing !== undefined && story.trace !== undefined) {
-      tracing.record(story.trace, spanOfCall(call, status, now), spansOfSteps(story))
+    if (tracing !== undefined && record.trace !== undefined) {
+      tracing.record(record.trace, spanOfCall(call, status, now), spansOfSteps(record))
     }
   }
 
-  function tellRefused(requestId: string, address: string, { status, code }: Problem): void {
-    numbers.noteRefused(status, code)
-    if (lines) log.info({ requestId, status, code, client: address }, 'call')
+  function logRejectedBytes(requestId: string, address: string, { status, code }: Problem): void {
+    callMetrics.recordRejectedBytes(status, code)
+    if (writesLines) log.info({ requestId, status, code, client: address }, 'call')
   }
 
-  function clientOf({ address, head }: CallStory): string {
+  function clientOf({ address, head }: CallRecord): string {
     return head === undefined ? address : clientAddress(address, head.headers, trustedProxies)
   }
 
-  return { tell, tellRefused }
+  return { logCall, logRejectedBytes }
 }
 
 function rounded(ms: number): number {

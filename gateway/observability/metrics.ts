@@ -1,48 +1,47 @@
-/** The gateway's numbers (docs/metrics.md): those of each call, and those its parts keep. */
-
+/** The gateway's metrics (docs/metrics.md): those of each call, and those read from its components. */
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import type { Durations, Metrics } from '../../shared/process/metrics.ts'
-import type { Bodies } from '../downstream/body.ts'
+import type { CallRecord } from '../call/call-record.ts'
 import type { Listener } from '../downstream/listener.ts'
-import type { Authenticator } from '../keys/authenticate.ts'
-import type { Accounting } from '../rate-limit/limiter.ts'
-import type { Upstream } from '../upstream/backends.ts'
+import type { BodyMemory } from '../downstream/request-body.ts'
+import type { Authenticator } from '../keys/authenticator.ts'
+import type { RateLimiter } from '../rate-limit/limiter.ts'
+import type { Backends } from '../upstream/backends.ts'
 import type { Forwarder } from '../upstream/forward.ts'
-import type { CallStory } from './call-record.ts'
 
-export interface CallNumbers {
-  note(story: CallStory, status: number, ms: number): void
-  /** What was refused before it was a call. */
-  noteRefused(status: number, code: ProblemCode): void
+export interface CallMetrics {
+  record(call: CallRecord, status: number, ms: number): void
+  /** Records bytes that were rejected before they became a call. */
+  recordRejectedBytes(status: number, code: ProblemCode): void
 }
 
-/** Looked up once, so that a call does not put labels together. */
-interface OperationNumbers {
+/** Looked up once for each operation, since to build labels is expensive. */
+interface OperationMetrics {
   readonly duration: Durations
   readonly upstream: Durations
   readonly byStatus: Map<number, number>
 }
 
-export function createCallNumbers(metrics: Metrics): CallNumbers {
+export function createCallMetrics(metrics: Metrics): CallMetrics {
   const durations = metrics.histogram(
     'receivables_gateway_call_duration_seconds',
-    'From the head of a request to the end of its answer.',
+    'From the head of a request to the end of its response.',
     ['operation'],
   )
   const upstreamDurations = metrics.histogram(
     'receivables_gateway_upstream_duration_seconds',
-    'What the backend took of it, repeats included.',
+    'The time of all attempts at backends for a call.',
     ['operation'],
   )
   const refusals = metrics.counter(
     'receivables_gateway_refusals_total',
-    'Problems that the gateway answered itself.',
+    'Calls that the gateway itself rejected, by status and code.',
     ['status', 'code'],
   )
-  const known = new Map<string, OperationNumbers>()
+  const known = new Map<string, OperationMetrics>()
   metrics.total(
     'receivables_gateway_calls_total',
-    'Calls answered, by operation and status; 499: the client went away.',
+    'Finished calls, by operation and status; 499: the client closed its connection.',
     () =>
       [...known].flatMap(([operation, { byStatus }]) =>
         [...byStatus].map(([status, calls]) => [operation, String(status), calls] as const),
@@ -50,75 +49,75 @@ export function createCallNumbers(metrics: Metrics): CallNumbers {
     { labels: ['operation', 'status'] },
   )
 
-  function numbersOf(operation: string): OperationNumbers {
+  function metricsOf(operation: string): OperationMetrics {
     const found = known.get(operation)
     if (found !== undefined) return found
-    const numbers = {
+    const own = {
       duration: durations.of(operation),
       upstream: upstreamDurations.of(operation),
       byStatus: new Map(),
     }
-    known.set(operation, numbers)
-    return numbers
+    known.set(operation, own)
+    return own
   }
 
   return {
-    note({ operation, upstreamMs, code }, status, ms) {
-      const numbers = numbersOf(operation?.operationId ?? 'none')
-      count(numbers, status)
-      numbers.duration.observe(ms / 1000)
-      if (upstreamMs > 0) numbers.upstream.observe(upstreamMs / 1000)
+    record({ operation, upstreamMs, code }, status, ms) {
+      const own = metricsOf(operation?.operationId ?? 'none')
+      count(own, status)
+      own.duration.observe(ms / 1000)
+      if (upstreamMs > 0) own.upstream.observe(upstreamMs / 1000)
       if (code !== undefined) refusals.inc({ status, code })
     },
-    noteRefused(status, code) {
-      count(numbersOf('none'), status)
+    recordRejectedBytes(status, code) {
+      count(metricsOf('none'), status)
       refusals.inc({ status, code })
     },
   }
 }
 
-function count({ byStatus }: OperationNumbers, status: number): void {
+function count({ byStatus }: OperationMetrics, status: number): void {
   byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
 }
 
-export interface GatewayParts {
+export interface GatewayComponents {
   readonly authenticator: Authenticator
-  readonly upstream: Upstream
+  readonly backends: Backends
   readonly forwarder: Forwarder
-  readonly bodies: Bodies
-  readonly gateway: Listener
-  /** Of the certificate in use, Unix time in milliseconds; undefined without TLS. */
+  readonly bodyMemory: BodyMemory
+  readonly listener: Listener
+  /** End of the certificate in use, Unix time in milliseconds; undefined without TLS. */
   certificateExpiresAt(): number | undefined
 }
 
-/** Reads the parts at each scrape. */
-export function measureParts(metrics: Metrics, parts: GatewayParts): void {
-  const { gateway, bodies, certificateExpiresAt } = parts
-  measureKeys(metrics, parts)
-  measureUpstream(metrics, parts)
+/** Registers metrics that are read at each scrape. */
+export function measureComponents(metrics: Metrics, components: GatewayComponents): void {
+  const { listener, bodyMemory, certificateExpiresAt } = components
+  measureKeys(metrics, components)
+  measureUpstream(metrics, components)
   metrics.gauge(
     'receivables_gateway_body_bytes',
-    'Memory that request bodies take.',
-    () => bodies.bytesHeld,
+    'Memory of request bodies.',
+    () => bodyMemory.bytesUsed,
   )
   metrics.gauge(
     'receivables_gateway_connections',
     'Open connections of clients.',
-    () => gateway.connections,
+    () => listener.connections,
   )
   if (certificateExpiresAt() === undefined) return
   metrics.gauge(
     'receivables_gateway_tls_certificate_expires_seconds',
-    'When the certificate in use ends, in Unix time.',
+    'When the certificate in use expires, in Unix time.',
     () => Number(certificateExpiresAt()) / 1000,
     { gathering: 'min' },
   )
 }
 
-function measureKeys(metrics: Metrics, { authenticator }: GatewayParts): void {
+function measureKeys(metrics: Metrics, { authenticator }: GatewayComponents): void {
   metrics.total(
     'receivables_gateway_key_cache_requests_total',
-    'Calls by what was remembered of their key.',
+    'Calls by the result of the key cache.',
     () => {
       const { hits, misses, refusals } = authenticator.counts()
       return [
@@ -131,7 +130,7 @@ function measureKeys(metrics: Metrics, { authenticator }: GatewayParts): void {
   )
   metrics.gauge(
     'receivables_gateway_key_cache_entries',
-    'Keys remembered.',
+    'Entries of the key cache and of the negative cache.',
     () => [
       ['known', authenticator.counts().known],
       ['refused', authenticator.counts().refused],
@@ -140,43 +139,44 @@ function measureKeys(metrics: Metrics, { authenticator }: GatewayParts): void {
   )
   metrics.total(
     'receivables_gateway_key_lookups_total',
-    'Look-ups of keys, by how they ended.',
+    'Finished key look-ups, by outcome.',
     () => Object.entries(authenticator.counts().lookUps),
     { labels: ['outcome'] },
   )
   metrics.gauge(
     'receivables_gateway_key_lookups_in_flight',
-    'Look-ups of keys under way.',
+    'Key look-ups in progress.',
     () => authenticator.counts().inFlight,
   )
   metrics.gauge(
     'receivables_gateway_key_lookups_waiting',
-    'Look-ups of keys never seen that wait in line.',
+    'Queued look-ups of unknown keys.',
     () => authenticator.counts().waiting,
   )
 }
 
-function measureUpstream(metrics: Metrics, { upstream, forwarder }: GatewayParts): void {
+function measureUpstream(metrics: Metrics, { backends, forwarder }: GatewayComponents): void {
   metrics.gauge(
     'receivables_gateway_upstream_ready',
     'Whether the readiness probe of the backend succeeds.',
-    () => upstream.backends().map(({ url, ready }) => [url, ready ? 1 : 0]),
+    () => backends.statuses().map(({ url, ready }) => [url, ready ? 1 : 0]),
     { labels: ['backend'], gathering: 'min' },
   )
   metrics.gauge(
     'receivables_gateway_upstream_in_flight',
-    'Requests that wait for a connection, an answer or its end.',
-    () => upstream.backends().map(({ url, inFlight }) => [url, inFlight]),
+    'Requests that wait for a connection, a response or its end.',
+    () => backends.statuses().map(({ url, inFlight }) => [url, inFlight]),
     { labels: ['backend'] },
   )
   metrics.gauge(
     'receivables_gateway_upstream_connections',
     'Open connections to the backend.',
     () =>
-      upstream.backends().flatMap(({ url, pool, ownPool }) => {
-        const connected = pool.stats.connected + ownPool.stats.connected
-        const free = pool.stats.free + ownPool.stats.free
-        return [[url, 'busy', connected - free] as const, [url, 'idle', free] as const]
+      backends.statuses().flatMap(({ url, pools }) => {
+        const stats = Object.values(pools).map((pool) => pool.stats)
+        const connected = stats.reduce((sum, one) => sum + one.connected, 0)
+        const idle = stats.reduce((sum, one) => sum + one.idle, 0)
+        return [[url, 'busy', connected - idle] as const, [url, 'idle', idle] as const]
       }),
     { labels: ['backend', 'state'] },
   )
@@ -189,32 +189,32 @@ function measureUpstream(metrics: Metrics, { upstream, forwarder }: GatewayParts
   )
   metrics.total(
     'receivables_gateway_upstream_retries_total',
-    'Attempts that repeated a lost one.',
+    'Attempts that retried a failed one.',
     () => forwarder.retries,
   )
 }
 
-/** Gives where the times of spends go. */
-export function measureRedis(metrics: Metrics, accounting: () => Accounting): Durations {
+/** Returns the histogram of Redis script calls. */
+export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
     'receivables_gateway_redis_up',
-    'Whether the rate limit is shared by way of Redis.',
-    () => (accounting().state() === 'exact' ? 1 : 0),
+    'Whether the rate limit is shared in Redis.',
+    () => (rateLimiter().state() === 'exact' ? 1 : 0),
     { gathering: 'min' },
   )
   metrics.total(
     'receivables_gateway_redis_outages_total',
-    'How often Redis went away.',
-    () => accounting().counts.outages,
+    'How often Redis became unavailable.',
+    () => rateLimiter().counts.outages,
   )
   metrics.total(
     'receivables_gateway_local_admissions_total',
-    'Calls counted in the process while Redis was away.',
-    () => accounting().counts.localAdmissions,
+    'Calls counted by this gateway alone while Redis was unavailable.',
+    () => rateLimiter().counts.localAdmissions,
   )
-  const spends = metrics.histogram(
+  const durations = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',
-    'One script call, which spends the calls of one turn.',
+    'One script call, which counts the calls of one turn of the event loop.',
   )
-  return spends.of()
+  return durations.of()
 }

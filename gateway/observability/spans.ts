@@ -1,15 +1,15 @@
-/** A call as a trace shows it, by OpenTelemetry's conventions for HTTP servers. */
+/** Makes the spans of a call by OpenTelemetry's conventions for HTTP servers. */
 import type { Span } from '../../shared/process/tracing.ts'
-import type { Call } from '../pipeline/call.ts'
-import type { CallStep } from './call-record.ts'
+import type { Call } from '../call/call.ts'
+import type { CallStep } from '../call/call-record.ts'
 
-/** `to`: when it was over, by `performance.now()`. */
+/** `to`: `performance.now()` when the call ended. */
 export function spanOfCall(
-  { story, arrivedAt, requestId }: Call,
+  { record, arrivedAt, requestId }: Call,
   status: number,
   to: number,
 ): Span {
-  const { head, operation, code, keyId, accountId } = story
+  const { head, operation, code, keyId, accountId } = record
   const method = head?.method ?? 'HTTP'
   return {
     name: operation === undefined ? method : `${method} ${operation.path}`,
@@ -29,7 +29,7 @@ export function spanOfCall(
   }
 }
 
-export function spansOfSteps({ steps = [], backend }: Call['story']): Span[] {
+export function spansOfSteps({ steps = [], backend }: Call['record']): Span[] {
   return steps.map(({ name, spanId, from, to, failed }: CallStep) => ({
     name,
     kind: name === 'forward' ? 'client' : 'internal',

@@ -1,8 +1,8 @@
 /**
- * Brings the browser to the backend's pages by http-proxy-3, whose handling of cookies and redirects
- * helps there. Its risks are shut out: the request was checked and its body read before, headers are
- * an allow-list set before it starts, and it never writes the answer itself (`selfHandleResponse`):
- * a bad status would crash it, an answer that breaks off would look whole.
+ * Forwards page requests of browsers to a backend by http-proxy-3. The request is validated and its body
+ * read before, its headers are an allow-list, and the listener writes the response
+ * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and a response that
+ * breaks off would look whole.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -15,18 +15,24 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { createSpanId, traceHeaders } from '../../shared/process/trace.ts'
-import { MAIL_BYTES_MAX } from '../downstream/body.ts'
+import type { Abort } from '../call/abort.ts'
+import type { CallRecord } from '../call/call-record.ts'
 import { clientAddress } from '../downstream/client-address.ts'
-import type { Reply } from '../downstream/response.ts'
+import type { Response } from '../downstream/response.ts'
 import { isFieldValue } from '../http1/fields.ts'
-import type { Head } from '../http1/request-head.ts'
-import type { CallStory } from '../observability/call-record.ts'
-import type { Abort } from '../pipeline/call.ts'
-import { passedHeaders } from '../pipeline/translate.ts'
+import type { RequestHead } from '../http1/request-head.ts'
 import type { BackendAddress } from '../upstream/addresses.ts'
-import { type Backend, type Upstream, wasNeverConnected } from '../upstream/backends.ts'
+import type { Backend, Backends } from '../upstream/backends.ts'
+import { isUnreachable, sendWithFailover } from '../upstream/failover.ts'
+import { clientHeaders } from '../upstream/response-headers.ts'
 
-/** What a page may be asked with. */
+/**
+ * Inbound mail may have attachments, and its sender does not retry a mail that was rejected. The backend
+ * needs only the beginning of a mail: that is forwarded, the rest is read and dropped.
+ */
+const MAIL_BYTES_MAX = 40 * 1024 * 1024
+
+/** The request headers that every page may receive. */
 const REQUEST_HEADERS = [
   'accept',
   'accept-language',
@@ -43,22 +49,22 @@ const REQUEST_HEADERS = [
   'x-csrf-token',
 ]
 
-export interface Place {
+export interface PageRoute {
   readonly prefix: string
   readonly methods: readonly string[]
-  /** What is read of a body; `BODY_BYTES_MAX` unless told otherwise. */
+  /** The largest accepted body; `BODY_BYTES_MAX` if undefined. */
   readonly bodyBytesMax?: number
-  /** What goes to the backend from here alone. */
+  /** Further request headers that the backend receives. */
   readonly headers?: readonly string[]
 }
 
-const PAGES: readonly Place[] = [
+const PAGES: readonly PageRoute[] = [
   { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'] },
   { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
 ]
 
-/** Links in mails lead here, whatever else a gateway serves. */
-const MAIL: readonly Place[] = [
+/** Links in mails lead here, so that every gateway serves these. */
+const MAIL: readonly PageRoute[] = [
   { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
   {
     prefix: '/mail/inbound',
@@ -69,91 +75,83 @@ const MAIL: readonly Place[] = [
 ]
 
 export interface PagesProxy {
-  /** Undefined where there is nothing. */
-  placeAt(path: string): Place | undefined
-  /** Throws `Problem` 502 or 503 where the page does not arrive. */
-  forward(exchange: PageExchange): Promise<Reply>
+  /** Undefined if no page has this path. */
+  routeOf(path: string): PageRoute | undefined
+  /** Throws `Problem` 502 or 503 if no backend responds. */
+  forward(request: PageRequest): Promise<Response>
 }
 
-export interface PageExchange {
-  readonly head: Head
+export interface PageRequest {
+  readonly head: RequestHead
+  readonly route: PageRoute
   readonly body: Buffer
   readonly requestId: string
-  readonly story: CallStory
+  readonly record: CallRecord
   readonly abort: Abort
 }
 
 export interface PagesProxyOptions {
-  readonly upstream: Upstream
+  readonly backends: Backends
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
-  /** Else only what mails need. */
+  /** Otherwise only the links in mails are served. */
   readonly servesPages: boolean
-  /** How many proxies in front of us add to `X-Forwarded-For`. */
+  /** How many proxies in front of the gateway add to `X-Forwarded-For`. */
   readonly trustedProxies: number
 }
 
 export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
-  const { upstream, gatewaySecrets, timeoutMs, trustedProxies, servesPages } = options
-  const places = servesPages ? [...PAGES, ...MAIL] : MAIL
+  const { backends, gatewaySecrets, timeoutMs, trustedProxies, servesPages } = options
+  const routes = servesPages ? [...PAGES, ...MAIL] : MAIL
   const proxy = httpProxy.createProxyServer({
     selfHandleResponse: true,
     toProxy: true,
     xfwd: false,
     proxyTimeout: timeoutMs,
   })
-  const waiting = new WeakMap<IncomingMessage, (answer: IncomingMessage) => void>()
-  proxy.on('proxyRes', (answer, req) => waiting.get(req)?.(answer))
+  const waiting = new WeakMap<IncomingMessage, (response: IncomingMessage) => void>()
+  proxy.on('proxyRes', (response, req) => waiting.get(req)?.(response))
 
-  async function forward(exchange: PageExchange): Promise<Reply> {
+  async function forward(request: PageRequest): Promise<Response> {
     const from = performance.now()
-    const answer = await sendToOne(exchange).finally(() => {
-      exchange.story.upstreamMs += performance.now() - from
-    })
-    const { statusCode: status = 0, headers, rawHeaders } = answer
-    if (status < 200 || status > 599) {
-      answer.destroy()
-      throw new Problem('bad_gateway', 'The page did not arrive. Try again.')
+    const response = await sendWithFailover(
+      backends,
+      (backend) => send(request, backend),
+      () => false,
+    )
+      .catch((cause: unknown) => {
+        throw cause instanceof Problem ? cause : pageProblem(cause)
+      })
+      .finally(() => {
+        request.record.upstreamMs += performance.now() - from
+      })
+    const { statusCode: status = 0, headers, rawHeaders } = response
+    const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
+    if (status < 200 || status > 599 || !fields.every(isFieldValue)) {
+      response.destroy()
+      throw pageProblem(new Error('the response is malformed'))
     }
     const length = headers['content-length']
-    const own = length === undefined || status === 204 ? [] : ['content-length', length]
-    const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
-    if (!fields.every(isFieldValue)) throw new Problem('bad_gateway', 'The page is garbled.')
-    return { status, headers: [...passedHeaders(fields), ...own], body: answer }
-  }
-
-  /** A backend that refuses is passed over: nobody was asked yet. */
-  async function sendToOne(exchange: PageExchange): Promise<IncomingMessage> {
-    let backend = upstream.choose()
-    for (let refusals = 1; ; refusals++) {
-      try {
-        return await send(exchange, backend)
-      } catch (cause) {
-        if (!wasNeverConnected(cause)) throw pageLost(cause)
-        upstream.markUnreachable(backend)
-        const next = upstream.choose(backend)
-        if (next === backend || refusals >= upstream.size) throw pageLost(cause)
-        backend = next
-      }
-    }
+    const lengthField = length === undefined || status === 204 ? [] : ['content-length', length]
+    return { status, headers: [...clientHeaders(fields), ...lengthField], body: response }
   }
 
   function send(
-    { head, body, requestId, abort, story }: PageExchange,
-    { url, address: place }: Backend,
+    { head, route, body, requestId, abort, record }: PageRequest,
+    { url, address: backendAddress }: Backend,
   ): Promise<IncomingMessage> {
-    story.backend = url
-    const { address, trace } = story
+    record.backend = url
+    const { address, trace } = record
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
-    const passed = [...REQUEST_HEADERS, ...(placeAt(head.path)?.headers ?? [])]
-    // What http-proxy-3 takes; no connection stands behind them.
+    const passed = [...REQUEST_HEADERS, ...(route.headers ?? [])]
+    // http-proxy-3 requires these types; they have no connection.
     const req = new IncomingMessage(new Socket())
     const res = new ServerResponse(req)
     req.method = head.method
     req.url = path
     req.headers = requestHeaders(head, body, passed, {
-      host: new URL(place.origin).host,
+      host: new URL(backendAddress.origin).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
       [CLIENT_ADDRESS_HEADER]: clientAddress(address, head.headers, trustedProxies),
@@ -167,24 +165,24 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       waiting.set(req, resolve)
       abort.listen({
         abort(reason) {
-          // Upon which http-proxy-3 gives the request up, without a word.
+          // http-proxy-3 silently aborts its request on this event.
           res.emit('close')
           reject(reason)
         },
       })
-      const target = targetOf(place)
+      const target = targetOf(backendAddress)
       proxy.web(req, res, { target, buffer: Readable.from([body]) }, reject)
     })
   }
 
-  function placeAt(path: string): Place | undefined {
-    return places.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
+  function routeOf(path: string): PageRoute | undefined {
+    return routes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
   }
 
-  return { placeAt, forward }
+  return { routeOf, forward }
 }
 
-/** The address itself, so that names are asked in one place; certificates go by the `Host` sent. */
+/** The address itself, since `addresses.ts` resolves names; the certificate is checked against `Host`. */
 function targetOf({ url, origin, socketPath }: BackendAddress) {
   if (socketPath === undefined) return url
   const { protocol, hostname } = new URL(origin)
@@ -192,12 +190,12 @@ function targetOf({ url, origin, socketPath }: BackendAddress) {
 }
 
 function requestHeaders(
-  head: Head,
+  head: RequestHead,
   body: Buffer,
   passed: readonly string[],
-  own: Readonly<Record<string, string>>,
+  added: Readonly<Record<string, string>>,
 ) {
-  const headers: Record<string, string> = { ...own }
+  const headers: Record<string, string> = { ...added }
   for (const name of passed) {
     const value = head.headers.get(name)
     if (value !== undefined) headers[name] = value
@@ -208,11 +206,15 @@ function requestHeaders(
   return headers
 }
 
-function pageLost(cause: unknown): Problem {
-  return wasNeverConnected(cause)
-    ? new Problem('service_unavailable', 'The pages are away. Try again in a second.', {
-        headers: { 'retry-after': '1' },
-        cause,
-      })
-    : new Problem('bad_gateway', 'The page did not arrive. Try again.', { cause })
+function pageProblem(cause: unknown): Problem {
+  return isUnreachable(cause)
+    ? new Problem(
+        'service_unavailable',
+        'This page is temporarily unavailable. Try again in a second.',
+        {
+          headers: { 'retry-after': '1' },
+          cause,
+        },
+      )
+    : new Problem('bad_gateway', 'The page could not be loaded. Try again.', { cause })
 }

@@ -1,17 +1,18 @@
-/** What is to become of a call of a known key: the steps from the limit to the size, as one value. */
+/** Decides whether a call with a known key is forwarded, answered or rejected. */
 import type { Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import { BODY_BYTES_MAX, type Body } from '../downstream/body.ts'
-import type { Reply } from '../downstream/response.ts'
-import { insufficientScopeChallenge } from '../keys/authenticate.ts'
+import type { Body } from '../call/call.ts'
+import { BODY_BYTES_MAX } from '../downstream/request-body.ts'
+import type { Response } from '../downstream/response.ts'
+import { insufficientScopeChallenge } from '../keys/authenticator.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, secondsToReset } from '../rate-limit/limiter.ts'
 import type { Routing } from './route.ts'
 
 export type Decision =
   | { readonly kind: 'forward'; readonly operation: Operation; readonly body: Buffer }
-  | { readonly kind: 'answer'; readonly reply: Reply }
-  | { readonly kind: 'refuse'; readonly problem: Problem }
+  | { readonly kind: 'respond'; readonly response: Response }
+  | { readonly kind: 'reject'; readonly problem: Problem }
 
 export function decide(
   routing: Routing,
@@ -19,20 +20,20 @@ export function decide(
   key: KnownKey,
   allowance: Allowance | undefined,
 ): Decision {
-  if (allowance !== undefined && isOverLimit(allowance)) return refuse(limitReached(allowance))
-  if (routing instanceof Problem) return refuse(routing)
+  if (allowance !== undefined && isOverLimit(allowance)) return reject(limitReached(allowance))
+  if (routing instanceof Problem) return reject(routing)
   if ('allow' in routing) {
     const headers = ['allow', routing.allow, 'cache-control', 'no-store']
-    return { kind: 'answer', reply: { status: 204, headers, body: undefined } }
+    return { kind: 'respond', response: { status: 204, headers, body: undefined } }
   }
   const { scope } = routing
-  if (scope !== undefined && !key.scopes.has(scope)) return refuse(scopeMissing(scope, key))
-  if (body === 'tooLarge') return refuse(bodyTooLarge())
+  if (scope !== undefined && !key.scopes.has(scope)) return reject(scopeMissing(scope, key))
+  if (body === 'tooLarge') return reject(bodyTooLarge())
   return { kind: 'forward', operation: routing, body }
 }
 
-function refuse(problem: Problem): Decision {
-  return { kind: 'refuse', problem }
+function reject(problem: Problem): Decision {
+  return { kind: 'reject', problem }
 }
 
 function limitReached(allowance: Allowance): Problem {

@@ -1,12 +1,12 @@
-/** What a call asks for: the operation of the contract, the method, a form of answer we have. */
+/** Matches a call against the contract: its path, its method, and the media types that it accepts. */
 import type { Contract, Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Head } from '../http1/request-head.ts'
+import type { RequestHead } from '../http1/request-head.ts'
 
-/** An operation to forward to, the answer to OPTIONS, or why the call is refused. */
+/** The operation to forward to, the methods for a response to OPTIONS, or the problem to reject with. */
 export type Routing = Operation | { readonly allow: string } | Problem
 
-export type Router = (head: Head) => Routing
+export type Router = (head: RequestHead) => Routing
 
 interface Resource {
   readonly path: RegExp
@@ -62,7 +62,7 @@ const JSON_RANGES = new Set([
   'application/problem+json',
 ])
 
-/** RFC 9110, section 12.5.1: absent means anything; a range of weight 0 is excluded. */
+/** RFC 9110, section 12.5.1: without the header everything is accepted; a range of weight 0 is not. */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || JSON_RANGES.has(accept)) return true
   return accept.split(',').some((item) => {

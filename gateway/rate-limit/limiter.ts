@@ -1,26 +1,26 @@
 /**
- * The hourly account of each key: a fixed window that opens with the key's first call and takes
- * `limit` calls. Terms: a *window* ends at one instant, the same for every gateway; a call is
- * *spent* in it; an account is *degraded* while its shared store cannot be asked.
+ * The hourly rate limit of each key: a fixed window that opens with the key's first call and admits
+ * `limit` calls. A window ends at one instant, the same for every gateway. A rate limiter is *degraded*
+ * while its shared store is unavailable.
  */
 
 export const WINDOW_MS = 3_600_000
 
-/** What one call did to the account of its key. */
+/** The state of a key's window after one call. */
 export interface Allowance {
-  /** Calls a window. */
+  /** Calls that the window admits. */
   readonly limit: number
-  /** The number of this call in its window, from 1. Over `limit`: refused, and not counted. */
+  /** The number of this call in its window, from 1. Over `limit`, the call is rejected and not counted. */
   readonly used: number
   /** Milliseconds since the epoch, by the clock of the store. */
   readonly windowEndsAt: number
-  /** How long until then. Not a difference of clocks of two machines. */
+  /** The time until then, measured by one clock. */
   readonly windowEndsInMs: number
-  /** Counted by this gateway alone, on top of the last shared numbers it knows. */
+  /** Counted by this gateway alone, on top of the last shared count. */
   readonly degraded: boolean
 }
 
-/** The hour that a key is in, as far as this process knows. */
+/** The current window of a key, as far as this process knows. */
 export interface KeyWindow {
   readonly keyId: string
   readonly used: number
@@ -29,27 +29,27 @@ export interface KeyWindow {
   readonly endsAt: number
 }
 
-/** `starting`: the shared store has not been seen yet. */
-export type AccountingState = 'exact' | 'starting' | 'degraded'
+/** `starting`: the shared store has not been reached yet. */
+export type RateLimiterState = 'exact' | 'starting' | 'degraded'
 
-export interface Accounting {
+export interface RateLimiter {
   /**
-   * Spends one call of the key. A refusal is a value: `used > limit`. Throws `Problem` 503 where the
-   * store is away and the policy is to deny.
+   * Counts one call of the key. Check the result with `isOverLimit`. Throws `Problem` 503 if the store is
+   * unavailable and the policy is to deny.
    */
-  spend(keyId: string, limit: number): Promise<Allowance>
-  /** Windows in which calls were spent since they were last given, `max` of them. */
+  consume(keyId: string, limit: number): Promise<Allowance>
+  /** Removes and returns at most `max` of the windows that changed since they were last returned. */
   takeChanged(max: number): readonly KeyWindow[]
-  state(): AccountingState
-  /** Why it is not exact, for operators; undefined where it is. */
+  state(): RateLimiterState
+  /** The reason for operators if the state is not `exact`; else undefined. */
   outage(): string | undefined
-  readonly counts: AccountingCounts
+  readonly counts: RateLimiterCounts
   close(): Promise<void>
 }
 
 /** Since the start, for operators. */
-export interface AccountingCounts {
-  /** How often the shared store went away. */
+export interface RateLimiterCounts {
+  /** How often the shared store became unavailable. */
   readonly outages: number
   /** Calls counted in this process alone meanwhile. */
   readonly localAdmissions: number

@@ -1,50 +1,50 @@
 /**
- * The windows as this process knows them. The whole account where no Redis is configured; otherwise
- * what is carried through an outage.
+ * The windows as this process knows them: the only ones if no Redis is configured, otherwise those that
+ * are carried through an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 
-/** How often windows that have ended are forgotten. */
+/** How often ended windows are deleted. */
 const SWEEP_MS = 60_000
 
 export interface Window {
   readonly keyId: string
-  /** Calls counted, by whoever did. */
+  /** Calls counted by all gateways. */
   used: number
-  /** That it took when a call was last counted. */
+  /** The limit when a call was last counted. */
   limit: number
   /** Milliseconds since the epoch, by the clock given. */
   endsAt: number
-  /** Of `used`, what this process admitted alone and the shared store does not know. */
+  /** Of `used`, the calls that this process admitted alone and has not reported to the store. */
   unreported: number
-  /** It is among those that `takeChanged` gives. */
+  /** Whether `takeChanged` will return it. */
   isChanged: boolean
 }
 
 export interface LocalWindows {
-  /** The window of a key, if one is open. */
+  /** The open window of a key. */
   find(keyId: string): Window | undefined
-  /** The open window of a key, to spend in; a new one where there is none. */
+  /** The open window of a key, or a new one, to count a call in. */
   open(keyId: string, limit: number): Window
-  /** As the shared store knows it. */
+  /** Takes over the count of the shared store. */
   set(keyId: string, used: number, limit: number, endsAt: number): void
-  /** Windows that changed since they were last given, `max` of them. */
+  /** Removes and returns at most `max` of the windows that changed since they were last returned. */
   takeChanged(max: number): readonly Window[]
   close(): void
 }
 
 /** `now` in milliseconds since the epoch. */
 export function createLocalWindows(now: () => number): LocalWindows {
-  // Not a bounded cache: to forget an open window would give back an hour that was spent. Only keys
-  // that exist get here, so their number is the bound.
+  // Not a bounded cache: to evict an open window would admit its calls again. Only existing keys have
+  // windows, so that their number is the bound.
   const windows = new Map<string, Window>()
-  /** Not a map: they are as many, and it would take as much again. */
+  /** An array, since a second map of all windows would double the memory. */
   let changed: Window[] = []
 
   const sweep = setInterval(() => {
     const at = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= at) windows.delete(keyId)
-    // Nobody asks about an hour that is over, and where nobody takes them they would not end.
+    // Ended windows need no report, and while no report succeeds they would pile up.
     changed = changed.filter(({ endsAt }) => endsAt > at)
   }, SWEEP_MS)
   sweep.unref()

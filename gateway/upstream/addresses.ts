@@ -1,24 +1,24 @@
 /**
- * Where the backends are. A name stands for all of its addresses, each a backend of its own, and is
- * asked again in the background: so backends come and go without a restart of the gateways. While the
- * names cannot be asked what was known holds.
+ * The addresses of the backends. Each address of a name is a backend, and names are resolved again in the
+ * background, so that backends come and go without a restart of the gateway. While a name cannot be
+ * resolved, its last addresses stay in use.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP } from 'node:net'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 
-/** Names are asked this often; the answers themselves are kept by the system's resolver. */
+/** How often names are resolved; the system's resolver caches the results. */
 const RESOLVE_INTERVAL_MS = 5_000
-/** Soonest after the last time, where an address refused a connection. */
-const RESOLVE_SOON_MS = 1_000
+/** The least time between two resolutions, when an address refused a connection. */
+const RESOLVE_AGAIN_MS = 1_000
 
 export interface BackendAddress {
-  /** Of this address alone, e.g. `http://10.0.0.7:8081`, `unix:/run/backend.sock`. */
+  /** With this address instead of the name, e.g. `http://10.0.0.7:8081`, `unix:/run/backend.sock`. */
   readonly url: string
-  /** As it was configured: what `Host` and certificates go by. */
+  /** As configured, for `Host` and the certificate. */
   readonly origin: string
-  /** The address that the name of `origin` stands for; undefined where it is one itself. */
+  /** The address of the name in `origin`; undefined if `origin` is an address itself. */
   readonly ip: string | undefined
   readonly socketPath: string | undefined
 }
@@ -29,19 +29,19 @@ export type Resolve = (name: string) => Promise<readonly LookupAddress[]>
 export interface BackendAddresses {
   current(): readonly BackendAddress[]
   onChange(listener: () => void): void
-  /** An address does not answer: the names may know better. */
-  suspect(): void
+  /** Resolves the names again soon, since an address refused a connection. */
+  refresh(): void
   close(): void
 }
 
 export interface BackendAddressesOptions {
-  /** As `parseBackendUrl` gives them. */
+  /** As `parseBackendUrl` returns them. */
   readonly urls: readonly string[]
   readonly resolve?: Resolve
   readonly log: Logger
 }
 
-/** Normalised; throws an `Error` whose message completes "BACKEND_URLS …". */
+/** Returns the URL in its normal form. Throws an `Error` whose message completes "BACKEND_URLS …". */
 export function parseBackendUrl(text: string): string {
   const [, path] = /^(?:http\+unix:\/\/|unix:(?:\/\/)?)(\/[^?#]+)$/.exec(text) ?? []
   if (path !== undefined) return `unix:${path}`
@@ -60,13 +60,13 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   const known = new Map<string, readonly BackendAddress[]>()
   const names = urls.filter((url) => !isFixed(url))
   for (const url of urls) known.set(url, isFixed(url) ? [fixedAddress(url)] : [])
-  let askedAt = Number.NEGATIVE_INFINITY
+  let resolvedAt = Number.NEGATIVE_INFINITY
 
-  async function ask(url: string): Promise<void> {
+  async function resolveOne(url: string): Promise<void> {
     const name = new URL(url).hostname
     try {
       const addresses = addressesOf(url, await resolve(name))
-      if (failing.delete(url)) log.info({ backend: url }, 'name of backends known again')
+      if (failing.delete(url)) log.info({ backend: url }, 'name of backends resolves again')
       const before = known.get(url)?.map((address) => address.url)
       const after = addresses.map((address) => address.url)
       if (before?.join() === after.join()) return
@@ -76,28 +76,31 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
     } catch (error) {
       if (failing.has(url)) return
       failing.add(url)
-      log.warn({ backend: url, err: error }, 'name of backends not known: what was known holds')
+      log.warn(
+        { backend: url, err: error },
+        'name of backends does not resolve: its last addresses stay in use',
+      )
     }
   }
 
-  function askAll(): void {
-    askedAt = performance.now()
-    for (const url of names) void ask(url)
+  function resolveAll(): void {
+    resolvedAt = performance.now()
+    for (const url of names) void resolveOne(url)
   }
 
-  const timer = setInterval(askAll, RESOLVE_INTERVAL_MS)
-  askAll()
+  const timer = setInterval(resolveAll, RESOLVE_INTERVAL_MS)
+  resolveAll()
   return {
     current: () => [...new Map([...known.values()].flat().map((one) => [one.url, one])).values()],
     onChange: (listener) => void listeners.push(listener),
-    suspect() {
-      if (performance.now() - askedAt > RESOLVE_SOON_MS) askAll()
+    refresh() {
+      if (performance.now() - resolvedAt > RESOLVE_AGAIN_MS) resolveAll()
     },
     close: () => clearInterval(timer),
   }
 }
 
-/** While there is none: nothing was sent, and trying again is right. */
+/** The problem of a call while no backend is known: nothing was sent. */
 export function noBackendKnown(): Problem {
   return new Problem('service_unavailable', 'Nothing was done. Try again in a second.', {
     headers: { 'retry-after': '1' },
@@ -108,7 +111,7 @@ export function noBackendKnown(): Problem {
 const lookUpAll: Resolve = (name) => dns.lookup(name, { all: true, order: 'verbatim' })
 
 function isFixed(url: string): boolean {
-  return url.startsWith('unix:') || isIP(bare(new URL(url).hostname)) !== 0
+  return url.startsWith('unix:') || isIP(withoutBrackets(new URL(url).hostname)) !== 0
 }
 
 function fixedAddress(url: string): BackendAddress {
@@ -117,7 +120,10 @@ function fixedAddress(url: string): BackendAddress {
   return { url, origin: 'http://localhost', ip: undefined, socketPath }
 }
 
-/** In a stable order. Where a name has both kinds, the IPv4 ones: else each backend would count twice. */
+/**
+ * Returns the addresses in a stable order. If a name has IPv4 and IPv6 addresses, only the IPv4 ones are
+ * used, since each backend would be counted twice otherwise.
+ */
 function addressesOf(origin: string, found: readonly LookupAddress[]): BackendAddress[] {
   const four = found.filter(({ family }) => family === 4)
   const addresses = (four.length > 0 ? four : found).map(({ address }) => address).sort()
@@ -129,7 +135,7 @@ function addressesOf(origin: string, found: readonly LookupAddress[]): BackendAd
   })
 }
 
-/** IPv6 without the brackets that it has in a URL. */
-function bare(hostname: string): string {
+/** Removes the brackets of an IPv6 address in a URL. */
+function withoutBrackets(hostname: string): string {
   return hostname.replace(/^\[|\]$/g, '')
 }

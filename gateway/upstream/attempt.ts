@@ -1,59 +1,63 @@
 /**
- * One attempt to bring a request to a backend and its answer back. Small answers
- * are gathered, large ones become a stream. An answer that breaks off, or whose end nobody could
- * tell, is a failure.
+ * One attempt to send a request to a backend and to receive its response. A small response is buffered, a
+ * large one is streamed. A response that breaks off is a failure.
  */
 import { Readable } from 'node:stream'
-import { NO_BODY } from '../downstream/body.ts'
-import type { Abort, Abortable } from '../pipeline/call.ts'
+import type { Abort, Abortable } from '../call/abort.ts'
 import type { Backend } from './backends.ts'
-import type { AnswerReader, BackendConnection, BackendRequest } from './connection.ts'
+import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 
-/** Answers up to this size are read whole first, so that one that breaks off becomes a 502. */
-const GATHERED_BYTES_MAX = 256 * 1024
-/** What a stream holds for a client that reads slowly, before it holds the backend's connection. */
+/** Responses up to this size are buffered whole, so that one that breaks off becomes a 502. */
+const BUFFERED_BYTES_MAX = 256 * 1024
+/** What a stream buffers for a slow client before it pauses the backend's connection (backpressure). */
 const STREAM_BYTES_MAX = 1024 * 1024
 /** How long a request may wait for a connection. */
 const QUEUE_TIMEOUT_MS = 5_000
-/** Requests that wait for one backend, or are under way there; beyond that we are overloaded. */
+/** Requests queued or in progress at one backend; beyond it the gateway is overloaded. */
 const IN_FLIGHT_MAX = 1_000
-/** A backend that sends more informational answers (1xx) than this is broken. */
+/** A backend that sends more informational responses (1xx) than this is faulty. */
 const INFORMATIONAL_MAX = 8
 
 export interface UpstreamRequest extends BackendRequest {
-  /** Whether the backend does it once even if it is sent twice. */
+  /** Whether the backend carries the request out once even if it receives it twice. */
   readonly idempotent: boolean
 }
 
-export interface UpstreamAnswer {
+export interface UpstreamResponse {
   readonly status: number
-  /** Names in lower case and values, in turn. */
+  /** Names in lower case and values alternate. */
   readonly headers: readonly string[]
-  /** A stream where it is large; it fails if the answer breaks off. */
+  /** A stream if it is large; the stream fails if the response breaks off. */
   readonly body: Buffer | Readable
 }
 
-/** How far an attempt got, which decides whether it may be repeated. */
-export type Progress = 'nothing_sent' | 'sent' | 'answer_begun'
+/** How far an attempt got, which decides whether it may be retried. */
+export type Progress = 'nothing_sent' | 'sent' | 'response_begun'
 
 export class AttemptFailed extends Error {
   readonly progress: Progress
-  /** Nothing is repeated after one. */
+  /** Attempts that exceeded a deadline are not retried. */
   readonly isDeadline: boolean
 
+  /** The error code of the cause, see `isUnreachable`. */
+  readonly code: unknown
+
   constructor(progress: Progress, cause: unknown) {
-    super('the backend did not answer', { cause })
+    super('the attempt at the backend failed', { cause })
+    this.code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     this.progress = progress
-    this.isDeadline = cause instanceof DeadlinePassed
+    this.isDeadline = cause instanceof DeadlineExceeded
   }
 }
 
-class DeadlinePassed extends Error {}
+class DeadlineExceeded extends Error {}
+
+const EMPTY: Buffer = Buffer.alloc(0)
 
 export interface AttemptLimits {
-  /** Until the head of an answer; from there until it is whole, or between two parts of a stream. */
+  /** Until the head of the response; then until it is whole, or between two parts of a stream. */
   readonly timeoutMs: number
-  /** Large answers under way at once: slow readers may hold so many connections, not all. */
+  /** Streamed responses at once: slow clients may occupy this many connections, not all. */
   readonly streamsMax: number
 }
 
@@ -61,64 +65,65 @@ export type Attempt = (
   backend: Backend,
   request: UpstreamRequest,
   abort: Abort,
-) => Promise<UpstreamAnswer>
+) => Promise<UpstreamResponse>
 
 /** Every rejection of an attempt is an `AttemptFailed`. */
 export function createAttempt(limits: AttemptLimits): Attempt {
-  const streams = new AnswerStreams(limits.streamsMax)
+  const streams = new ResponseStreams(limits.streamsMax)
   const { timeoutMs } = limits
   return (backend, request, abort) => {
     return new Promise((resolve, reject) => {
       const isFull = backend.inFlight >= IN_FLIGHT_MAX
-      if (isFull) return reject(new AttemptFailed('nothing_sent', new DeadlinePassed('line full')))
+      if (isFull)
+        return reject(new AttemptFailed('nothing_sent', new DeadlineExceeded('queue full')))
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
       const isRead = request.method === 'GET'
       const exchange = new Exchange({ backend, isRead, timeoutMs, streams, abort, resolve, reject })
-      backend.pool.send(request, exchange)
+      backend.pools.calls.send(request, exchange)
     })
   }
 }
 
-/** Large answers under way. */
-class AnswerStreams {
+/** Limits the number of streamed responses. */
+class ResponseStreams {
   readonly #max: number
-  #underWay = 0
+  #open = 0
 
   constructor(max: number) {
     this.#max = max
   }
 
-  /** Begins with what was gathered. Undefined where there are too many. */
-  create(exchange: Exchange, gathered: readonly Buffer[]): Readable | undefined {
-    if (this.#underWay >= this.#max) return undefined
-    this.#underWay++
+  /** Creates a stream that begins with the buffered parts; returns undefined if there are too many. */
+  create(exchange: Exchange, buffered: readonly Buffer[]): Readable | undefined {
+    if (this.#open >= this.#max) return undefined
+    this.#open++
     const stream = new Readable({
       highWaterMark: STREAM_BYTES_MAX,
       read: () => exchange.resume(),
       destroy(error, done) {
-        // Also when the client is gone: an answer that nobody reads would keep its connection for ever.
-        exchange.abort(error ?? new Error('the client went away'))
+        // Without this, a response whose client has gone would occupy its connection for ever.
+        exchange.abort(error ?? new Error('the client closed its connection'))
         done(error)
       },
     })
-    stream.once('close', () => this.#underWay--)
-    for (const part of gathered) stream.push(part)
+    stream.once('close', () => this.#open--)
+    for (const part of buffered) stream.push(part)
     return stream
   }
 }
 
 interface ExchangeOptions {
   readonly backend: Backend
-  /** Whether it changes nothing, whatever becomes of it. */
+  /** Whether the request only reads. */
   readonly isRead: boolean
   readonly timeoutMs: number
-  readonly streams: AnswerStreams
+  readonly streams: ResponseStreams
   readonly abort: Abort
-  resolve(answer: UpstreamAnswer): void
+  resolve(response: UpstreamResponse): void
   reject(failure: AttemptFailed): void
 }
 
-class Exchange implements AnswerReader, Abortable {
+class Exchange implements ResponseHandler, Abortable {
   readonly #options: ExchangeOptions
   #progress: Progress = 'nothing_sent'
   #connection: BackendConnection | undefined
@@ -128,7 +133,7 @@ class Exchange implements AnswerReader, Abortable {
   #status = 0
   #headers: readonly string[] | undefined
   #stream: Readable | undefined
-  /** Of the body, while it is gathered. */
+  /** Of the body while it is buffered. */
   readonly #parts: Buffer[] = []
   #bytes = 0
 
@@ -139,7 +144,7 @@ class Exchange implements AnswerReader, Abortable {
   }
 
   onSend(connection: BackendConnection): boolean {
-    // Given up while it waited in line.
+    // The attempt failed while the request was queued.
     if (this.#isSettled) return false
     this.#connection = connection
     this.#progress = 'sent'
@@ -148,7 +153,7 @@ class Exchange implements AnswerReader, Abortable {
   }
 
   onBegin(): void {
-    this.#progress = 'answer_begun'
+    this.#progress = 'response_begun'
   }
 
   onHead(status: number, headers: readonly string[]): void {
@@ -167,20 +172,20 @@ class Exchange implements AnswerReader, Abortable {
     if (this.#stream !== undefined) {
       this.#restartDeadline()
       if (this.#stream.push(part)) return
-      // How long a slow client may take is not for us to say.
+      // The deadline of the client's connection applies instead.
       this.#deadline = Number.POSITIVE_INFINITY
       this.#connection?.pause()
       return
     }
     this.#parts.push(part)
     this.#bytes += part.length
-    if (this.#bytes > GATHERED_BYTES_MAX) this.#beginStream()
+    if (this.#bytes > BUFFERED_BYTES_MAX) this.#beginStream()
   }
 
   onEnd(): void {
     this.#settle()
     if (this.#stream !== undefined) this.#stream.push(null)
-    else this.#resolve(this.#gathered())
+    else this.#resolve(this.#bufferedBody())
   }
 
   onError(cause: Error): void {
@@ -191,8 +196,8 @@ class Exchange implements AnswerReader, Abortable {
   }
 
   /**
-   * Before a connection takes the request there is nothing to abort but the wait; once the answer is
-   * here it may serve another.
+   * A queued request only stops waiting. After the response has ended, its connection may carry another
+   * request and is left alone.
    */
   abort(reason: Error): void {
     if (this.#isSettled) return
@@ -200,7 +205,7 @@ class Exchange implements AnswerReader, Abortable {
     else this.#connection.abort(reason)
   }
 
-  /** More of a large answer is wanted. */
+  /** Continues to read a streamed response. */
   resume(): void {
     if (this.#isSettled) return
     this.#restartDeadline()
@@ -208,29 +213,29 @@ class Exchange implements AnswerReader, Abortable {
   }
 
   checkTime(now: number): boolean {
-    if (now > this.#deadline) this.abort(new DeadlinePassed(`nothing came, ${this.#progress}`))
+    if (now > this.#deadline) this.abort(new DeadlineExceeded(`no byte in time, ${this.#progress}`))
     return !this.#isSettled
   }
 
   #beginStream(): void {
     if (this.#status === 401) {
-      // Of a refusal nobody reads the body, and what is not read stays.
-      this.abort(new Error('a refusal with a large body'))
+      // Nobody reads the body of a refused principal: its stream would stay open.
+      this.abort(new Error('a 401 with a large body'))
       return
     }
     const { streams, isRead } = this.#options
     this.#stream = streams.create(this, this.#parts.splice(0))
     if (this.#stream === undefined) {
       if (isRead) this.#progress = 'nothing_sent'
-      this.abort(new DeadlinePassed('too many large answers at once'))
+      this.abort(new DeadlineExceeded('too many streamed responses at once'))
     } else {
       this.#resolve(this.#stream)
     }
   }
 
-  /** Most bodies come in one part. */
-  #gathered(): Buffer {
-    const [only = NO_BODY] = this.#parts
+  /** Most bodies arrive in one part. */
+  #bufferedBody(): Buffer {
+    const [only = EMPTY] = this.#parts
     return this.#parts.length <= 1 ? only : Buffer.concat(this.#parts, this.#bytes)
   }
 

@@ -1,106 +1,102 @@
 /**
- * Brings an approved call to a backend, over what fails on the way: a backend that refuses is passed
- * over, a lost answer is asked for once more where that can do no harm, and what stays lost becomes a
- * problem that says whether anything may have been done.
+ * Forwards an authorized call to a backend. An unreachable backend is passed over, and a lost response is
+ * retried once if that is safe. The problem of a failed call says whether the backend may have acted.
  */
-
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
-import type { CallStory } from '../observability/call-record.ts'
-import type { Abort } from '../pipeline/call.ts'
+import type { Abort } from '../call/abort.ts'
+import type { CallRecord } from '../call/call-record.ts'
 import {
   AttemptFailed,
   createAttempt,
-  type UpstreamAnswer,
   type UpstreamRequest,
+  type UpstreamResponse,
 } from './attempt.ts'
-import { type Backend, type Upstream, wasNeverConnected } from './backends.ts'
+import type { Backend, Backends } from './backends.ts'
+import { isUnreachable, sendWithFailover } from './failover.ts'
 
-/** Repeats are at most this share of the calls, so that a sick backend is not hit twice as hard. */
-const REPEAT_SHARE = 0.1
-const REPEATS_SAVED_MAX = 10
+/** The retry budget: one retry for ten calls, so that a failing backend does not get twice the load. */
+const RETRIES_PER_CALL = 0.1
+const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
-   * Throws `Problem` 503 where nothing was sent, 504 past a deadline, 502 where the answer was lost
-   * or garbled, and gives up where the call is aborted. `story` is told of the backend and its time.
+   * Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
+   * malformed. Stops when the call is aborted. Notes the backend and its time in `record`.
    */
   forward(
     request: UpstreamRequest,
     abort: Abort,
-    story: Pick<CallStory, 'backend' | 'upstreamMs'>,
-  ): Promise<UpstreamAnswer>
-  /** Attempts that failed, by backend and kind. */
+    record: Pick<CallRecord, 'backend' | 'upstreamMs'>,
+  ): Promise<UpstreamResponse>
+  /** Failed attempts, by backend and kind. */
   readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
-  /** Attempts that repeated a lost one. */
+  /** Attempts that retried a failed one. */
   readonly retries: number
 }
 
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
 
 export interface ForwarderOptions {
-  readonly upstream: Upstream
+  readonly backends: Backends
   readonly timeoutMs: number
   readonly streamsMax: number
   readonly log: Logger
 }
 
 export function createForwarder(options: ForwarderOptions): Forwarder {
-  const { upstream, timeoutMs, streamsMax, log } = options
+  const { backends, timeoutMs, streamsMax, log } = options
   const attempt = createAttempt({ timeoutMs, streamsMax })
   const repeatedLog = createRepeatedLog(log)
   const failures = new Map<string, Map<FailureKind, number>>()
   let retries = 0
-  let repeats = REPEATS_SAVED_MAX
+  let retryBudget = RETRY_BUDGET_MAX
 
-  const forward: Forwarder['forward'] = async (request, abort, story) => {
-    repeats = Math.min(REPEATS_SAVED_MAX, repeats + REPEAT_SHARE)
-    let lost: AttemptFailed | undefined
-    let backend = upstream.choose()
-    for (let refusals = 0; ; ) {
-      story.backend = backend.url
+  const forward: Forwarder['forward'] = async (request, abort, record) => {
+    retryBudget = Math.min(RETRY_BUDGET_MAX, retryBudget + RETRIES_PER_CALL)
+    let retried: AttemptFailed | undefined
+    const send = async (backend: Backend): Promise<UpstreamResponse> => {
+      record.backend = backend.url
       const from = performance.now()
       try {
         return await attempt(backend, request, abort)
       } catch (error) {
-        if (!(error instanceof AttemptFailed)) throw error
-        noteFailure(backend, error, abort)
-        // What a lost attempt may have done stays unknown, however little the next one did.
-        const failure = lost?.progress === 'sent' ? lost : error
-        const next = upstream.choose(backend)
-        if (wasNeverConnected(error.cause)) {
-          // To pass it over is no repeat: nobody was asked yet.
-          if (next === backend || ++refusals >= upstream.size) throw problemOf(failure)
-        } else {
-          if (lost !== undefined || !mayRepeat(request, error, abort)) throw problemOf(failure)
-          repeats--
-          retries++
-          lost = error
-        }
-        backend = next
+        if (error instanceof AttemptFailed) noteFailure(backend, error, abort)
+        throw error
       } finally {
-        story.upstreamMs += performance.now() - from
+        record.upstreamMs += performance.now() - from
       }
+    }
+    try {
+      return await sendWithFailover(backends, send, (error) => {
+        if (!(error instanceof AttemptFailed) || !mayRetry(request, error, abort)) return false
+        retryBudget--
+        retries++
+        retried = error
+        return true
+      })
+    } catch (error) {
+      if (!(error instanceof AttemptFailed)) throw error
+      // What the first attempt may have done is unknown, even if the second one sent nothing.
+      throw problemOf(retried?.progress === 'sent' ? retried : error)
     }
   }
 
-  function mayRepeat(request: UpstreamRequest, failure: AttemptFailed, abort: Abort) {
-    if (failure.isDeadline || abort.reason !== undefined || repeats < 1) return false
+  function mayRetry(request: UpstreamRequest, failure: AttemptFailed, abort: Abort): boolean {
+    if (failure.isDeadline || abort.reason !== undefined || retryBudget < 1) return false
     return (
       failure.progress === 'nothing_sent' || (failure.progress === 'sent' && request.idempotent)
     )
   }
 
-  function noteFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
-    if (wasNeverConnected(failure.cause)) upstream.markUnreachable(backend)
-    const { url } = backend
+  function noteFailure({ url }: Backend, failure: AttemptFailed, abort: Abort): void {
     const kind = kindOf(failure, abort)
     const ofBackend = failures.get(url) ?? new Map<FailureKind, number>()
     failures.set(url, ofBackend.set(kind, (ofBackend.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return
     const fields = { backend: url, progress: failure.progress, err: failure.cause }
-    repeatedLog.warn(`${url} ${kind}`, fields, 'upstream')
+    repeatedLog.warn(`${url} ${kind}`, fields, 'attempt failed')
   }
 
   return {
@@ -114,9 +110,9 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
 
 function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {
   if (reason !== undefined) return 'client_gone'
-  if (wasNeverConnected(failure.cause)) return 'unreachable'
+  if (isUnreachable(failure)) return 'unreachable'
   if (failure.isDeadline) return 'timeout'
-  return failure.progress === 'answer_begun' ? 'broken' : 'lost'
+  return failure.progress === 'response_begun' ? 'broken' : 'lost'
 }
 
 function problemOf({ progress, isDeadline, cause }: AttemptFailed): Problem {
@@ -129,13 +125,13 @@ function problemOf({ progress, isDeadline, cause }: AttemptFailed): Problem {
   if (isDeadline) {
     return new Problem(
       'gateway_timeout',
-      'The answer took too long; what it did is not known. Retry with the same Idempotency-Key.',
+      'The response took too long. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
       { cause },
     )
   }
   return new Problem(
     'bad_gateway',
-    'The answer was lost; what it did is not known. Retry with the same Idempotency-Key.',
+    'The response was lost. Whether the request was carried out is unknown; retry with the same Idempotency-Key.',
     { cause },
   )
 }

@@ -1,42 +1,42 @@
-/** A request of the gateway's own to a backend: a look-up, a probe, a report. Its answer is read whole. */
-import type { AnswerReader, BackendConnection, BackendRequest } from './connection.ts'
+/** The gateway's internal requests to backends: look-ups, probes and reports. Their responses are small. */
+import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
-/** Far more than is ever answered to one. */
-const ANSWER_BYTES_MAX = 64 * 1024
+/** Far more than any response to an internal request. */
+const RESPONSE_BYTES_MAX = 64 * 1024
 
-export interface OwnAnswer {
+export interface InternalResponse {
   readonly status: number
   readonly text: string
 }
 
-/** No whole answer in time. */
-export class TooSlow extends Error {}
+/** The response was not whole in time. */
+export class InternalTimeout extends Error {}
 
-/** `timeoutMs` is for the whole of it. Rejects with `TooSlow`, or with why no answer came. */
-export function askPool(
+/** `timeoutMs` covers the whole exchange. Rejects with `InternalTimeout` or the cause of the failure. */
+export function sendInternal(
   pool: BackendPool,
   request: BackendRequest,
   timeoutMs: number,
-): Promise<OwnAnswer> {
+): Promise<InternalResponse> {
   return new Promise((resolve, reject) => {
-    pool.send(request, new OwnRequest(performance.now() + timeoutMs, resolve, reject))
+    pool.send(request, new InternalExchange(performance.now() + timeoutMs, resolve, reject))
   })
 }
 
-class OwnRequest implements AnswerReader {
+class InternalExchange implements ResponseHandler {
   readonly #deadline: number
-  readonly #resolve: (answer: OwnAnswer) => void
+  readonly #resolve: (response: InternalResponse) => void
   readonly #reject: (error: Error) => void
   #connection: BackendConnection | undefined
-  #isGivenUp = false
+  #isFailed = false
   #status = 0
   #parts: Buffer[] = []
   #bytes = 0
 
   constructor(
     deadline: number,
-    resolve: (answer: OwnAnswer) => void,
+    resolve: (response: InternalResponse) => void,
     reject: (error: Error) => void,
   ) {
     this.#deadline = deadline
@@ -46,7 +46,7 @@ class OwnRequest implements AnswerReader {
 
   onSend(connection: BackendConnection): boolean {
     this.#connection = connection
-    return !this.#isGivenUp
+    return !this.#isFailed
   }
 
   onBegin(): void {}
@@ -58,7 +58,7 @@ class OwnRequest implements AnswerReader {
   onData(part: Buffer): void {
     this.#parts.push(part)
     this.#bytes += part.length
-    if (this.#bytes > ANSWER_BYTES_MAX) this.#giveUp(new Error('the answer is too large'))
+    if (this.#bytes > RESPONSE_BYTES_MAX) this.#fail(new Error('the response is too large'))
   }
 
   onEnd(): void {
@@ -70,12 +70,12 @@ class OwnRequest implements AnswerReader {
   }
 
   checkTime(now: number): boolean {
-    if (now > this.#deadline) this.#giveUp(new TooSlow('the backend took too long'))
-    return !this.#isGivenUp
+    if (now > this.#deadline) this.#fail(new InternalTimeout('the backend took too long'))
+    return !this.#isFailed
   }
 
-  #giveUp(reason: Error): void {
-    this.#isGivenUp = true
+  #fail(reason: Error): void {
+    this.#isFailed = true
     if (this.#connection === undefined) this.#reject(reason)
     else this.#connection.abort(reason)
   }

@@ -1,26 +1,26 @@
-/** Connections to one backend: those that are free, those to come, and the requests that wait for one. */
+/** A pool of connections to one backend, and the queue of requests that wait for a connection. */
 import type { OnReadOpts, Socket } from 'node:net'
-import { readInto } from '../http1/read-buffer.ts'
-import { type AnswerReader, BackendConnection, type BackendRequest } from './connection.ts'
+import { BackendConnection, type BackendRequest, type ResponseHandler } from './connection.ts'
+import { readInto } from './shared-read-buffer.ts'
 
-/** Between two looks at what has taken too long, or was idle for too long. */
+/** How often deadlines and idle times are checked. */
 const CHECK_INTERVAL_MS = 100
-/** What a backend says of how long it keeps one is taken with so much reserve. */
+/** Idle connections are closed this long before the backend would close them. */
 const KEEP_ALIVE_RESERVE_MS = 1_000
 
-/** Connects to an origin, which is given in its parts. */
+/** Connects to an origin. */
 export type Connect = (
   origin: Pick<URL, 'protocol' | 'hostname' | 'host' | 'port'>,
   done: (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void,
 ) => void
 
 export interface BackendPoolOptions {
-  /** What makes connections; bytes that come are given to `onread`, as `node:net` means it. */
+  /** Creates the function that connects; bytes that arrive are passed to `onread` (see `node:net`). */
   createConnect(onread: OnReadOpts): Connect
   readonly origin: string
-  /** Connections at once, at most. */
+  /** Open connections at most. */
   readonly size: number
-  /** How long one may be idle. */
+  /** How long a connection may be idle. */
   readonly keepAliveMs: number
 }
 
@@ -29,9 +29,9 @@ interface Idle {
   readonly until: number
 }
 
-interface Waiting {
+interface QueuedRequest {
   readonly request: BackendRequest
-  readonly reader: AnswerReader
+  readonly handler: ResponseHandler
 }
 
 export class BackendPool {
@@ -40,9 +40,9 @@ export class BackendPool {
   readonly #connectTo: Connect
   readonly #connections = new Set<BackendConnection>()
   readonly #bySocket = new WeakMap<Socket, BackendConnection>()
-  /** The one that was used last is used first. */
+  /** The connection that was used last is used first. */
   #idle: Idle[] = []
-  #waiting: Waiting[] = []
+  #queue: QueuedRequest[] = []
   #freed: BackendConnection[] = []
   #connecting = 0
   #isClosed = false
@@ -57,27 +57,27 @@ export class BackendPool {
     this.#checking = setInterval(() => this.#checkTime(), CHECK_INTERVAL_MS).unref()
   }
 
-  get stats(): { readonly connected: number; readonly free: number } {
-    return { connected: this.#connections.size, free: this.#idle.length }
+  get stats(): { readonly connected: number; readonly idle: number } {
+    return { connected: this.#connections.size, idle: this.#idle.length }
   }
 
-  send(request: BackendRequest, reader: AnswerReader): void {
-    this.#waiting.push({ request, reader })
-    this.#serveWaiting()
+  send(request: BackendRequest, handler: ResponseHandler): void {
+    this.#queue.push({ request, handler })
+    this.#serveQueue()
   }
 
-  /** No more requests; those under way are finished. */
+  /** Accepts no more requests; those in progress are finished. */
   close(): void {
     this.#isClosed = true
     for (const { connection } of this.#idle) connection.abort(new Error('closed'))
   }
 
-  /** The same, at once. */
+  /** Closes at once; requests in progress fail. */
   destroy(): void {
     this.close()
     clearInterval(this.#checking)
     for (const connection of this.#connections) connection.abort(new Error('closed'))
-    for (const { reader } of this.#waiting.splice(0)) reader.onError(new Error('closed'))
+    for (const { handler } of this.#queue.splice(0)) handler.onError(new Error('closed'))
   }
 
   #takeIdle(): BackendConnection | undefined {
@@ -87,16 +87,16 @@ export class BackendPool {
     return undefined
   }
 
-  #serveWaiting(): void {
-    while (this.#waiting.length > 0) {
+  #serveQueue(): void {
+    while (this.#queue.length > 0) {
       const idle = this.#takeIdle()
       if (idle === undefined) break
-      const next = this.#waiting.shift()
-      if (next?.reader.onSend(idle)) idle.send(next.request, next.reader)
+      const next = this.#queue.shift()
+      if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#free(idle)
     }
     const wanted = Math.min(
-      this.#waiting.length - this.#connecting,
+      this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,
     )
     for (let more = 0; more < wanted; more++) this.#connect()
@@ -109,8 +109,8 @@ export class BackendPool {
     this.#connectTo({ protocol, hostname, host, port: port || defaultPort }, (error, socket) => {
       this.#connecting--
       if (error === null) this.#adopt(socket)
-      else this.#waiting.shift()?.reader.onError(error)
-      this.#serveWaiting()
+      else this.#queue.shift()?.handler.onError(error)
+      this.#serveQueue()
     })
   }
 
@@ -121,7 +121,7 @@ export class BackendPool {
       onFree: () => this.#freeSoon(connection),
       onClose: () => {
         this.#connections.delete(connection)
-        this.#serveWaiting()
+        this.#serveQueue()
       },
     })
     this.#connections.add(connection)
@@ -130,32 +130,32 @@ export class BackendPool {
   }
 
   /**
-   * Not in the same turn: a backend that closes behind its answer, although it did not say so, is seen
-   * to have closed before another request is lost there.
+   * Frees the connection in the next turn of the event loop. A backend that closes behind its response
+   * without saying so is then noticed before another request is lost on the connection.
    */
   #freeSoon(connection: BackendConnection): void {
     this.#freed.push(connection)
     if (this.#freed.length > 1) return
     setImmediate(() => {
       for (const freed of this.#freed.splice(0)) this.#free(freed)
-      this.#serveWaiting()
+      this.#serveQueue()
     })
   }
 
   #free(connection: BackendConnection): void {
     const { keepAliveMs } = this.#options
     const ms = Math.min(keepAliveMs, connection.keepAliveMs - KEEP_ALIVE_RESERVE_MS)
-    if (this.#isClosed || ms <= 0) connection.abort(new Error('not kept'))
+    if (this.#isClosed || ms <= 0) connection.abort(new Error('not kept alive'))
     else this.#idle.push({ connection, until: performance.now() + ms })
   }
 
   #checkTime(): void {
     const now = performance.now()
-    // One look at all: a timer for each request costs more than the rest of its bookkeeping, and a set
-    // of those under way would keep the dead alive (V8's tables point at those that replaced them).
+    // A timer for each request would cost more than the rest of its bookkeeping. A set of the requests in
+    // progress would keep finished ones alive: V8's old hash tables point at those that replaced them.
     for (const connection of this.#connections) connection.checkTime(now)
-    this.#waiting = this.#waiting.filter(({ reader }) => reader.checkTime(now))
-    if (this.#isClosed && this.#connections.size + this.#waiting.length === 0) {
+    this.#queue = this.#queue.filter(({ handler }) => handler.checkTime(now))
+    if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checking)
     }
     const overdue = this.#idle.filter(({ until }) => until <= now)

@@ -142,17 +142,19 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The numbers of one process as it tells them to another. */
-export type Told = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
+/** The metrics of one process, for another one that adds them up. */
+export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
  * The numbers of several processes as one, each with that of the others as it is declared. `ask` gives
  * what each says by its id, undefined where it does not answer. What a process has counted stays when
  * it hangs or is no more: a total that goes back is taken for a restart, and all of it counted anew.
  */
-export function gatherFrom(ask: () => Promise<ReadonlyMap<number, Told | undefined>>): Registry {
-  const last = new Map<number, Told>()
-  let ended: Told = []
+export function gatherFrom(
+  ask: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,
+): Registry {
+  const last = new Map<number, MetricsSnapshot>()
+  let ended: MetricsSnapshot = []
 
   async function gather(): Promise<Registry> {
     const answers = await ask()
@@ -182,6 +184,6 @@ export function gatherFrom(ask: () => Promise<ReadonlyMap<number, Told | undefin
 }
 
 /** What only grows. Its declared types name kinds by number; in JSON they are words. */
-function totalsOf(told: Told): Told {
+function totalsOf(told: MetricsSnapshot): MetricsSnapshot {
   return told.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }

@@ -4,10 +4,10 @@
  */
 
 import t, { type Test } from 'tap'
-import type { Accounting } from '../../gateway/rate-limit/limiter.ts'
+import type { RateLimiter } from '../../gateway/rate-limit/limiter.ts'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
 import { matches } from '../fixtures/matches.ts'
-import { shareAccount } from '../fixtures/servers/redis.ts'
+import { connectRateLimiter } from '../fixtures/servers/redis.ts'
 import { type RedisCluster, startRedisCluster } from '../fixtures/servers/redis-cluster.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -21,13 +21,13 @@ const nameOf = (key: string) => `rate-limit:{${key}}`
 
 async function open(t: Test) {
   const cluster = await startRedisCluster(t)
-  const account = shareAccount(t, cluster.url)
-  await until(() => account.state() === 'exact', 'the account is shared')
-  return { cluster, account }
+  const rateLimiter = connectRateLimiter(t, cluster.url)
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  return { cluster, rateLimiter }
 }
 
 /** Spends of every key in turns until stopped. `alone`: keys that the gateway counted itself. */
-function startCalls(account: Accounting) {
+function startCalls(rateLimiter: RateLimiter) {
   const alone = new Set<string>()
   const numbers = new Map(KEYS.map((key) => [key, [] as number[]]))
   let slowestMs = 0
@@ -37,7 +37,7 @@ function startCalls(account: Accounting) {
       const from = performance.now()
       await Promise.all(
         KEYS.map(async (key) => {
-          const { used, degraded } = await account.spend(key, LIMIT)
+          const { used, degraded } = await rateLimiter.consume(key, LIMIT)
           numbers.get(key)?.push(used)
           if (degraded) alone.add(key)
         }),
@@ -61,11 +61,11 @@ const keysAt = ({ homeOf, masters }: RedisCluster, place: number) =>
   KEYS.filter((key) => homeOf(nameOf(key)) === masters[place])
 
 t.test('over two gateways each call has its number, exactly the limit', async (t) => {
-  const { cluster, account } = await open(t)
-  const other = shareAccount(t, cluster.url)
-  await until(() => other.state() === 'exact', 'the account is shared')
+  const { cluster, rateLimiter } = await open(t)
+  const other = connectRateLimiter(t, cluster.url)
+  await until(() => other.state() === 'exact', 'the rate limit is shared')
   const spends = KEYS.flatMap((key) =>
-    Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? account : other).spend(key, 30)),
+    Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? rateLimiter : other).consume(key, 30)),
   )
   const allowances = await Promise.all(spends)
   t.notOk(allowances.some(({ degraded }) => degraded))
@@ -73,8 +73,8 @@ t.test('over two gateways each call has its number, exactly the limit', async (t
 })
 
 t.test('a master is killed: its keys are counted here, the others exactly', async (t) => {
-  const { cluster, account } = await open(t)
-  const calls = startCalls(account)
+  const { cluster, rateLimiter } = await open(t)
+  const calls = startCalls(rateLimiter)
   const lost = keysAt(cluster, 0)
   const [master] = cluster.masters
   const [replica] = cluster.replicas
@@ -82,7 +82,7 @@ t.test('a master is killed: its keys are counted here, the others exactly', asyn
   await master?.kill()
   await until(async () => (await replica?.client.role())?.[0] === 'master', 'a replica takes over')
   const promoted = performance.now()
-  await until(() => account.state() === 'exact', 'shared again')
+  await until(() => rateLimiter.state() === 'exact', 'shared again')
   const sharedMs = performance.now() - promoted
   const rounds = calls.numbers.get('key_0')?.length ?? 0
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
@@ -114,26 +114,26 @@ t.test('a master is killed: its keys are counted here, the others exactly', asyn
 
 t.test('with the policy to deny only keys of the part that is away are refused', async (t) => {
   const { cluster } = await open(t)
-  const account = shareAccount(t, cluster.url, { onOutage: 'deny' })
-  await until(() => account.state() === 'exact', 'the account is shared')
+  const rateLimiter = connectRateLimiter(t, cluster.url, { onOutage: 'deny' })
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
   const [lost = ''] = keysAt(cluster, 0)
   const [kept = ''] = keysAt(cluster, 1)
-  await account.spend(lost, LIMIT)
+  await rateLimiter.consume(lost, LIMIT)
   cluster.masters[0]?.signal('SIGSTOP')
   const from = performance.now()
-  await t.rejects(account.spend(lost, LIMIT), { code: 'service_unavailable' })
+  await t.rejects(rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
   t.ok(performance.now() - from < SETTLED_MS_MAX)
-  matches(t, await account.spend(kept, LIMIT), { used: 1, degraded: false })
-  await t.rejects(account.spend(lost, LIMIT), { code: 'service_unavailable' })
-  t.equal(account.state(), 'degraded')
+  matches(t, await rateLimiter.consume(kept, LIMIT), { used: 1, degraded: false })
+  await t.rejects(rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
+  t.equal(rateLimiter.state(), 'degraded')
   cluster.masters[0]?.signal('SIGCONT')
-  await until(() => account.state() === 'exact', 'shared again')
-  matches(t, await account.spend(lost, LIMIT), { degraded: false })
+  await until(() => rateLimiter.state() === 'exact', 'shared again')
+  matches(t, await rateLimiter.consume(lost, LIMIT), { degraded: false })
 })
 
 t.test('slots that move under calls lose and double nothing', async (t) => {
-  const { cluster, account } = await open(t)
-  const calls = startCalls(account)
+  const { cluster, rateLimiter } = await open(t)
+  const calls = startCalls(rateLimiter)
   const [from, to] = cluster.masters
   const moving = keysAt(cluster, 0).slice(0, 4)
   if (from === undefined || to === undefined) throw new Error('a cluster has masters')

@@ -1,11 +1,11 @@
 /**
- * The account over failovers of Sentinel, with real sentinels. Promised: every call settles within
- * 300 ms, revocations hold all the while, and the account is shared again within 1 s of the sentinels'
+ * The rate limit over failovers of Sentinel, with real sentinels. Promised: every call settles within
+ * 300 ms, revocations hold all the while, and the rate limit is shared again within 1 s of the sentinels'
  * naming the new master. Asserted is ten times that; the figures are printed.
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { type RedisServer, shareAccount } from '../fixtures/servers/redis.ts'
+import { connectRateLimiter, type RedisServer } from '../fixtures/servers/redis.ts'
 import { startSentinels } from '../fixtures/servers/redis-sentinels.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
@@ -18,11 +18,14 @@ const LIMIT = 1_000_000
 t.setTimeout(110_000)
 
 /** Calls one after the other until `isOver`; what they were answered. */
-async function spendUntil(account: ReturnType<typeof shareAccount>, isOver: () => boolean) {
+async function consumeUntil(
+  rateLimiter: ReturnType<typeof connectRateLimiter>,
+  isOver: () => boolean,
+) {
   const seen = { calls: 0, alone: 0, slowestMs: 0, last: 0 }
   while (!isOver()) {
     const from = performance.now()
-    const allowance = await account.spend('key', LIMIT)
+    const allowance = await rateLimiter.consume('key', LIMIT)
     seen.slowestMs = Math.max(seen.slowestMs, performance.now() - from)
     seen.calls++
     if (allowance.degraded) seen.alone++
@@ -35,13 +38,13 @@ async function spendUntil(account: ReturnType<typeof shareAccount>, isOver: () =
 const sentinels = await startSentinels(t)
 
 async function failOver(t: Test, strike: (master: RedisServer) => unknown, name: string) {
-  const account = shareAccount(t, sentinels.url)
-  await until(() => account.state() === 'exact', 'the account is shared')
+  const rateLimiter = connectRateLimiter(t, sentinels.url)
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
   const before = await sentinels.master()
   const replica = sentinels.servers.find((server) => server !== before)
   let isOver = false
-  const calling = spendUntil(account, () => isOver)
-  const flowing = (await account.spend('key', LIMIT)).used + 20
+  const calling = consumeUntil(rateLimiter, () => isOver)
+  const flowing = (await rateLimiter.consume('key', LIMIT)).used + 20
   await until(
     async () => Number(await before.client.get('rate-limit:{key}')) > flowing,
     'calls flow',
@@ -59,7 +62,7 @@ async function failOver(t: Test, strike: (master: RedisServer) => unknown, name:
   const sharedMs = performance.now() - named
   isOver = true
   const { calls, alone, slowestMs } = await calling
-  const { used, degraded } = await account.spend('key', LIMIT)
+  const { used, degraded } = await rateLimiter.consume('key', LIMIT)
   t.notOk(degraded)
   t.ok(used >= calls, `${calls + 1} calls, ${used} counted`)
   t.ok(slowestMs < SETTLED_MS_MAX)

@@ -7,7 +7,7 @@
 import t, { type Test } from 'tap'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
 import { matches } from '../fixtures/matches.ts'
-import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 import { type ProxyMode, startTcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
 
@@ -18,9 +18,9 @@ const LIMIT = 600
 async function startThroughProxy(t: Test, onOutage: 'local' | 'deny' = 'local') {
   const redis = await startRedis(t)
   const proxy = await startTcpProxy(t, redis.port)
-  const accounting = shareAccount(t, `redis://127.0.0.1:${proxy.port}`, { onOutage })
-  await until(() => accounting.state() === 'exact', 'the account is shared')
-  return { redis, proxy, accounting }
+  const rateLimiter = connectRateLimiter(t, `redis://127.0.0.1:${proxy.port}`, { onOutage })
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  return { redis, proxy, rateLimiter }
 }
 
 const FAULTS: Record<string, ProxyMode> = {
@@ -33,14 +33,14 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
   t.test(
     `Redis ${fault}: calls settle in time, once each, and are shared again soon`,
     async (t) => {
-      const { redis, proxy, accounting } = await startThroughProxy(t)
-      for (let call = 0; call < 5; call++) await accounting.spend('key', LIMIT)
+      const { redis, proxy, rateLimiter } = await startThroughProxy(t)
+      for (let call = 0; call < 5; call++) await rateLimiter.consume('key', LIMIT)
 
       proxy.set(mode)
       const times: number[] = []
       for (let call = 0; call < 20; call++) {
         const from = performance.now()
-        matches(t, await accounting.spend('key', LIMIT), { used: 6 + call, degraded: true })
+        matches(t, await rateLimiter.consume('key', LIMIT), { used: 6 + call, degraded: true })
         times.push(performance.now() - from)
       }
       const [slowest = 0, second = 0] = times.toSorted((a, b) => b - a)
@@ -49,10 +49,10 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
 
       proxy.set('pass')
       const healed = performance.now()
-      await until(() => accounting.state() === 'exact', 'shared again')
+      await until(() => rateLimiter.state() === 'exact', 'shared again')
       const recovered = performance.now() - healed
       t.ok(recovered < RECOVERED_MS_MAX)
-      matches(t, await accounting.spend('key', LIMIT), { degraded: false })
+      matches(t, await rateLimiter.consume('key', LIMIT), { degraded: false })
       const counted = Number(await redis.client.get('rate-limit:{key}'))
       // 26 calls; the one in flight at the onset may be known to Redis and to us.
       t.ok(counted === 26 || counted === 27, `${counted} counted`)
@@ -65,29 +65,29 @@ for (const [fault, mode] of Object.entries(FAULTS)) {
 }
 
 t.test('a spend whose reply is lost is counted once, and never sent again', async (t) => {
-  const { redis, proxy, accounting } = await startThroughProxy(t)
+  const { redis, proxy, rateLimiter } = await startThroughProxy(t)
   proxy.set('lose replies')
-  matches(t, await accounting.spend('key', LIMIT), { used: 1, degraded: true })
+  matches(t, await rateLimiter.consume('key', LIMIT), { used: 1, degraded: true })
   t.equal(await redis.client.get('rate-limit:{key}'), '1', 'Redis had it')
   proxy.set('pass')
-  await until(() => accounting.state() === 'exact', 'shared again')
-  t.equal((await accounting.spend('key', LIMIT)).used, 2)
+  await until(() => rateLimiter.state() === 'exact', 'shared again')
+  t.equal((await rateLimiter.consume('key', LIMIT)).used, 2)
 })
 
 t.test('while it is sick a gateway admits no more than the limit', async (t) => {
-  const { proxy, accounting } = await startThroughProxy(t)
-  await Promise.all(Array.from({ length: 100 }, () => accounting.spend('key', LIMIT)))
+  const { proxy, rateLimiter } = await startThroughProxy(t)
+  await Promise.all(Array.from({ length: 100 }, () => rateLimiter.consume('key', LIMIT)))
   proxy.set('hole')
-  const calls = Array.from({ length: 1_000 }, () => accounting.spend('key', LIMIT))
+  const calls = Array.from({ length: 1_000 }, () => rateLimiter.consume('key', LIMIT))
   const admitted = (await Promise.all(calls)).filter((allowance) => !isOverLimit(allowance))
   t.equal(admitted.length, LIMIT - 100)
 })
 
 t.test('with the policy to deny, calls are refused in time', async (t) => {
-  const { proxy, accounting } = await startThroughProxy(t, 'deny')
+  const { proxy, rateLimiter } = await startThroughProxy(t, 'deny')
   proxy.set('hole')
   const from = performance.now()
-  await t.rejects(accounting.spend('key', LIMIT), { code: 'service_unavailable' })
+  await t.rejects(rateLimiter.consume('key', LIMIT), { code: 'service_unavailable' })
   t.comment(`refused after ${(performance.now() - from).toFixed(0)} ms`)
   t.ok(performance.now() - from < SETTLED_MS_MAX)
 })

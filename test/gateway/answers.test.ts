@@ -6,9 +6,9 @@ import type { Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import t from 'tap'
-import { Abort } from '../../gateway/pipeline/call.ts'
+import { Abort } from '../../gateway/call/abort.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
-import { BackendPools } from '../../gateway/upstream/backends.ts'
+import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { createLogger } from '../../shared/process/log.ts'
@@ -22,11 +22,11 @@ const backend = await startRawBackend(t)
 const log = createLogger('gateway', 'silent')
 const addresses = watchBackendAddresses({ urls: [backend.url], log })
 const limits = { timeoutMs: 5_000, connections: 3, streamsMax: 100 }
-const upstream = new BackendPools({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
-const forwarder = createForwarder({ upstream, log, ...limits })
+const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
+const forwarder = createForwarder({ backends, log, ...limits })
 t.teardown(async () => {
   addresses.close()
-  await upstream.close()
+  backends.close()
 })
 
 const INFORMATIONAL_MAX = 8
@@ -141,8 +141,8 @@ async function ask({ method }: Answer, call: number): Promise<string> {
     idempotent: false,
   }
   try {
-    const story = { backend: undefined, upstreamMs: 0 }
-    const { status, body } = await forwarder.forward(request, new Abort(), story)
+    const record = { backend: undefined, upstreamMs: 0 }
+    const { status, body } = await forwarder.forward(request, new Abort(), record)
     const parts = Buffer.isBuffer(body) ? [body] : await body.toArray()
     return `${status} ${Buffer.concat(parts).toString('latin1')}`
   } catch (error) {

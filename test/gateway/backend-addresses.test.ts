@@ -1,9 +1,9 @@
 import type { LookupAddress } from 'node:dns'
 import t, { type Test } from 'tap'
-import { createStory } from '../../gateway/observability/call-record.ts'
-import { Abort } from '../../gateway/pipeline/call.ts'
+import { Abort } from '../../gateway/call/abort.ts'
+import { createCallRecord } from '../../gateway/call/call-record.ts'
 import { parseBackendUrl, watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
-import { BackendPools } from '../../gateway/upstream/backends.ts'
+import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
@@ -34,22 +34,22 @@ async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) 
     log,
   })
   const options = { gatewaySecrets: [GATEWAY_SECRET], connections: 4, timeoutMs: 2_000, log }
-  const upstream = new BackendPools({ ...options, addresses })
+  const backends = new BackendSet({ ...options, addresses })
   t.teardown(async () => {
     addresses.close()
-    await upstream.close()
+    backends.close()
   })
-  const { forward } = createForwarder({ upstream, timeoutMs: 2_000, streamsMax: 2, log })
+  const { forward } = createForwarder({ backends, timeoutMs: 2_000, streamsMax: 2, log })
   return {
     port,
     asked,
-    upstream,
-    send: () => forward(REQUEST, new Abort(), createStory('127.0.0.1', false)),
+    backends,
+    send: () => forward(REQUEST, new Abort(), createCallRecord('127.0.0.1', false)),
     /** Waits until exactly these are ready, and asks the name meanwhile. */
     async settled(...ready: string[]) {
-      const seen = () => upstream.backends().filter((one) => one.ready)
+      const seen = () => backends.statuses().filter((one) => one.ready)
       await until(() => {
-        addresses.suspect()
+        addresses.refresh()
         return (
           seen()
             .map(({ url }) => url)
@@ -62,7 +62,7 @@ async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) 
 
 t.test('backends behind a name come and go under load without a failed call', async (t) => {
   const zone = { addresses: ['127.0.0.2'] as readonly string[] | Error }
-  const { port, send, settled, upstream } = await openWay(t, zone)
+  const { port, send, settled, backends } = await openWay(t, zone)
   const [second, third] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
@@ -83,13 +83,13 @@ t.test('backends behind a name come and go under load without a failed call', as
 
   zone.addresses = ['127.0.0.3']
   await settled('127.0.0.3')
-  t.equal(upstream.size, 1)
+  t.equal(backends.size, 1)
   await until(() => second.connections() === 0, 'nobody holds the old one')
   const before = second.calls.length
 
   zone.addresses = new Error('the names are away')
   const sofar = calls
-  await until(() => calls > sofar + 500, 'what was known holds')
+  await until(() => calls > sofar + 500, 'the last addresses stay in use')
   isOver = true
   await Promise.all(load)
   t.equal(second.calls.length, before, 'the old one is not asked any more')
@@ -112,12 +112,12 @@ t.test(
   'of a name with addresses of both kinds the IPv4 ones count, else the IPv6 ones',
   async (t) => {
     const zone = { addresses: ['::1', '127.0.0.2', '127.0.0.2'] as readonly string[] | Error }
-    const { port, upstream } = await openWay(t, zone)
-    await until(() => upstream.size === 1, 'known')
-    t.equal(upstream.backends()[0]?.url, `http://127.0.0.2:${port}`)
+    const { port, backends } = await openWay(t, zone)
+    await until(() => backends.size === 1, 'known')
+    t.equal(backends.statuses()[0]?.url, `http://127.0.0.2:${port}`)
     const six = await openWay(t, { addresses: ['::1'] })
-    await until(() => six.upstream.size === 1, 'known')
-    t.equal(six.upstream.backends()[0]?.url, `http://[::1]:${six.port}`)
+    await until(() => six.backends.size === 1, 'known')
+    t.equal(six.backends.statuses()[0]?.url, `http://[::1]:${six.port}`)
   },
 )
 

@@ -1,8 +1,8 @@
 /** Keys that are looked up anew behind the calls that use them, by a clock that the test moves. */
 import t, { type Test } from 'tap'
-import { Authenticator } from '../../gateway/keys/authenticate.ts'
+import { Authenticator } from '../../gateway/keys/authenticator.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
-import { BackendPools } from '../../gateway/upstream/backends.ts'
+import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { SILENT } from '../fixtures/service/database.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
@@ -26,17 +26,16 @@ async function startAuthenticator(t: Test) {
   const backend = await startCapturingBackend({ teardown: (work) => closing.push(work) })
   const addresses = watchBackendAddresses({ urls: [backend.url], log: SILENT })
   const options = { addresses, gatewaySecrets: [GATEWAY_SECRET], timeoutMs: 2_000, log: SILENT }
-  const upstream = new BackendPools({ ...options, connections: 8 })
-  const strangersUpstream = new BackendPools({ ...options, connections: 8 })
+  const backends = new BackendSet({ ...options, connections: 8 })
   const stopBackend = () => {
     for (const close of closing.splice(0)) close()
   }
   t.teardown(async () => {
     addresses.close()
-    await Promise.all([upstream.close(), strangersUpstream.close()])
+    backends.close()
     stopBackend()
   })
-  const authenticator = new Authenticator({ upstream, strangersUpstream })
+  const authenticator = new Authenticator(backends)
   const call = (secret: string) => {
     return authenticator.identify(authenticator.readCredential(`Bearer ${secret}`))
   }

@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { Abort } from '../../gateway/pipeline/call.ts'
+import { Abort } from '../../gateway/call/abort.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
-import type { UpstreamAnswer, UpstreamRequest } from '../../gateway/upstream/attempt.ts'
-import { BackendPools } from '../../gateway/upstream/backends.ts'
+import type { UpstreamRequest, UpstreamResponse } from '../../gateway/upstream/attempt.ts'
+import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
 import { matches } from '../fixtures/matches.ts'
@@ -24,12 +24,12 @@ async function start(t: Test) {
   const log = createLogger('gateway', 'silent')
   const addresses = watchBackendAddresses({ urls: [backend.url], log })
   const limits = { timeoutMs: TIMEOUT_MS, connections: 2, streamsMax: 1 }
-  const upstream = new BackendPools({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
+  const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
   t.teardown(async () => {
     addresses.close()
-    await upstream.close()
+    backends.close()
   })
-  const forwarder = createForwarder({ upstream, log, ...limits })
+  const forwarder = createForwarder({ backends, log, ...limits })
   const ask = (method = 'GET') =>
     forwarder.forward(request(method), new Abort(), { backend: undefined, upstreamMs: 0 })
   return { backend, ask }
@@ -48,7 +48,7 @@ function request(method: string): UpstreamRequest {
 const large = (bytes: number, length = bytes) =>
   `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n${'x'.repeat(bytes)}`
 
-function streamOf({ body }: UpstreamAnswer): Readable {
+function streamOf({ body }: UpstreamResponse): Readable {
   if (!(body instanceof Readable)) throw new Error('the answer came whole')
   return body
 }

@@ -9,7 +9,7 @@ import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { containing, matches } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
-import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { startSentinels } from '../fixtures/servers/redis-sentinels.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
@@ -31,10 +31,10 @@ async function startGuarded(t: Test, more: readonly string[] = []) {
 
 t.test('the documented ACL line is enough, and not too much', async (t) => {
   const { port } = await startGuarded(t)
-  const accounting = shareAccount(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
-  await until(() => accounting.state() === 'exact', 'the account is shared')
+  const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
   for (let used = 1; used <= 3; used++)
-    matches(t, await accounting.spend('key_1', 2), { used: Math.min(used, 3) })
+    matches(t, await rateLimiter.consume('key_1', 2), { used: Math.min(used, 3) })
 
   const client = new Redis(port, '127.0.0.1', { username: 'gateway', password: PASSWORD })
   t.teardown(() => client.disconnect())
@@ -48,18 +48,18 @@ t.test(
   'the documented ACL line of sentinels is enough to find the master and to follow it',
   async (t) => {
     const sentinels = await startSentinels(t, [SENTINELS_ACL_LINE.replace('PASSWORD', PASSWORD)])
-    const accounting = shareAccount(
+    const rateLimiter = connectRateLimiter(
       t,
       `${sentinels.url}?sentinel_username=watcher&sentinel_password=${PASSWORD}`,
     )
-    await until(() => accounting.state() === 'exact', 'the account is shared')
-    await accounting.spend('key', 9)
+    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    await rateLimiter.consume('key', 9)
     const before = await sentinels.master()
     await sentinels.failOver()
     await until(async () => (await sentinels.master()) !== before, 'there is another master')
     const { client } = await sentinels.master()
     await until(async () => {
-      await accounting.spend('key', 1_000_000)
+      await rateLimiter.consume('key', 1_000_000)
       return Number(await client.get('rate-limit:{key}')) > 1
     }, 'the account is shared again')
 
@@ -85,10 +85,10 @@ t.test(
     const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`
     const text = await until(async () => {
       const body = await (await fetch(readyz)).text()
-      return body.includes('refuses') && body
+      return body.includes('rejects') && body
     }, 'the reason is known')
-    matches(t, text, containing('it refuses the user or the password of REDIS_URL'))
-    await until(() => gateway.log().includes('it refuses the user or'), 'and logged')
+    matches(t, text, containing('it rejects the user or the password of REDIS_URL'))
+    await until(() => gateway.log().includes('it rejects the user or'), 'and logged')
     const answer = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
     t.equal(answer.status, 200, 'counted in the gateway')
     t.notMatch(JSON.stringify([answer, text, gateway.log()]), PASSWORD)
@@ -99,16 +99,16 @@ t.test('the reasons of refusals', async (t) => {
   const guarded = await startGuarded(t)
   const old = await startRedis(t, ['--rename-command', 'PEXPIRETIME', ''])
   const reasons: [string, string, RegExp][] = [
-    ['a wrong password', `redis://gateway:no@127.0.0.1:${guarded.port}`, /refuses the user or/],
-    ['an unknown user', `redis://nobody:no@127.0.0.1:${guarded.port}`, /refuses the user or/],
-    ['no password', `redis://127.0.0.1:${guarded.port}`, /wants a password/],
+    ['a wrong password', `redis://gateway:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
+    ['an unknown user', `redis://nobody:no@127.0.0.1:${guarded.port}`, /rejects the user or/],
+    ['no password', `redis://127.0.0.1:${guarded.port}`, /requires a password/],
     ['Redis before 7.0', old.url, /older than Redis 7\.0/],
     ['nobody there', `redis://127.0.0.1:${await reservePort()}`, /ECONNREFUSED/],
   ]
   for (const [name, url, reason] of reasons) {
-    const accounting = shareAccount(t, url)
-    await until(() => reason.test(accounting.outage() ?? ''), `${name}: ${reason}`)
-    t.equal(accounting.state(), 'starting', name)
+    const rateLimiter = connectRateLimiter(t, url)
+    await until(() => reason.test(rateLimiter.outage() ?? ''), `${name}: ${reason}`)
+    t.equal(rateLimiter.state(), 'starting', name)
   }
 })
 
@@ -118,17 +118,17 @@ t.test(
     const { port } = await startGuarded(t)
     const operator = new Redis(port, '127.0.0.1', { username: 'tests', password: 'any' })
     t.teardown(() => operator.disconnect())
-    const accounting = shareAccount(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
-    await until(() => accounting.state() === 'exact', 'the account is shared')
+    const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
+    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
     await operator.call('ACL', 'SETUSER', 'gateway', '-incrby')
-    matches(t, await accounting.spend('key_1', 600), { used: 1, degraded: true })
-    matches(t, accounting.outage(), /may not run a command/)
+    matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: true })
+    matches(t, rateLimiter.outage(), /may not run a command/)
     await operator.call('ACL', 'SETUSER', 'gateway', '+incrby')
-    await until(() => accounting.state() === 'exact', 'the account is shared again')
-    matches(t, await accounting.spend('key_1', 600), { used: 2, degraded: false })
+    await until(() => rateLimiter.state() === 'exact', 'the account is shared again')
+    matches(t, await rateLimiter.consume('key_1', 600), { used: 2, degraded: false })
     await operator.call('ACL', 'SETUSER', 'gateway', 'resetkeys')
-    matches(t, await accounting.spend('key_1', 600), { degraded: true })
-    matches(t, accounting.outage(), /may not touch rate-limit/)
+    matches(t, await rateLimiter.consume('key_1', 600), { degraded: true })
+    matches(t, rateLimiter.outage(), /may not touch rate-limit/)
   },
 )
 
@@ -137,8 +137,8 @@ t.test('protected mode is named', async (t) => {
   const outer = own.find((one) => one?.family === 'IPv4' && !one.internal)?.address
   if (outer === undefined) return void t.comment('this machine has no address but loopback')
   const { port } = await startRedis(t, ['--bind', '0.0.0.0', '--protected-mode', 'yes'])
-  const accounting = shareAccount(t, `redis://${outer}:${port}`)
-  await until(() => /protected mode/.test(accounting.outage() ?? ''), 'protected mode is named')
+  const rateLimiter = connectRateLimiter(t, `redis://${outer}:${port}`)
+  await until(() => /protected mode/.test(rateLimiter.outage() ?? ''), 'protected mode is named')
 })
 
 t.test('TLS: a certificate of our own authority is trusted where it is named', async (t) => {
@@ -156,11 +156,11 @@ t.test('TLS: a certificate of our own authority is trusted where it is named', a
     return port
   })
   const url = `rediss://127.0.0.1:${port}`
-  const accounting = shareAccount(t, url, { ca: cert })
-  await until(() => accounting.state() === 'exact', 'the account is shared')
-  matches(t, await accounting.spend('key_1', 600), { used: 1, degraded: false })
+  const rateLimiter = connectRateLimiter(t, url, { ca: cert })
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 
-  const distrustful = shareAccount(t, url)
+  const distrustful = connectRateLimiter(t, url)
   await until(() => /self-signed certificate/.test(distrustful.outage() ?? ''), 'refused, by name')
   t.equal(distrustful.state(), 'starting')
 })
@@ -168,7 +168,7 @@ t.test('TLS: a certificate of our own authority is trusted where it is named', a
 t.test('a Unix socket', async (t) => {
   const path = `/tmp/redis-${process.pid}.sock`
   await startRedis(t, ['--unixsocket', path])
-  const accounting = shareAccount(t, `unix://${path}?db=3`)
-  await until(() => accounting.state() === 'exact', 'the account is shared')
-  matches(t, await accounting.spend('key_1', 600), { used: 1, degraded: false })
+  const rateLimiter = connectRateLimiter(t, `unix://${path}?db=3`)
+  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+  matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseRedisAddress } from '../../gateway/rate-limit/address.ts'
+import { parseRedisAddress } from '../../gateway/rate-limit/redis-address.ts'
 import { matches } from '../fixtures/matches.ts'
 
 t.test('every form of REDIS_URL', async (t) => {

@@ -1,13 +1,13 @@
 /** `node test/load/redis-memory.ts [KEYS]`: what an active key takes of Redis's memory. */
-import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const keys = Number(process.argv[2] ?? 100_000)
 const ends: (() => unknown)[] = []
 const host = { teardown: (work: () => unknown) => void ends.unshift(work) }
 const { url, client } = await startRedis(host)
-const accounting = shareAccount(host, url)
-await until(() => accounting.state() === 'exact', 'the account is shared')
+const rateLimiter = connectRateLimiter(host, url)
+await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
 
 const usedMemory = async () =>
   Number(/^used_memory:(\d+)/m.exec(await client.info('memory'))?.[1] ?? Number.NaN)
@@ -16,7 +16,7 @@ for (let from = 0; from < keys; from += 500) {
   const names = Array.from({ length: 500 }, (_, n) => `key_${String(from + n).padStart(26, '0')}`)
   // A busy machine may keep Redis from its work for so long that we count alone for a moment.
   await until(async () => {
-    const spent = await Promise.all(names.map((name) => accounting.spend(name, 600)))
+    const spent = await Promise.all(names.map((name) => rateLimiter.consume(name, 600)))
     return spent.every(({ degraded }) => !degraded)
   }, 'the keys are counted')
 }

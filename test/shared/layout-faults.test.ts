@@ -2,10 +2,11 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { BACKEND_LAYOUT } from '../fixtures/layout/backend-layout.ts'
+import { GATEWAY_LAYOUT, SHARED_LAYOUT } from '../fixtures/layout/gateway-layout.ts'
 import { type Imports, layoutFaults, readImports } from '../fixtures/layout/layout-faults.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const imports = readImports(root, 'backend/**/*.ts')
+const imports = readImports(root, '{backend,gateway,shared}/**/*.ts')
 
 function planted(file: string, ...targets: string[]): Imports {
   return new Map([...imports, [file, [...(imports.get(file) ?? []), ...targets]]])
@@ -102,5 +103,25 @@ t.test('a table out of order fails', async (t) => {
   const folders = { ...BACKEND_LAYOUT.folders, money: ['payments'] }
   t.strictSame(layoutFaults(imports, { ...BACKEND_LAYOUT, folders }), [
     'test/fixtures/layout/backend-layout.ts lets backend/money/ import backend/payments/, which does not stand before it: a folder may only import what stands before it there.',
+  ])
+})
+
+t.test('the two sides of the gateway do not import each other', async (t) => {
+  const found = layoutFaults(
+    planted('gateway/downstream/listener.ts', 'gateway/upstream/forward.ts'),
+    GATEWAY_LAYOUT,
+  )
+  t.strictSame(found, [
+    'gateway/downstream/listener.ts imports gateway/upstream/forward.ts: downstream/ may not import upstream/ by test/fixtures/layout/gateway-layout.ts. Move what it needs to a folder that it may import, or add upstream to its line if it is meant to depend on it.',
+  ])
+})
+
+t.test('shared/process imports nothing of shared/contract', async (t) => {
+  const found = layoutFaults(
+    planted('shared/process/log.ts', 'shared/contract/problem.ts'),
+    SHARED_LAYOUT,
+  )
+  t.strictSame(found.slice(0, 1), [
+    'shared/process/log.ts imports shared/contract/problem.ts: contract/ stands above process/. Move what both need into a folder below process/, or pass it in as an argument where the process is composed (gateway/gateway.ts and backend/server.ts).',
   ])
 })

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { BACKEND_LAYOUT } from '../fixtures/layout/backend-layout.ts'
+import { GATEWAY_LAYOUT, SHARED_LAYOUT } from '../fixtures/layout/gateway-layout.ts'
 import { layoutFaults, readImports } from '../fixtures/layout/layout-faults.ts'
 
 const root = join(import.meta.dirname, '..', '..')
@@ -32,6 +33,20 @@ t.test('each import of the backend goes down the order of its folders', async (t
   t.strictSame(layoutFaults(imports, BACKEND_LAYOUT), [])
 })
 
+t.test('each import of the gateway and of shared goes down the order of its folders', async (t) => {
+  t.strictSame(layoutFaults(imports, GATEWAY_LAYOUT), [])
+  t.strictSame(layoutFaults(imports, SHARED_LAYOUT), [])
+})
+
+t.test('gateway/http1 imports nothing but Node, so that it can be proved alone', async (t) => {
+  const outside = [...imports]
+    .filter(([file]) => file.startsWith('gateway/http1/'))
+    .flatMap(([file, names]) => names.map((name) => ({ file, name })))
+    .filter(({ name }) => !name.startsWith('gateway/http1/') && !name.startsWith('node:'))
+    .map(({ file, name }) => `${file} imports ${name}: pass in what it needs as an argument.`)
+  t.strictSame(outside, [])
+})
+
 t.test('domain files know neither HTTP nor its validation', async (t) => {
   const http = importersOf((name) => name.startsWith('@hapi/') || name === 'joi')
   const domain = http.filter((file) => {
@@ -45,15 +60,15 @@ t.test('domain files know neither HTTP nor its validation', async (t) => {
 
 t.test('each package that talks to the world has its one door', async (t) => {
   const doors: [packageName: string, allowed: RegExp][] = [
-    ['ioredis', /^gateway\/rate-limit\/store\.ts$/],
+    ['ioredis', /^gateway\/rate-limit\/redis-store\.ts$/],
     ['http-proxy-3', /^gateway\/pages\/proxy\.ts$/],
     [
       'lru-cache',
-      /^(?:gateway\/keys\/authenticate|backend\/http\/authentication)\.ts$|^backend\/database\//,
+      /^(?:gateway\/keys\/authenticator|backend\/http\/authentication)\.ts$|^backend\/database\//,
     ],
     [
       'undici',
-      /^gateway\/upstream\/|^backend\/(?:cli\/import|webhooks\/(?:connector|sender)\.ts$)/,
+      /^gateway\/upstream\/connect\.ts$|^backend\/(?:cli\/import|webhooks\/(?:connector|sender)\.ts$)/,
     ],
     ['sqlite3', /^backend\/database\//],
     ['pino', /^shared\/process\/log\.ts$/],

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { cachedFor, createMetrics, gatherFrom, type Told } from '../../shared/process/metrics.ts'
+import {
+  cachedFor,
+  createMetrics,
+  gatherFrom,
+  type MetricsSnapshot,
+} from '../../shared/process/metrics.ts'
 import { matches } from '../fixtures/matches.ts'
 
 t.test('numbers are read at each scrape; one that cannot be read is left out', async (t) => {
@@ -38,7 +43,7 @@ t.test('numbers of several processes: totals stay when one hangs or ends', async
     await one.registry.getMetricsAsJSON(),
     await other.registry.getMetricsAsJSON(),
   ]
-  const answers = new Map<number, Told | undefined>([
+  const answers = new Map<number, MetricsSnapshot | undefined>([
     [1, first],
     [2, second],
   ])

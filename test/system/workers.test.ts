@@ -75,7 +75,7 @@ t.test('readiness, liveness and the log level are of all workers', async (t) => 
   matches(
     t,
     degraded.text,
-    containing('redis is away: the rate limit is not shared (it does not answer)'),
+    containing('redis is unavailable: the rate limit is not shared (it does not respond)'),
   )
   redis.signal('SIGCONT')
   await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'sound')
@@ -101,9 +101,9 @@ t.test('a worker that hangs takes no numbers with it', async (t) => {
   matches(
     t,
     (await operations('/readyz')).text,
-    containing('a worker is not ready: it does not answer'),
+    containing('a worker is not ready: it does not respond'),
   )
-  matches(t, gateway.log(), containing('a worker does not tell its numbers: the last ones serve'))
+  matches(t, gateway.log(), containing('metrics scrape of a worker failed; using its last values'))
 })
 
 t.test('a worker that is killed costs its own calls alone, and is replaced', async (t) => {
@@ -124,7 +124,7 @@ t.test('a worker that is killed costs its own calls alone, and is replaced', asy
     return pids.length === WORKERS && !pids.includes(killed)
   }, 'another takes its place')
   await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'all run')
-  matches(t, gateway.log(), containing('a worker ended: another takes its place'))
+  matches(t, gateway.log(), containing('a worker ended and will be replaced'))
   t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total goes back')
 })
 
@@ -163,6 +163,8 @@ t.test('several workers without Redis do not start, and say why', async (t) => {
   matches(
     t,
     stderr,
-    containing('GATEWAY_WORKERS is 2: more than one worker counts in Redis, set REDIS_URL'),
+    containing(
+      'GATEWAY_WORKERS is 2: several workers share the rate limit in Redis, set REDIS_URL',
+    ),
   )
 })

@@ -68,8 +68,7 @@ export async function startOurs(
 ): Promise<RunningSubject> {
   const port = await reservePort()
   const main = fileURLToPath(new URL('../../../gateway/main.ts', import.meta.url))
-  const flags = ['--max-semi-space-size=16', '--heap-growing-percent=15', '--single-threaded-gc']
-  const command = [process.execPath, ...flags, main]
+  const command = [process.execPath, main]
   const { pid } = startOn(stage, SUBJECT_CORE, command, {
     NODE_COMPILE_CACHE: fileURLToPath(
       new URL('../../../node_modules/.cache/node', import.meta.url),

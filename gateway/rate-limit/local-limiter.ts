@@ -1,11 +1,11 @@
-/** The account kept in this process: exact for one gateway with one worker. */
-import type { Accounting, Allowance } from './limiter.ts'
+/** A rate limiter in this process: exact for one gateway with one worker. */
+import type { Allowance, RateLimiter } from './limiter.ts'
 import { createLocalWindows, type Window } from './windows.ts'
 
-export function createLocalAccounting(): Accounting {
+export function createLocalRateLimiter(): RateLimiter {
   const windows = createLocalWindows(Date.now)
   return {
-    spend: async (keyId, limit) => spendIn(windows.open(keyId, limit), Date.now(), false),
+    consume: async (keyId, limit) => consumeIn(windows.open(keyId, limit), Date.now(), false),
     takeChanged: windows.takeChanged,
     state: () => 'exact',
     outage: () => undefined,
@@ -14,8 +14,8 @@ export function createLocalAccounting(): Accounting {
   }
 }
 
-/** Spends one call in an open window. A refused call is not counted. */
-export function spendIn(window: Window, now: number, degraded: boolean): Allowance {
+/** Counts one call in an open window. A rejected call is not counted. */
+export function consumeIn(window: Window, now: number, degraded: boolean): Allowance {
   const { limit, endsAt: windowEndsAt } = window
   const used = window.used + 1
   if (used <= limit) window.used = used

@@ -1,22 +1,22 @@
--- Spends calls of several keys at once, exactly, and heals what an outage left behind.
+-- Counts calls of several keys exactly, and repairs counts after an outage.
 --
--- KEYS: a counter each, which expires when its window ends.
+-- KEYS: one counter for each key; it expires when the window ends.
 -- ARGV: the window's length in ms, then for each key five whole numbers, with a space between:
---   limit       calls a window
---   calls       how many to spend
---   known       the count this gateway last knew, 0 for none
---   known_end   the end of the window it knew that of, ms since the epoch, 0 for none
---   unreported  of `known`, what it admitted alone while the store was away
+--   limit       calls that a window admits
+--   calls       how many to count
+--   known       the count that this gateway last knew, 0 for none
+--   known_end   the end of that window, ms since the epoch, 0 for none
+--   unreported  of `known`, the calls that it admitted alone while the store was unavailable
 -- Returns: the store's time, then for each key the count before these calls and the window's end.
 
--- Where a cluster moves a slot a counter takes along how long it lives, not until when: its end shifts
--- by the time that takes, and by what two clocks differ.
+-- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: its end shifts by
+-- the duration of the move and the difference of two clocks.
 local SHIFT_MS = 5000
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local window = tonumber(ARGV[1])
-local answer = { now }
+local reply = { now }
 
 for i, key in ipairs(KEYS) do
   local numbers = {}
@@ -37,10 +37,10 @@ for i, key in ipairs(KEYS) do
     redis.call('PEXPIREAT', key, string.format('%.0f', ends))
   elseif known_end > now and known_end < ends then
     if ends - known_end < SHIFT_MS and before >= known - unreported then
-      -- Moved, with all that was counted.
+      -- The slot was moved with its count.
       before = before + unreported
     else
-      -- Lost, and opened anew by a gateway that did not know: the older window holds.
+      -- The store lost the count, and another gateway opened a new window: the older window applies.
       before = before + known
     end
     ends = known_end
@@ -49,13 +49,13 @@ for i, key in ipairs(KEYS) do
     before = math.max(before + unreported, known)
   end
 
-  -- Calls beyond the limit are refused and not counted.
+  -- Calls beyond the limit are rejected and not counted.
   local after = before + math.min(calls, math.max(0, limit - before))
   if after ~= counted then
     redis.call('SET', key, string.format('%.0f', after), 'KEEPTTL')
   end
-  answer[#answer + 1] = before
-  answer[#answer + 1] = ends
+  reply[#reply + 1] = before
+  reply[#reply + 1] = ends
 end
 
-return answer
+return reply

@@ -1,80 +1,80 @@
 /**
- * The account shared by all gateways, in Redis. Calls that arrive in the same turn of the event loop
- * are spent by one script call; each still gets its own number, exactly.
+ * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event
+ * loop are counted by one script call; each still gets its own exact number.
  *
- * A call whose answer from Redis is missed counts as spent and is never sent again. The first miss
- * opens the breaker, so that calls do not wait one by one; a probe closes it. In between calls are
- * counted here, on top of the last numbers known (`local`), or refused (`deny`).
+ * A call whose reply from Redis is lost stays counted and is never sent again. The first lost reply opens
+ * the circuit breaker, so that calls do not time out one by one, and a successful probe closes it.
+ * Meanwhile calls are counted in this process, on top of the last known counts (`local`), or rejected
+ * (`deny`).
  */
-
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import type { RedisAddress } from './address.ts'
-import { RedisOutages } from './breaker.ts'
+import { CircuitBreakers } from './circuit-breaker.ts'
 import {
-  type Accounting,
-  type AccountingCounts,
-  type AccountingState,
   type Allowance,
   isOverLimit,
   type KeyWindow,
+  type RateLimiter,
+  type RateLimiterCounts,
+  type RateLimiterState,
   WINDOW_MS,
 } from './limiter.ts'
-import { spendIn } from './local.ts'
-import { connectRedis, isRefusal, type RedisStore, type RedisTls } from './store.ts'
+import { consumeIn } from './local-limiter.ts'
+import type { RedisAddress } from './redis-address.ts'
+import { connectRedis, isErrorReply, type RedisStore, type RedisTls } from './redis-store.ts'
 import { createLocalWindows, type LocalWindows, type Window } from './windows.ts'
 
-export interface RedisAccountingOptions {
+export interface RedisRateLimiterOptions {
   readonly address: RedisAddress
   readonly tls: RedisTls
   readonly onOutage: 'local' | 'deny'
   readonly log: Logger
-  /** Told how long each script call took that Redis answered. */
+  /** Records the duration of each script call that Redis replied to. */
   readonly durations?: { observe(seconds: number): void }
 }
 
-/** The calls of one key that wait for the end of the turn. */
+/** The calls of one key in one turn of the event loop. */
 interface Batch {
   readonly keyId: string
-  /** Of its count in Redis. */
+  /** The name of its count in Redis. */
   readonly name: string
-  readonly part: string
+  readonly partition: string
   readonly limit: number
   readonly waiting: ((allowance: Allowance | Promise<Allowance>) => void)[]
 }
 
-export class RedisAccounting implements Accounting {
+export class RedisRateLimiter implements RateLimiter {
   readonly #store: RedisStore
-  readonly #outages: RedisOutages
+  readonly #breakers: CircuitBreakers
   readonly #onOutage: 'local' | 'deny'
   readonly #windows: LocalWindows
-  readonly #durations: RedisAccountingOptions['durations']
+  readonly #durations: RedisRateLimiterOptions['durations']
   #localAdmissions = 0
-  /** What to add to our clock to have the store's. */
+  /** The store's clock minus this process's. */
   #clockOffsetMs = 0
   #turn = new Map<string, Batch>()
 
-  constructor({ address, tls, onOutage, log, durations }: RedisAccountingOptions) {
+  constructor({ address, tls, onOutage, log, durations }: RedisRateLimiterOptions) {
     this.#durations = durations
     this.#store = connectRedis({ address, tls })
-    this.#outages = new RedisOutages(this.#store, onOutage, log)
+    this.#breakers = new CircuitBreakers(this.#store, onOutage, log)
     this.#onOutage = onOutage
     this.#windows = createLocalWindows(() => this.#storeNow())
   }
 
-  spend(keyId: string, limit: number): Promise<Allowance> {
+  consume(keyId: string, limit: number): Promise<Allowance> {
     const name = `rate-limit:{${keyId}}`
-    const part = this.#store.partOf(name)
-    if (this.#outages.isAway(part)) {
-      return this.#spendWithoutStore(keyId, limit, 'unreported')
+    const partition = this.#store.partitionOf(name)
+    if (this.#breakers.isOpen(partition)) {
+      return this.#consumeWithoutStore(keyId, limit, 'unreported')
     }
     return new Promise((resolve) => {
       const batch = this.#turn.get(keyId)
       if (batch?.limit === limit) return batch.waiting.push(resolve)
-      // A limit that changed within one turn is spent by a script call of its own.
+      // A limit that changed within one turn needs a script call of its own.
       if (batch !== undefined) this.#flush()
       if (this.#turn.size === 0) setImmediate(() => this.#flush())
-      this.#turn.set(keyId, { keyId, name, part, limit, waiting: [resolve] })
+      this.#turn.set(keyId, { keyId, name, partition, limit, waiting: [resolve] })
     })
   }
 
@@ -82,20 +82,20 @@ export class RedisAccounting implements Accounting {
     return this.#windows.takeChanged(max)
   }
 
-  state(): AccountingState {
-    return this.#outages.state()
+  state(): RateLimiterState {
+    return this.#breakers.state()
   }
 
   outage(): string | undefined {
-    return this.#outages.reason()
+    return this.#breakers.reason()
   }
 
-  get counts(): AccountingCounts {
-    return { outages: this.#outages.count, localAdmissions: this.#localAdmissions }
+  get counts(): RateLimiterCounts {
+    return { outages: this.#breakers.count, localAdmissions: this.#localAdmissions }
   }
 
   async close(): Promise<void> {
-    this.#outages.close()
+    this.#breakers.close()
     this.#windows.close()
     this.#store.close()
   }
@@ -104,19 +104,23 @@ export class RedisAccounting implements Accounting {
     return Date.now() + this.#clockOffsetMs
   }
 
-  /** `lost`: Redis may have counted the call, so it is known here but not reported again. */
-  async #spendWithoutStore(
+  /** `lost`: Redis may have counted the call, so that it is not reported again. */
+  async #consumeWithoutStore(
     keyId: string,
     limit: number,
     fate: 'unreported' | 'lost',
   ): Promise<Allowance> {
     if (this.#onOutage === 'deny') {
-      throw new Problem('service_unavailable', 'The rate limit cannot be checked at present.', {
-        headers: { 'retry-after': '1' },
-      })
+      throw new Problem(
+        'service_unavailable',
+        'The rate limit cannot be checked at present. Try again in a second.',
+        {
+          headers: { 'retry-after': '1' },
+        },
+      )
     }
     const window = this.#windows.open(keyId, limit)
-    const allowance = spendIn(window, this.#storeNow(), true)
+    const allowance = consumeIn(window, this.#storeNow(), true)
     if (isOverLimit(allowance)) return allowance
     this.#localAdmissions++
     if (fate === 'unreported') window.unreported++
@@ -124,34 +128,34 @@ export class RedisAccounting implements Accounting {
   }
 
   #flush(): void {
-    const byPart = Map.groupBy(this.#turn.values(), ({ part }) => part)
+    const byPartition = Map.groupBy(this.#turn.values(), ({ partition }) => partition)
     this.#turn = new Map()
     const { countsPerCallMax: size } = this.#store
-    for (const [part, batches] of byPart) {
+    for (const [partition, batches] of byPartition) {
       for (let at = 0; at < batches.length; at += size) {
-        void this.#spendBatches(part, batches.slice(at, at + size))
+        void this.#consumeBatches(partition, batches.slice(at, at + size))
       }
     }
   }
 
   /** Settles every call of the batches, whatever happens. */
-  async #spendBatches(part: string, batches: readonly Batch[]): Promise<void> {
+  async #consumeBatches(partition: string, batches: readonly Batch[]): Promise<void> {
     const windows = batches.map(({ keyId }) => this.#windows.find(keyId))
-    const report = windows.map((window) => window?.unreported ?? 0)
+    const reported = windows.map((window) => window?.unreported ?? 0)
     try {
       const names = batches.map(({ name }) => name)
-      const spent = this.#store.spend(names, scriptValues(batches, windows))
+      const reply = this.#store.consume(names, scriptValues(batches, windows))
       const from = performance.now()
-      this.#applyReply(batches, await this.#outages.unlessAway(part, spent))
+      this.#applyReply(batches, await this.#breakers.unlessOpened(partition, reply))
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
-      this.#outages.begin(part, batches[0]?.keyId ?? '', error)
-      // What Redis refused it has not done, so it is still to be told of it.
-      const fate = isRefusal(error) ? 'unreported' : 'lost'
+      this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
+      // If Redis rejected the script it has counted nothing, so that the report is still due.
+      const fate = isErrorReply(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
         const window = windows[index]
-        if (fate === 'unreported' && window !== undefined) window.unreported += report[index] ?? 0
-        for (const resolve of waiting) resolve(this.#spendWithoutStore(keyId, limit, fate))
+        if (fate === 'unreported' && window !== undefined) window.unreported += reported[index] ?? 0
+        for (const resolve of waiting) resolve(this.#consumeWithoutStore(keyId, limit, fate))
       })
     }
   }
@@ -174,7 +178,7 @@ export class RedisAccounting implements Accounting {
   }
 }
 
-/** What the script is told, and no longer remembered as to be told. */
+/** The script's arguments. Marks the unreported calls of the windows as reported. */
 function scriptValues(
   batches: readonly Batch[],
   windows: readonly (Window | undefined)[],
@@ -184,7 +188,7 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${waiting.length} ${used} ${endsAt} ${unreported}`)
-    // Reported once, whether or not the answer arrives: `used` carries it for good.
+    // Reported once, even if the reply is lost: `used` includes these calls in every later report.
     if (window !== undefined) window.unreported = 0
   })
   return values
@@ -192,7 +196,7 @@ function scriptValues(
 
 function parseReply(reply: unknown, length: number): number[] {
   if (!Array.isArray(reply) || reply.length !== length || !reply.every(Number.isSafeInteger)) {
-    throw new Error('redis: the answer to spend.lua has not the expected form')
+    throw new Error('the reply of Redis to consume.lua is malformed')
   }
   return reply
 }

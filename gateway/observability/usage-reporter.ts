@@ -1,8 +1,7 @@
 /**
- * Tells the backend what it cannot see: the calls of known keys that the gateway answered itself, and
- * the hour that each key is in. For charts and for the page of a key; nothing is decided by it.
+ * Reports to the backend what it cannot see: the calls of known keys that the gateway itself rejected, and
+ * the current window of each key. The reports are for charts and pages; no decision depends on them.
  */
-
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import {
@@ -13,44 +12,48 @@ import {
   type UsageReport,
 } from '../../shared/contract/usage-report.ts'
 import type { Logger } from '../../shared/process/log.ts'
-import type { Accounting, Allowance } from '../rate-limit/limiter.ts'
-import type { Upstream } from '../upstream/backends.ts'
+import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
+import type { Backends } from '../upstream/backends.ts'
 
-const REPORT_MS = 3_000
-/** Keys remembered while the backends are away; beyond it the newest are not told of. */
+const REPORT_INTERVAL_MS = 3_000
+/** Entries kept while no backend is reachable; beyond it new ones are dropped. */
 const PENDING_MAX = 100_000
 
-export interface AnsweredCall {
+export interface FinishedCall {
   readonly keyId: string | undefined
   readonly allowance: Allowance | undefined
-  /** The backend answered, and has counted it. */
+  /** Whether the response is the backend's, which has counted the call. */
   readonly forwarded: boolean
-  /** Of the problem that the gateway answered itself. */
+  /** The code of the problem if the gateway itself rejected the call. */
   readonly code: ProblemCode | undefined
 }
 
-export interface Usage {
-  note(call: AnsweredCall, status: number): void
-  /** Reports what is left, as far as a backend takes it. */
+export interface UsageReporter {
+  record(call: FinishedCall, status: number): void
+  /** Sends the last reports if a backend is reachable. */
   close(): Promise<void>
 }
 
-export function createUsage(upstream: Upstream, accounting: Accounting, log: Logger): Usage {
-  // A process of its own after each start, so that a batch number means one report only.
+export function createUsageReporter(
+  backends: Pick<Backends, 'request'>,
+  rateLimiter: RateLimiter,
+  log: Logger,
+): UsageReporter {
+  // A new id after each start, so that a batch number identifies one report.
   const gateway = createId('gtw')
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, RefusalCode & { calls: number }>()
   let batch = 0
-  /** Sent and not acknowledged: sent again as it was, so that the backend can tell. */
+  /** Sent and not acknowledged: sent again unchanged, so that the backend recognizes it. */
   let unacknowledged: UsageReport | undefined
 
-  function note({ keyId, allowance, forwarded, code }: AnsweredCall, status: number): void {
+  function record({ keyId, allowance, forwarded, code }: FinishedCall, status: number): void {
     if (keyId === undefined || allowance === undefined) return
-    // Of a call whose answer was lost the backend knows.
+    // The backend has counted a call whose response was lost.
     const isKnown = forwarded || status === 502 || status === 504
     if (isKnown && code === undefined) return
     const at = new Date().toISOString()
-    if (code !== undefined) noteCode(keyId, code, at.slice(0, 'YYYY-MM-DD'.length))
+    if (code !== undefined) recordCode(keyId, code, at.slice(0, 'YYYY-MM-DD'.length))
     if (isKnown) return
     const hour = at.slice(0, 'YYYY-MM-DDTHH'.length)
     const statusClass = Math.floor(status / 100)
@@ -62,7 +65,7 @@ export function createUsage(upstream: Upstream, accounting: Accounting, log: Log
     }
   }
 
-  function noteCode(keyId: string, code: ProblemCode, day: string): void {
+  function recordCode(keyId: string, code: ProblemCode, day: string): void {
     const name = `${keyId} ${day} ${code}`
     const known = errors.get(name)
     if (known !== undefined) known.calls++
@@ -70,7 +73,7 @@ export function createUsage(upstream: Upstream, accounting: Accounting, log: Log
   }
 
   function nextReport(): UsageReport | undefined {
-    const windows = accounting.takeChanged(USAGE_REPORT_ENTRIES_MAX)
+    const windows = rateLimiter.takeChanged(USAGE_REPORT_ENTRIES_MAX)
     if (refused.size === 0 && errors.size === 0 && windows.length === 0) return undefined
     return {
       gateway,
@@ -86,8 +89,13 @@ export function createUsage(upstream: Upstream, accounting: Accounting, log: Log
   async function report(): Promise<void> {
     unacknowledged ??= nextReport()
     if (unacknowledged === undefined) return
-    const { status } = await upstream.ask('POST', USAGE_REPORT_PATH, unacknowledged)
-    if (status !== 200) throw new Error(`the usage report was answered ${status}`)
+    const { status } = await backends.request({
+      method: 'POST',
+      path: USAGE_REPORT_PATH,
+      body: unacknowledged,
+      pool: 'internal',
+    })
+    if (status !== 200) throw new Error(`the backend responded to a usage report with ${status}`)
     unacknowledged = undefined
   }
 
@@ -98,20 +106,20 @@ export function createUsage(upstream: Upstream, accounting: Accounting, log: Log
     })
     return reporting
   }
-  const timer = setInterval(reportQuietly, REPORT_MS)
+  const timer = setInterval(reportQuietly, REPORT_INTERVAL_MS)
 
   return {
-    note,
+    record,
     async close() {
       clearInterval(timer)
-      // What was under way, and what came since.
+      // Twice: the report in progress may lack the latest calls.
       await reportQuietly()
       await reportQuietly()
     },
   }
 }
 
-/** At most one report's worth, removed from `pending`. */
+/** Removes and returns as many entries as one report may have. */
 function takeFrom<T>(pending: Map<string, T>): [string, T][] {
   const taken = [...pending.entries().take(USAGE_REPORT_ENTRIES_MAX)]
   for (const [name] of taken) pending.delete(name)

@@ -1,98 +1,90 @@
 /**
- * Who calls. Only the backend knows keys; what it said is remembered here by digest, never by
- * secret. A remembered key may be used to forward, since the backend decides again on every call;
- * it may not be used to refuse: `confirm` comes first (the pipeline sees to that).
+ * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never
+ * by secret. A cached key may be used to forward, since the backend decides again on every call. Before
+ * the gateway itself rejects a call, the pipeline calls `confirm`.
  */
 import { LRUCache } from 'lru-cache'
 import { API_KEY_LENGTH, digestApiKey, parseApiKey } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Upstream } from '../upstream/backends.ts'
+import type { Backends } from '../upstream/backends.ts'
 import { type KnownKey, type LookUpResult, lookUpKey } from './look-up.ts'
 
 const SCHEME = 'bearer '
-const KEYS_REMEMBERED_MAX = 100_000
-/** Refreshed well before the backend would find the principal expired. */
-const REMEMBER_MS = PRINCIPAL_LIFETIME_MS * 0.75
+const KEYS_CACHED_MAX = 100_000
+/** A cached key is looked up again well before its principal expires. */
+const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
- * From this age on a key that calls is looked up behind its call, which does not wait: each key at an age
- * of its own, or all that called after a start would be looked up within one moment for ever after.
+ * The least age at which a call makes the cache refresh its key in the background. Each key has an age of
+ * its own: otherwise all keys that called after a start would be refreshed at the same moments.
  */
-const REFRESH_FROM_MS = REMEMBER_MS * (2 / 3)
-/** Beyond it, and for a while after one has failed, a key waits for the call that finds it too old. */
+const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
+/** Beyond it, and for a while after a failure, keys are not refreshed in the background. */
 const REFRESHES_IN_FLIGHT_MAX = 32
 const REFRESH_AGAIN_MS = 1_000
-/** A random secret that does not exist cannot come to exist; a revoked one stays revoked. */
-const REFUSED_REMEMBERED_MAX = 100_000
-const REFUSED_REMEMBER_MS = 60_000
-/** Look-ups of digests never seen before: a flood of them takes no more than this. */
-const STRANGERS_IN_FLIGHT_MAX = 8
-const STRANGERS_WAITING_MAX = 500
+/** The negative cache: an unknown random secret cannot come to exist, and a revoked one stays revoked. */
+const REFUSED_CACHED_MAX = 100_000
+const REFUSED_CACHED_MS = 60_000
+/** Look-ups of unknown keys at once, and in the queue; beyond it they are shed with 503. */
+const UNKNOWN_IN_FLIGHT_MAX = 8
+const UNKNOWN_QUEUED_MAX = 500
 
 export interface Credential {
   readonly digest: string
-  /** As it was found once, if it was. */
-  readonly remembered: KnownKey | undefined
+  /** The result of an earlier look-up. */
+  readonly cached: KnownKey | undefined
 }
 
 /** For operators. */
 export interface AuthenticatorCounts {
-  /** Calls whose key was remembered; was looked up; was remembered as refused. */
+  /** Calls whose key was cached, looked up, or in the negative cache. */
   readonly hits: number
   readonly misses: number
   readonly refusals: number
-  /** Keys remembered, and refused ones. */
+  /** Entries of the cache and of the negative cache. */
   readonly known: number
   readonly refused: number
-  /** Look-ups that ended, by how. */
+  /** Finished look-ups, by outcome. */
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
   readonly inFlight: number
-  /** Those of keys never seen that wait in line. */
+  /** Queued look-ups of unknown keys. */
   readonly waiting: number
 }
 
 type LookUpOutcome = 'found' | 'unknown' | 'revoked' | 'failed' | 'overloaded'
 
-/** A look-up under way, and the one that begins when it ends. */
+/** A look-up in progress, and the one that follows it. */
 interface LookUp {
   readonly startedAt: number
   readonly result: Promise<KnownKey>
   next: Promise<KnownKey> | undefined
 }
 
-export interface AuthenticatorOptions {
-  readonly upstream: Upstream
-  /** Connections of their own, so that a flood of unknown keys does not stand in the way. */
-  readonly strangersUpstream: Upstream
-}
-
 export class Authenticator {
-  readonly #upstream: Upstream
-  readonly #strangersUpstream: Upstream
-  readonly #strangersLane = createLane(STRANGERS_IN_FLIGHT_MAX, STRANGERS_WAITING_MAX)
-  readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_REMEMBERED_MAX })
+  readonly #backends: Pick<Backends, 'request'>
+  readonly #unknownKeys = createQueue(UNKNOWN_IN_FLIGHT_MAX, UNKNOWN_QUEUED_MAX)
+  readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
   readonly #refused = new LRUCache<string, 'unknown' | 'revoked'>({
-    max: REFUSED_REMEMBERED_MAX,
-    ttl: REFUSED_REMEMBER_MS,
+    max: REFUSED_CACHED_MAX,
+    ttl: REFUSED_CACHED_MS,
   })
   readonly #lookUps = new Map<string, LookUp>()
   readonly #outcomes = { found: 0, unknown: 0, revoked: 0, failed: 0, overloaded: 0 }
   #hits = 0
   #misses = 0
   #refusals = 0
-  /** Look-ups under way for which no call waits. */
+  /** Background look-ups in progress. */
   #refreshes = 0
-  /** By `performance.now()`. */
+  /** `performance.now()` before which no background look-up begins. */
   #refreshFrom = 0
 
-  constructor({ upstream, strangersUpstream }: AuthenticatorOptions) {
-    this.#upstream = upstream
-    this.#strangersUpstream = strangersUpstream
+  constructor(backends: Pick<Backends, 'request'>) {
+    this.#backends = backends
   }
 
   /**
-   * The bearer credential. Throws `Problem` 401 with a challenge where there is none,
-   * where it cannot be a key, or where it is remembered as refused: all without a look-up.
+   * Reads the bearer credential. Throws `Problem` 401 with a challenge, without a look-up, if there is
+   * none, if it cannot be a key, or if it is in the negative cache.
    */
   readCredential(authorization: string | undefined): Credential {
     if (authorization === undefined) throw missingKey()
@@ -100,35 +92,38 @@ export class Authenticator {
     const secret = authorization.slice(SCHEME.length)
     if (!isBearer || secret.length !== API_KEY_LENGTH) throw malformedKey()
     const digest = digestApiKey(secret)
-    const remembered = this.#known.get(digest)
-    if (remembered !== undefined) return { digest, remembered }
+    const cached = this.#known.get(digest)
+    if (cached !== undefined) return { digest, cached }
     if (parseApiKey(secret) === undefined) throw malformedKey()
     const verdict = this.#refused.get(digest)
     if (verdict !== undefined) {
       this.#refusals++
-      throw refusal(verdict)
+      throw invalidKey(verdict)
     }
-    return { digest, remembered }
+    return { digest, cached }
   }
 
-  /** The key, remembered or looked up. Throws 401 where it is unknown or revoked, 503 undecided. */
-  identify({ digest, remembered }: Credential): KnownKey | Promise<KnownKey> {
+  /** Returns the cached key or looks it up. Throws 401 if it is unknown or revoked, 503 if undecided. */
+  identify({ digest, cached }: Credential): KnownKey | Promise<KnownKey> {
     const now = performance.now()
-    const age = now - (remembered?.lookedUpAt ?? Number.NEGATIVE_INFINITY)
-    if (remembered !== undefined && age < REMEMBER_MS) {
+    const age = now - (cached?.lookedUpAt ?? Number.NEGATIVE_INFINITY)
+    if (cached !== undefined && age < CACHED_MS) {
       this.#hits++
       if (age > REFRESH_FROM_MS && age > refreshAge(digest)) this.#refresh(digest, now)
-      return remembered
+      return cached
     }
     this.#misses++
     return this.#lookUps.get(digest)?.result ?? this.#lookUp(digest)
   }
 
-  /** The same by a look-up that began after `since` (`performance.now()`), shared by all who wait. */
+  /**
+   * Resolves with the result of a look-up that began after `since` (`performance.now()`), and that all
+   * waiting calls share. Throws as `identify` does.
+   */
   confirm(digest: string, since: number): Promise<KnownKey> {
-    const remembered = this.#known.get(digest)
-    if (remembered !== undefined && remembered.lookedUpAt >= since) {
-      return Promise.resolve(remembered)
+    const cached = this.#known.get(digest)
+    if (cached !== undefined && cached.lookedUpAt >= since) {
+      return Promise.resolve(cached)
     }
     const running = this.#lookUps.get(digest)
     if (running === undefined) return this.#lookUp(digest)
@@ -139,7 +134,7 @@ export class Authenticator {
   }
 
   counts(): AuthenticatorCounts {
-    const { waiting } = this.#strangersLane
+    const { waiting } = this.#unknownKeys
     return {
       hits: this.#hits,
       misses: this.#misses,
@@ -152,7 +147,7 @@ export class Authenticator {
     }
   }
 
-  /** What comes of it is remembered, and told to the next call. */
+  /** Looks the key up in the background; the next call gets the result. */
   #refresh(digest: string, now: number): void {
     const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
     if (isFull || now < this.#refreshFrom || this.#lookUps.has(digest)) return
@@ -164,32 +159,32 @@ export class Authenticator {
   #lookUp(digest: string): Promise<KnownKey> {
     const startedAt = performance.now()
     const lookUp = this.#known.has(digest)
-      ? lookUpKey(this.#upstream, digest)
-      : this.#strangersLane.run(() => lookUpKey(this.#strangersUpstream, digest))
+      ? lookUpKey(this.#backends, digest, 'internal')
+      : this.#unknownKeys.run(() => lookUpKey(this.#backends, digest, 'unknownKeys'))
     const result = lookUp
       .then(
-        (found) => this.#remember(digest, found),
-        (error) => this.#lose(error),
+        (found) => this.#cache(digest, found),
+        (error) => this.#noteFailure(error),
       )
       .finally(() => this.#lookUps.delete(digest))
     this.#lookUps.set(digest, { startedAt, result, next: undefined })
     return result
   }
 
-  #remember(digest: string, found: LookUpResult): KnownKey {
+  #cache(digest: string, found: LookUpResult): KnownKey {
     this.#outcomes[typeof found === 'string' ? found : 'found']++
     if (typeof found === 'string') {
       this.#known.delete(digest)
       this.#refused.set(digest, found)
-      throw refusal(found)
+      throw invalidKey(found)
     }
-    const key = withTextOf(this.#known.get(digest), found)
+    const key = withSameId(this.#known.get(digest), found)
     this.#known.set(digest, key)
     return key
   }
 
-  #lose(error: unknown): never {
-    if (error instanceof LaneFull) this.#outcomes.overloaded++
+  #noteFailure(error: unknown): never {
+    if (error instanceof QueueFull) this.#outcomes.overloaded++
     else {
       this.#outcomes.failed++
       this.#refreshFrom = performance.now() + REFRESH_AGAIN_MS
@@ -198,18 +193,18 @@ export class Authenticator {
   }
 }
 
-/** Between `REFRESH_FROM_MS` and `REMEMBER_MS`: the digest says where. */
+/** The age between `REFRESH_FROM_MS` and `CACHED_MS` at which this key is refreshed. */
 function refreshAge(digest: string): number {
   const share = Buffer.from(digest.slice(0, 3), 'base64url').readUInt16BE() / 2 ** 16
-  return REFRESH_FROM_MS + share * (REMEMBER_MS - REFRESH_FROM_MS)
+  return REFRESH_FROM_MS + share * (CACHED_MS - REFRESH_FROM_MS)
 }
 
-/** The account of a key holds its id for longer: the text is kept once. */
-function withTextOf(before: KnownKey | undefined, found: KnownKey): KnownKey {
+/** Keeps the id of the earlier result, which the rate limit's window refers to: one string less a key. */
+function withSameId(before: KnownKey | undefined, found: KnownKey): KnownKey {
   return before?.keyId === found.keyId ? { ...found, keyId: before.keyId } : found
 }
 
-class LaneFull extends Problem {
+class QueueFull extends Problem {
   constructor() {
     super('service_unavailable', 'Too many new keys at once. Try again shortly.', {
       headers: { 'retry-after': '1' },
@@ -217,14 +212,14 @@ class LaneFull extends Problem {
   }
 }
 
-/** At most `inFlightMax` at once and `waitingMax` in line; beyond that 503. */
-function createLane(inFlightMax: number, waitingMax: number) {
+/** Runs at most `inFlightMax` at once and queues `waitingMax`; beyond it throws `QueueFull`. */
+function createQueue(inFlightMax: number, waitingMax: number) {
   let inFlight = 0
   const waiting: (() => void)[] = []
 
   async function run<T>(work: () => Promise<T>): Promise<T> {
     if (inFlight >= inFlightMax) {
-      if (waiting.length >= waitingMax) throw new LaneFull()
+      if (waiting.length >= waitingMax) throw new QueueFull()
       await new Promise<void>((resolve) => waiting.push(resolve))
     } else {
       inFlight++
@@ -232,7 +227,7 @@ function createLane(inFlightMax: number, waitingMax: number) {
     try {
       return await work()
     } finally {
-      // The place passes to the next in line, or falls free.
+      // The slot passes to the next one in the queue, or becomes free.
       const next = waiting.shift()
       if (next === undefined) inFlight--
       else next()
@@ -244,7 +239,7 @@ function createLane(inFlightMax: number, waitingMax: number) {
 
 const CHALLENGE = 'Bearer realm="api"'
 
-/** RFC 6750, section 3.1: no `error` where no credential came. */
+/** RFC 6750, section 3.1: the challenge has no `error` if no credential was sent. */
 function missingKey(): Problem {
   return new Problem(
     'missing_api_key',
@@ -253,7 +248,7 @@ function missingKey(): Problem {
   )
 }
 
-export function malformedKey(): Problem {
+function malformedKey(): Problem {
   return new Problem(
     'malformed_authorization',
     'The Authorization header is not "Bearer" and one API key. Copy the key again, whole.',
@@ -261,7 +256,7 @@ export function malformedKey(): Problem {
   )
 }
 
-function refusal(verdict: 'unknown' | 'revoked'): Problem {
+function invalidKey(verdict: 'unknown' | 'revoked'): Problem {
   const headers = { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` }
   return verdict === 'revoked'
     ? new Problem('revoked_api_key', 'This API key was revoked. Issue a new one in Settings.', {
@@ -270,7 +265,7 @@ function refusal(verdict: 'unknown' | 'revoked'): Problem {
     : new Problem('invalid_api_key', 'This API key does not exist.', { headers })
 }
 
-/** RFC 6750, section 3.1, with the scope that would do. */
+/** RFC 6750, section 3.1, with the scope that the call needs. */
 export function insufficientScopeChallenge(scope: string): string {
   return `${CHALLENGE}, error="insufficient_scope", scope="${scope}"`
 }

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
-import { type Accounting, type Allowance, isOverLimit } from '../../gateway/rate-limit/limiter.ts'
-import { createLocalAccounting } from '../../gateway/rate-limit/local.ts'
+import { type Allowance, isOverLimit, type RateLimiter } from '../../gateway/rate-limit/limiter.ts'
+import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
 import { matches } from '../fixtures/matches.ts'
-import { shareAccount, startRedis } from '../fixtures/servers/redis.ts'
+import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const LIMIT = 600
@@ -10,38 +10,48 @@ let keys = 0
 const newKey = () => `key_${++keys}`
 
 async function connect(t: Test, url: string, onOutage: 'local' | 'deny' = 'local') {
-  const accounting = shareAccount(t, url, { onOutage })
-  await isExact(accounting)
-  return accounting
+  const rateLimiter = connectRateLimiter(t, url, { onOutage })
+  await isExact(rateLimiter)
+  return rateLimiter
 }
 
-const isExact = (accounting: Accounting) =>
-  until(() => accounting.state() === 'exact', 'the account is shared', 5_000)
+const isExact = (rateLimiter: RateLimiter) =>
+  until(() => rateLimiter.state() === 'exact', 'the rate limit is shared', 5_000)
 
-async function spendMany(accounting: Accounting, key: string, calls: number): Promise<Allowance[]> {
-  return Promise.all(Array.from({ length: calls }, () => accounting.spend(key, LIMIT)))
+async function consumeMany(
+  rateLimiter: RateLimiter,
+  key: string,
+  calls: number,
+): Promise<Allowance[]> {
+  return Promise.all(Array.from({ length: calls }, () => rateLimiter.consume(key, LIMIT)))
 }
 
 const admittedOf = (allowances: Allowance[]) => allowances.filter((one) => !isOverLimit(one))
 
 t.test('in one process: every call its number, refusals not counted', async (t) => {
-  const accounting = createLocalAccounting()
-  t.teardown(() => accounting.close())
-  const allowances = await spendMany(accounting, 'key_1', LIMIT + 5)
+  const rateLimiter = createLocalRateLimiter()
+  t.teardown(() => rateLimiter.close())
+  const allowances = await consumeMany(rateLimiter, 'key_1', LIMIT + 5)
   t.equal(admittedOf(allowances).length, LIMIT)
   t.same(
     allowances.slice(0, 3).map(({ used }) => used),
     [1, 2, 3],
   )
-  t.equal((await accounting.spend('key_1', LIMIT + 1)).used, LIMIT + 1, 'a raised limit admits one')
-  t.equal((await accounting.spend('key_2', LIMIT)).used, 1, 'keys do not share')
+  t.equal(
+    (await rateLimiter.consume('key_1', LIMIT + 1)).used,
+    LIMIT + 1,
+    'a raised limit admits one',
+  )
+  t.equal((await rateLimiter.consume('key_2', LIMIT)).used, 1, 'keys do not share')
 })
 
 t.test('over two gateways: each number once, one window, exactly the limit', async (t) => {
   const redis = await startRedis(t)
   const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
   const key = newKey()
-  const allowances = (await Promise.all([spendMany(a, key, 350), spendMany(b, key, 350)])).flat()
+  const allowances = (
+    await Promise.all([consumeMany(a, key, 350), consumeMany(b, key, 350)])
+  ).flat()
   const admitted = admittedOf(allowances)
   t.equal(admitted.length, LIMIT)
   t.equal(new Set(admitted.map(({ used }) => used)).size, LIMIT)
@@ -52,31 +62,31 @@ t.test('over two gateways: each number once, one window, exactly the limit', asy
 
 t.test('each window that changed is told of once, as it is by then', async (t) => {
   const redis = await startRedis(t)
-  const alone = createLocalAccounting()
+  const alone = createLocalRateLimiter()
   t.teardown(() => alone.close())
-  for (const accounting of [alone, await connect(t, redis.url)]) {
+  for (const rateLimiter of [alone, await connect(t, redis.url)]) {
     const [one, two] = [newKey(), newKey()]
-    await spendMany(accounting, one, 3)
-    await accounting.spend(two, LIMIT)
-    const { windowEndsAt } = await accounting.spend(one, LIMIT - 1)
+    await consumeMany(rateLimiter, one, 3)
+    await rateLimiter.consume(two, LIMIT)
+    const { windowEndsAt } = await rateLimiter.consume(one, LIMIT - 1)
     const first = { keyId: one, used: 4, limit: LIMIT - 1, endsAt: windowEndsAt }
-    matches(t, accounting.takeChanged(1), [first])
-    await accounting.spend(one, LIMIT)
-    matches(t, accounting.takeChanged(9), [
+    matches(t, rateLimiter.takeChanged(1), [first])
+    await rateLimiter.consume(one, LIMIT)
+    matches(t, rateLimiter.takeChanged(9), [
       { keyId: two, used: 1 },
       { keyId: one, used: 5 },
     ])
-    t.same(accounting.takeChanged(9), [])
+    t.same(rateLimiter.takeChanged(9), [])
   }
 })
 
 t.test('flushed scripts are brought again unseen', async (t) => {
   const redis = await startRedis(t)
-  const accounting = await connect(t, redis.url)
+  const rateLimiter = await connect(t, redis.url)
   const key = newKey()
   for (let call = 1; call <= 20; call++) {
     await redis.client.script('FLUSH')
-    matches(t, await accounting.spend(key, LIMIT), { used: call, degraded: false })
+    matches(t, await rateLimiter.consume(key, LIMIT), { used: call, degraded: false })
   }
 })
 
@@ -84,19 +94,19 @@ t.test('an emptied Redis is raised to what a gateway last knew', async (t) => {
   const redis = await startRedis(t)
   const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
   const key = newKey()
-  const [first] = await spendMany(a, key, 100)
+  const [first] = await consumeMany(a, key, 100)
   await redis.client.flushall()
-  matches(t, await a.spend(key, LIMIT), { used: 101, windowEndsAt: first?.windowEndsAt })
+  matches(t, await a.consume(key, LIMIT), { used: 101, windowEndsAt: first?.windowEndsAt })
 
   await redis.client.flushall()
-  matches(t, await b.spend(key, LIMIT), { used: 1 }, 'it did not know, and opened a window')
+  matches(t, await b.consume(key, LIMIT), { used: 1 }, 'it did not know, and opened a window')
   matches(
     t,
-    await a.spend(key, LIMIT),
+    await a.consume(key, LIMIT),
     { used: 103, windowEndsAt: first?.windowEndsAt },
     'the older window holds, with the calls of both',
   )
-  matches(t, await b.spend(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
+  matches(t, await b.consume(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
 })
 
 // A slot that moved took its counts along with ends some milliseconds later, and they counted twice.
@@ -104,15 +114,15 @@ t.test('a count whose end shifted, as where a cluster moves it, is the same coun
   const redis = await startRedis(t)
   const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
   const key = newKey()
-  const [first] = await spendMany(a, key, 100)
-  await spendMany(b, key, 50)
+  const [first] = await consumeMany(a, key, 100)
+  await consumeMany(b, key, 50)
   for (const [place, shiftMs] of [40, -40, 900, -900].entries()) {
     const end = await redis.client.pexpiretime(`rate-limit:{${key}}`)
     await redis.client.pexpireat(`rate-limit:{${key}}`, end + shiftMs)
-    matches(t, await a.spend(key, LIMIT), { used: 151 + 2 * place }, `${shiftMs} ms`)
-    matches(t, await b.spend(key, LIMIT), { used: 152 + 2 * place })
+    matches(t, await a.consume(key, LIMIT), { used: 151 + 2 * place }, `${shiftMs} ms`)
+    matches(t, await b.consume(key, LIMIT), { used: 152 + 2 * place })
   }
-  const { windowEndsAt } = await a.spend(key, LIMIT)
+  const { windowEndsAt } = await a.consume(key, LIMIT)
   t.ok(Math.abs(windowEndsAt - (first?.windowEndsAt ?? 0)) <= 2_000)
 })
 
@@ -121,28 +131,28 @@ for (const fault of ['stopped', 'killed'] as const) {
     const redis = await startRedis(t)
     const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
     const key = newKey()
-    const [first] = await spendMany(a, key, 10)
-    await b.spend(key, LIMIT)
+    const [first] = await consumeMany(a, key, 10)
+    await b.consume(key, LIMIT)
     if (fault === 'stopped') redis.signal('SIGSTOP')
     else await redis.kill()
 
-    const during = await spendMany(a, key, 20)
+    const during = await consumeMany(a, key, 20)
     t.ok(during.every(({ degraded }) => degraded))
     t.ok(during.every(({ windowEndsAt }) => windowEndsAt === first?.windowEndsAt))
     t.equal(a.state(), 'degraded')
-    const later = await spendMany(a, key, 5)
+    const later = await consumeMany(a, key, 5)
     t.equal(later.at(-1)?.used, 35)
-    await b.spend(newKey(), LIMIT)
+    await b.consume(newKey(), LIMIT)
     t.equal(b.state(), 'degraded')
-    await spendMany(b, key, 7)
+    await consumeMany(b, key, 7)
 
     if (fault === 'stopped') redis.signal('SIGCONT')
     else await redis.start()
     await Promise.all([isExact(a), isExact(b)])
-    const after = await a.spend(key, LIMIT)
+    const after = await a.consume(key, LIMIT)
     t.notOk(after.degraded)
     t.equal(after.windowEndsAt, first?.windowEndsAt)
-    const total = await b.spend(key, LIMIT)
+    const total = await b.consume(key, LIMIT)
     // 11 before, 25 and 7 during, 2 after. The 20 in flight as it stopped may count a second time;
     // of the one call of `b` that `a` never saw, a Redis that lost everything is not told.
     t.ok(total.used >= 44 && total.used <= 45 + 20, `${total.used} counted`)
@@ -151,28 +161,28 @@ for (const fault of ['stopped', 'killed'] as const) {
 
 t.test('with the policy to deny, an outage is a 503', async (t) => {
   const redis = await startRedis(t)
-  const accounting = await connect(t, redis.url, 'deny')
+  const rateLimiter = await connect(t, redis.url, 'deny')
   redis.signal('SIGSTOP')
   const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
-  await t.rejects(accounting.spend('key_1', LIMIT), refusal)
-  await t.rejects(accounting.spend('key_1', LIMIT), refusal)
+  await t.rejects(rateLimiter.consume('key_1', LIMIT), refusal)
+  await t.rejects(rateLimiter.consume('key_1', LIMIT), refusal)
   redis.signal('SIGCONT')
-  await isExact(accounting)
-  matches(t, await accounting.spend('key_1', LIMIT), { degraded: false })
+  await isExact(rateLimiter)
+  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })
 
 t.test('a replica and a full store are outages too', async (t) => {
   const redis = await startRedis(t)
-  const accounting = await connect(t, redis.url)
+  const rateLimiter = await connect(t, redis.url)
   await redis.client.replicaof('127.0.0.1', redis.port + 1)
-  matches(t, await accounting.spend('key_1', LIMIT), { degraded: true })
+  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
   await redis.client.replicaof('NO', 'ONE')
-  await isExact(accounting)
-  matches(t, await accounting.spend('key_1', LIMIT), { used: 2, degraded: false })
+  await isExact(rateLimiter)
+  matches(t, await rateLimiter.consume('key_1', LIMIT), { used: 2, degraded: false })
 
   await redis.client.config('SET', 'maxmemory', '1')
-  matches(t, await accounting.spend('key_1', LIMIT), { degraded: true })
+  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: true })
   await redis.client.config('SET', 'maxmemory', '0')
-  await isExact(accounting)
-  matches(t, await accounting.spend('key_1', LIMIT), { degraded: false })
+  await isExact(rateLimiter)
+  matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })

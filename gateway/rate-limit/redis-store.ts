@@ -1,39 +1,38 @@
 /**
- * The connection to Redis in whichever form it is run, and the one script that is asked of it. Nothing
- * is queued while a connection is away and nothing is sent twice: a resent spend would count a call
- * double.
+ * The connection to Redis, in any form of deployment, and the one script that runs there. Nothing is
+ * queued without a connection and nothing is sent twice, since a repeated script would count calls twice.
  */
 import { readFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
 import { Cluster, Command, Redis, ReplyError, type Result } from 'ioredis'
-import type { RedisAddress, RedisLogin } from './address.ts'
+import type { RedisAddress, RedisLogin } from './redis-address.ts'
 
-/** With the time of one turn, what a call waits at most when a fault begins. */
+/** How long a call waits at most, beside one turn of the event loop, when an outage begins. */
 const COMMAND_TIMEOUT_MS = 250
-/** Until a connection that is given up is dropped, if the other side says nothing to it. */
+/** How long a closing connection waits for the other side. */
 const DISCONNECT_TIMEOUT_MS = 50
-/** Between two tries to connect. */
+/** Between two attempts to connect. */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
-/** To listen to a sentinel again that went away: there are others. */
+/** Between two attempts to connect to a sentinel: there are others. */
 const SENTINEL_RECONNECT_MS = 1_000
-/** Counts in one script call, so that none holds Redis for long (a few µs each). */
+/** Counts in one script call, so that none occupies Redis for long (a few µs each). */
 const COUNTS_PER_CALL_MAX = 256
-/** Of a cluster: where a slot is being moved a call takes two hops, after a failover some more. */
+/** In a cluster: a call to a slot that is being moved takes two hops, after a failover some more. */
 const REDIRECTIONS_MAX = 6
-/** What ioredis says of a command without an answer; it gives no code. */
+/** The message of ioredis for a command without a reply; it has no code. */
 const TIMED_OUT = 'Command timed out'
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
-    spendCalls(
+    consumeCalls(
       numberOfKeys: number,
       ...keysAndArguments: (string | number)[]
     ): Result<unknown, Context>
   }
 }
 
-/** PEM texts; without a CA those that come with Node are trusted. */
+/** PEM texts. Without a CA, Node's own are trusted. */
 export interface RedisTls {
   readonly ca: string | undefined
   readonly cert: string | undefined
@@ -45,24 +44,22 @@ export interface RedisStoreOptions {
   readonly tls: RedisTls
 }
 
-/**
- * A *part* is what fails as one: the server, or in a cluster one of its masters.
- */
+/** A *partition* fails as a whole: it is the server, or one master of a cluster. */
 export interface RedisStore {
-  /** Counts of one part that one script call may touch. */
+  /** Counts of one partition in one script call. */
   readonly countsPerCallMax: number
-  /** The part that keeps the count of this name, as far as is known. */
-  partOf(name: string): string
-  /** Runs `spend.lua`, once at most. */
-  spend(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
+  /** The partition that has the count of this name, as far as is known. */
+  partitionOf(name: string): string
+  /** Runs `consume.lua` at most once. */
+  consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
-   * Makes good for a missed answer. It may come late or never: on a connection that lost one every
-   * later answer would be taken for that of the command before it.
+   * Reconnects after a timeout. Without this, a late reply would be taken for the reply to the next
+   * command.
    */
-  renew(part: string, error: unknown): void
-  /** Told of a connection that failed, with its part where that cannot be asked now. */
-  onFault(listener: (error: Error, part?: string) => void): void
-  /** Told when a connection stands. */
+  reconnect(partition: string, error: unknown): void
+  /** Reports a failed connection, with its partition if that is unavailable now. */
+  onFault(listener: (error: Error, partition?: string) => void): void
+  /** Reports an open connection. */
   onReady(listener: () => void): void
   close(): void
 }
@@ -71,8 +68,8 @@ export function connectRedis({ address, tls }: RedisStoreOptions): RedisStore {
   return address.form === 'cluster' ? connectCluster(address, tls) : connectServer(address, tls)
 }
 
-/** Redis answered with an error: the script did nothing. */
-export function isRefusal(error: unknown): error is Error {
+/** Whether Redis replied with an error, so that the script did nothing. */
+export function isErrorReply(error: unknown): error is Error {
   return error instanceof ReplyError
 }
 
@@ -80,10 +77,10 @@ function connectServer(
   address: Exclude<RedisAddress, { form: 'cluster' }>,
   tls: RedisTls,
 ): RedisStore {
-  const redis = new Redis({ ...commonOptions(address, tls), ...whereabouts(address, tls) })
-  const part = 'redis'
+  const redis = new Redis({ ...commonOptions(address, tls), ...locationOf(address, tls) })
+  const partition = 'redis'
   let isClosed = false
-  // ioredis 6 ends for good where it is told to connect anew while it asks the sentinels.
+  // ioredis 6 ends for good if it is told to reconnect while it queries the sentinels.
   redis.on('end', () => {
     if (!isClosed) setTimeout(() => redis.connect().catch(() => {}), RECONNECT_MS_MIN)
   })
@@ -96,13 +93,13 @@ function connectServer(
       : []
   return {
     countsPerCallMax: COUNTS_PER_CALL_MAX,
-    partOf: () => part,
-    spend: (names, values) => redis.spendCalls(names.length, ...names, ...values),
-    renew(_, error) {
+    partitionOf: () => partition,
+    consume: (names, values) => redis.consumeCalls(names.length, ...names, ...values),
+    reconnect(_, error) {
       if (isTimeout(error)) redis.disconnect(true)
     },
     onFault(listener) {
-      redis.on('error', (error) => listener(error, part))
+      redis.on('error', (error) => listener(error, partition))
       redis.on('sentinelError', (error) => listener(error))
     },
     onReady: (listener) => void redis.on('ready', listener),
@@ -114,9 +111,9 @@ function connectServer(
 }
 
 /**
- * A master that was cut off from the others may go on answering us: what it counts is lost. So the
- * sentinels are listened to; each tells when it knows. (The `failoverDetector` of ioredis writes each of their faults to standard
- * error.)
+ * Watches the sentinels for failovers. Without this, a master that is cut off from the sentinels would go
+ * on counting for this gateway, and its counts would be lost. (The `failoverDetector` of ioredis writes
+ * each failure of a sentinel to standard error.)
  */
 function watchFailovers(
   { sentinels, sentinelLogin, master, isTls }: Extract<RedisAddress, { form: 'sentinel' }>,
@@ -142,7 +139,7 @@ function watchFailovers(
   })
 }
 
-function whereabouts(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: RedisTls) {
+function locationOf(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: RedisTls) {
   switch (address.form) {
     case 'server':
       return { host: address.host, port: address.port }
@@ -169,46 +166,46 @@ function connectCluster(
 ): RedisStore {
   const cluster = new Cluster([...address.nodes], {
     redisOptions: commonOptions(address, tls),
-    // For a node whose connection is being made; a command in it is as bounded as any other.
+    // For nodes whose connection is being opened; queued commands have the same timeout.
     enableOfflineQueue: true,
     maxRedirections: REDIRECTIONS_MAX,
-    // What was sent over a connection that closed may have been counted. The rest is for the breaker.
+    // A command on a connection that closed may have been counted. The circuit breaker handles the rest.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     clusterRetryStrategy: () => RECONNECT_MS_MAX,
     slotsRefreshTimeout: COMMAND_TIMEOUT_MS,
-    // Names are left to the connection, which needs them for TLS.
+    // TLS needs the names, so that the connection resolves them.
     dnsLookup: (name, done) => done(null, name),
-    scripts: { spendCalls: SPEND_SCRIPT },
+    scripts: { consumeCalls: CONSUME_SCRIPT },
   })
-  // Until it connects, which it tries without end: the reasons are those of `node error`.
+  // The reasons are reported by `node error`; ioredis retries without end.
   cluster.on('error', () => {})
   const nodes = new Map<string, Redis>()
   cluster.on('+node', (node: Redis) => {
     nodes.set(keyOf(node), node)
-    // Also to replicas: one that takes over is there at once.
+    // Also to replicas, so that one that takes over is connected already.
     node.connect().catch(() => {})
   })
   cluster.on('-node', (node: Redis) => {
     if (nodes.get(keyOf(node)) === node) nodes.delete(keyOf(node))
   })
-  const partOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
+  const partitionOf = (name: string) => cluster.slots[slotOf(name)]?.[0] ?? 'cluster'
   return {
     countsPerCallMax: 1,
-    partOf,
-    async spend(names, values) {
-      // There the queue is without bounds.
+    partitionOf,
+    async consume(names, values) {
+      // The queue of ioredis has no bound in other states.
       if (cluster.status !== 'ready') {
         throw new Error('the cluster is down, or none of its nodes answers')
       }
-      gather(nodes.get(partOf(names[0] ?? ''))?.stream)
-      return cluster.spendCalls(names.length, ...names, ...values)
+      flushOnce(nodes.get(partitionOf(names[0] ?? ''))?.stream)
+      return cluster.consumeCalls(names.length, ...names, ...values)
     },
-    renew(part, error) {
-      if (isTimeout(error)) nodes.get(part)?.disconnect()
+    reconnect(partition, error) {
+      if (isTimeout(error)) nodes.get(partition)?.disconnect()
       cluster.refreshSlotsCache()
     },
-    // The node may be a replica, or have lost its slots to one: a call that misses tells better.
+    // The node may be a replica, or may have lost its slots to one, so that no partition is reported.
     onFault: (listener) => void cluster.on('node error', (error) => listener(error)),
     onReady: (listener) => void cluster.on('ready', listener),
     close: () => cluster.disconnect(),
@@ -219,8 +216,8 @@ function keyOf({ options: { host, port } }: Redis): string {
   return `${host}:${port}`
 }
 
-/** What one turn writes goes out at once: a write of its own costs more than the rest of a call. */
-function gather(stream: Writable | undefined): void {
+/** Joins the writes of one turn: a separate write costs more than the rest of a call. */
+function flushOnce(stream: Writable | undefined): void {
   if (stream === undefined || stream.writableCorked > 0) return
   stream.cork()
   process.nextTick(() => stream.uncork())
@@ -234,7 +231,7 @@ function isTimeout(error: unknown): boolean {
   return error instanceof Error && error.message === TIMED_OUT
 }
 
-const SPEND_SCRIPT = { lua: readFileSync(new URL('./spend.lua', import.meta.url), 'utf8') }
+const CONSUME_SCRIPT = { lua: readFileSync(new URL('./consume.lua', import.meta.url), 'utf8') }
 
 function commonOptions(
   { username, password, db, isTls }: RedisAddress & RedisLogin,
@@ -257,6 +254,6 @@ function commonOptions(
       Math.min(RECONNECT_MS_MIN * attempt, RECONNECT_MS_MAX) + Math.random() * RECONNECT_MS_MIN,
     reconnectOnError: (error: Error) => (/^READONLY/.test(error.message) ? (1 as const) : false),
     enableAutoPipelining: false,
-    scripts: { spendCalls: SPEND_SCRIPT },
+    scripts: { consumeCalls: CONSUME_SCRIPT },
   }
 }

@@ -1,12 +1,12 @@
 /**
- * `REDIS_URL`, in the forms in which Redis is run:
+ * Parses `REDIS_URL`, which has a form for each deployment of Redis:
  *
  *     redis://user:password@host:6379/0                           one server; `rediss` with TLS
  *     unix:///run/redis/redis.sock?db=0                           the same, on this machine
- *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   found, and followed, by Sentinel
- *     redis-cluster://user:password@h1:7000,h2:7001               counts spread over a cluster
+ *     redis-sentinel://user:password@h1:26379,h2:26379/mymaster   the master that Sentinel names
+ *     redis-cluster://user:password@h1:7000,h2:7001               a cluster
  *
- * Faults are named without the text: it holds a password.
+ * Errors do not quote the URL, since it contains a password.
  */
 
 export interface RedisHost {
@@ -28,7 +28,7 @@ export type RedisAddress = RedisLogin & {
     | {
         readonly form: 'sentinel'
         readonly sentinels: readonly RedisHost[]
-        /** What the sentinels call the servers that they watch. */
+        /** The name of the master at the sentinels. */
         readonly master: string
         readonly sentinelLogin: RedisLogin
       }
@@ -121,7 +121,7 @@ function parseDb(text: string | null): number {
   return Number(text)
 }
 
-/** A password alone is that of the user `default`. */
+/** A password without a user name is that of the user `default`. */
 function loginOf(
   username: string | null | undefined,
   password: string | null | undefined,

@@ -1,32 +1,32 @@
-/** A call as operators see it when it is over: what the steps noted of it, as far as it got. */
+/** The record of one call for operators: the log line, the metrics and the trace are made from it. */
 import type { Operation } from '../../shared/contract/contract.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import { createSpanId, type Trace } from '../../shared/process/trace.ts'
-import type { Head } from '../http1/request-head.ts'
+import type { RequestHead } from '../http1/request-head.ts'
 
-export interface CallStory {
-  /** Of the connection. */
+export interface CallRecord {
+  /** The address at the other end of the connection. */
   readonly address: string
-  /** Undefined where it was refused. */
-  head: Head | undefined
+  /** Undefined if the head was rejected. */
+  head: RequestHead | undefined
   trace: Trace | undefined
   /** Of the API, or `pages`. */
   operation: Pick<Operation, 'operationId' | 'path'> | undefined
   keyId: string | undefined
   accountId: string | undefined
-  /** The backend that was asked last. */
+  /** The backend of the last attempt. */
   backend: string | undefined
-  /** What backends took, all together. */
+  /** The time of all attempts together. */
   upstreamMs: number
-  /** Of the problem that the gateway answered itself. */
+  /** The code of the problem if the gateway itself rejected the call. */
   code: ProblemCode | undefined
-  /** Of the answer's body; of a large one as the connection counts it. */
+  /** Bytes of the response's body; of a streamed response with its head and chunk sizes. */
   sentBytes: number
-  /** Undefined: nobody wants them. */
+  /** Undefined unless a trace needs them. */
   readonly steps: CallStep[] | undefined
 }
 
-/** A part of the call that waited for somebody. Times by `performance.now()`. */
+/** A step that waited for another process. Times are `performance.now()`. */
 export interface CallStep {
   readonly name: string
   readonly spanId: string
@@ -35,7 +35,7 @@ export interface CallStep {
   readonly failed: boolean
 }
 
-export function createStory(address: string, notesSteps: boolean): CallStory {
+export function createCallRecord(address: string, recordsSteps: boolean): CallRecord {
   return {
     address,
     head: undefined,
@@ -47,26 +47,26 @@ export function createStory(address: string, notesSteps: boolean): CallStory {
     upstreamMs: 0,
     code: undefined,
     sentBytes: 0,
-    steps: notesSteps ? [] : undefined,
+    steps: recordsSteps ? [] : undefined,
   }
 }
 
-/** Waits for `work`, and notes it as a step where steps are wanted. */
-export function noteStep<T>(
-  { steps }: CallStory,
+/** Returns `work`, and records its timings once it has settled if a trace needs them. */
+export function recordStep<T>(
+  { steps }: CallRecord,
   name: string,
   work: T | Promise<T>,
   spanId?: string,
 ): T | Promise<T> {
   if (steps === undefined || !(work instanceof Promise)) return work
   const from = performance.now()
-  const note = (failed: boolean) => {
+  const record = (failed: boolean) => {
     const step = { name, spanId: spanId ?? createSpanId(), from, to: performance.now(), failed }
     steps.push(step)
   }
   work.then(
-    () => note(false),
-    () => note(true),
+    () => record(false),
+    () => record(true),
   )
   return work
 }

@@ -1,0 +1,108 @@
+/**
+ * Reads the body of a request into memory before anything is counted or sent. A call can therefore be
+ * rejected, or retried at another backend, without harm.
+ */
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Body } from '../call/call.ts'
+import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
+
+/** The largest body that is forwarded. */
+export const BODY_BYTES_MAX = 256 * 1024
+/** All bodies together, so that a flood of large ones cannot use up the memory. */
+const ALL_BODIES_BYTES_MAX = 64 * 1024 * 1024
+
+export const NO_BODY: Buffer = Buffer.alloc(0)
+
+/** The memory that the bodies of all calls use. */
+export class BodyMemory {
+  #bytesUsed = 0
+
+  get bytesUsed(): number {
+    return this.#bytesUsed
+  }
+
+  /** Throws `Problem` 503 if it is used up. */
+  reserve(bytes: number): void {
+    if (this.#bytesUsed + bytes > ALL_BODIES_BYTES_MAX) {
+      throw new Problem(
+        'service_unavailable',
+        'Too many requests at once. Try again in a second.',
+        {
+          headers: { 'retry-after': '1' },
+        },
+      )
+    }
+    this.#bytesUsed += bytes
+  }
+
+  release(bytes: number): void {
+    this.#bytesUsed -= bytes
+  }
+}
+
+/** Whether the body may be within `bytesMax`: that of a chunked one is known only at its end. */
+export function mayFit(framing: BodyFraming, bytesMax: number): boolean {
+  return framing.kind === 'chunked' || framing.bytes <= bytesMax
+}
+
+/** Copies a body out of the packets of a connection, so that its memory is what is counted. */
+export class BodyReader {
+  readonly #memory: BodyMemory
+  readonly #decoder: BodyDecoder
+  readonly #bytesMax: number
+  readonly #keptMax: number
+  #bytesRead = 0
+  /** May have room for more behind the first `#bytesKept`. */
+  #buffer = NO_BODY
+  #bytesKept = 0
+
+  /** A body over `bytesMax` is too large; of one over `BODY_BYTES_MAX` only the beginning is kept. */
+  constructor(framing: BodyFraming, bytesMax: number, memory: BodyMemory) {
+    this.#memory = memory
+    this.#decoder = createBodyDecoder(framing)
+    this.#bytesMax = bytesMax
+    this.#keptMax =
+      framing.kind === 'length' ? Math.min(framing.bytes, BODY_BYTES_MAX) : BODY_BYTES_MAX
+  }
+
+  /**
+   * Consumes the body's share of `bytes`. Returns the body and the bytes behind it once it is whole or
+   * known to be too large, undefined before. Throws `Http1Error` if it is malformed, `Problem` 503 if
+   * memory is used up.
+   */
+  read(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
+    const rest = this.#decoder.decode(bytes, (part) => this.#append(part))
+    if (this.#bytesRead > this.#bytesMax) {
+      this.discard()
+      return { body: 'tooLarge', rest: NO_BODY }
+    }
+    if (rest === undefined) return undefined
+    this.#memory.release(this.#buffer.length - this.#bytesKept)
+    return { body: this.#buffer.subarray(0, this.#bytesKept), rest }
+  }
+
+  /** Releases the memory of a body that is not wanted any more. */
+  discard(): void {
+    this.#memory.release(this.#buffer.length)
+    this.#buffer = NO_BODY
+    this.#bytesKept = 0
+  }
+
+  #append(part: Buffer): void {
+    this.#bytesRead += part.length
+    if (this.#bytesRead > this.#bytesMax) return
+    const from = this.#bytesKept
+    this.#bytesKept = Math.min(from + part.length, BODY_BYTES_MAX)
+    if (this.#bytesKept > this.#buffer.length) this.#grow(from)
+    part.copy(this.#buffer, from, 0, this.#bytesKept - from)
+  }
+
+  /** `used`: bytes that the buffer has already. */
+  #grow(used: number): void {
+    const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptMax))
+    this.#memory.reserve(bytes - this.#buffer.length)
+    const larger = Buffer.allocUnsafe(bytes)
+    this.#buffer.copy(larger, 0, 0, used)
+    this.#buffer = larger
+  }
+}

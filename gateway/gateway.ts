@@ -1,0 +1,174 @@
+/** Composes the gateway from its settings. */
+import cluster from 'node:cluster'
+import { loadContract } from '../shared/contract/contract.ts'
+import { type Running, runProcess } from '../shared/process/lifecycle.ts'
+import type { Logger } from '../shared/process/log.ts'
+import { createMetrics, type Metrics } from '../shared/process/metrics.ts'
+import { type Health, listenForOperations } from '../shared/process/operations.ts'
+import { SettingsError, type SettingsOf } from '../shared/process/settings.ts'
+import { startTracing } from '../shared/process/tracing.ts'
+import { GATEWAY_SETTINGS } from './config.ts'
+import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
+import { BodyMemory } from './downstream/request-body.ts'
+import { Authenticator } from './keys/authenticator.ts'
+import { createAccessLog } from './observability/access-log.ts'
+import { createCallMetrics, measureComponents, measureRedis } from './observability/metrics.ts'
+import { createUsageReporter } from './observability/usage-reporter.ts'
+import { createPagesProxy } from './pages/proxy.ts'
+import { createGateway } from './pipeline/pipeline.ts'
+import type { RateLimiter } from './rate-limit/limiter.ts'
+import { createLocalRateLimiter } from './rate-limit/local-limiter.ts'
+import { RedisRateLimiter } from './rate-limit/redis-limiter.ts'
+import { watchBackendAddresses } from './upstream/addresses.ts'
+import { BackendSet } from './upstream/backend-set.ts'
+import type { Backends } from './upstream/backends.ts'
+import { createForwarder } from './upstream/forward.ts'
+import { superviseWorkers } from './workers.ts'
+
+type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
+
+await runProcess({
+  name: 'gateway',
+  description: 'The public gateway: keys, scopes, rate limit, forwarding.',
+  schema: GATEWAY_SETTINGS,
+  prefix: 'GATEWAY_',
+  reloadable: ['GATEWAY_SECRET', 'TLS_CERT', 'TLS_KEY'],
+  check({ TLS_CERT, TLS_KEY, GATEWAY_WORKERS, REDIS_URL }) {
+    if (GATEWAY_WORKERS > 1 && REDIS_URL === undefined) {
+      throw new SettingsError([
+        `GATEWAY_WORKERS is ${GATEWAY_WORKERS}: several workers share the rate limit in Redis, set REDIS_URL`,
+      ])
+    }
+    const certificate = readCertificate(TLS_CERT, TLS_KEY)
+    if (certificate === undefined) return []
+    const end = new Date(certificate.expiresAt).toISOString()
+    return [`The certificate is for ${certificate.names}, until ${end}.`]
+  },
+  start(settings, log) {
+    if (settings.GATEWAY_WORKERS === 1 || cluster.isWorker) return startGateway(settings, log)
+    return superviseWorkers({
+      count: settings.GATEWAY_WORKERS,
+      port: settings.GATEWAY_PORT,
+      operationsHost: settings.GATEWAY_OPERATIONS_HOST,
+      operationsPort: settings.GATEWAY_OPERATIONS_PORT,
+      log,
+    })
+  },
+})
+
+async function startGateway(settings: Settings, log: Logger): Promise<Running<Settings>> {
+  const { BASE_URL: baseUrl } = settings
+  // All components share this array: a reload replaces its elements.
+  const gatewaySecrets = [...settings.GATEWAY_SECRET]
+  const metrics = createMetrics('gateway')
+  const tracing = await startTracing({
+    endpoint: settings.OTEL_EXPORTER_OTLP_ENDPOINT,
+    share: settings.OTEL_TRACES_SAMPLER_ARG,
+    service: 'gateway',
+    metrics,
+    log,
+  })
+  let certificate = readCertificate(settings.TLS_CERT, settings.TLS_KEY)
+  const timeoutMs = settings.GATEWAY_UPSTREAM_TIMEOUT_MS
+  const connections = settings.BACKEND_CONNECTIONS
+  const addresses = watchBackendAddresses({ urls: settings.BACKEND_URLS, log })
+  const backends = new BackendSet({ addresses, gatewaySecrets, connections, timeoutMs, log })
+  const rateLimiter = createRateLimiter(settings, metrics, log)
+  const usage = createUsageReporter(backends, rateLimiter, log)
+  const authenticator = new Authenticator(backends)
+  const streamsMax = Math.ceil(connections / 2)
+  const forwarder = createForwarder({ backends, timeoutMs, streamsMax, log })
+  const bodyMemory = new BodyMemory()
+  const trustedProxies = settings.TRUST_PROXY
+  const callMetrics = createCallMetrics(metrics)
+  const writesLines = settings.ACCESS_LOG === 'on'
+  const accessLog = createAccessLog({ log, writesLines, callMetrics, tracing, trustedProxies })
+  const servesPages = settings.SETTINGS_PAGES === 'on'
+  const forwarding = { backends, gatewaySecrets, timeoutMs }
+  const pages = createPagesProxy({ ...forwarding, trustedProxies, servesPages })
+  const listener = createGateway({
+    contract: loadContract(),
+    baseUrl,
+    tls: certificate,
+    bodyMemory,
+    authenticator,
+    rateLimiter,
+    forwarder,
+    pages,
+    usage,
+    accessLog,
+    tracing,
+    requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
+    responseTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
+    log,
+  })
+  const certificateExpiresAt = () => certificate?.expiresAt
+  const components = { authenticator, backends, forwarder, bodyMemory, listener }
+  measureComponents(metrics, { ...components, certificateExpiresAt })
+  let draining = false
+  const operations = await listenForOperations({
+    host: settings.GATEWAY_OPERATIONS_HOST,
+    port: settings.GATEWAY_OPERATIONS_PORT,
+    metrics,
+    log,
+    health: async () => healthOf(backends, rateLimiter, certificate, draining),
+  })
+  const port = await listener.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
+  return {
+    listening: { port, operations_port: operations.port },
+    reload(fresh) {
+      const renewed = readCertificate(fresh.TLS_CERT, fresh.TLS_KEY)
+      if (renewed !== undefined) listener.renewTls(renewed)
+      certificate = renewed
+      gatewaySecrets.splice(0, gatewaySecrets.length, ...fresh.GATEWAY_SECRET)
+    },
+    async drain() {
+      draining = true
+      await listener.drain()
+      await usage.close()
+      addresses.close()
+      backends.close()
+      await rateLimiter.close()
+      await tracing?.close()
+      await operations.close()
+    },
+  }
+}
+
+function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): RateLimiter {
+  if (settings.REDIS_URL === undefined) return createLocalRateLimiter()
+  const rateLimiter: RateLimiter = new RedisRateLimiter({
+    address: settings.REDIS_URL,
+    tls: {
+      ca: settings.REDIS_TLS_CA,
+      cert: settings.REDIS_TLS_CERT,
+      key: settings.REDIS_TLS_KEY,
+    },
+    onOutage: settings.RATE_LIMIT_ON_REDIS_OUTAGE,
+    log,
+    durations: measureRedis(metrics, () => rateLimiter),
+  })
+  return rateLimiter
+}
+
+/** After the start an outage is reported as degraded: a balancer must not remove every gateway. */
+function healthOf(
+  backends: Backends,
+  rateLimiter: RateLimiter,
+  certificate: Certificate | undefined,
+  draining: boolean,
+): Health {
+  const outages: string[] = []
+  if (backends.state() !== 'ready') outages.push('no backend is ready')
+  for (const { url, ready, reason } of backends.statuses()) {
+    if (!ready) outages.push(`backend ${url} is not ready: ${reason}`)
+  }
+  const expiry = certificate && expiryWarning(certificate, Date.now())
+  if (expiry !== undefined) outages.push(expiry)
+  const outage = rateLimiter.outage()
+  if (outage !== undefined)
+    outages.push(`redis is unavailable: the rate limit is not shared (${outage})`)
+  const starting = backends.state() === 'starting' || rateLimiter.state() === 'starting'
+  if (draining) return { unready: ['draining'], degraded: outages }
+  return starting ? { unready: outages, degraded: [] } : { unready: [], degraded: outages }
+}

@@ -1,0 +1,37 @@
+/** The errors of this folder. Its callers decide what an error means: 4xx for a client, 502 for a backend. */
+import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
+
+export type Http1Fault =
+  /** The message breaks the grammar, or could be read in two ways. */
+  | 'malformed'
+  | 'unknown_method'
+  | 'duplicate_authorization'
+  | 'duplicate_idempotency_key'
+  | 'target_too_long'
+  | 'headers_too_large'
+
+export class Http1Error extends Error {
+  readonly fault: Http1Fault
+
+  /** `message` tells the sender what is wrong; it repeats no byte that was not checked. */
+  constructor(fault: Http1Fault, message: string) {
+    super(message)
+    this.name = 'Http1Error'
+    this.fault = fault
+  }
+}
+
+export function malformed(message = 'This is not well-formed HTTP/1.1.'): Http1Error {
+  return new Http1Error('malformed', message)
+}
+
+export function targetTooLong(): Http1Error {
+  return new Http1Error('target_too_long', `The request target is over ${TARGET_BYTES_MAX} bytes.`)
+}
+
+export function headersTooLarge(): Http1Error {
+  return new Http1Error(
+    'headers_too_large',
+    `Send at most ${HEADERS_MAX} headers of ${HEADER_BYTES_MAX} bytes together.`,
+  )
+}

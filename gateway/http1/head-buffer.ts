@@ -1,0 +1,64 @@
+/** Gathers the bytes of a message's head until its end, the empty line, has arrived. */
+
+const END_OF_HEAD = '\r\n\r\n'
+const EMPTY: Buffer = Buffer.alloc(0)
+
+/** A whole head. */
+export interface HeadBytes {
+  /** They begin with the head. */
+  readonly bytes: Buffer
+  /** The head in Latin-1, without the empty line at its end. */
+  readonly text: string
+}
+
+export class HeadBuffer {
+  #bytes = EMPTY
+  /** No head ends before this offset, so that no byte is searched twice. */
+  #searched = 0
+
+  get bytes(): Buffer {
+    return this.#bytes
+  }
+
+  /** The offset of the first byte that no search has seen. */
+  get searched(): number {
+    return this.#searched
+  }
+
+  /** `bytes` must stay unchanged while they are buffered, see `own`. */
+  push(bytes: Buffer): void {
+    this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
+  }
+
+  /** Copies the buffered bytes, whose memory the caller is about to reuse. */
+  own(): void {
+    if (this.#bytes.length > 0) this.#bytes = Buffer.from(this.#bytes)
+  }
+
+  /** Removes and returns the next head; undefined while it is not whole, or longer than `bytesMax`. */
+  takeHead(bytesMax: number): HeadBytes | undefined {
+    const bytes = this.#bytes
+    const end = bytes.indexOf(END_OF_HEAD, this.#searched, 'latin1')
+    if (end < 0 || end > bytesMax) return undefined
+    this.drop(end + END_OF_HEAD.length)
+    return { bytes, text: bytes.toString('latin1', 0, end) }
+  }
+
+  /** Notes that the buffered bytes were searched; the end of the head may have begun in the last three. */
+  markSearched(): void {
+    this.#searched = Math.max(0, this.#bytes.length - (END_OF_HEAD.length - 1))
+  }
+
+  /** Removes and returns all bytes. */
+  takeAll(): Buffer {
+    const bytes = this.#bytes
+    this.drop(bytes.length)
+    return bytes
+  }
+
+  /** Removes this many bytes from the beginning. */
+  drop(count: number): void {
+    this.#bytes = count < this.#bytes.length ? this.#bytes.subarray(count) : EMPTY
+    this.#searched = 0
+  }
+}

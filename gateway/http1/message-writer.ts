@@ -1,0 +1,45 @@
+/** Renders heads, and writes each message with as few writes as possible. */
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+
+/** Two buffers are written one by one; up to this size it costs less to copy them into one. */
+const JOINED_BYTES_MAX = 16 * 1024
+
+/** Field names and values alternate. The result ends with the empty line and is in Latin-1. */
+export function renderRequestHead(
+  method: string,
+  target: string,
+  fields: readonly string[],
+): string {
+  return `${method} ${target} HTTP/1.1\r\n${renderFields(fields)}\r\n`
+}
+
+/** The same for a response. */
+export function renderResponseHead(status: number, fields: readonly string[]): string {
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${renderFields(fields)}\r\n`
+}
+
+export const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
+
+/** The line before the data of a chunk; the line end behind the data is the caller's. */
+export function renderChunkSize(bytes: number): string {
+  return `${bytes.toString(16)}\r\n`
+}
+
+/** `head`: in Latin-1, with the empty line at its end. */
+export function writeMessage(socket: Socket, head: string, body: Buffer): void {
+  if (body.length <= JOINED_BYTES_MAX) {
+    socket.write(body.length === 0 ? head : head + body.toString('latin1'), 'latin1')
+    return
+  }
+  socket.cork()
+  socket.write(head, 'latin1')
+  socket.write(body)
+  socket.uncork()
+}
+
+function renderFields(fields: readonly string[]): string {
+  let text = ''
+  for (let at = 0; at < fields.length; at += 2) text += `${fields[at]}: ${fields[at + 1]}\r\n`
+  return text
+}

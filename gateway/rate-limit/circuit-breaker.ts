@@ -1,0 +1,173 @@
+/**
+ * The circuit breakers before Redis, one for each of its partitions. The first lost reply of a partition
+ * opens its breaker, so that calls do not time out one by one. A probe, which needs all that a real call
+ * needs, closes it.
+ */
+import type { Logger } from '../../shared/process/log.ts'
+import type { RateLimiterState } from './limiter.ts'
+import { outageReason } from './outage-reason.ts'
+import { isErrorReply, type RedisStore } from './redis-store.ts'
+
+const PROBE_INTERVAL_MS = 250
+const PROBE_EXPIRES_MS = 1_000
+const NOT_YET = 'no connection yet'
+/** Failed probes that are not logged while the first connection is being opened. */
+const PROBES_SILENT = 4
+
+interface Outage {
+  /** The name of the count that the probe uses, one of the partition. */
+  readonly name: string
+  reason: string
+  /** Each reason is logged once. */
+  readonly logged: Set<string>
+}
+
+export class CircuitBreakers {
+  readonly #store: RedisStore
+  readonly #log: Logger
+  readonly #onOutage: 'local' | 'deny'
+  readonly #open = new Map<string, Outage>()
+  /** Script calls without a reply yet, by partition. */
+  readonly #pending = new Map<string, PendingCalls>()
+  readonly #probing: NodeJS.Timeout
+  #probesFailed = 0
+  /** Outages since the start, for operators. */
+  count = 0
+  /** Until Redis was reached for the first time. */
+  #start: Outage | undefined = { name: probeName(''), reason: NOT_YET, logged: new Set() }
+
+  constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
+    this.#store = store
+    this.#onOutage = onOutage
+    this.#log = log
+    this.#probing = setInterval(() => this.#probeAll(), PROBE_INTERVAL_MS)
+    store.onFault((error, partition) => {
+      this.#note(partition, error)
+      if (partition !== undefined) this.open(partition, '', error)
+    })
+    store.onReady(() => this.#probeAll())
+  }
+
+  /** Whether calls must not be sent to the partition at present. */
+  isOpen(partition: string): boolean {
+    return this.#start !== undefined || this.#open.has(partition)
+  }
+
+  /** Settles as `result` does, or rejects with the error that opens the partition's breaker before. */
+  unlessOpened<T>(partition: string, result: Promise<T>): Promise<T> {
+    const pending = this.#pending.get(partition) ?? new PendingCalls()
+    this.#pending.set(partition, pending)
+    return new Promise((resolve, reject) => {
+      const slot = pending.add(reject)
+      result.then(
+        (value) => {
+          pending.delete(slot)
+          resolve(value)
+        },
+        (error) => {
+          pending.delete(slot)
+          reject(error)
+        },
+      )
+    })
+  }
+
+  /** Opens the breaker. `tag`: the hash tag of a count in the partition. */
+  open(partition: string, tag: string, error: unknown): void {
+    if (this.isOpen(partition)) return
+    const reason = outageReason(error)
+    this.count++
+    this.#open.set(partition, { name: probeName(tag), reason, logged: new Set([reason]) })
+    this.#log.error(
+      { partition, reason, onOutage: this.#onOutage },
+      'redis is unavailable: the rate limit is not shared',
+    )
+    this.#pending.get(partition)?.rejectAll(error)
+    this.#store.reconnect(partition, error)
+  }
+
+  state(): RateLimiterState {
+    if (this.#start !== undefined) return 'starting'
+    return this.#open.size > 0 ? 'degraded' : 'exact'
+  }
+
+  /** The reason if the state is not `exact`, for operators. */
+  reason(): string | undefined {
+    if (this.#start !== undefined) return this.#start.reason
+    const reasons = new Set(this.#open.values().map(({ reason }) => reason))
+    return reasons.size > 0 ? [...reasons].join('; ') : undefined
+  }
+
+  close(): void {
+    clearInterval(this.#probing)
+  }
+
+  #note(partition: string | undefined, error: unknown): void {
+    const outage = this.#start ?? this.#open.get(partition ?? '')
+    if (outage === undefined) return
+    outage.reason = outageReason(error)
+    if (outage.logged.has(outage.reason)) return
+    outage.logged.add(outage.reason)
+    this.#log.error({ partition, reason: outage.reason }, 'redis cannot be used')
+  }
+
+  #probeAll(): void {
+    if (this.#start !== undefined) void this.#probe(this.#start, undefined)
+    for (const [partition, outage] of this.#open) void this.#probe(outage, partition)
+  }
+
+  async #probe(outage: Outage, partition: string | undefined): Promise<void> {
+    const { name } = outage
+    try {
+      // One call where the limit is 0: the script uses every command and counts nothing.
+      await this.#store.consume([name], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
+      this.#close(partition)
+    } catch (error) {
+      const isLate = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT
+      // The connection itself reports better why it cannot be opened.
+      if (isErrorReply(error) || isLate) this.#note(partition, error)
+      this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
+      if (partition !== undefined) this.#store.reconnect(partition, error)
+    }
+  }
+
+  #close(partition: string | undefined): void {
+    const wasOpen =
+      partition === undefined ? this.#start !== undefined : this.#open.delete(partition)
+    if (!wasOpen) return
+    this.#start = undefined
+    this.#log.info({ partition }, 'redis is available: the rate limit is shared by all gateways')
+  }
+}
+
+type Reject = (error: unknown) => void
+
+/**
+ * Calls that wait for Redis, in an array of slots. Listeners of an `AbortSignal` are linked to each other:
+ * once one had reached V8's old generation, all later ones were kept alive with their calls.
+ */
+class PendingCalls {
+  readonly #slots: (Reject | undefined)[] = []
+  readonly #free: number[] = []
+
+  /** Returns the slot. */
+  add(reject: Reject): number {
+    const slot = this.#free.pop() ?? this.#slots.length
+    this.#slots[slot] = reject
+    return slot
+  }
+
+  delete(slot: number): void {
+    this.#slots[slot] = undefined
+    this.#free.push(slot)
+  }
+
+  /** Each call frees its slot when it has settled. */
+  rejectAll(error: unknown): void {
+    for (const reject of this.#slots) reject?.(error)
+  }
+}
+
+function probeName(tag: string): string {
+  return `rate-limit-probe:{${tag}}`
+}

@@ -1,0 +1,26 @@
+/** The rate limit as responses show it: the spec's headers, and those of the IETF draft. */
+import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
+
+const NOT_AUTHENTICATED: readonly string[] = ['x-ratelimit-remaining', '0']
+
+/**
+ * Names and values alternate. Without an authenticated key there is no allowance, so that nothing
+ * remains.
+ */
+export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
+  if (allowance === undefined) return NOT_AUTHENTICATED
+  const { limit, used, windowEndsAt, degraded } = allowance
+  const remaining = Math.max(0, limit - used)
+  return [
+    'x-ratelimit-limit',
+    `${limit}`,
+    'x-ratelimit-remaining',
+    `${remaining}`,
+    'x-ratelimit-reset',
+    `${Math.ceil(windowEndsAt / 1000)}`,
+    'ratelimit-policy',
+    `"hour";q=${limit};w=${WINDOW_MS / 1000}${degraded ? ';degraded' : ''}`,
+    'ratelimit',
+    `"hour";r=${remaining};t=${secondsToReset(allowance)}`,
+  ]
+}

@@ -1,0 +1,49 @@
+/** Sends a request to another backend when one is unreachable or, where that is safe, when one fails. */
+import type { Backend, Backends } from './backends.ts'
+
+/**
+ * Resolves with the first success. A backend that accepts no connection is passed over, since nothing
+ * was sent to it. Any other failure is retried at most once, if `mayRetry` allows it. Rejects with the
+ * error of the last attempt.
+ */
+export async function sendWithFailover<T>(
+  backends: Pick<Backends, 'size' | 'choose' | 'markUnreachable'>,
+  send: (backend: Backend) => Promise<T>,
+  mayRetry: (error: unknown) => boolean,
+): Promise<T> {
+  let backend = backends.choose()
+  let unreachable = 0
+  let isRetry = false
+  for (;;) {
+    try {
+      return await send(backend)
+    } catch (error) {
+      if (isUnreachable(error)) {
+        backends.markUnreachable(backend)
+        const next = backends.choose(backend)
+        if (next === backend || ++unreachable >= backends.size) throw error
+        backend = next
+      } else {
+        if (isRetry || !mayRetry(error)) throw error
+        isRetry = true
+        backend = backends.choose(backend)
+      }
+    }
+  }
+}
+
+const CONNECT_ERRORS = new Set<unknown>([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENETUNREACH',
+  'EHOSTUNREACH',
+  'ENOENT',
+  'EACCES',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+
+/** Whether the request failed because no connection could be opened, so that nothing of it was sent. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && CONNECT_ERRORS.has(error.code)
+}

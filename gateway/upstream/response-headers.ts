@@ -1,0 +1,44 @@
+/** Chooses the headers of a backend's response that reach the client. */
+
+/** RFC 9110, section 7.6.1, and those that concern the connection to the backend. */
+const HOP_BY_HOP = [
+  'alt-svc',
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]
+/** Only the gateway sends these. */
+const GATEWAY_ONLY = ['content-length', 'date', 'server', 'via', 'x-powered-by', 'x-request-id']
+const DROPPED = new Set([...HOP_BY_HOP, ...GATEWAY_ONLY])
+const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
+
+/** In `headers` and in the result, names in lower case and values alternate. */
+export function clientHeaders(headers: readonly string[]): string[] {
+  const hopByHop = connectionOptions(headers)
+  const passed: string[] = []
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at] ?? ''
+    if (DROPPED.has(name) || hopByHop.includes(name)) continue
+    if (DROPPED_PREFIXES.some((prefix) => name.startsWith(prefix))) continue
+    passed.push(name, headers[at + 1] ?? '')
+  }
+  return passed
+}
+
+const NONE: readonly string[] = []
+
+/** The names that `Connection` adds to those that are always hop-by-hop. */
+function connectionOptions(headers: readonly string[]): readonly string[] {
+  let text = ''
+  for (let at = 0; at < headers.length; at += 2) {
+    if (headers[at] === 'connection') text += `${headers[at + 1]},`
+  }
+  // Mostly it names nothing else.
+  return text === '' || text === 'keep-alive,' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)
+}

@@ -1,0 +1,18 @@
+/**
+ * One buffer that all connections to backends read into, one after another. A buffer for each read, as
+ * streams allocate it, costs more than the reading itself.
+ */
+import type { OnReadOpts, Socket } from 'node:net'
+
+const BUFFER = Buffer.alloc(64 * 1024)
+
+/** The `onread` option of `node:net`. The bytes are valid only until `read` returns. */
+export function readInto(read: (socket: Socket, bytes: Buffer) => void): OnReadOpts {
+  return {
+    buffer: BUFFER,
+    callback(this: Socket, length: number) {
+      read(this, BUFFER.subarray(0, length))
+      return true
+    },
+  }
+}
