@@ -1,7 +1,7 @@
 /**
- * Statements of the hottest ways. Kysely builds and compiles a statement anew each time, which takes
- * longer than the database takes to run it; these are compiled once and then only given their values.
- * They go to the connection itself: Kysely's own way there is a dozen promises long.
+ * Statements of the hottest routes. Kysely builds and compiles a statement anew each time, which takes
+ * longer than the database needs to run it. These are compiled once and then only given their values.
+ * They are sent to the connection directly, since Kysely's own route to it is a dozen promises long.
  */
 import type { Compilable, CompiledQuery, DatabaseConnection } from 'kysely'
 import type { Reader, Transaction } from './database.ts'
@@ -14,7 +14,7 @@ type Values = { readonly [name: string]: Value | readonly Value[] }
 type Db = Reader | Transaction
 
 /** Stands for a value while the statement is built. */
-class Place {
+class Placeholder {
   readonly name: string
   /** In an array. */
   readonly index: number | undefined
@@ -25,10 +25,19 @@ class Place {
   }
 }
 
+/** A statement whose text is one of a few, and that returns rows and no count of affected rows. */
+export interface PreparedQuery<Row = unknown> extends CompiledQuery<Row> {
+  readonly isPrepared: true
+}
+
+export function isPrepared(query: CompiledQuery): query is PreparedQuery {
+  return 'isPrepared' in query
+}
+
 const connections = new WeakMap<object, DatabaseConnection>()
 
-/** Lets statements of `db` go to its connection, which keeps them in order where that matters. */
-export function openDirectWay(db: object, connection: DatabaseConnection): void {
+/** Has prepared statements of `db` sent to its connection, which keeps their order where it matters. */
+export function setDirectConnection(db: object, connection: DatabaseConnection): void {
   connections.set(db, connection)
 }
 
@@ -52,19 +61,19 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
     const shape = shapeOf(values)
     const known = ofKind.get(shape)
     if (known !== undefined) return known
-    const form = build(db, placesOf<V>(Object.entries<Values[string]>(values))).compile()
+    const form = build(db, placeholdersOf<V>(Object.entries<Values[string]>(values))).compile()
     forms.set(adapter, ofKind.set(shape, form))
     return form
   }
 
   return async (db, values) => {
-    const { sql, query, queryId, parameters: places } = formFor(db, values)
-    const parameters = places.map((value) =>
-      value instanceof Place ? valueAt(values, value) : value,
+    const { sql, query, queryId, parameters: placeholders } = formFor(db, values)
+    const parameters = placeholders.map((value) =>
+      value instanceof Placeholder ? valueAt(values, value) : value,
     )
-    const compiled: CompiledQuery<Row> = { sql, query, queryId, parameters }
+    const compiled: PreparedQuery<Row> = { sql, query, queryId, parameters, isPrepared: true }
     const connection = connections.get(db)
-    const { rows } = await (connection?.executeQuery<Row>(compiled) ?? db.executeQuery(compiled))
+    const { rows } = await (connection?.executeQuery<Row>(compiled) ?? db.executeQuery<Row>(compiled))
     return rows
   }
 }
@@ -78,16 +87,16 @@ function shapeOf(values: Values): string {
   return shape
 }
 
-function placesOf<V>(entries: readonly (readonly [string, Values[string]])[]): V {
-  const places = entries.map(([name, value]) => [
+function placeholdersOf<V>(entries: readonly (readonly [string, Values[string]])[]): V {
+  const placeholders = entries.map(([name, value]) => [
     name,
-    isList(value) ? value.map((_, index) => new Place(name, index)) : new Place(name),
+    isList(value) ? value.map((_, index) => new Placeholder(name, index)) : new Placeholder(name),
   ])
   // For the builder they are values of the same types.
-  return Object.fromEntries(places)
+  return Object.fromEntries(placeholders)
 }
 
-function valueAt(values: Values, { name, index }: Place): Value | undefined {
+function valueAt(values: Values, { name, index }: Placeholder): Value | undefined {
   const value = values[name]
   return isList(value) ? value[index ?? 0] : value
 }

@@ -6,12 +6,11 @@ import type { Logger } from '../../../shared/process/log.ts'
 import { LockTimeout, unavailable } from '../unavailable.ts'
 import { BadValue, constraintViolation, type Trouble, troubleOf } from './errors.ts'
 
-export interface PoolOptions {
+export interface SessionOptions {
   readonly url: string
   readonly log: Logger
   /** Shown to the database's operators. */
   readonly name: string
-  readonly connectionsMax: number
   /** How long to wait for a connection, free or new. */
   readonly waitMsMax: number
   readonly lockMsMax: number
@@ -20,37 +19,47 @@ export interface PoolOptions {
   readonly isPatient: boolean
 }
 
+export interface PoolOptions extends SessionOptions {
+  readonly connectionsMax: number
+}
+
 /** No statement of the service takes so long; one that does is a fault, and ends before its caller's patience. */
 const STATEMENT_MS_MAX = 8000
 
 /** A server that stopped answering altogether. */
-const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
+export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /** Nothing inside a transaction waits for anything but the database. */
 const IDLE_IN_TRANSACTION_MS_MAX = 10_000
 
 export function createPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
-    connectionString: options.url,
-    application_name: options.name,
+    ...sessionConfig(options),
     max: options.connectionsMax,
-    connectionTimeoutMillis: options.waitMsMax,
     idleTimeoutMillis: 60_000,
-    keepAlive: true,
-    lock_timeout: options.lockMsMax,
-    ...(options.isPatient
-      ? {}
-      : { statement_timeout: STATEMENT_MS_MAX, query_timeout: SILENCE_MS_MAX }),
+    ...(options.isPatient ? {} : { query_timeout: SILENCE_MS_MAX }),
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS_MAX,
-    // A statement goes out together with its savepoint.
-    pipeline: true,
-    types: TYPES,
-    ...(options.readOnly ? { options: '-c default_transaction_read_only=on' } : {}),
   })
   // Without listeners a server that restarts would end this process.
   pool.on('error', (error) => options.log.warn({ err: error }, 'idle database connection lost'))
   pool.on('connect', (client) => client.on('error', (error) => BROKEN.set(client, error)))
   return pool
+}
+
+/** What all sessions of the service have in common. */
+export function sessionConfig(options: SessionOptions): pg.ClientConfig {
+  return {
+    connectionString: options.url,
+    application_name: options.name,
+    connectionTimeoutMillis: options.waitMsMax,
+    keepAlive: true,
+    lock_timeout: options.lockMsMax,
+    ...(options.isPatient ? {} : { statement_timeout: STATEMENT_MS_MAX }),
+    // Statements are sent without waiting for the results of those before them.
+    pipeline: true,
+    types: TYPES,
+    ...(options.readOnly ? { options: '-c default_transaction_read_only=on' } : {}),
+  }
 }
 
 /** Clients whose connection is known to have ended, while no statement was under way. */

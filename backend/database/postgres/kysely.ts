@@ -10,7 +10,7 @@ import {
   PostgresQueryCompiler,
   type RootOperationNode,
 } from 'kysely'
-import { openDirectWay } from '../prepared.ts'
+import { setDirectConnection } from '../prepared.ts'
 
 /** One, however many connections: what is prepared for one serves all. */
 const ADAPTER = new PostgresAdapter()
@@ -25,7 +25,7 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
       createQueryCompiler: () => new PostgresQueryCompiler(),
     },
   })
-  openDirectWay(db, connection)
+  setDirectConnection(db, connection)
   return db
 }
 

@@ -6,7 +6,7 @@
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
+import type { DatabaseConnection } from 'kysely'
 import type pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
 import { createRepeatedLog, type RepeatedLog } from '../../../shared/process/repeated-log.ts'
@@ -20,14 +20,18 @@ import type {
 import type { Tables } from '../tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from '../unavailable.ts'
 import { connectAlone, createPool, query, TransactionConnection } from './connection.ts'
-import { isCommitRefused, type Trouble, troubleOf } from './errors.ts'
+import { isCommitRefused, troubleOf } from './errors.ts'
 import { kyselyOnConnection } from './kysely.ts'
 import { migrateServer } from './migration.ts'
+import { PostgresReaders } from './readers.ts'
 
 const CONNECTIONS_MAX = 15
 
 /** Apart, so that transactions that wait for one row do not keep others from being read. */
 const READERS_SHARE = 1 / 3
+
+/** One for quick reads, one for any other. */
+const READERS_MIN = 2
 
 /** How often a transaction is run at most. */
 const ATTEMPTS_MAX = 5
@@ -72,7 +76,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #waits: DatabaseOptions['waits']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: pg.Pool
-  readonly #readers: pg.Pool
+  readonly #readers: PostgresReaders
   readonly #running = new AsyncLocalStorage<Running>()
   readonly #begun = new Set<Promise<unknown>>()
   #fault: Error | undefined
@@ -88,17 +92,16 @@ class PostgresDatabase implements OpenDatabase {
     this.#waits = options.waits
     // Waiting for a connection and then for a row stays inside the gateway's deadline.
     const pool = { ...options, lockMsMax: Math.ceil(options.waitMsMax * 0.6) }
-    const readers = Math.floor(options.connectionsMax * READERS_SHARE)
+    const readers = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
     const writers = options.connectionsMax - readers
     this.#writers = createPool({ ...pool, connectionsMax: writers, readOnly: false })
-    this.#readers = createPool({ ...pool, connectionsMax: readers, readOnly: true })
-    this.read = kyselyOnConnection<Tables>({
-      executeQuery: async (compiled) => {
-        this.#assertOutside('Inside a transaction, read through it')
-        return this.#ask(compiled)
-      },
-      streamQuery: noStream,
+    this.#readers = new PostgresReaders({
+      ...pool,
+      connectionsMax: readers,
+      readOnly: true,
+      assertUsable: () => this.#assertOutside('Inside a transaction, read through it'),
     })
+    this.read = kyselyOnConnection<Tables>(this.#readers)
   }
 
   get fault(): Error | undefined {
@@ -106,12 +109,11 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   activity(): DatabaseActivity {
+    const { totalCount, idleCount: idle } = this.#writers
     const pools = [
-      { name: 'read', pool: this.#readers },
-      { name: 'write', pool: this.#writers },
-    ].map(({ name, pool: { totalCount, idleCount: idle } }) => {
-      return { name, busy: totalCount - idle, idle }
-    })
+      { name: 'read', ...this.#readers.activity },
+      { name: 'write', busy: totalCount - idle, idle },
+    ]
     return { ...this.#ended, waiting: this.#writers.waitingCount, pools }
   }
 
@@ -149,7 +151,7 @@ class PostgresDatabase implements OpenDatabase {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await Promise.all(this.#begun)
-      await Promise.all([this.#writers.end(), this.#readers.end()])
+      await Promise.all([this.#writers.end(), this.#readers.close()])
     })()
     return this.#closing
   }
@@ -227,24 +229,6 @@ class PostgresDatabase implements OpenDatabase {
       if (troubleOf(error) === 'conflict') return { again: asError(error) }
       throw this.#lose(isCommitRefused(error) ? unavailable(error) : outcomeUnknown(error), error)
     }
-  }
-
-  /** Reads change nothing: one whose connection broke is asked again on another. */
-  async #ask<R>(compiled: CompiledQuery, isRepeated = false): Promise<QueryResult<R>> {
-    const client = await this.#readers.connect().catch((error: unknown) => {
-      throw unavailable(error)
-    })
-    let trouble: Trouble | undefined
-    try {
-      return await query<R>(client, compiled)
-    } catch (error) {
-      trouble = troubleOf(error)
-      if (trouble === undefined) throw error
-      if (trouble !== 'lost' || isRepeated) throw unavailable(error)
-    } finally {
-      client.release(trouble === 'lost')
-    }
-    return this.#ask(compiled, true)
   }
 
   #assertOutside(message: string): void {

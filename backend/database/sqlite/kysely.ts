@@ -9,7 +9,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import { openDirectWay } from '../prepared.ts'
+import { setDirectConnection } from '../prepared.ts'
 
 /** Statements run one after the other, each begun when the one before has ended. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
@@ -30,7 +30,7 @@ function kyselyOn<T>(connection: DatabaseConnection, multipleConnections: boolea
       createQueryCompiler: () => new QueryCompiler(),
     },
   })
-  openDirectWay(db, connection)
+  setDirectConnection(db, connection)
   return db
 }
 

@@ -1,0 +1,263 @@
+/**
+ * Reads outside of transactions. Reads of one turn of the event loop that have the same text are sent
+ * as one statement, which takes the parameters of all: one round trip, and one plan, for up to
+ * `GROUP_MAX` of them. Prepared statements have connections of their own, on which several are under
+ * way at once. Any other statement may be slow and would hold up those behind it, so that it has a
+ * connection to itself while it runs.
+ */
+import assert from 'node:assert'
+import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
+import { Problem } from '../../../shared/contract/problem.ts'
+import { isPrepared } from '../prepared.ts'
+import { unavailable } from '../unavailable.ts'
+import type { SessionOptions } from './connection.ts'
+import { troubleOf } from './errors.ts'
+import { ReaderConnection, type ReadResult } from './reader-connection.ts'
+import { StatementNames } from './statement-names.ts'
+
+/** Bounds how long the first of a group waits for the last. */
+const GROUP_MAX = 32
+
+/** Connections for prepared statements; more would only split groups. */
+const QUICK_CONNECTIONS = 2
+
+/** Statements under way on one of those: the server works on the next while we read a result. */
+const PIPELINE_MAX = 4
+
+type Row = Record<string, unknown>
+
+interface Read {
+  readonly parameters: readonly unknown[]
+  readonly waitsFrom: number
+  resolve(result: QueryResult<never>): void
+  reject(error: unknown): void
+}
+
+/** Reads of one text. */
+interface Group {
+  readonly sql: string
+  readonly isPrepared: boolean
+  readonly reads: readonly Read[]
+}
+
+export interface ReadersOptions extends SessionOptions {
+  /** At least two. */
+  readonly connectionsMax: number
+  /** Called before each read. */
+  readonly assertUsable: () => void
+}
+
+/** Shows what was committed when a read began, which is after it was requested. */
+export class PostgresReaders implements DatabaseConnection {
+  readonly #options: ReadersOptions
+  readonly #quick: readonly ReaderConnection[]
+  readonly #slow: readonly ReaderConnection[]
+  readonly #names = new StatementNames()
+  /** By text, those first that have waited longest. */
+  readonly #waiting = new Map<string, { readonly isPrepared: boolean; readonly reads: Read[] }>()
+  #isTurnEnding = false
+  #patience: NodeJS.Timeout | undefined
+
+  constructor(options: ReadersOptions) {
+    this.#options = options
+    const quick = Math.min(QUICK_CONNECTIONS, options.connectionsMax - 1)
+    const open = (length: number) => Array.from({ length }, () => new ReaderConnection(options))
+    this.#quick = open(quick)
+    this.#slow = open(options.connectionsMax - quick)
+  }
+
+  get activity(): { readonly busy: number; readonly idle: number } {
+    const open = [...this.#quick, ...this.#slow].filter(({ isConnected }) => isConnected)
+    const busy = open.filter(({ inFlight }) => inFlight > 0).length
+    return { busy, idle: open.length - busy }
+  }
+
+  async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
+    const { sql, parameters, query } = compiled
+    assert(query.kind === 'SelectQueryNode', 'Readers read')
+    this.#options.assertUsable()
+    return new Promise((resolve, reject) => {
+      const group = this.#waiting.get(sql) ?? { isPrepared: isPrepared(compiled), reads: [] }
+      group.reads.push({ parameters, waitsFrom: performance.now(), resolve, reject })
+      this.#waiting.set(sql, group)
+      this.#sendAfterTurn()
+      this.#limitWaiting(this.#options.waitMsMax)
+    })
+  }
+
+  // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
+  async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
+    throw new Error('Lists are read in pages, not streamed')
+  }
+
+  /** Reconnects before the next read: the server does not write any more. */
+  drop(): void {
+    for (const connection of [...this.#quick, ...this.#slow]) connection.drop()
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#patience)
+    await Promise.all([...this.#quick, ...this.#slow].map((connection) => connection.close()))
+  }
+
+  #sendAfterTurn(): void {
+    if (this.#isTurnEnding || this.#waiting.size === 0) return
+    this.#isTurnEnding = true
+    setImmediate(() => {
+      this.#isTurnEnding = false
+      this.#send()
+    })
+  }
+
+  #send(): void {
+    const sent = new Map<ReaderConnection, Group[]>()
+    // A text with more than one group is met again, after the others.
+    for (const [sql, { isPrepared, reads }] of this.#waiting) {
+      const connection = this.#connectionFor(isPrepared, sent)
+      if (connection === undefined) continue
+      const taken = reads.splice(0, isPrepared ? GROUP_MAX : 1)
+      this.#waiting.delete(sql)
+      if (reads.length > 0) this.#waiting.set(sql, { isPrepared, reads })
+      const groups = sent.get(connection) ?? []
+      sent.set(connection, groups)
+      groups.push({ sql, isPrepared, reads: taken })
+    }
+    for (const [connection, groups] of sent) {
+      connection.together(() => {
+        for (const group of groups) {
+          void this.#run(connection, group).then(() => this.#sendAfterTurn())
+        }
+      })
+    }
+  }
+
+  /** The least busy one; undefined where all have enough to do. `sent` is about to be sent. */
+  #connectionFor(isPrepared: boolean, sent: ReadonlyMap<ReaderConnection, readonly Group[]>) {
+    const connections = isPrepared ? this.#quick : this.#slow
+    const max = isPrepared ? PIPELINE_MAX : 1
+    let least: ReaderConnection | undefined
+    let leastLoad = max
+    for (const connection of connections) {
+      const load = connection.inFlight + (sent.get(connection)?.length ?? 0)
+      if (load < leastLoad) {
+        least = connection
+        leastLoad = load
+      }
+    }
+    return least
+  }
+
+  async #run(connection: ReaderConnection, group: Group, isRepeated = false): Promise<void> {
+    const { reads } = group
+    try {
+      const found = await this.#ask(connection, group)
+      for (const [place, read] of reads.entries()) read.resolve({ rows: found(place) as never[] })
+    } catch (error) {
+      const isOut = error instanceof Problem
+      const trouble = isOut ? undefined : troubleOf(error)
+      // Reads change nothing: those whose connection broke are sent again, on a new one.
+      if (trouble === 'lost' && !isRepeated) return this.#run(connection, group, true)
+      if (isOut || trouble === 'lost' || reads.length === 1) {
+        const reason = trouble === undefined ? error : unavailable(error)
+        for (const read of reads) read.reject(reason)
+        return
+      }
+      // It may be the fault of one: alone, each gets its own result.
+      await Promise.all(reads.map((read) => this.#run(connection, { ...group, reads: [read] })))
+    }
+  }
+
+  /** The rows of each read, by its place in the group. */
+  async #ask(connection: ReaderConnection, { sql, isPrepared, reads }: Group) {
+    const lists = reads.map(({ parameters }) => parameters)
+    const [own = []] = lists
+    if (reads.length > 1 && own.length > 0 && lists.every(isAllText)) {
+      return await this.#askTogether(connection, sql, lists)
+    }
+    const results = await Promise.all(
+      lists.map(async (values) => {
+        const { columns, rows } = await this.#runNamed(connection, sql, isPrepared, values)
+        return rows.map((row) => rowOf(columns, row, 0))
+      }),
+    )
+    return (place: number) => results[place] ?? []
+  }
+
+  async #askTogether(
+    connection: ReaderConnection,
+    sql: string,
+    lists: readonly (readonly unknown[])[],
+  ): Promise<(place: number) => Row[]> {
+    // Callers often ask the same, e.g. for the key of their account.
+    const numbers = new Map<string, number>()
+    const distinct: (readonly unknown[])[] = []
+    const numberOf = lists.map((list) => {
+      const text = JSON.stringify(list)
+      const known = numbers.get(text)
+      if (known !== undefined) return known
+      numbers.set(text, distinct.push(list))
+      return distinct.length
+    })
+    const [own = []] = lists
+    const columnsOfParameters = own.map((_, at) => distinct.map((list) => list[at]))
+    const form = groupForm(sql, own.length)
+    const { columns, rows } = await this.#runNamed(connection, form, true, columnsOfParameters)
+    const byNumber = Map.groupBy(rows, ([number]) => number)
+    return (place) => (byNumber.get(numberOf[place]) ?? []).map((row) => rowOf(columns, row, 1))
+  }
+
+  async #runNamed(
+    connection: ReaderConnection,
+    text: string,
+    isPrepared: boolean,
+    values: readonly unknown[],
+  ): Promise<ReadResult> {
+    const name = isPrepared ? this.#names.nameOf(text) : undefined
+    try {
+      return await connection.run({ text, name, values })
+    } catch (error) {
+      if (!this.#names.renewAfter(error, text, name)) throw error
+      return await connection.run({ text, name: this.#names.nameOf(text), values })
+    }
+  }
+
+  /** Rejects what has waited for too long, and looks again while anything waits. */
+  #limitWaiting(afterMs: number): void {
+    if (this.#patience !== undefined || this.#options.isPatient) return
+    this.#patience = setTimeout(() => {
+      this.#patience = undefined
+      const since = performance.now() - this.#options.waitMsMax
+      let oldest = Infinity
+      for (const [sql, { isPrepared, reads }] of this.#waiting) {
+        const late = reads.filter(({ waitsFrom }) => waitsFrom <= since)
+        for (const { reject } of late) reject(unavailable(new Error('No connection was free')))
+        const left = reads.slice(late.length)
+        oldest = Math.min(oldest, left[0]?.waitsFrom ?? Infinity)
+        if (left.length === 0) this.#waiting.delete(sql)
+        else this.#waiting.set(sql, { isPrepared, reads: left })
+      }
+      if (oldest < Infinity) this.#limitWaiting(Math.max(oldest - since, 1))
+    }, afterMs)
+    this.#patience.unref()
+  }
+}
+
+/** Runs the statement once for each set of parameters, whose number comes first in its rows. */
+function groupForm(sql: string, parameters: number): string {
+  const numbers = Array.from({ length: parameters }, (_, at) => at + 1)
+  const lists = numbers.map((n) => `$${n}::text[]`)
+  const names = numbers.map((n) => `p${n}`)
+  const once = sql.replace(/\$(\d+)/g, 'call.p$1')
+  return `select call.n, found.* from unnest(${lists}) with ordinality as call(${names}, n) cross join lateral (${once}) as found`
+}
+
+/** Only text has the same type whatever it is compared with. */
+function isAllText(parameters: readonly unknown[]): boolean {
+  return parameters.every((parameter) => typeof parameter === 'string')
+}
+
+function rowOf(columns: readonly string[], values: readonly unknown[], from: number): Row {
+  const row: Row = {}
+  for (let at = from; at < columns.length; at++) row[columns[at] ?? ''] = values[at]
+  return row
+}

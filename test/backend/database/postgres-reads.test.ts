@@ -1,0 +1,190 @@
+// Reads of PostgreSQL outside of transactions: grouped, pipelined, and on connections of their own.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import type { OpenDatabase, Reader } from '../../../backend/database/database.ts'
+import { prepared } from '../../../backend/database/prepared.ts'
+import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
+import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
+import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
+import { until } from '../../fixtures/service/until.ts'
+
+const server = await startPostgres()
+t.teardown(() => server.remove())
+
+const findNote = prepared((read: Reader, { id }: { id: string }) =>
+  read.selectFrom('audit_log').selectAll().where('id', '=', id),
+)
+
+/** Fails where the detail of one of its notes is no number. */
+const readNumber = prepared((read: Reader, { id }: { id: string }) =>
+  read
+    .selectFrom('audit_log')
+    .select(sql<number>`cast(detail as integer)`.as('number'))
+    .where('id', '=', id),
+)
+
+async function newUrl(): Promise<URL> {
+  return new URL((await copyTemplate(server.url('postgres'))).url)
+}
+
+async function open(t: Test, url: URL, details: Readonly<Record<string, string>> = {}) {
+  const database = await openTestDatabase(t, { url: url.href })
+  await database.transaction(async (tx) => {
+    for (const [id, detail] of Object.entries(details)) await note(tx, id, detail)
+  })
+  return database
+}
+
+async function connect(t: Test, url: URL): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: url.href })
+  client.on('error', () => {})
+  await client.connect()
+  t.teardown(() => client.end())
+  return client
+}
+
+const idsOf = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id)
+
+/** `count` notes by id, each with what it should find. */
+async function readMany({ read }: OpenDatabase, count: number) {
+  const ids = Array.from({ length: count }, (_, n) => `note_${n}`)
+  return await Promise.all(ids.map(async (id) => idsOf(await findNote(read, { id }))))
+}
+
+t.test('many reads of one turn each get their own rows, as they are kept', async (t) => {
+  const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1", '{"json": [1]}', '{a,b}', 'null']
+  const details = Array.from({ length: 100 }, (_, n) => [`note_${n}`, texts[n % texts.length]])
+  const { read } = await open(t, await newUrl(), Object.fromEntries(details))
+  const ids = [...details.map(([id = '']) => id), 'note_absent', 'note_7', 'note_7']
+  const found = await Promise.all(ids.map((id) => findNote(read, { id })))
+  const single = await Promise.all(
+    ids.map((id) => read.selectFrom('audit_log').selectAll().where('id', '=', id).execute()),
+  )
+  t.strictSame(found, single, 'the same as one by one')
+  t.strictSame(
+    found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
+    ids.map((id) => details.filter(([other]) => other === id)),
+  )
+})
+
+t.test('equal reads of a turn do not share their rows', async (t) => {
+  const { read } = await open(t, await newUrl(), { a: '{}' })
+  const [[first], [second]] = await Promise.all([
+    findNote(read, { id: 'a' }),
+    findNote(read, { id: 'a' }),
+  ])
+  if (first !== undefined) first.detail = 'changed'
+  t.equal(second?.detail, '{}')
+})
+
+t.test('one that fails does not fail those that are sent with it', async (t) => {
+  const { read } = await open(t, await newUrl(), { a: '1', b: 'none', c: '3' })
+  const outcomes = await Promise.allSettled(['a', 'b', 'c'].map((id) => readNumber(read, { id })))
+  t.strictSame(
+    outcomes.map((outcome) =>
+      outcome.status === 'fulfilled' ? outcome.value : outcome.reason.code,
+    ),
+    [[{ number: 1 }], '22P02', [{ number: 3 }]],
+  )
+})
+
+t.test('a read that begins after a commit sees it, while many others read', async (t) => {
+  const database = await open(t, await newUrl())
+  let isReading = true
+  const others = Array.from({ length: 20 }, async (_, n) => {
+    while (isReading) await findNote(database.read, { id: `note_${n}` })
+  })
+  for (let n = 0; n < 50; n++) {
+    const id = await database.transaction((tx) => note(tx, `note_${n}`))
+    t.equal((await findNote(database.read, { id })).length, 1, id)
+  }
+  isReading = false
+  await Promise.all(others)
+})
+
+t.test('a slow statement slows no prepared read, and none of its own kind beside it', async (t) => {
+  const url = await newUrl()
+  const { read } = await open(t, url, { a: '{}' })
+  const operator = await connect(t, url)
+  let isOver = false
+  const slow = read
+    .selectFrom('audit_log')
+    .select(sql`pg_sleep(600)`.as('slept'))
+    .execute()
+    .catch((error: unknown) => error)
+    .finally(() => {
+      isOver = true
+    })
+  const running = `from pg_stat_activity where state = 'active' and query like '%pg_sleep%'
+    and datname = current_database() and pid <> pg_backend_pid()`
+  await until(
+    async () => (await operator.query(`select pid ${running}`)).rows.length === 1,
+    'the slow statement runs',
+  )
+  for (let n = 0; n < 100; n++) {
+    const found = await Promise.all([
+      findNote(read, { id: 'a' }),
+      findNote(read, { id: 'absent' }),
+      read.selectFrom('audit_log').select('id').execute(),
+    ])
+    t.strictSame(found.map(idsOf), [['a'], [], ['a']])
+  }
+  t.equal(isOver, false)
+  await operator.query(`select pg_terminate_backend(pid) ${running}`)
+  await until(
+    async () => (await operator.query(`select pid ${running}`)).rows.length === 1,
+    'a read whose connection is lost is sent again',
+  )
+  await operator.query(`select pg_terminate_backend(pid) ${running}`)
+  t.match(await slow, { code: 'service_unavailable' }, 'but only once')
+})
+
+t.test('reads go on while columns are added', async (t) => {
+  const url = await newUrl()
+  const database = await open(t, url, { note_0: '{}' })
+  const operator = await connect(t, url)
+  await readMany(database, 3)
+  await findNote(database.read, { id: 'note_0' })
+  let isReading = true
+  const reading = Array.from({ length: 8 }, async () => {
+    while (isReading) t.strictSame(await readMany(database, 2), [['note_0'], []])
+  })
+  for (let n = 0; n < 5; n++) {
+    await operator.query(`alter table audit_log add column added_${n} text not null default 'new'`)
+    const [row] = await findNote(database.read, { id: 'note_0' })
+    t.equal(Reflect.get(row ?? {}, `added_${n}`), 'new')
+  }
+  isReading = false
+  await Promise.all(reading)
+})
+
+t.test('a connection lost in the middle of grouped reads fails none of them', async (t) => {
+  const url = await newUrl()
+  await open(t, url, Object.fromEntries(Array.from({ length: 64 }, (_, n) => [`note_${n}`, '{}'])))
+  const proxy = await startCuttingProxy(t, server.port)
+  url.port = String(proxy.port)
+  const database = await openTestDatabase(t, { url: url.href })
+  const expected = Array.from({ length: 64 }, (_, n) => [`note_${n}`])
+  for (const moment of ['before', 'after'] as const) {
+    proxy.cutAt('note_63', moment)
+    t.strictSame(await readMany(database, 64), expected, moment)
+  }
+})
+
+t.test('a server that only follows another is not read from', async (t) => {
+  const url = await newUrl()
+  const database = await open(t, url, { note_0: '{}' })
+  t.strictSame(await readMany(database, 1), [['note_0']])
+  await server.stop()
+  writeFileSync(join(server.data, 'standby.signal'), '')
+  await server.start()
+  await t.rejects(readMany(database, 1), { code: 'service_unavailable' })
+  await t.rejects(notes(database), { code: 'service_unavailable' })
+  const operator = await connect(t, url)
+  t.strictSame((await operator.query('select id from audit_log')).rows, [{ id: 'note_0' }])
+  await operator.query('select pg_promote()')
+  t.strictSame(await readMany(database, 1), [['note_0']])
+})
