@@ -42,6 +42,10 @@ export function setDirectConnection(db: object, connection: DatabaseConnection):
 }
 
 /**
+ * A write that returns no rows may be sent without waiting for it: where it fails, a later statement
+ * throws its error, or the transaction. Nor is a prepared write undone alone where it violates a
+ * constraint: it ends the transaction. Whoever would catch that executes another.
+ *
  * `build` is called once for each kind of database. It sees no values, only what stands for them: it
  * must not look at them.
  *
@@ -73,7 +77,8 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
     )
     const compiled: PreparedQuery<Row> = { sql, query, queryId, parameters, isPrepared: true }
     const connection = connections.get(db)
-    const { rows } = await (connection?.executeQuery<Row>(compiled) ?? db.executeQuery<Row>(compiled))
+    const { rows } = await (connection?.executeQuery<Row>(compiled) ??
+      db.executeQuery<Row>(compiled))
     return rows
   }
 }

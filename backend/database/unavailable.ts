@@ -12,16 +12,20 @@ export function unavailable(cause: unknown): Problem {
 }
 
 /**
- * A statement waited too long for a row that another transaction holds. To a client it is as good as
- * `unavailable`, but who knows the row may know what the wait was for.
+ * A statement waited too long for a row that another transaction has locked. To a client it is as good
+ * as `unavailable`, but the caller may know what the statement was waiting for.
  */
 export class LockTimeout extends Problem {
-  constructor(cause: Error) {
+  /** Of the insert that waited; undefined where it was another kind of statement. */
+  readonly table: string | undefined
+
+  constructor(cause: Error, table?: string) {
     super(
       'service_unavailable',
       'Too many calls about the same record at once; nothing was recorded. Repeat the call shortly, a write with the same Idempotency-Key.',
       { headers: { 'retry-after': '1' }, cause },
     )
+    this.table = table
   }
 }
 

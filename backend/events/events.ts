@@ -10,7 +10,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import { prepared } from '../database/prepared.ts'
-import type { Transaction, WebhookDeliveryRow } from '../database/tables.ts'
+import type { Transaction, WebhookDeliveryRow, WebhookEventRow } from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
 
 export interface DomainEvent {
@@ -38,11 +38,14 @@ export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date
     { object, previous: before === undefined ? null : formerMembers(before, object) },
     now,
   )
-  const deliveries = endpoints.map((endpoint) =>
-    newDelivery({ accountId, eventId: id, endpointId: endpoint.id, type }, now),
-  )
-  await tx.insertInto('webhook_deliveries').values(deliveries).execute()
+  for (const { id: endpointId } of endpoints) {
+    await insertDelivery(tx, newDelivery({ accountId, eventId: id, endpointId, type }, now))
+  }
 }
+
+const insertDelivery = prepared((tx: Transaction, delivery: WebhookDeliveryRow) =>
+  tx.insertInto('webhook_deliveries').values(delivery),
+)
 
 export type EventHead = Pick<DomainEvent, 'accountId' | 'type' | 'subjectId'>
 
@@ -64,12 +67,20 @@ export async function insertEvent(
   const created_at = now.toISOString()
   const head = { id, type, timestamp: created_at, api_version: 'v1', account_id: accountId }
   const body = JSON.stringify({ ...head, ...marks, data })
-  await tx
-    .insertInto('webhook_events')
-    .values({ id, account_id: accountId, type, subject_id: subjectId, body, created_at })
-    .execute()
+  await insertEventRow(tx, {
+    id,
+    account_id: accountId,
+    type,
+    subject_id: subjectId,
+    body,
+    created_at,
+  })
   return id
 }
+
+const insertEventRow = prepared((tx: Transaction, event: WebhookEventRow) =>
+  tx.insertInto('webhook_events').values(event),
+)
 
 export interface DeliveryHead {
   readonly accountId: string

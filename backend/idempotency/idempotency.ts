@@ -105,6 +105,8 @@ async function replayOrRecord(
     const record = database.isConcurrent ? claimAndRecord : recordLast
     return await database.transaction((tx) => record(tx, attempt, clock().toISOString(), work))
   } catch (error) {
+    // The call that has inserted the key's row is still running, at another backend.
+    if (error instanceof LockTimeout && error.table === 'idempotency_keys') throw inProgress()
     const isTaken = error instanceof ConstraintViolation && isAboutKey(error)
     if (!isTaken && !isRefusal(error)) throw error
     const committed =
@@ -170,9 +172,7 @@ async function claimAndRecord(
   work: Work,
 ): Promise<Outcome> {
   const claim = rowOf(attempt, { resourceId: '', body: '' }, createdAt)
-  await insertRow(tx, claim).catch((error: unknown) => {
-    throw error instanceof LockTimeout ? inProgress() : error
-  })
+  await insertRow(tx, claim)
   const recorded = await work(tx)
   const { accountId, operation, key } = attempt
   await completeRow(tx, { accountId, operation, key, ...recorded })

@@ -119,7 +119,8 @@ export async function recordPayment(
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
   }
-  await refuseTaken(tx, 'payments', payment, () => insertPayment(tx, payment))
+  if (payment.external_id === null) await insertPayment(tx, payment)
+  else await refuseTaken(tx, 'payments', payment, () => insertUndoable(tx, payment))
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,
@@ -139,6 +140,10 @@ export async function recordPayment(
 const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
   tx.insertInto('payments').values(payment),
 )
+
+function insertUndoable(tx: Transaction, payment: PaymentRow) {
+  return tx.insertInto('payments').values(payment).execute()
+}
 
 const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =>
   tx.insertInto('payment_allocations').values(allocation),

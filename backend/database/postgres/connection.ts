@@ -1,10 +1,12 @@
 /** PostgreSQL connections as Kysely uses them. The only place, with the errors', that knows `pg`. */
 import assert from 'node:assert'
-import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
+import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
+import { isPrepared } from '../prepared.ts'
 import { LockTimeout, unavailable } from '../unavailable.ts'
 import { BadValue, constraintViolation, type Trouble, troubleOf } from './errors.ts'
+import type { StatementNames } from './statement-names.ts'
 
 export interface SessionOptions {
   readonly url: string
@@ -94,12 +96,16 @@ function parseWhole(text: string): number {
   throw new BadValue(`${text} is no whole number that can be represented exactly`)
 }
 
-/** A statement that is not part of a transaction. Throws `unavailable`. */
+/** Runs a statement, which the server keeps prepared where it has a name. */
 export async function query<R>(
   client: pg.ClientBase,
-  { sql, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
+  { sql: text, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
+  name?: string,
 ): Promise<QueryResult<R>> {
-  const { command, rowCount, rows } = await client.query(sql, [...parameters])
+  const config = { text, values: [...parameters] }
+  const { command, rowCount, rows } = await client.query(
+    name === undefined ? config : { ...config, name },
+  )
   return ROW_WRITES.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows }
 }
 
@@ -107,21 +113,32 @@ const ROW_WRITES = new Set(['INSERT', 'UPDATE', 'DELETE'])
 
 const WRITE_NODES = new Set(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryNode'])
 
+const SAVEPOINT = 'savepoint statement'
+
 /**
- * A connection for the length of one transaction. PostgreSQL ends the whole transaction where a
- * statement fails; so that one that violates a constraint undoes itself alone, each write has a
- * savepoint before it.
+ * A connection for the length of one transaction. Statements are sent as soon as they are executed,
+ * and the server runs them in that order.
+ *
+ * A prepared write that returns no rows is not waited for: where it fails, the next statement that is
+ * waited for throws its error, or `commit` returns false. PostgreSQL ends the whole transaction where
+ * a statement fails; so that any other write that violates a constraint undoes itself alone, it has a
+ * savepoint before it. A prepared write has none.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
-  /** Statements run one after the other, also where their callers do not wait. */
-  #last: Promise<unknown> = Promise.resolve()
+  readonly #names: StatementNames
+  /** A write with a savepoint: nothing may be sent before it is known whether it is undone. */
+  #undoable: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
+  /** Resolves when the last statement that is not waited for, and so all of them, has ended. */
+  #sentAhead: Promise<void> = Promise.resolve()
+  #failure: unknown
   #trouble: TransactionConnection['trouble']
 
-  constructor(client: pg.ClientBase) {
+  constructor(client: pg.ClientBase, names: StatementNames) {
     this.#client = client
+    this.#names = names
   }
 
   /** What, if anything, went wrong that no savepoint undoes. */
@@ -130,27 +147,36 @@ export class TransactionConnection implements DatabaseConnection {
     return broken === undefined ? this.#trouble : { kind: 'lost', error: broken }
   }
 
+  /** The first error of a statement that was not waited for. */
+  get failure(): unknown {
+    return this.#failure
+  }
+
   /** Whether the transaction has ended in order, so that the connection can serve another. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
 
-  begin(): Promise<void> {
-    return this.#inTurn(async () => {
-      await this.#client.query('begin isolation level read committed')
-    })
+  begin(): void {
+    this.#sendAhead(CompiledQuery.raw('begin isolation level read committed'))
   }
 
-  async commit(): Promise<void> {
-    const { command } = await this.#inTurn(() => this.#client.query('commit'))
+  /** False where `failure` kept everything from being committed. */
+  async commit(): Promise<boolean> {
+    await this.#undoable
+    const { command } = await this.#client.query('commit')
     this.#hasEnded = true
+    await this.#sentAhead
+    if (command !== 'COMMIT' && this.#failure !== undefined) return false
     assert(command === 'COMMIT', 'A statement failed, which was ignored: nothing was committed')
+    return true
   }
 
   /** After all statements before it. Where it fails the connection is lost, and so the transaction. */
   async rollback(): Promise<void> {
-    if (this.trouble?.kind === 'lost') return
-    await this.#inTurn(() => this.#client.query('rollback')).then(
+    await this.#undoable
+    if (this.#hasEnded || this.trouble?.kind === 'lost') return
+    await this.#client.query('rollback').then(
       () => {
         this.#hasEnded = true
       },
@@ -158,19 +184,13 @@ export class TransactionConnection implements DatabaseConnection {
     )
   }
 
-  executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
-    return this.#inTurn(async () => {
-      const isWrite = WRITE_NODES.has(compiled.query.kind)
-      const savepoint = isWrite ? this.#client.query(this.#nextSavepoint()) : undefined
-      const [, outcome] = await Promise.allSettled([savepoint, query<R>(this.#client, compiled)])
-      if (outcome.status === 'fulfilled') return outcome.value
-      const violation = constraintViolation(outcome.reason)
-      if (violation === undefined || !isWrite) throw this.#translate(outcome.reason)
-      await this.#client.query('rollback to savepoint statement').catch((error: unknown) => {
-        throw this.#translate(error)
-      })
-      throw violation
-    })
+  async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
+    while (this.#undoable !== undefined) await this.#undoable
+    if (!WRITE_NODES.has(compiled.query.kind)) return this.#run(compiled)
+    if (!isPrepared(compiled)) return this.#runUndoable(compiled)
+    if ('returning' in compiled.query && compiled.query.returning) return this.#run(compiled)
+    this.#sendAhead(compiled)
+    return { rows: [] }
   }
 
   // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
@@ -178,24 +198,76 @@ export class TransactionConnection implements DatabaseConnection {
     throw new Error('Lists are read in pages, not streamed')
   }
 
-  #inTurn<T>(step: () => Promise<T>): Promise<T> {
-    const turn = this.#last.then(step)
-    this.#last = turn.catch(() => {})
-    return turn
+  #sendAhead(compiled: CompiledQuery): void {
+    const name = this.#nameOf(compiled)
+    this.#sentAhead = query(this.#client, compiled, name).then(
+      () => {},
+      (error: unknown) => {
+        this.#failure ??= constraintViolation(error) ?? this.#translate(error, compiled, name)
+      },
+    )
   }
 
-  /** The one before is let go, so that they do not pile up. */
+  async #run<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
+    const name = this.#nameOf(compiled)
+    try {
+      return await query<R>(this.#client, compiled, name)
+    } catch (error) {
+      await this.#sentAhead
+      throw this.#failure ?? constraintViolation(error) ?? this.#translate(error, compiled, name)
+    }
+  }
+
+  #nameOf(compiled: CompiledQuery): string | undefined {
+    return isPrepared(compiled) ? this.#names.nameOf(compiled.sql) : undefined
+  }
+
+  #runUndoable<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
+    const savepoint = this.#client.query(this.#nextSavepoint())
+    const result = Promise.allSettled([savepoint, query<R>(this.#client, compiled)]).then(
+      ([, outcome]) =>
+        outcome.status === 'fulfilled' ? outcome.value : this.#undo(outcome.reason, compiled),
+    )
+    const isKnown = result.then(
+      () => {},
+      () => {},
+    )
+    this.#undoable = isKnown.then(() => {
+      this.#undoable = undefined
+    })
+    return result
+  }
+
+  /** Throws the violation with the statement undone, else what became of the transaction. */
+  async #undo(error: unknown, compiled: CompiledQuery): Promise<never> {
+    await this.#sentAhead
+    const violation = this.#failure === undefined ? constraintViolation(error) : undefined
+    if (violation === undefined) throw this.#failure ?? this.#translate(error, compiled)
+    await this.#client.query(`rollback to ${SAVEPOINT}`).catch((reason: unknown) => {
+      throw this.#translate(reason)
+    })
+    throw violation
+  }
+
+  /** The one before is released, so that they do not pile up. */
   #nextSavepoint(): string {
-    const text = 'savepoint statement'
-    if (this.#hasSavepoint) return `release savepoint statement; ${text}`
+    if (this.#hasSavepoint) return `release ${SAVEPOINT}; ${SAVEPOINT}`
     this.#hasSavepoint = true
-    return text
+    return SAVEPOINT
   }
 
-  #translate(error: unknown): unknown {
-    const kind = troubleOf(error)
+  #translate(error: unknown, compiled?: CompiledQuery, name?: string): unknown {
+    const isStale = compiled !== undefined && this.#names.renewAfter(error, compiled.sql, name)
+    const kind = isStale ? 'conflict' : troubleOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#trouble ??= { kind, error }
-    return kind === 'locked' ? new LockTimeout(error) : unavailable(error)
+    return kind === 'locked' ? new LockTimeout(error, tableOf(compiled)) : unavailable(error)
   }
+}
+
+/** The table that an insert adds to. */
+function tableOf(compiled: CompiledQuery | undefined): string | undefined {
+  return compiled?.query.kind === 'InsertQueryNode'
+    ? compiled.query.into?.table.identifier.name
+    : undefined
 }

@@ -24,6 +24,7 @@ import { isCommitRefused, troubleOf } from './errors.ts'
 import { kyselyOnConnection } from './kysely.ts'
 import { migrateServer } from './migration.ts'
 import { PostgresReaders } from './readers.ts'
+import { StatementNames } from './statement-names.ts'
 
 const CONNECTIONS_MAX = 15
 
@@ -77,6 +78,7 @@ class PostgresDatabase implements OpenDatabase {
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: pg.Pool
   readonly #readers: PostgresReaders
+  readonly #names = new StatementNames()
   readonly #running = new AsyncLocalStorage<Running>()
   readonly #begun = new Set<Promise<unknown>>()
   #fault: Error | undefined
@@ -180,7 +182,7 @@ class PostgresDatabase implements OpenDatabase {
       throw this.#lose(unavailable(error), error)
     })
     this.#waits?.observe((performance.now() - from) / 1000)
-    const connection = new TransactionConnection(client)
+    const connection = new TransactionConnection(client, this.#names)
     try {
       return await this.#run(connection, work)
     } finally {
@@ -194,19 +196,17 @@ class PostgresDatabase implements OpenDatabase {
     connection: TransactionConnection,
     work: (tx: Transaction) => Promise<T>,
   ): Promise<Attempt<T>> {
-    try {
-      await connection.begin()
-    } catch (error) {
-      return { again: asError(error) }
-    }
+    connection.begin()
     const state = { active: true }
     const tx = kyselyOnConnection<Tables>(guarded(connection, state))
-    const [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
+    let [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
     state.active = false
-    const { trouble } = connection
-    if (outcome.status === 'fulfilled' && trouble === undefined) {
-      return await this.#commit(connection, outcome.value)
+    if (outcome.status === 'fulfilled' && connection.trouble === undefined) {
+      const attempt = await this.#commit(connection, outcome.value)
+      if (attempt !== undefined) return attempt
+      outcome = { status: 'rejected', reason: connection.failure }
     }
+    const { trouble } = connection
     await connection.rollback()
     if (trouble?.kind === 'conflict' || trouble?.kind === 'lost') return { again: trouble.error }
     if (outcome.status === 'rejected' && trouble?.kind !== 'away') {
@@ -220,10 +220,10 @@ class PostgresDatabase implements OpenDatabase {
     )
   }
 
-  async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T>> {
+  /** Undefined where the connection's `failure` kept it from being committed. */
+  async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {
-      await connection.commit()
-      return { value }
+      return (await connection.commit()) ? { value } : undefined
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error
       if (troubleOf(error) === 'conflict') return { again: asError(error) }

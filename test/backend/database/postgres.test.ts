@@ -4,7 +4,10 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Transaction } from '../../../backend/database/database.ts'
 import type { OpenDatabase } from '../../../backend/database/open.ts'
+import { prepared } from '../../../backend/database/prepared.ts'
+import type { AuditRow } from '../../../backend/database/tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { claimGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
@@ -136,7 +139,9 @@ t.test('a key whose first call runs for too long at another backend is 409', asy
   const inserted = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   const write = {
-    prepare: () => async () => {
+    // All work begins with a look at what it is about; the key's row was written before that.
+    prepare: () => async (tx: Transaction) => {
+      await tx.selectFrom('accounts').select('id').execute()
       inserted.resolve()
       await gate.promise
       return { resourceId: 'deb_1', body: 'the answer' }
@@ -155,6 +160,91 @@ t.test('a key whose first call runs for too long at another backend is 409', asy
   gate.resolve()
   matches(t, await running, { replayed: false })
   matches(t, await other.once(attempt, write), { replayed: true, body: 'the answer' })
+})
+
+const insertNote = prepared((tx: Transaction, row: AuditRow) =>
+  tx.insertInto('audit_log').values(row),
+)
+
+const findNote = prepared((tx: Transaction, { id }: { id: string }) =>
+  tx.selectFrom('audit_log').selectAll().where('id', '=', id),
+)
+
+/** Copies a note under another id, by a write that nobody waits for. */
+async function copyNote(tx: Transaction, from: string, id: string) {
+  const [row] = await findNote(tx, { id: from })
+  if (row !== undefined) await insertNote(tx, { ...row, id })
+}
+
+t.test('a prepared write that fails ends the transaction with its own error', async (t) => {
+  const [database] = await openTwo(t)
+  await database.transaction((tx) => note(tx, 'a'))
+  const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
+  await t.rejects(
+    database.transaction((tx) => copyNote(tx, 'a', 'a')),
+    violation,
+    'at the end',
+  )
+  let steps = 0
+  const goOn = async (tx: Transaction, step: () => Promise<unknown>) => {
+    await note(tx, 'b')
+    await copyNote(tx, 'a', 'a')
+    steps += 1
+    await copyNote(tx, 'a', 'c').finally(() => {
+      steps += 1
+    })
+    await step()
+  }
+  await t.rejects(
+    database.transaction((tx) => goOn(tx, async () => {})),
+    violation,
+    'at the next read',
+  )
+  await t.rejects(
+    database.transaction(async (tx) => {
+      await copyNote(tx, 'a', 'a')
+      await note(tx, 'd')
+    }),
+    violation,
+    'at the next write that is waited for',
+  )
+  t.equal(steps, 2)
+  t.strictSame(await notes(database), ['a'])
+})
+
+t.test(
+  'a write that violates a constraint is undone alone, whatever was sent before it',
+  async (t) => {
+    const [database] = await openTwo(t)
+    await database.transaction((tx) => note(tx, 'a'))
+    await database.transaction(async (tx) => {
+      await copyNote(tx, 'a', 'b')
+      const outcomes = await Promise.allSettled([
+        note(tx, 'a'),
+        note(tx, 'c'),
+        copyNote(tx, 'a', 'd'),
+      ])
+      t.strictSame(
+        outcomes.map(({ status }) => status),
+        ['rejected', 'fulfilled', 'fulfilled'],
+      )
+      await copyNote(tx, 'a', 'e')
+    })
+    t.strictSame(await notes(database), ['a', 'b', 'c', 'd', 'e'])
+  },
+)
+
+t.test('transactions go on while columns are added', async (t) => {
+  const url = await newPostgresUrl(t)
+  const database = await openTestDatabase(t, { url, connectionsMax: 3 })
+  const operator = await connect(t, url)
+  await database.transaction((tx) => note(tx, 'a'))
+  const find = () => database.transaction((tx) => findNote(tx, { id: 'a' }))
+  await find()
+  await operator.query('alter table audit_log add column added text')
+  const [row] = await find()
+  t.strictSame(Reflect.get(row ?? {}, 'added'), null)
+  await operator.query('alter table audit_log drop column added')
 })
 
 t.test('transactions that block each other are run again, and nobody knows', async (t) => {
