@@ -1,16 +1,19 @@
 /**
- * Readers of one SQLite file. The way to SQLite's thread and back costs several times what a small
+ * Readers of one SQLite file. The trip to SQLite's thread and back costs several times what a small
  * read does there, and so does each value of its rows. So rows come back as one JSON text, and reads
- * of one turn that ask the same with other parameters go together: one statement takes the
- * parameters of all, as JSON too, and runs the query once for each.
+ * of one turn with the same text are one statement: either it takes the parameters of all as JSON too
+ * and runs the query once for each, or it consists of several pages.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { SqliteConnection } from './connection.ts'
 
-/** Asked together: bounds how long the first waits for the last, and others for a reader. */
+/** Reads in one statement: bounds how long the first waits for the last, and others for a reader. */
 const GROUP_MAX = 16
+
+/** Pages in one statement; each is much work. */
+const PAGES_MAX = 4
 
 /** Forms remembered, by text. The service has fewer; lists vary with their filters. */
 const FORMS_MAX = 500
@@ -24,10 +27,10 @@ interface Read {
 /** Reads of the same text that wait for a reader. */
 interface Group {
   /**
-   * SQLite plans a query that takes its parameters from another differently: pages, which must not be
-   * found by walking the account, are asked for one by one.
+   * Whether it is a page of a list. SQLite plans a query that takes its parameters from another
+   * differently, and would find pages by walking the account: each keeps parameters of its own.
    */
-  readonly together: boolean
+  readonly isPage: boolean
   readonly reads: Read[]
 }
 
@@ -52,8 +55,8 @@ export class SqliteReaders implements DatabaseConnection {
     assert(query.kind === 'SelectQueryNode', 'Readers read')
     this.#assertUsable()
     return new Promise((resolve, reject) => {
-      const together = !('limit' in query)
-      const group = this.#waiting.get(sql) ?? { together, reads: [] }
+      const isPage = 'limit' in query && query.limit !== undefined
+      const group = this.#waiting.get(sql) ?? { isPage, reads: [] }
       group.reads.push({ parameters, resolve, reject })
       this.#waiting.set(sql, group)
       this.#beginAfterTurn()
@@ -83,61 +86,86 @@ export class SqliteReaders implements DatabaseConnection {
     for (const [sql, group] of this.#waiting) {
       const reader = this.#free.pop()
       if (reader === undefined) return
-      const { together, reads } = group
-      const taken = reads.splice(0, together ? GROUP_MAX : 1)
+      const { isPage, reads } = group
+      const taken = reads.splice(0, isPage ? pagesOf(reads.length) : GROUP_MAX)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
-      void this.#run(reader, sql, taken).then(() => {
+      void this.#run(reader, sql, isPage, taken).then(() => {
         this.#free.push(reader)
         this.#beginAfterTurn()
       })
     }
   }
 
-  async #run(reader: SqliteConnection, sql: string, reads: readonly Read[]): Promise<void> {
+  async #run(
+    reader: SqliteConnection,
+    sql: string,
+    isPage: boolean,
+    reads: readonly Read[],
+  ): Promise<void> {
     try {
-      const found = await this.#ask(reader, sql, reads)
-      for (const [place, read] of reads.entries()) read.resolve({ rows: found[place] ?? [] })
+      const found = await this.#ask(reader, sql, isPage, reads)
+      for (const [index, read] of reads.entries()) read.resolve({ rows: found[index] ?? [] })
     } catch (error) {
       const [first, ...others] = reads
       if (others.length === 0) first?.reject(error)
-      // It may be the fault of one: alone, each gets its own answer.
-      else for (const read of reads) await this.#run(reader, sql, [read])
+      // It may be the fault of one: alone, each gets its own result.
+      else for (const read of reads) await this.#run(reader, sql, isPage, [read])
     }
   }
 
   /** The rows of each, in their order. */
-  async #ask(reader: SqliteConnection, sql: string, reads: readonly Read[]) {
+  async #ask(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const lists = reads.map(({ parameters }) => parameters)
     const [own = []] = lists
-    const together = reads.length > 1
+    const count = isPage ? lists.length : Math.min(lists.length, 2)
     const form =
-      this.#forms.get(formName(sql, together)) ?? (await this.#makeForm(reader, sql, together, own))
-    const parameters = together ? [JSON.stringify(lists)] : [...own]
-    const { rows } = await reader.executeQuery<{ found: string }>(
+      this.#forms.get(formName(sql, count)) ??
+      (await this.#makeForm(reader, sql, isPage, count, own))
+    const parameters = isPage || count === 1 ? lists.flat() : [JSON.stringify(lists)]
+    const { rows } = await reader.executeQuery<Record<string, string>>(
       CompiledQuery.raw(form, parameters),
     )
-    return rows.map(({ found }): never[] => JSON.parse(found))
+    const texts = isPage ? Object.values(rows[0] ?? {}) : rows.map(({ found = '[]' }) => found)
+    return texts.map((text): never[] => JSON.parse(text))
   }
 
+  /** `count` is that of pages; of other reads, 2 stands for any number above. */
   async #makeForm(
     reader: SqliteConnection,
     sql: string,
-    together: boolean,
+    isPage: boolean,
+    count: number,
     parameters: readonly unknown[],
   ): Promise<string> {
     const columns = await columnsOf(reader, sql, parameters)
     const members = columns.map((name) => `'${name}', "${name}"`)
-    const once = together ? sql.replace(/\?(\d+)/g, (_, n) => `(call.value ->> ${n - 1})`) : sql
-    const rows = `select json_group_array(json_object(${members})) as found from (${once})`
-    const form = together ? `select (${rows}) as found from json_each(?) as call` : rows
-    this.#forms.set(formName(sql, together), form)
+    const rowsOf = (query: string) =>
+      `select json_group_array(json_object(${members})) as found from (${query})`
+    const numbered = (numberOf: (n: number) => string) =>
+      rowsOf(sql.replace(/\?(\d+)/g, (_, n) => numberOf(Number(n))))
+    let form = rowsOf(sql)
+    if (isPage) {
+      const pages = Array.from({ length: count }, (_, page) =>
+        numbered((n) => `?${page * parameters.length + n}`),
+      )
+      form = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
+    } else if (count > 1) {
+      const together = numbered((n) => `(call.value ->> ${n - 1})`)
+      form = `select (${together}) as found from json_each(?) as call`
+    }
+    this.#forms.set(formName(sql, count), form)
     return form
   }
 }
 
-function formName(sql: string, together: boolean): string {
-  return together ? `together ${sql}` : sql
+/** The most that are a power of two, so that there are few forms. */
+function pagesOf(waiting: number): number {
+  return Math.min(PAGES_MAX, 2 ** Math.floor(Math.log2(waiting)))
+}
+
+function formName(sql: string, count: number): string {
+  return `${count} ${sql}`
 }
 
 /** Also where nothing is found: then a row of nulls stands for it. */

@@ -69,6 +69,50 @@ t.test('one that fails does not fail those that are asked with it', async (t) =>
   t.same(last, { status: 'fulfilled', value: [{ value: null }] })
 })
 
+t.test('many pages of one turn each get their own rows, in their order', async (t) => {
+  const ids = Array.from({ length: 30 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
+  const { read } = await open(t, Object.fromEntries(ids.map((id) => [id, `["${id}"]`])))
+  const page = (after: string, limit: number) =>
+    read
+      .selectFrom('audit_log')
+      .select(['id', 'detail'])
+      .where('id', '>', after)
+      .orderBy('id', 'desc')
+      .limit(limit)
+      .execute()
+  const expected = (after: string, limit: number) =>
+    ids
+      .filter((id) => id > after)
+      .toReversed()
+      .slice(0, limit)
+      .map((id) => ({ id, detail: `["${id}"]` }))
+  for (const count of [1, 2, 3, 7, 30]) {
+    const starts = ids.slice(0, count)
+    t.strictSame(
+      await Promise.all(starts.map((id, at) => page(id, at + 1))),
+      starts.map((id, at) => expected(id, at + 1)),
+      `${count} pages`,
+    )
+  }
+})
+
+t.test('a page that fails does not fail those that are read with it', async (t) => {
+  const { read } = await open(t, { note: '{"a": 1}' })
+  const page = (path: string) =>
+    read
+      .selectFrom('audit_log')
+      .select(sql<unknown>`json_extract(detail, ${path})`.as('value'))
+      .limit(5)
+      .execute()
+  const outcomes = await Promise.allSettled(['$.a', 'no path', '$.b', '$.c'].map(page))
+  t.strictSame(
+    outcomes.map((outcome) =>
+      outcome.status === 'fulfilled' ? outcome.value : outcome.reason.code,
+    ),
+    [[{ value: 1 }], 'SQLITE_ERROR', [{ value: null }], [{ value: null }]],
+  )
+})
+
 t.test('what is asked after a commit sees it, while many others ask', async (t) => {
   const { transaction, find } = await open(t)
   let asking = true
