@@ -118,12 +118,14 @@ t.test('a slow statement slows no prepared read, and none of its own kind beside
     .finally(() => {
       isOver = true
     })
-  const running = `from pg_stat_activity where state = 'active' and query like '%pg_sleep%'
-    and datname = current_database() and pid <> pg_backend_pid()`
-  await until(
-    async () => (await operator.query(`select pid ${running}`)).rows.length === 1,
-    'the slow statement runs',
-  )
+  const sleeper = async () => {
+    const { rows } = await operator.query<{ pid: number }>(
+      `select pid from pg_stat_activity where state = 'active' and query like '%pg_sleep%'
+        and datname = current_database() and pid <> pg_backend_pid()`,
+    )
+    return rows[0]?.pid
+  }
+  await until(async () => (await sleeper()) !== undefined, 'the slow statement runs')
   for (let n = 0; n < 100; n++) {
     const found = await Promise.all([
       findNote(read, { id: 'a' }),
@@ -133,12 +135,13 @@ t.test('a slow statement slows no prepared read, and none of its own kind beside
     t.strictSame(found.map(idsOf), [['a'], [], ['a']])
   }
   t.equal(isOver, false)
-  await operator.query(`select pg_terminate_backend(pid) ${running}`)
+  const first = await sleeper()
+  await operator.query('select pg_terminate_backend($1)', [first])
   await until(
-    async () => (await operator.query(`select pid ${running}`)).rows.length === 1,
+    async () => ![undefined, first].includes(await sleeper()),
     'a read whose connection is lost is sent again',
   )
-  await operator.query(`select pg_terminate_backend(pid) ${running}`)
+  await operator.query('select pg_terminate_backend($1)', [await sleeper()])
   t.match(await slow, { code: 'service_unavailable' }, 'but only once')
 })
 
