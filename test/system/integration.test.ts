@@ -11,6 +11,7 @@ import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
+import { SCRIPT_ENV } from '../fixtures/service/process.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -79,7 +80,7 @@ async function run(
   env: Record<string, string>,
   during: (child: ChildProcess) => Promise<unknown> = async () => {},
 ) {
-  const child = spawn(process.execPath, words, { env: { PATH: process.env['PATH'] ?? '', ...env } })
+  const child = spawn(process.execPath, words, { env: { ...SCRIPT_ENV, ...env } })
   const output: string[] = []
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk) => output.push(String(chunk)))

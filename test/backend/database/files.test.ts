@@ -48,7 +48,8 @@ t.test('the backend migrates; a second opening finds nothing to do', async (t) =
 })
 
 t.test('an operator can begin with an empty database', async (t) => {
-  const database = await openTestDatabase(t, { user: 'operator' })
+  const url = `sqlite:${join(t.testdir(), 'empty.db')}`
+  const database = await openTestDatabase(t, { url, user: 'operator' })
   matches(t, database.migrated, MIGRATIONS)
 })
 

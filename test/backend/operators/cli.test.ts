@@ -8,6 +8,7 @@ import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
+import { SCRIPT_ENV } from '../../fixtures/service/process.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
 
@@ -23,7 +24,7 @@ function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${P
   const run = (...args: string[]) =>
     new Promise<Outcome>((resolve) => {
       const options = {
-        env: { PATH: process.env['PATH'] ?? '', DATA_DIR: directory, ...env },
+        env: { ...SCRIPT_ENV, DATA_DIR: directory, ...env },
       }
       execFile(process.execPath, ['backend/cli.ts', ...args], options, (error, stdout, stderr) => {
         resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })

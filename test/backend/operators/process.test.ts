@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { startProcess } from '../../fixtures/service/process.ts'
+import { SCRIPT_ENV, startProcess } from '../../fixtures/service/process.ts'
 
 const SECRET = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
 
@@ -48,9 +48,9 @@ t.test('a second backend on the same data does not start', async (t) => {
 
 t.test('a missing or wrong setting stops the start and is named', async (t) => {
   const start = async (env: Record<string, string>) => {
-    const error = await promisify(execFile)(process.execPath, ['backend/main.ts'], { env }).catch(
-      (failure: unknown) => failure,
-    )
+    const error = await promisify(execFile)(process.execPath, ['backend/main.ts'], {
+      env: { ...SCRIPT_ENV, ...env },
+    }).catch((failure: unknown) => failure)
     return error
   }
   const { GATEWAY_SECRET, ...rest } = environment(t)

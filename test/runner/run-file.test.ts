@@ -1,0 +1,74 @@
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type FileResult, runFile } from '../fixtures/runner/run-file.ts'
+
+/** Runs a test file with this text. */
+function run(t: Test, text: string, secondsMax?: number): Promise<FileResult> {
+  const tap = JSON.stringify(import.meta.resolve('tap'))
+  const directory = t.testdir({ 'own.test.mjs': `import t from ${tap}\n${text}` })
+  return runFile(join(directory, 'own.test.mjs'), {
+    environment: {},
+    ...(secondsMax === undefined ? {} : { secondsMax }),
+  })
+}
+
+function shown({ isOk, passed, failures, skipped }: FileResult) {
+  return { isOk, passed, failed: failures.map(({ path }) => path), skipped }
+}
+
+t.test('assertions are counted, and subtests that have none', async (t) => {
+  const result = await run(
+    t,
+    `t.test('outer', async (t) => {
+       await t.test('inner', async (t) => { t.ok(true); t.equal(1, 1) })
+       t.ok(true)
+     })
+     t.test('a property', async () => {})
+     t.test('not here', { skip: 'ruby is not installed' }, async () => {})`,
+  )
+  const skipped = [{ name: 'not here', reason: 'ruby is not installed' }]
+  t.strictSame(shown(result), { isOk: true, passed: 4, failed: [], skipped })
+})
+
+t.test('a failure has its path, its place and the difference', async (t) => {
+  const result = await run(
+    t,
+    `t.test('outer', async (t) => { await t.test('inner', async (t) => t.equal(1, 2, 'same')) })
+     t.test('other', async () => { throw new Error('boom') })`,
+  )
+  const failed = [
+    ['outer', 'inner', 'same'],
+    ['other', 'boom'],
+  ]
+  t.strictSame(shown(result), { isOk: false, passed: 0, failed, skipped: [] })
+  const details = result.failures[0]?.details ?? {}
+  t.equal(details['diff'], '--- expected\n+++ actual\n@@ -1,1 +1,1 @@\n-2\n+1\n')
+  t.ok(details['at'])
+})
+
+t.test('a file that ends early has failed, whatever it said before', async (t) => {
+  for (const [text, why] of [
+    ['t.ok(true); process.exit(3)', 'exit code 3'],
+    ["t.ok(true); process.kill(process.pid, 'SIGKILL')", 'ended by SIGKILL'],
+  ] as const) {
+    const { isOk, failures } = await run(t, text)
+    t.equal(isOk, false)
+    t.equal(failures.length, 1)
+    t.strictSame(failures[0]?.path, [`the file did not end well: ${why}`])
+  }
+})
+
+t.test('a file that hangs is ended, and has failed', async (t) => {
+  const { isOk, failures } = await run(
+    t,
+    't.test("waits", () => new Promise(() => setInterval(() => {}, 1000)))',
+    1,
+  )
+  t.equal(isOk, false)
+  t.ok(failures.length > 0)
+})
+
+t.test('two runs in one checkout use different temporary directories', async (t) => {
+  const { tap } = await run(t, 't.comment(t.testdir()); t.pass()')
+  t.ok(tap.includes(`own.test.mjs-${process.pid}`), tap)
+})
