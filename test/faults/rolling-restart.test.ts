@@ -93,10 +93,12 @@ t.test('a rolling restart under payments fails no accepted call', async (t) => {
   const unsure = ledger.history.events.filter(({ type }) => type === 'info')
   t.same(unsure, [], 'each call was answered for good')
   t.same([...seen.keys()].sort(), [200, 429], 'so was each of the counted ones')
-  // A machine may be so busy that Redis does not answer in time: then each gateway counts alone.
-  if (lines.some((line) => line.includes('redis is unavailable')))
-    t.comment('Redis was too slow to count')
-  else t.equal(seen.get(200), LIMIT, 'exactly the limit')
+  // A machine may be so busy that Redis does not respond in time: then each gateway counts alone.
+  const hadOutage = lines.some((line) => line.includes('redis is unavailable'))
+  const skip = hadOutage && 'Redis was too slow to count on this machine'
+  const admitted = seen.get(200) ?? 0
+  t.equal(admitted, LIMIT, 'exactly the limit', { skip })
+  t.ok(admitted >= LIMIT && admitted <= LIMIT * SIZE * (ROUNDS + 1), `${admitted} of all gateways`)
   const { violations, figures } = await ledger.check()
   t.same(violations, [])
   t.equal(figures.acknowledged, figures.intents)

@@ -1,11 +1,11 @@
 // The generated types against the running service: what they allow is accepted, and what they promise comes.
 import { execFile } from 'node:child_process'
-import { copyFileSync, readFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import createClient from 'openapi-fetch'
 import t from 'tap'
-import type { Invoice, paths, WebhookEvent } from '../../deploy/examples/receivables-api.ts'
+import type { Invoice, paths } from '../../deploy/examples/receivables-api.ts'
 import { containing, matches } from '../fixtures/matches.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
@@ -51,17 +51,53 @@ t.test('a refusal has its type too', async (t) => {
   })
   t.equal(response.status, 422)
   t.equal(error?.code, 'invoice_not_found')
-  if (error !== undefined && 'errors' in error) t.equal(error.errors?.[0]?.pointer, '/invoice_id')
+  if (error === undefined || !('errors' in error)) return t.fail('the error names its fields')
+  t.equal(error.errors?.[0]?.pointer, '/invoice_id')
 })
 
-t.test('what the types forbid does not compile', async () => {
-  // @ts-expect-error: payments need a key.
-  const unkeyed = () => client.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })
-  // @ts-expect-error: a typing error.
-  const misspelt = () => client.GET('/api/v1/invoices', { params: { query: { stauts: ['open'] } } })
-  const amountOf = (event: WebhookEvent) =>
-    event.type === 'payment.recorded' ? event.data.object.amount : undefined
-  return [unkeyed, misspelt, amountOf]
+const TYPES = new URL('../../deploy/examples/receivables-api.ts', import.meta.url)
+const TSC =
+  '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target esnext --types node'
+
+/** Without what the test's runner gives to every process, which this one cannot load. */
+async function compile(file: string): Promise<void> {
+  const words = [...TSC.split(' '), '--allowImportingTsExtensions', file]
+  const env = { PATH: process.env['PATH'] ?? '' }
+  await run('env', ['-u', 'NODE_OPTIONS', 'node_modules/.bin/tsc', ...words], { env })
+}
+
+const PREAMBLE = `import createClient from 'openapi-fetch'
+import type { paths, WebhookEvent } from './receivables-api.ts'
+const client = createClient<paths>({ baseUrl: '' })
+`
+const ALLOWED = `
+export const keyed = client.POST('/api/v1/payments', {
+  params: { header: { 'Idempotency-Key': 'x' } },
+  body: { amount: 1, currency: 'EUR', debtor_id: 'deb_1' },
+})
+export const amountOf = (event: WebhookEvent) =>
+  event.type === 'payment.recorded' ? event.data.object.amount : undefined
+`
+const FORBIDDEN: Record<string, [line: string, fault: RegExp]> = {
+  'a payment without a key': [
+    "client.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })",
+    /Property 'params' is missing/,
+  ],
+  'a misspelt filter': [
+    "client.GET('/api/v1/invoices', { params: { query: { stauts: ['open'] } } })",
+    /'stauts'/,
+  ],
+}
+
+t.test('what the types forbid does not compile', async (t) => {
+  const directory = t.testdir({ 'allowed.ts': PREAMBLE + ALLOWED })
+  copyFileSync(TYPES, join(directory, 'receivables-api.ts'))
+  await compile(join(directory, 'allowed.ts'))
+  for (const [name, [line, fault]] of Object.entries(FORBIDDEN)) {
+    const file = join(directory, 'forbidden.ts')
+    writeFileSync(file, `${PREAMBLE}export const forbidden = ${line}\n`)
+    await t.rejects(compile(file), { code: 1, stdout: fault }, name)
+  }
 })
 
 t.test('the program of the guide compiles and runs', async (t) => {
@@ -69,22 +105,13 @@ t.test('the program of the guide compiles and runs', async (t) => {
   const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(guide) ?? []
   const directory = t.testdir({ 'program.ts': program })
   const served = await (await fetch(`${url}/docs/receivables-api.ts`)).text()
-  const committed = new URL('../../deploy/examples/receivables-api.ts', import.meta.url)
   t.equal(
     served.replaceAll('https://api.test', 'http://localhost:8080'),
-    readFileSync(committed, 'utf8'),
+    readFileSync(TYPES, 'utf8'),
   )
-  copyFileSync(committed, join(directory, 'receivables-api.ts'))
-  const options =
-    '--ignoreConfig --noEmit --strict --skipLibCheck --module nodenext --target esnext --types node'
-  const words = [
-    ...options.split(' '),
-    '--allowImportingTsExtensions',
-    join(directory, 'program.ts'),
-  ]
+  copyFileSync(TYPES, join(directory, 'receivables-api.ts'))
+  await compile(join(directory, 'program.ts'))
   const env = { PATH: process.env['PATH'] ?? '', SERVICE: url, KEY: key }
-  // Without what the test's runner gives to every process, which this one cannot load.
-  await run('env', ['-u', 'NODE_OPTIONS', 'node_modules/.bin/tsc', ...words], { env })
   const { stdout } = await run(process.execPath, [join(directory, 'program.ts')], { env })
   matches(t, stdout, /^INV-000001 300 EUR\n$/)
 })

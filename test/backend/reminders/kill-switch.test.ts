@@ -70,10 +70,10 @@ t.test('no route of the API sends, approves, or touches the switch', async (t) =
   await engine.at('2026-11-24T08:00:00.000Z')
   await engine.killSwitch({ on: true, reason: 'An audit' })
   const before = await rails()
+  const responses: string[] = []
   for (const { method, path: template } of loadContract().operations) {
-    const path = template.replace(/\{[^}]+\}/, (name) =>
-      name.includes('invoice') ? invoice.id : invoice.debtor_id,
-    )
+    const id = template.includes('/invoices/') ? invoice.id : invoice.debtor_id
+    const path = template.replace('{id}', id)
     for (const body of [
       {},
       // In another currency than the invoice, because a payment that covers some of it does stop the message.
@@ -81,11 +81,39 @@ t.test('no route of the API sends, approves, or touches the switch', async (t) =
       { name: 'Globex', kill_switch: false, chasing: { status: 'active' } },
       { approval: 'approved', status: 'sent', message_id: (await engine.messages()).at(-1)?.id },
     ]) {
-      if (method === 'GET') await books.get(path)
-      else await books.post(path, body)
+      const response = method === 'GET' ? await books.get(path) : await books.post(path, body)
+      responses.push(`${method} ${template} ${response.status}`)
     }
   }
-  t.same(await rails(), before)
+  t.strictSame(countsOf(responses), {
+    'GET /api/v1/me 200': 4,
+    'GET /api/v1/debtors 200': 4,
+    'POST /api/v1/debtors 422': 4,
+    'GET /api/v1/debtors/{id} 200': 4,
+    'GET /api/v1/invoices 200': 4,
+    'POST /api/v1/invoices 422': 3,
+    'POST /api/v1/invoices 201': 1,
+    'GET /api/v1/invoices/{id} 200': 4,
+    'GET /api/v1/payments 200': 4,
+    'POST /api/v1/payments 422': 3,
+    'POST /api/v1/payments 201': 1,
+    'GET /api/v1/messages 200': 4,
+  })
+  t.strictSame(await rails(), before)
+  await engine.at('2026-11-25T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, before.mails, 'nothing is sent while the switch is on')
+  t.strictSame((await rails()).switches, before.switches)
+  await engine.killSwitch({ on: false })
+  await engine.at('2026-11-26T09:00:00.000Z')
+  await engine.at('2026-11-27T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, before.mails, 'a firm reminder waits for an Admin')
+  t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
+
+  function countsOf(texts: readonly string[]) {
+    return Object.fromEntries(
+      [...Map.groupBy(texts, (text) => text)].map(([text, all]) => [text, all.length]),
+    )
+  }
 
   async function rails() {
     const { read } = books.backend.database
