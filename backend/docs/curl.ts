@@ -15,7 +15,10 @@ export function renderCurl(
       .map(({ name, example: value }) => `-H ${quote(`${name}: ${value}`)}`),
     ...(example === undefined
       ? []
-      : ['-H "Content-Type: application/json"', `-d ${quote(JSON.stringify(example.value))}`]),
+      : [
+          '-H "Content-Type: application/json"',
+          `-d ${quote(JSON.stringify(example.value, null, 2))}`,
+        ]),
   ]
   if (method !== 'GET' && method !== 'POST') lines.push(`-X ${method}`)
   return lines.join(' \\\n  ')

@@ -44,7 +44,7 @@ export function renderLayout(page: Page, site: Site): string {
 <a class="elsewhere" href="/settings">Settings</a>
 <p class="unseen" role="status" id="said"></p>
 </header>
-<div class="columns">
+<div class="columns"${page.isWide && html` data-wide`}>
 <details class="menu" open>
 <summary>Contents</summary>
 <nav aria-label="Documentation">

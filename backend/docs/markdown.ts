@@ -4,6 +4,7 @@
  */
 import { Marked, type Tokens } from 'marked'
 import { Html, html } from '../html/html.ts'
+import { renderCode } from './highlight.ts'
 
 export interface Heading {
   readonly depth: number
@@ -37,7 +38,7 @@ export function renderMarkdown(text: string, options: MarkdownOptions = {}): Ren
         return renderHeading(heading, inner).text + (after?.(heading.id).text ?? '')
       },
       code({ text: code, lang }: Tokens.Code) {
-        return html`<pre><code data-language="${lang ?? 'text'}">${code}</code></pre>\n`.text
+        return renderCode(code, lang ?? 'text').text
       },
       link({ href, tokens }: Tokens.Link) {
         const inner = new Html(this.parser.parseInline(tokens))

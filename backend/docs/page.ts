@@ -8,4 +8,6 @@ export interface Page {
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]
+  /** Whether samples stand beside the text where there is room. */
+  readonly isWide?: true
 }

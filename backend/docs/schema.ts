@@ -10,26 +10,27 @@ export function hasSection(document: ContractDocument, name: string): boolean {
   return 'properties' in schema || 'enum' in schema || 'allOf' in schema
 }
 
-export function renderSchema(document: ContractDocument, schema: Members): Html {
+/** `id` begins the ids of the fields, e.g. `Invoice` those of `Invoice.amount_due`. */
+export function renderSchema(document: ContractDocument, schema: Members, id: string): Html {
   const parts = listOf(schema['allOf'])
   if (parts.length > 0) {
     return html`${parts.map((part) => {
       const name = referredName(part)
       return name === undefined
-        ? renderSchema(document, membersOf(part))
+        ? renderSchema(document, membersOf(part), id)
         : html`<p>All fields of <a href="#${name}">${name}</a>, and:</p>`
     })}`
   }
-  if ('properties' in schema) return renderFields(document, schema)
+  if ('properties' in schema) return renderFields(document, schema, id)
   return html`<p>${renderType(document, schema)}</p>`
 }
 
 /** Nested objects without a name of their own are listed in place, e.g. `delivery.bounce`. */
-function renderFields(document: ContractDocument, schema: Members): Html {
-  return html`<dl class="fields">${fieldsOf(document, schema, '')}</dl>`
+function renderFields(document: ContractDocument, schema: Members, id: string): Html {
+  return html`<dl class="fields">${fieldsOf(document, schema, '', id)}</dl>`
 }
 
-function fieldsOf(document: ContractDocument, schema: Members, prefix: string): Html[] {
+function fieldsOf(document: ContractDocument, schema: Members, prefix: string, id: string): Html[] {
   // Of what is sent, that is: in an answer every field is there.
   const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
   return Object.entries(membersOf(schema['properties'])).flatMap(([name, value]) => {
@@ -37,23 +38,24 @@ function fieldsOf(document: ContractDocument, schema: Members, prefix: string): 
     const own = membersOf(value)
     const items = membersOf(own['items'])
     const nested = [
-      ...('properties' in own ? fieldsOf(document, own, `${field}.`) : []),
-      ...('properties' in items ? fieldsOf(document, items, `${field}[].`) : []),
+      ...('properties' in own ? fieldsOf(document, own, `${field}.`, id) : []),
+      ...('properties' in items ? fieldsOf(document, items, `${field}[].`, id) : []),
     ]
-    return [renderField(document, field, own, required.includes(name)), ...nested]
+    const named = { name: field, id: `${id}.${field.replaceAll('[]', '')}` }
+    return [renderField(document, named, own, required.includes(name)), ...nested]
   })
 }
 
 export function renderField(
   document: ContractDocument,
-  name: string,
+  { name, id }: { readonly name: string; readonly id: string },
   schema: Members,
   isRequired: boolean,
 ): Html {
   const resolved = document.resolve(schema)
   const description = textOf(resolved['description'])
-  return html`<div>
-<dt><code>${name}</code> ${renderType(document, schema)}${isRequired && html` <span class="required">required</span>`}</dt>
+  return html`<div id="${id}">
+<dt><code>${name}</code> ${renderType(document, schema)}${isRequired && html` <span class="required">required</span>`}<a class="anchor" href="#${id}" aria-label="Link to ${name}">#</a></dt>
 <dd>${description !== '' && renderMarkdown(description).body}${renderLimits(resolved)}</dd>
 </div>`
 }

@@ -16,7 +16,10 @@ export function searchSections(pages: readonly Page[]): readonly Section[] {
 
 /** A page's HTML is ours: every heading is written in one way, by `renderHeading`. */
 function sectionsOf({ path, title: page, main }: Page): Section[] {
-  const prose = main.text.replace(/<pre>.*?<\/pre>|<a class="anchor".*?<\/a>/gs, '')
+  const prose = main.text.replace(
+    /<pre\b.*?<\/pre>|<summary>.*?<\/summary>|<a class="anchor".*?<\/a>/gs,
+    '',
+  )
   const parts = prose.split(/<h[1-3] id="([^"]+)">(.*?)<\/h[1-3]>/s).slice(1)
   const sections: Section[] = []
   for (let at = 0; at + 2 < parts.length + 1; at += 3) {

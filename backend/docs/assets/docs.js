@@ -92,10 +92,99 @@ function renderResult({ href, page, title }) {
   return item
 }
 
+/** Alternatives become tabs; the choice is the same wherever the same ones are offered, and is kept. */
+const CHOICE = 'docs-language'
+let tabsCount = 0
+
+for (const element of document.querySelectorAll('.tabs')) makeTabs(element)
+chooseEverywhere(localStorage.getItem(CHOICE))
+
+function makeTabs(element) {
+  const list = document.createElement('div')
+  list.role = 'tablist'
+  list.ariaLabel = element.dataset.label
+  const panels = [...element.children].map((details) => {
+    const [summary, ...content] = details.childNodes
+    const tab = document.createElement('button')
+    const panel = document.createElement('div')
+    tabsCount += 1
+    Object.assign(tab, { type: 'button', role: 'tab', id: `tab-${tabsCount}` })
+    tab.textContent = summary.textContent
+    tab.setAttribute('aria-controls', `panel-${tabsCount}`)
+    Object.assign(panel, { role: 'tabpanel', id: `panel-${tabsCount}` })
+    panel.setAttribute('aria-labelledby', tab.id)
+    panel.append(...content)
+    list.append(tab)
+    return panel
+  })
+  element.replaceChildren(list, ...panels)
+  element.dataset.set = ''
+  selectTab(list.children[0])
+  list.addEventListener('click', ({ target }) => choose(target.closest('[role=tab]')))
+  list.addEventListener('keydown', (event) => {
+    const tabs = [...list.children]
+    const at = tabs.indexOf(document.activeElement)
+    const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key]
+    if (next === undefined) return
+    event.preventDefault()
+    const tab = tabs.at(next % tabs.length)
+    tab.focus()
+    choose(tab)
+  })
+}
+
+function selectTab(tab) {
+  for (const other of tab.parentElement.children) {
+    const isSelected = other === tab
+    other.ariaSelected = String(isSelected)
+    other.tabIndex = isSelected ? 0 : -1
+    document
+      .querySelector(`#${other.getAttribute('aria-controls')}`)
+      ?.toggleAttribute('hidden', !isSelected)
+  }
+}
+
+function choose(tab) {
+  if (tab === null) return
+  const top = tab.getBoundingClientRect().top
+  selectTab(tab)
+  if (tab.closest('.tabs').dataset.tabs !== 'language') return
+  localStorage.setItem(CHOICE, tab.textContent)
+  chooseEverywhere(tab.textContent)
+  // What changed its height above must not move the sample that the reader looks at.
+  scrollBy({ top: tab.getBoundingClientRect().top - top, behavior: 'instant' })
+}
+
+function chooseEverywhere(label) {
+  for (const tab of document.querySelectorAll('.tabs[data-tabs=language] [role=tab]')) {
+    if (tab.textContent === label) selectTab(tab)
+  }
+}
+
+/** The contents show where the reader is. */
+const links = new Map(
+  [...document.querySelectorAll('.menu a[href^="#"]')].map((link) => [link.hash.slice(1), link]),
+)
+let current
+const observer = new IntersectionObserver(
+  (entries) => {
+    const entry = entries.find(({ isIntersecting }) => isIntersecting)
+    if (entry === undefined) return
+    current?.removeAttribute('aria-current')
+    current = links.get(entry.target.id)
+    current?.setAttribute('aria-current', 'location')
+    if (isWide.matches) current?.scrollIntoView({ block: 'nearest' })
+  },
+  { rootMargin: '0px 0px -75%' },
+)
+for (const id of links.keys()) observer.observe(document.getElementById(id))
+
 /** What a reader sends can be copied; where the browser does not allow that, it is selected instead. */
 const said = document.querySelector('#said')
 
-for (const pre of document.querySelectorAll('pre:not(:has([data-language="http"]))')) {
+for (const pre of document.querySelectorAll('pre:not(:has([data-language="http"]))')) addCopy(pre)
+
+function addCopy(pre) {
   const button = document.createElement('button')
   button.type = 'button'
   button.className = 'copy'

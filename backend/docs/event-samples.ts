@@ -1,0 +1,45 @@
+/** What is sent for an event of each type, as **Send test event** sends it, with a signature that verifies. */
+import { type EventType, isEventType } from '../events/event-types.ts'
+import { sampleOf } from '../webhooks/samples.ts'
+import { signMessage } from '../webhooks/signature.ts'
+
+/** That of the guide's test vector: public, and no endpoint's. */
+export const SAMPLE_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+
+const SAMPLE_ID = 'evt_01KAJZ3T4W8Q6F2Y5N7B9C1D3E'
+const SAMPLE_TIME = '2026-11-21T10:15:00.000Z'
+
+export interface EventSample {
+  /** The headers of a delivery that depend on its body. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The signed bytes, as text. */
+  readonly body: string
+}
+
+/** Undefined for what is no type of event. */
+export function eventSample(type: string): EventSample | undefined {
+  return isEventType(type) ? signedSample(type) : undefined
+}
+
+function signedSample(type: EventType): EventSample {
+  const event = {
+    id: SAMPLE_ID,
+    type,
+    timestamp: SAMPLE_TIME,
+    api_version: 'v1',
+    account_id: 'acct_01KAJZ0M2P4R6T8V0X2Z4B6D8F',
+    test: true,
+    data: sampleOf(type),
+  }
+  const body = JSON.stringify(event, null, 2)
+  const timestampSeconds = Date.parse(SAMPLE_TIME) / 1000
+  const message = { id: SAMPLE_ID, timestampSeconds, body: Buffer.from(body) }
+  return {
+    headers: {
+      'webhook-id': SAMPLE_ID,
+      'webhook-timestamp': String(timestampSeconds),
+      'webhook-signature': signMessage(message, [SAMPLE_SECRET]),
+    },
+    body,
+  }
+}

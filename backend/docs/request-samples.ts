@@ -1,0 +1,231 @@
+/**
+ * An operation as a program that makes the call, in each language of the reference: whole programs, with
+ * the standard library where it suffices, that read the key from `KEY` so that none is pasted into code.
+ */
+import { exampleTarget, renderCurl } from './curl.ts'
+import type { DocumentedOperation, Example } from './document.ts'
+
+export interface RequestSample {
+  /** As `highlight.ts` knows it. */
+  readonly language: string
+  readonly label: string
+  readonly code: string
+}
+
+interface Call {
+  readonly method: string
+  readonly url: string
+  /** Without those of the key and of the body. */
+  readonly headers: readonly (readonly [name: string, value: string])[]
+  /** JSON, or undefined where the call has no body. */
+  readonly body: string | undefined
+}
+
+export function requestSamples(
+  operation: DocumentedOperation,
+  baseUrl: string,
+  example: Example | undefined = operation.body?.examples[0],
+): readonly RequestSample[] {
+  const call: Call = {
+    method: operation.method,
+    url: baseUrl + exampleTarget(operation),
+    headers: operation.parameters
+      .filter(({ place, required }) => place === 'header' && required)
+      .map(({ name, example: value }) => [name, String(value)]),
+    body: example === undefined ? undefined : JSON.stringify(example.value, null, 2),
+  }
+  return [
+    { language: 'sh', label: 'curl', code: renderCurl(operation, baseUrl, example) },
+    { language: 'js', label: 'JavaScript', code: javaScript(call) },
+    { language: 'python', label: 'Python', code: python(call) },
+    { language: 'php', label: 'PHP', code: php(call) },
+    { language: 'ruby', label: 'Ruby', code: ruby(call) },
+    { language: 'go', label: 'Go', code: go(call) },
+    { language: 'csharp', label: 'C#', code: csharp(call) },
+    { language: 'java', label: 'Java', code: java(call) },
+  ]
+}
+
+function javaScript({ method, url, headers, body }: Call): string {
+  const lines = [
+    ...(method === 'GET' ? [] : [`  method: '${method}',`]),
+    '  headers: {',
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: it is the program's own.
+    '    Authorization: `Bearer ${process.env.KEY}`,',
+    ...(body === undefined ? [] : ["    'Content-Type': 'application/json',"]),
+    ...headers.map(([name, value]) => `    '${name}': '${value}',`),
+    '  },',
+    ...(body === undefined ? [] : [`  body: JSON.stringify(${indent(body, 2)}),`]),
+  ]
+  return `const response = await fetch('${url}', {
+${lines.join('\n')}
+})
+console.log(response.status, await response.json())`
+}
+
+function python({ method, url, headers, body }: Call): string {
+  const own = headers.map(([name, value]) => `        "${name}": "${value}",`)
+  const lines = [
+    `    "${url}",`,
+    '    headers={',
+    '        "Authorization": f"Bearer {os.environ[\'KEY\']}",',
+    ...own,
+    '    },',
+    ...(body === undefined ? [] : [`    json=${indent(wide(body), 4)},`]),
+    '    timeout=30,',
+  ]
+  return `import os
+
+import requests
+
+response = requests.${method.toLowerCase()}(
+${lines.join('\n')}
+)
+print(response.status_code, response.json())`
+}
+
+function php({ method, url, headers, body }: Call): string {
+  const own = headers.map(([name, value]) => `        '${name}: ${value}',`)
+  const lines = [
+    `    CURLOPT_CUSTOMREQUEST => '${method}',`,
+    '    CURLOPT_RETURNTRANSFER => true,',
+    '    CURLOPT_HTTPHEADER => [',
+    "        'Authorization: Bearer ' . getenv('KEY'),",
+    ...(body === undefined ? [] : ["        'Content-Type: application/json',"]),
+    ...own,
+    '    ],',
+    ...(body === undefined ? [] : [`    CURLOPT_POSTFIELDS => json_encode(${phpArray(body)}),`]),
+  ]
+  return `<?php
+$curl = curl_init('${url}');
+curl_setopt_array($curl, [
+${lines.join('\n')}
+]);
+$body = curl_exec($curl);
+echo curl_getinfo($curl, CURLINFO_RESPONSE_CODE), ' ', $body, PHP_EOL;`
+}
+
+function ruby({ method, url, headers, body }: Call): string {
+  const verb = method.charAt(0) + method.slice(1).toLowerCase()
+  const lines = [
+    'request["Authorization"] = "Bearer #{ENV.fetch("KEY")}"',
+    ...(body === undefined ? [] : ['request["Content-Type"] = "application/json"']),
+    ...headers.map(([name, value]) => `request["${name}"] = "${value}"`),
+    ...(body === undefined ? [] : [`request.body = JSON.generate(${body})`]),
+  ]
+  return `require "json"
+require "net/http"
+
+uri = URI("${url}")
+request = Net::HTTP::${verb}.new(uri)
+${lines.join('\n')}
+
+response = Net::HTTP.start(uri.host, uri.port, use_ssl: uri.scheme == "https") do |http|
+  http.request(request)
+end
+puts "#{response.code} #{response.body}"`
+}
+
+function go({ method, url, headers, body }: Call): string {
+  const lines = headers.map(([name, value]) => `\trequest.Header.Set("${name}", "${value}")\n`)
+  const type =
+    body === undefined ? '' : '\trequest.Header.Set("Content-Type", "application/json")\n'
+  const given = body === undefined ? 'nil' : `strings.NewReader(\`${body}\`)`
+  return `package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"${body === undefined ? '' : '\n\t"strings"'}
+)
+
+func main() {
+	request, err := http.NewRequest("${method}", "${url}", ${given})
+	if err != nil {
+		panic(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("KEY"))
+${type}${lines.join('')}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		panic(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(response.StatusCode, string(text))
+}`
+}
+
+function csharp({ method, url, headers, body }: Call): string {
+  const verb = method.charAt(0) + method.slice(1).toLowerCase()
+  const lines = headers.map(([name, value]) => `request.Headers.Add("${name}", "${value}");\n`)
+  const content =
+    body === undefined
+      ? ''
+      : `request.Content = new StringContent("""
+    ${indent(body, 4)}
+    """, Encoding.UTF8, "application/json");
+`
+  return `using System.Net.Http.Headers;
+using System.Text;
+
+using var client = new HttpClient();
+using var request = new HttpRequestMessage(HttpMethod.${verb}, "${url}");
+var key = Environment.GetEnvironmentVariable("KEY");
+request.Headers.Authorization = new AuthenticationHeaderValue("Bearer", key);
+${lines.join('')}${content}
+using var response = await client.SendAsync(request);
+Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");`
+}
+
+/** By HTTP/1.1: over plain http Java's client would ask to upgrade, which the gateway refuses. */
+function java({ method, url, headers, body }: Call): string {
+  const lines = [
+    '            .header("Authorization", "Bearer " + System.getenv("KEY"))',
+    ...(body === undefined ? [] : ['            .header("Content-Type", "application/json")']),
+    ...headers.map(([name, value]) => `            .header("${name}", "${value}")`),
+    body === undefined
+      ? `            .${method}()`
+      : `            .${method}(HttpRequest.BodyPublishers.ofString("""
+                ${indent(body, 16)}
+                """))`,
+    '            .build();',
+  ]
+  return `import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+
+public class Example {
+    public static void main(String[] args) throws Exception {
+        var request = HttpRequest.newBuilder(URI.create("${url}"))
+${lines.join('\n')}
+        var client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+        var response = client.send(request, HttpResponse.BodyHandlers.ofString());
+        System.out.println(response.statusCode() + " " + response.body());
+    }
+}`
+}
+
+/** All lines but the first. */
+function indent(text: string, spaces: number): string {
+  return text.replaceAll('\n', `\n${' '.repeat(spaces)}`)
+}
+
+/** Four spaces a level. */
+function wide(json: string): string {
+  return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
+}
+
+/** The examples have texts, numbers, objects and lists; strings without what PHP would read in them. */
+function phpArray(json: string): string {
+  const code = json
+    .replace(/^(\s*)"([^"]+)": /gm, "$1'$2' => ")
+    .replaceAll('{', '[')
+    .replaceAll('}', ']')
+  return indent(wide(code), 4)
+}

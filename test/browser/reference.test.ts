@@ -1,0 +1,74 @@
+// The reference as integrators use it: in both schemes, on a telephone, by keyboard.
+import t from 'tap'
+import { openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+
+// axe looks at 15,000 elements, twice.
+t.setTimeout(300_000)
+
+const office = await openOffice(t)
+
+for (const [colorScheme, width] of [
+  ['light', 1280],
+  ['dark', 390],
+] as const) {
+  t.test(`the reference can be read by everyone, ${colorScheme}, at ${width} px`, async (t) => {
+    const page = await (
+      await office.open({ colorScheme, viewport: { width, height: 800 } })
+    ).newPage()
+    const faults: string[] = []
+    page.on('pageerror', (error) => faults.push(String(error)))
+    page.on('console', (message) => {
+      if (message.type() === 'error') faults.push(message.text())
+    })
+    page.on('request', (request) => {
+      if (!request.url().startsWith(`${office.url}/`) && !request.url().startsWith('data:'))
+        faults.push(`a request to elsewhere: ${request.url()}`)
+    })
+    await page.goto('/docs/reference')
+    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
+    await photograph(page, `docs-reference-${width}`)
+    t.same(await violationsOf(page), [])
+    t.same(faults, [])
+  })
+}
+
+t.test('the language that a reader chooses by keyboard stays chosen', async (t) => {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs/reference#createDebtor')
+  const request = page
+    .locator('.operation', { has: page.locator('#createDebtor') })
+    .getByRole('tablist', { name: 'Request: A customer as an ERP knows it' })
+  await request.getByRole('tab', { name: 'curl' }).focus()
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.press('ArrowRight')
+  const python = request.getByRole('tab', { name: 'Python' })
+  t.equal(await python.getAttribute('aria-selected'), 'true')
+  t.equal(await python.evaluate((tab) => tab === document.activeElement), true)
+  const shown = page.getByRole('tabpanel', { name: 'Python' }).first()
+  t.ok((await shown.textContent())?.includes('requests.get('))
+  await page.goto('/docs/reference#getInvoice')
+  await page.reload()
+  const selected = page.getByRole('tab', { name: 'Python', selected: true })
+  t.equal(await page.getByRole('tab', { name: 'curl', selected: true }).count(), 0)
+  t.ok((await selected.count()) >= 10)
+})
+
+t.test('a response of each status can be looked at beside the operation', async (t) => {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs/reference#createPayment')
+  const statuses = page.getByRole('tablist', { name: 'Response: Record a payment' })
+  await statuses.getByRole('tab', { name: '423' }).click()
+  const panel = page
+    .locator('.operation', { has: page.locator('#createPayment') })
+    .getByRole('tabpanel', { name: '423' })
+  t.ok((await panel.textContent())?.includes('account_read_only'))
+})
+
+t.test('a field can be linked to, and the contents show where the reader is', async (t) => {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs/reference#Invoice.amount_due')
+  t.equal(await page.locator('[id="Invoice.amount_due"]:target').count(), 1)
+  await page.goto('/docs/reference#listMessages')
+  const current = page.getByRole('navigation').locator('[aria-current="location"]')
+  await current.getByText('Read the message log').waitFor()
+})
