@@ -1,8 +1,9 @@
 /** GET of a list: parameters, cursor, one page and the link to the next (contract 1.8). */
 import assert from 'node:assert'
+import joi from 'joi'
 import type { Reader } from '../database/database.ts'
 import type { Page, Position } from '../lists/keyset.ts'
-import { type Check, instant, parsed } from '../validation/fields.ts'
+import { instant, parsed } from '../validation/fields.ts'
 import { openCursor, sealCursor } from './cursor.ts'
 import type { Call, Operation } from './operation.ts'
 import {
@@ -56,7 +57,7 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
 ): Operation {
   const { operationId, sorts } = options
   // Whatever is no cursor is found out when it is opened.
-  const cursor: Check<string> = (value) => String(value)
+  const cursor = joi.string().allow('')
   const paging = { limit: LIMIT, cursor, sort: sortOf(sorts) }
   const filtering = { ...TIMES, ...options.filters }
   const isPaging = ({ name }: Parameter) => Object.hasOwn(paging, name)

@@ -1,6 +1,6 @@
 /** Query parameters: each known, each once. What is misspelt must not return everything. */
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Check, Rejection } from '../validation/fields.ts'
+import { type Check, check, Rejection } from '../validation/rejections.ts'
 
 export type QuerySchema = Readonly<Record<string, Check<unknown>>>
 
@@ -20,10 +20,10 @@ export function parseQuery<S extends QuerySchema>(
 ): QueryOf<S> {
   const values: Record<string, unknown> = {}
   for (const { name, text } of parameters) {
-    const check = Object.hasOwn(schema, name) ? schema[name] : undefined
-    if (check === undefined) throw unknownParameter(name)
+    const field = Object.hasOwn(schema, name) ? schema[name] : undefined
+    if (field === undefined) throw unknownParameter(name)
     if (Object.hasOwn(values, name)) throw invalidParameter(name, 'can be sent only once')
-    const value = check(text)
+    const value = check(field, text)
     if (value instanceof Rejection) throw invalidParameter(name, value.detail)
     values[name] = value
   }

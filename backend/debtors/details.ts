@@ -7,7 +7,8 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { country, email, language, phone } from '../validation/contact.ts'
-import { type Check, Rejection, text, timezone } from '../validation/fields.ts'
+import { text, timezone } from '../validation/fields.ts'
+import { type Check, check, Rejection } from '../validation/rejections.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
 import { searchForm } from './debtors.ts'
 import { readContactability } from './suppressed-addresses.ts'
@@ -99,10 +100,10 @@ async function contactabilityAfter(
 
 function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
   const errors: FieldError[] = []
-  const check = (name: keyof Details, value: string, rule: Check<string>): string | null => {
+  const read = (name: keyof Details, value: string, rule: Check<string>): string | null => {
     // Only a name must be there.
     if (value === '' && name !== 'name') return null
-    const kept = rule(value)
+    const kept = check(rule, value)
     if (!(kept instanceof Rejection)) return kept || null
     errors.push({
       pointer: `/${name}`,
@@ -114,12 +115,12 @@ function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
   const change: Record<string, string | null> = {}
   for (const name of DETAILS) {
     const value = details[name]
-    if (value !== undefined) change[name] = check(name, value.trim(), CHECKS[name])
+    if (value !== undefined) change[name] = read(name, value.trim(), CHECKS[name])
   }
   const address = addressOf(debtor)
   for (const part of ADDRESS_PARTS) {
     const value = details[part]
-    if (value !== undefined) address[part] = check(part, value.trim(), ADDRESS_CHECKS[part])
+    if (value !== undefined) address[part] = read(part, value.trim(), ADDRESS_CHECKS[part])
   }
   if (errors.length > 0) {
     const detail = errors.map((error) => error.detail).join(' ')

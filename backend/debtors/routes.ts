@@ -1,4 +1,3 @@
-import { metadata, object, optional, required } from '../api/body.ts'
 import { listOperation } from '../api/list.ts'
 import type { Call, Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'
@@ -6,6 +5,7 @@ import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
+import { metadata, object, optional, required } from '../validation/body.ts'
 import { country, email, language, parseEmail, phone } from '../validation/contact.ts'
 import {
   currency,

@@ -1,9 +1,9 @@
-import { list, metadata, object, optional, required, requiredWithout } from '../api/body.ts'
 import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'
 import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
+import { list, metadata, object, optional, required, requiredWithout } from '../validation/body.ts'
 import {
   amount,
   boolean,
@@ -20,7 +20,7 @@ import {
 } from '../validation/fields.ts'
 import { listInvoices } from './invoice-list.ts'
 import { createInvoice, findInvoice, type NewInvoice } from './invoices.ts'
-import { type LineBody, lineBody, newLine } from './line-fields.ts'
+import { type LineBody, lineBody, newLine } from './line-body.ts'
 import { renderInvoice } from './representation.ts'
 
 interface InvoiceBody {

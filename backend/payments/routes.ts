@@ -1,13 +1,4 @@
 import assert from 'node:assert'
-import {
-  list,
-  metadata,
-  object,
-  optional,
-  optionalByToday,
-  required,
-  requiredNotNull,
-} from '../api/body.ts'
 import { listOperation } from '../api/list.ts'
 import type { Operation } from '../api/operation.ts'
 import { type WriteContext, writeOperation } from '../api/write.ts'
@@ -15,6 +6,7 @@ import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { parseCurrency } from '../money/money.ts'
+import { list, metadata, object, optional, required, requiredNotNull } from '../validation/body.ts'
 import {
   amount,
   boolean,
@@ -23,7 +15,6 @@ import {
   currencyFilter,
   externalId,
   oneOf,
-  Rejection,
   reference,
   text,
 } from '../validation/fields.ts'
@@ -54,17 +45,12 @@ interface AllocationBody {
 /** Before it there is no payment that anyone still records; a mistyped year is likelier. */
 const RECEIVED_ON_MIN = '2000-01-01'
 
-function receivedOn(value: unknown, today: string): string | Rejection {
-  const date = calendarDate(value)
-  if (date instanceof Rejection) return date
-  if (date < RECEIVED_ON_MIN) {
-    return new Rejection('out_of_range', `must not be before ${RECEIVED_ON_MIN}`)
-  }
+const receivedOn = calendarDate.custom((date: string, helpers) => {
+  if (date < RECEIVED_ON_MIN) return helpers.error('date.min', { limit: RECEIVED_ON_MIN })
   // Tomorrow passes: the payer's bank may be a time zone ahead.
-  return date > addDays(today, 1)
-    ? new Rejection('not_in_future', 'must not be after tomorrow')
-    : date
-}
+  const tomorrow = addDays(helpers.prefs.context?.['today'], 1)
+  return date > tomorrow ? helpers.error('date.future') : date
+})
 
 const paymentBody = object<PaymentBody>({
   amount: requiredNotNull(amount),
@@ -76,7 +62,7 @@ const paymentBody = object<PaymentBody>({
   ).empty(null),
   debtor_id: optional(reference),
   allow_overpayment: optional(boolean),
-  received_on: optionalByToday(receivedOn),
+  received_on: optional(receivedOn),
   method: optional(oneOf(['bank_transfer', 'card', 'direct_debit', 'cash', 'cheque', 'other'])),
   reference: optional(text({ max: 140, min: 0 })),
   external_id: optional(externalId),

@@ -1,39 +1,25 @@
 /**
- * Checks of single values, the same for body fields and query parameters. A check returns the value
- * in the form we keep (NFC, upper-case currency, UTC), or a `Rejection`; it converts no type.
+ * Checks of single values as joi schemas, the same for the API's bodies and query parameters, Settings
+ * and imports. A valid value comes back in the form we keep (NFC, upper-case currency, UTC); no type is
+ * converted. What joi finds is worded in rejections.ts.
  */
+import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
+import { worded } from './rejections.ts'
 
-/** Codes of contract 1.9, and `unsupported_currency`, a problem of its own. */
-export type RejectionCode =
-  | 'required'
-  | 'invalid_type'
-  | 'too_long'
-  | 'too_short'
-  | 'out_of_range'
-  | 'invalid_format'
-  | 'invalid_enum'
-  | 'not_in_future'
-  | 'unsupported_currency'
+/** Of the faults of one value the first is enough. */
+const first = { abortEarly: true }
 
-/** `detail` completes "field …". */
-export class Rejection {
-  readonly code: RejectionCode
-  readonly detail: string
-
-  constructor(code: RejectionCode, detail: string) {
-    this.code = code
-    this.detail = detail
-  }
-}
-
-export type Check<T> = (value: unknown) => T | Rejection
+/** Neither control characters nor lone surrogates, which UTF-8 cannot express. */
+const LINE = /^[^\p{Cc}\p{Cs}]*$/u
+const LINES = /^[\t\n\r[^\p{Cc}\p{Cs}]]*$/v
 
 interface TextOptions {
-  /** In code points, after normalisation. */
+  /** In code points, after normalization. */
   readonly max: number
-  readonly min?: number
+  /** 0 or 1. */
+  readonly min?: 0 | 1
   /** Spaces at both ends are dropped. */
   readonly trim?: boolean
   /** Line breaks and tabs may occur. */
@@ -41,27 +27,22 @@ interface TextOptions {
 }
 
 /** Text without control characters, in NFC. */
-export function text({ max, min = 1, trim = false, lines = false }: TextOptions): Check<string> {
-  return (value) => {
-    if (typeof value !== 'string') return new Rejection('invalid_type', 'must be a string')
-    if (!value.isWellFormed() || /\p{Cc}/u.test(lines ? value.replace(/[\t\n\r]/g, '') : value)) {
-      return new Rejection('invalid_format', 'must be text without control characters')
-    }
-    const kept = (trim ? value.trim() : value).normalize('NFC')
-    // Bodies are small, so counting code points by spreading costs nothing worth avoiding.
-    const length = [...kept].length
-    if (length < min) {
-      const wanted = min === 1 ? 'not be empty' : `have at least ${min} characters`
-      return new Rejection('too_short', `must ${wanted}`)
-    }
-    if (length > max) return new Rejection('too_long', `must have at most ${max} characters`)
-    return kept
-  }
+export function text({ max, min = 1, trim = false, lines = false }: TextOptions) {
+  return (min === 0 ? joi.string().allow('') : joi.string())
+    .prefs(first)
+    .pattern(lines ? LINES : LINE, 'text without control characters')
+    .custom((value: string, helpers) => {
+      const kept = (trim ? value.trim() : value).normalize('NFC')
+      // joi counts UTF-16 code units. Bodies are small, so spreading costs nothing worth avoiding.
+      const length = [...kept].length
+      if (length < min) return helpers.error('string.empty')
+      return length > max ? helpers.error('string.max', { limit: max }) : kept
+    })
 }
 
 /** Text of a certain form. `form` completes "must be …". */
-export function matching(pattern: RegExp, form: string, options: TextOptions): Check<string> {
-  return parsed((value) => (pattern.test(value) ? value : undefined), form, options)
+export function matching(pattern: RegExp, form: string, options: TextOptions) {
+  return text(options).pattern(pattern, form)
 }
 
 /** Text that `parse` makes something of. `form` completes "must be …". */
@@ -69,13 +50,11 @@ export function parsed<T>(
   parse: (value: string) => T | undefined,
   form: string,
   options: TextOptions = { max: 64 },
-): Check<T> {
-  const check = text(options)
-  return (value) => {
-    const kept = check(value)
-    if (kept instanceof Rejection) return kept
-    return parse(kept) ?? new Rejection('invalid_format', `must be ${form}`)
-  }
+): AnySchema<T> {
+  const schema: AnySchema = text(options).custom(
+    (value: string, helpers) => parse(value) ?? helpers.error('string.form', { form }),
+  )
+  return schema
 }
 
 export const externalId = matching(/^\S+$/u, 'visible characters, without spaces', { max: 128 })
@@ -95,42 +74,42 @@ export const timezone = parsed(
   'an IANA time zone, e.g. Europe/Amsterdam',
 )
 
-/** A JSON number without a fraction: 100, 100.0 and 1e2 are the same. */
-export function integer({ min, max }: { min: number; max: number }): Check<number> {
-  return (value) => {
-    if (typeof value !== 'number' || (Number.isFinite(value) && !Number.isInteger(value))) {
-      return new Rejection('invalid_type', 'must be an integer')
-    }
-    if (value < min || value > max) {
-      return new Rejection('out_of_range', `must be from ${min} to ${max}`)
-    }
-    // Minus zero is zero.
-    return value + 0
-  }
+interface Range {
+  readonly min: number
+  readonly max: number
 }
 
-function minorUnits(min: number): Check<number> {
-  const check = integer({ min, max: AMOUNT_MAX })
-  return (value) => {
-    const result = check(value)
-    return result instanceof Rejection && result.code === 'invalid_type'
-      ? new Rejection('invalid_type', 'must be an integer in minor units, e.g. 12345')
-      : result
-  }
+/** A JSON number without a fraction: 100, 100.0 and 1e2 are the same. */
+export function integer({ min, max }: Range, form = 'an integer') {
+  const outside = `must be from ${min} to ${max}`
+  const schema = joi.number().prefs(first).integer().min(min).max(max).custom(withoutMinusZero)
+  return worded(schema, {
+    'number.base': `must be ${form}`,
+    'number.integer': `must be ${form}`,
+    'number.min': outside,
+    'number.max': outside,
+    'number.unsafe': outside,
+    'number.infinity': outside,
+  })
+}
+
+function withoutMinusZero(value: number): number {
+  return value + 0
+}
+
+function minorUnits(min: number) {
+  return integer({ min, max: AMOUNT_MAX }, 'an integer in minor units, e.g. 12345')
 }
 
 export const amount = minorUnits(1)
 /** Negative on a discount. */
 export const signedAmount = minorUnits(-AMOUNT_MAX)
 
-export const currency: Check<string> = (value) => {
-  if (typeof value !== 'string') return new Rejection('invalid_type', 'must be a string')
-  const code = parseCurrency(value)
-  if (code !== undefined) return code
-  return /^[A-Za-z]{3}$/.test(value)
-    ? new Rejection('unsupported_currency', `must be a currency with a minor unit, not ${value}`)
-    : new Rejection('unsupported_currency', 'must be a currency code of ISO 4217, e.g. EUR')
-}
+export const currency: AnySchema<string> = joi.any().custom((value: unknown, helpers) => {
+  if (typeof value !== 'string') return helpers.error('string.base')
+  const unknown = /^[A-Za-z]{3}$/.test(value) ? 'currency.unsupported' : 'currency.unknown'
+  return parseCurrency(value) ?? helpers.error(unknown)
+})
 
 /** For lists: any code may be asked for; one that we do not support is found nowhere. */
 export const currencyFilter = parsed(
@@ -138,11 +117,10 @@ export const currencyFilter = parsed(
   'a currency code of three letters',
 )
 
-export const boolean: Check<boolean> = (value) =>
-  typeof value === 'boolean' ? value : new Rejection('invalid_type', 'must be true or false')
+export const boolean = joi.boolean()
 
 /** Values of a closed set, separated by commas, each once. */
-export function severalOf<const T extends string>(values: readonly T[]): Check<readonly T[]> {
+export function severalOf<const T extends string>(values: readonly T[]): AnySchema<readonly T[]> {
   const form = `one or several of ${values.join(', ')}, separated by commas`
   return parsed(
     (value) => {
@@ -155,10 +133,9 @@ export function severalOf<const T extends string>(values: readonly T[]): Check<r
   )
 }
 
-export function oneOf<const T extends string>(values: readonly T[]): Check<T> {
-  return (value) => {
-    if (typeof value !== 'string') return new Rejection('invalid_type', 'must be a string')
-    const found = values.find((candidate) => candidate === value)
-    return found ?? new Rejection('invalid_enum', `must be one of ${values.join(', ')}`)
-  }
+export function oneOf<const T extends string>(values: readonly T[]): AnySchema<T> {
+  return joi
+    .string<T>()
+    .prefs(first)
+    .valid(...values)
 }

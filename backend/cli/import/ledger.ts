@@ -7,7 +7,8 @@ import { parse } from 'csv-parse/sync'
 import { addDays } from '../../calendar/calendar.ts'
 import { currencyExponent } from '../../money/money.ts'
 import { email } from '../../validation/contact.ts'
-import { type Check, currency, parsed, Rejection, text } from '../../validation/fields.ts'
+import { currency, parsed, text } from '../../validation/fields.ts'
+import { type Check, check, Rejection } from '../../validation/rejections.ts'
 import { UsageError } from '../command.ts'
 import {
   type Columns,
@@ -136,8 +137,8 @@ function readRow({ cells, columns, fault, options }: Row) {
     const place = columns.get(field)
     return ((place === undefined ? undefined : cells[place]) ?? '').trim()
   }
-  function read<T>(field: FieldName, check: Check<T>): T | undefined {
-    const value = cell(field) === '' ? undefined : check(cell(field))
+  function read<T>(field: FieldName, rule: Check<T>): T | undefined {
+    const value = cell(field) === '' ? undefined : check(rule, cell(field))
     if (!(value instanceof Rejection)) return value
     // As JSON, because a file may hold what a terminal would obey.
     return void refuse(`${field} ${JSON.stringify(cell(field).slice(0, 80))} ${value.detail}`)

@@ -1,13 +1,7 @@
-import { object, optional, required, requiredNotNull } from '../api/body.ts'
+import joi from 'joi'
 import { isQuantity, QUANTITY_MAX, type Quantity } from '../money/money.ts'
-import {
-  type Check,
-  integer,
-  matching,
-  Rejection,
-  signedAmount,
-  text,
-} from '../validation/fields.ts'
+import { object, optional, required, requiredNotNull } from '../validation/body.ts'
+import { integer, matching, signedAmount, text } from '../validation/fields.ts'
 import type { NewLine } from './lines.ts'
 
 export interface LineBody {
@@ -20,13 +14,13 @@ export interface LineBody {
 const wholeQuantity = integer({ min: 1, max: QUANTITY_MAX })
 const decimalText = matching(/^\d{1,7}(?:\.\d{1,6})?$/, 'a decimal like "7.5"', { max: 14 })
 
-const quantity: Check<Quantity> = (value) => {
-  if (typeof value !== 'string') return wholeQuantity(value)
-  const decimal = decimalText(value)
-  return decimal instanceof Rejection || isQuantity(decimal)
-    ? decimal
-    : new Rejection('out_of_range', `must be more than 0 and at most ${QUANTITY_MAX}`)
-}
+const quantity = joi.alternatives().conditional(joi.string().allow(''), {
+  // biome-ignore lint/suspicious/noThenProperty: the name that joi gives it.
+  then: decimalText.custom((value: string, helpers) =>
+    isQuantity(value) ? value : helpers.error('number.positive', { limit: QUANTITY_MAX }),
+  ),
+  otherwise: wholeQuantity,
+})
 
 export const lineBody = object<LineBody>({
   description: required(text({ max: 500, lines: true })),

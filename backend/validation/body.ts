@@ -1,0 +1,91 @@
+/**
+ * Bodies by joi: which fields an object has and how they nest. Every fault is found at once, and
+ * becomes a member of `errors` with a JSON pointer.
+ */
+import joi, { type AnySchema, type ObjectSchema, type Schema, type ValidationErrorItem } from 'joi'
+import { type Fault, faultsProblem } from './faults.ts'
+import { text } from './fields.ts'
+import { type JsonObject, jsonPointer } from './json.ts'
+import { check, Rejection, rejectionOf, VALIDATION } from './rejections.ts'
+
+/** Null counts as omitted, and an omitted required field is `required`. */
+export function required(schema: AnySchema): Schema {
+  return optional(schema).required()
+}
+
+/** Null is a value of the wrong type: the rule for amounts, where omitting must be meant. */
+export function requiredNotNull(schema: AnySchema): Schema {
+  return schema.required()
+}
+
+export function optional(schema: AnySchema): AnySchema {
+  return schema.empty(null)
+}
+
+/** Required unless `peer` is sent; null is then as for `requiredNotNull`. */
+export function requiredWithout(peer: string, schema: AnySchema): Schema {
+  return joi.when(peer, {
+    is: joi.exist().invalid(null),
+    // biome-ignore lint/suspicious/noThenProperty: the name that joi gives it.
+    then: optional(schema),
+    otherwise: requiredNotNull(schema),
+  })
+}
+
+export function object<T>(fields: { readonly [K in keyof T]-?: Schema }): ObjectSchema<T> {
+  return joi.object<T>(fields)
+}
+
+export function list(item: Schema, { max }: { max: number }): Schema {
+  return joi.array().items(item).min(1).max(max)
+}
+
+const metadataKey = text({ max: 40 })
+const metadataValue = text({ max: 500, min: 0, lines: true })
+
+/** Up to 20 values of the client's own. */
+export const metadata: Schema = joi
+  .object()
+  .unknown()
+  .max(20)
+  .empty(null)
+  .custom((value: JsonObject, helpers) => {
+    const rejections = Object.entries(value).flatMap(([key, member]) => {
+      const found = [check(metadataKey, key), check(metadataValue, member)]
+      return found.flatMap((result) => (result instanceof Rejection ? [[key, result]] : []))
+    })
+    return rejections.length > 0 ? helpers.error('members', { rejections }) : value
+  })
+
+/** The body as its schema describes it; `today` is the account's. Throws the 422 that names every fault. */
+export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
+  const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
+  if (error === undefined) return value
+  throw faultsProblem(error.details.flatMap(faultsOf))
+}
+
+function faultsOf(item: ValidationErrorItem): Fault[] {
+  const { type, path, context = {} } = item
+  switch (type) {
+    case 'members': {
+      const rejections: readonly (readonly [key: string, rejection: Rejection])[] =
+        context['rejections']
+      return rejections.map(([key, rejection]) => fault([...path, key], rejection))
+    }
+    // These are found in the object, and shown at one of its members.
+    case 'object.missing': {
+      const peers: readonly string[] = context['peers']
+      return peers.slice(0, 1).map((name) => fault([...path, name], rejectionOf(item)))
+    }
+    case 'object.xor': {
+      const present: readonly string[] = context['present']
+      return present.slice(1).map((name) => fault([...path, name], rejectionOf(item)))
+    }
+    default:
+      return [fault(path, rejectionOf(item))]
+  }
+}
+
+function fault(path: readonly (string | number)[], { code, detail }: Rejection): Fault {
+  return { pointer: jsonPointer(path), code, detail: `${path.at(-1) ?? 'the body'} ${detail}` }
+}

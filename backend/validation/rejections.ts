@@ -1,0 +1,110 @@
+/** What joi finds wrong with a value, in the codes and words of our errors. */
+import type { AnySchema, ValidationErrorItem, ValidationOptions } from 'joi'
+
+type Context = Readonly<Record<string, unknown>>
+
+/** By joi's own names, and by those that our schemas use in its manner. */
+const FINDINGS = {
+  'any.required': ['required', () => 'is required'],
+  'any.only': ['invalid_enum', ({ valids }) => `must be one of ${[valids].flat().join(', ')}`],
+  'array.base': ['invalid_type', () => 'must be an array'],
+  'array.max': ['too_long', ({ limit }) => `can have at most ${limit} items`],
+  'array.min': ['too_short', ({ limit }) => `must have at least ${limit} items`],
+  'boolean.base': ['invalid_type', () => 'must be true or false'],
+  'currency.unknown': [
+    'unsupported_currency',
+    () => 'must be a currency code of ISO 4217, e.g. EUR',
+  ],
+  'currency.unsupported': [
+    'unsupported_currency',
+    ({ value }) => `must be a currency with a minor unit, not ${value}`,
+  ],
+  'date.future': ['not_in_future', () => 'must not be after tomorrow'],
+  'date.min': ['out_of_range', ({ limit }) => `must not be before ${limit}`],
+  'number.base': ['invalid_type', () => 'must be an integer'],
+  'number.infinity': ['out_of_range', () => 'is too large a number'],
+  'number.integer': ['invalid_type', () => 'must be an integer'],
+  'number.max': ['out_of_range', ({ limit }) => `must be at most ${limit}`],
+  'number.min': ['out_of_range', ({ limit }) => `must be at least ${limit}`],
+  'number.positive': ['out_of_range', ({ limit }) => `must be more than 0 and at most ${limit}`],
+  'number.unsafe': ['out_of_range', () => 'is too large a number'],
+  'object.base': ['invalid_type', () => 'must be an object'],
+  'object.max': ['too_long', ({ limit }) => `can have at most ${limit} members`],
+  'object.missing': ['required', missingDetail],
+  'object.unknown': ['unknown_field', () => 'is not a field of this object'],
+  'object.xor': [
+    'conflicting_field',
+    ({ present }) => `cannot be sent together with ${[present].flat()[0]}`,
+  ],
+  'string.base': ['invalid_type', () => 'must be a string'],
+  'string.empty': ['too_short', () => 'must not be empty'],
+  'string.form': ['invalid_format', ({ form }) => `must be ${form}`],
+  'string.max': ['too_long', ({ limit }) => `must have at most ${limit} characters`],
+  'string.pattern.name': ['invalid_format', ({ name }) => `must be ${name}`],
+} as const satisfies Record<string, readonly [code: string, detail: (context: Context) => string]>
+
+export type RejectionCode = (typeof FINDINGS)[keyof typeof FINDINGS][0]
+
+function missingDetail({ peers }: Context): string {
+  const [, ...others] = [peers].flat()
+  return `is required, or ${others.join(' or ')} in its place`
+}
+
+export const VALIDATION: ValidationOptions = {
+  convert: false,
+  abortEarly: false,
+  allowUnknown: false,
+  errors: { render: false },
+}
+
+/**
+ * The schema with details of its own for some findings. Messages of joi's own would be merged anew on
+ * each validation, which makes a call ten times as slow as this.
+ */
+export function worded<S extends AnySchema>(
+  schema: S,
+  details: Partial<Record<keyof typeof FINDINGS, string>>,
+): S {
+  const words = new Map(Object.entries(details))
+  return schema.error((errors) => {
+    for (const { code, local } of errors) {
+      const detail = words.get(code)
+      if (detail !== undefined) local.detail = detail
+    }
+    return errors
+  })
+}
+
+/** `detail` completes "field …". */
+export class Rejection {
+  readonly code: RejectionCode
+  readonly detail: string
+
+  constructor(code: RejectionCode, detail: string) {
+    this.code = code
+    this.detail = detail
+  }
+}
+
+/** What a value must be; the domain checks by it without knowing joi. */
+export type Check<T> = AnySchema<T>
+
+/** The value in the form we keep, or what is wrong with it. */
+export function check<T>(schema: Check<T>, value: unknown): T | Rejection {
+  const { value: kept, error } = schema.validate(value, VALIDATION)
+  const [item] = error?.details ?? []
+  return item === undefined ? kept : rejectionOf(item)
+}
+
+export function rejectionOf({ type, context = {} }: ValidationErrorItem): Rejection {
+  if (type === 'any.only' && typeof context.value !== 'string') {
+    return new Rejection('invalid_type', 'must be a string')
+  }
+  if (!isKnown(type)) throw new Error(`no code is known for what joi calls ${type}`)
+  const [code, detailOf] = FINDINGS[type]
+  return new Rejection(code, context['detail'] ?? detailOf(context))
+}
+
+function isKnown(type: string): type is keyof typeof FINDINGS {
+  return Object.hasOwn(FINDINGS, type)
+}
