@@ -50,7 +50,7 @@ t.test('two gateways, two backends, an account, a key and a call', async (t) => 
   const { stdout } = await promisify(execFile)(
     'bash',
     ['-euc', `trap 'kill $(jobs -p); wait' EXIT\n${await movePorts(script)}`],
-    { cwd: root, timeout: 90_000 },
+    { cwd: root, timeout: 200_000 },
   )
   t.equal(stdout.match(/^\{"ready":true,"reasons":\[\],"degraded":/gm)?.length, 4)
   const answers = [...stdout.matchAll(/HTTP\/1\.1 200 OK.*?^x-ratelimit-remaining: (\d+)/gms)]

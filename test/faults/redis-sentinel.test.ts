@@ -15,8 +15,6 @@ const SETTLED_MS_MAX = 10 * 300
 const SHARED_MS_MAX = 10 * 1_000
 const LIMIT = 1_000_000
 
-t.setTimeout(110_000)
-
 /** Calls one after the other until `isOver`; what they were answered. */
 async function consumeUntil(
   rateLimiter: ReturnType<typeof connectRateLimiter>,

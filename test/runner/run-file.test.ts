@@ -3,12 +3,12 @@ import t, { type Test } from 'tap'
 import { type FileResult, runFile } from '../fixtures/runner/run-file.ts'
 
 /** Runs a test file with this text. */
-function run(t: Test, text: string, secondsMax?: number): Promise<FileResult> {
+function run(t: Test, text: string, secondsMax = 300): Promise<FileResult> {
   const tap = JSON.stringify(import.meta.resolve('tap'))
   const directory = t.testdir({ 'own.test.mjs': `import t from ${tap}\n${text}` })
   return runFile(join(directory, 'own.test.mjs'), {
     environment: {},
-    ...(secondsMax === undefined ? {} : { secondsMax }),
+    secondsMax,
   })
 }
 

@@ -158,7 +158,7 @@ async function runProgram(t: Test, guide: string, language: string, env: Record<
   const command = language === 'js' ? process.execPath : 'python3'
   const { stdout } = await run(command, [file], {
     env: { PATH: process.env['PATH'] ?? '', ...env },
-    timeout: 20_000,
+    timeout: 60_000,
   })
   return stdout
 }

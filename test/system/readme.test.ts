@@ -93,7 +93,7 @@ async function follow(command: string): Promise<string> {
     return ''
   }
   const script = [...kept, filled].join('\n').replaceAll(' jar', ` ${join(directory, 'jar')}`)
-  const { stdout } = await run('sh', ['-euc', script], { env, timeout: 60_000 })
+  const { stdout } = await run('sh', ['-euc', script], { env, timeout: 120_000 })
   return stdout
 }
 
