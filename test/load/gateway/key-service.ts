@@ -5,6 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
+import { liveKey, UNKNOWN_KEY } from '../../fixtures/service/look-up-responses.ts'
 
 /** Never reached: a benchmark of refusals is another one. */
 const RATE_LIMIT = 1_000_000_000
@@ -24,7 +25,7 @@ const server = createServer(async (request, response) => {
   const body = await textOf(request)
   const asked = body.startsWith('{') ? String(JSON.parse(body).digest) : body
   response.writeHead(200, { 'content-type': 'application/json' })
-  response.end(answers.get(asked) ?? '{"found":false}')
+  response.end(answers.get(asked) ?? JSON.stringify(UNKNOWN_KEY))
 })
 server.listen(Number(port), '127.0.0.1')
 
@@ -36,15 +37,7 @@ async function textOf(request: IncomingMessage): Promise<string> {
 
 function answerFor(keyId: string): string {
   const scopes = ['debtors:read', 'invoices:read', 'payments:read', 'payments:write']
-  return JSON.stringify({
-    found: true,
-    revoked: false,
-    key_id: keyId,
-    account_id: 'acct_00000000000000000000000000',
-    scopes,
-    granted_scopes: scopes,
-    rate_limit: RATE_LIMIT,
-    // As long as a real one.
-    principal: `${keyId}.${'p'.repeat(93)}`,
-  })
+  // As long as a real one.
+  const principal = `${keyId}.${'p'.repeat(93)}`
+  return JSON.stringify(liveKey({ keyId, scopes, rateLimit: RATE_LIMIT, principal }))
 }
