@@ -33,6 +33,15 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('pay'), which, whole: on }) },
   {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constant('credit'),
+      which,
+      amount: fc.constantFrom(100, 1000, 1100),
+      surplus: on,
+    }),
+  },
+  {
     weight: 4,
     arbitrary: fc.record({ do: fc.constantFrom('dispute', 'resolve', 'pause', 'resume'), which }),
   },
