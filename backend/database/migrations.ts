@@ -17,6 +17,7 @@ import * as overdue from './migrations/0010-overdue.ts'
 import * as remindersAge from './migrations/0011-reminders-age.ts'
 import * as disputes from './migrations/0012-disputes.ts'
 import * as applyCredit from './migrations/0013-apply-credit.ts'
+import * as revisions from './migrations/0014-revisions.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -32,6 +33,7 @@ const MIGRATIONS: Record<string, Migration> = {
   '0011-reminders-age': remindersAge,
   '0012-disputes': disputes,
   '0013-apply-credit': applyCredit,
+  '0014-revisions': revisions,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

@@ -1,6 +1,8 @@
 /** How a debtor changes, whoever does it: held, written, and told of. */
+
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readBalances } from './balances.ts'
@@ -26,7 +28,9 @@ export async function getLockedDebtor(
   return debtor
 }
 
-export type DebtorChange = Partial<Omit<DebtorRow, 'id' | 'account_id' | 'created_at'>>
+export type DebtorChange = Partial<
+  Omit<DebtorRow, 'id' | 'account_id' | 'created_at' | 'updated_at' | 'revision'>
+>
 
 /**
  * Writes the change to a debtor that the caller holds, with `debtor.contactability_changed` where that
@@ -38,14 +42,16 @@ export async function changeDebtor(
   change: DebtorChange,
   now: Date,
 ): Promise<DebtorRow> {
-  const changed = { ...change, plan_at: now.toISOString(), updated_at: now.toISOString() }
-  await tx
+  const at = now.toISOString()
+  const changed = { ...change, plan_at: at }
+  const stamped = await tx
     .updateTable('debtors')
-    .set(changed)
+    .set({ ...changed, ...stampOf(tx, at) })
     .where('account_id', '=', before.account_id)
     .where('id', '=', before.id)
-    .execute()
-  const row = { ...before, ...changed }
+    .returning(['updated_at', 'revision'])
+    .executeTakeFirstOrThrow()
+  const row = { ...before, ...changed, ...stamped }
   const { contactability_email: contactability, ...others } = change
   if (contactability !== undefined && contactability !== before.contactability_email) {
     await recordEvent(tx, eventOf(tx, 'debtor.contactability_changed', before, row), now)

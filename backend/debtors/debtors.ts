@@ -2,9 +2,11 @@
  * Debtors: those who owe an account money. Whoever changes what one owes or has paid locks the
  * debtor first, so that two writes about the same debtor are decided one after the other.
  */
+
 import { createId } from '../../shared/contract/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import {
@@ -76,6 +78,7 @@ export async function createDebtor(
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
+    revision: 1,
   }
   await refuseTaken(tx, 'debtors', row, () => tx.insertInto('debtors').values(row).execute())
   const render = () => renderDebtor(row, [])
@@ -199,7 +202,7 @@ interface Touch {
 function touch(tx: Transaction, accountId: string, at: string) {
   return tx
     .updateTable('debtors')
-    .set({ updated_at: at, plan_at: at })
+    .set({ plan_at: at, ...stampOf(tx, at) })
     .where('account_id', '=', accountId)
     .returning('id')
 }

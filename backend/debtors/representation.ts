@@ -38,5 +38,6 @@ export function renderDebtor(row: DebtorRow, balances: readonly Balance[]) {
     metadata: JSON.parse(row.metadata),
     created_at: row.created_at,
     updated_at: row.updated_at,
+    revision: row.revision,
   }
 }

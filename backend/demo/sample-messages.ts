@@ -1,7 +1,9 @@
 /** The log of sample messages, with what they left behind: stages taken, and one to be approved. */
+
 import { createId } from '../../shared/contract/id.ts'
 import { daysBetween, todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { AccountRow, InvoiceRow, MessageRow } from '../database/tables.ts'
 import { writeReminder } from '../mail/wording/reminder-text.ts'
 import type { SampleMessage } from './sample-ledger.ts'
@@ -103,6 +105,7 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
     .set({
       chasing_stage: message.stage,
       chasing_last_message_at: message.sent_at,
+      ...stampOf(tx, message.created_at),
       ...(invoice.chasing_status === 'paused' && {
         chasing_status: 'active',
         chasing_next_action_at: null,
@@ -159,5 +162,6 @@ function messageRow(
     sent_at: status === 'delivered' || status === 'bounced' ? at : null,
     created_at: at,
     updated_at: at,
+    revision: 1,
   }
 }

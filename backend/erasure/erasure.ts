@@ -7,10 +7,12 @@
  * follows in small steps, each of which can be taken again, so that a run that was broken off is
  * completed by the next.
  */
+
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { OpenDatabase, Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
 import { lockDebtor, searchForm } from '../debtors/debtors.ts'
@@ -82,7 +84,7 @@ async function eraseRow(
       chasing_until: null,
       plan_at: null,
       erased_at: act.now.toISOString(),
-      updated_at: act.now.toISOString(),
+      ...stampOf(tx, act.now.toISOString()),
     })
     .where('account_id', '=', accountId)
     .where('id', '=', debtorId)

@@ -2,9 +2,11 @@
  * Where records of a debtor hold personal data, apart from its own row. A table that comes to hold
  * some is to be named here; a test fills every text of a debtor and looks through all tables.
  */
+
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { OpenDatabase, Reader, Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import {
   detailWithoutPersonalData,
   eventWithoutPersonalData,
@@ -176,10 +178,10 @@ export async function eraseTrace(
     const rows = await database.snapshot((read) => readPage(read, trace, owner, after))
     last = rows.at(-1)
     if (last === undefined) return count
-    const changes = rows.flatMap((row) => changeOf(trace, row, now) ?? [])
+    const changes = rows.flatMap((row) => changeOf(trace, row) ?? [])
     if (changes.length === 0) continue
     await database.transaction(async (tx) => {
-      for (const change of changes) await apply(tx, trace, change)
+      for (const change of changes) await apply(tx, trace, change, now)
     })
     count += changes.length
   }
@@ -214,29 +216,36 @@ interface Change {
   readonly row: Row
   /** Undefined: the row goes. */
   readonly values: Row | undefined
+  /** Whether the API shows what is erased. */
+  readonly isShown: boolean
 }
 
 /** Undefined where nothing of it is left to erase. */
-function changeOf(trace: Columns | Document | Rows, row: Row, now: Date): Change | undefined {
-  if ('removed' in trace) return { row, values: undefined }
+function changeOf(trace: Columns | Document | Rows, row: Row): Change | undefined {
+  if ('removed' in trace) return { row, values: undefined, isShown: false }
   const values =
     'columns' in trace
       ? trace.columns
       : { [trace.document]: trace.erase(String(row[trace.document])) }
   const isErased = Object.entries(values).every(([name, value]) => row[name] === value)
   if (isErased) return undefined
-  const isShown = 'columns' in trace && trace.isShown
-  return { row, values: isShown ? { ...values, updated_at: now.toISOString() } : values }
+  const isShown = 'columns' in trace && trace.isShown === true
+  return { row, values, isShown }
 }
 
-async function apply(tx: Transaction, { table, key }: Trace, { row, values }: Change) {
+async function apply(
+  tx: Transaction,
+  { table, key }: Trace,
+  { row, values, isShown }: Change,
+  now: Date,
+) {
   const tables = writeAnyTable(tx)
   const itself = Object.fromEntries(key.map((name) => [name, row[name]]))
   await (values === undefined
     ? tables.deleteFrom(table).where((column) => column.and(itself))
     : tables
         .updateTable(table)
-        .set({ ...values })
+        .set({ ...values, ...(isShown && stampOf(tx, now.toISOString())) })
         .where((column) => column.and(itself))
   ).execute()
 }

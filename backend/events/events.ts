@@ -66,7 +66,8 @@ export async function insertEvent(
   const id = createId('evt')
   const created_at = now.toISOString()
   const head = { id, type, timestamp: created_at, api_version: 'v1', account_id: accountId }
-  const body = JSON.stringify({ ...head, ...marks, data })
+  const revision = 'revision' in data.object ? data.object.revision : null
+  const body = JSON.stringify({ ...head, ...marks, data: { ...data, revision } })
   await insertEventRow(tx, {
     id,
     account_id: accountId,

@@ -53,6 +53,7 @@ async function logReply(
     body: text,
     created_at: at,
     updated_at: at,
+    revision: 1,
   }
   await tx.insertInto('messages').values(row).execute()
   await tx

@@ -2,10 +2,12 @@
  * What people do to an invoice (contract 1.5). Each act is refused in a state that does not allow it,
  * stops the reminders that its decision makes wrong, and is told of by an event.
  */
+
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { holdDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
@@ -104,7 +106,7 @@ export async function resumeInvoicesOf(
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { numUpdatedRows } = await tx
     .updateTable('invoices')
-    .set({ ...RESUME.change(act.now), updated_at: act.now.toISOString() })
+    .set({ ...RESUME.change(act.now), ...stampOf(tx, act.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('status', 'in', ['open', 'partially_paid'])

@@ -1,11 +1,14 @@
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
-export type InvoiceChange = Partial<Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id'>>
+export type InvoiceChange = Partial<
+  Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
+>
 
 /** Writes the change to an invoice whose debtor the caller holds, and tells of it by `event` if any. */
 export async function changeInvoice(
@@ -15,9 +18,9 @@ export async function changeInvoice(
   event: EventType | null,
   now: Date,
 ): Promise<InvoiceRow> {
-  const changed = { ...change, updated_at: now.toISOString() }
-  await updateInvoice(tx, { ...changed, id: before.id, account_id: before.account_id })
-  const row = { ...before, ...changed }
+  const { id, account_id } = before
+  const [stamped] = await updateInvoice(tx, { ...change, id, account_id, at: now.toISOString() })
+  const row = { ...before, ...change, ...stamped }
   if (event === null) return row
   await recordEvent(
     tx,
@@ -36,11 +39,17 @@ export async function changeInvoice(
 const updateInvoice = prepared(
   (
     tx: Transaction,
-    { id, account_id, ...change }: InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id'>,
+    {
+      id,
+      account_id,
+      at,
+      ...change
+    }: InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id'> & { readonly at: string },
   ) =>
     tx
       .updateTable('invoices')
-      .set(change)
+      .set({ ...change, ...stampOf(tx, at) })
       .where('account_id', '=', account_id)
-      .where('id', '=', id),
+      .where('id', '=', id)
+      .returning(['updated_at', 'revision']),
 )

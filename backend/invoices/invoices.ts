@@ -92,6 +92,7 @@ export async function createInvoice(
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
+    revision: 1,
   }
   await refuseTaken(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
   // Nobody owes a draft yet, so it changes no balance.

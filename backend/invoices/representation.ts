@@ -39,5 +39,6 @@ export function renderInvoice(row: InvoiceRow, today: string) {
     metadata: JSON.parse(row.metadata),
     created_at: row.created_at,
     updated_at: row.updated_at,
+    revision: row.revision,
   }
 }

@@ -4,14 +4,18 @@
  *
  * Whoever calls holds the debtor.
  */
+
 import type { Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 import { type DomainEvent, recordEvent } from '../events/events.ts'
 import { readCoveredInvoices } from './messages.ts'
 import { renderMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'
 
-export type MessageChange = Partial<Omit<MessageRow, 'id' | 'account_id' | 'debtor_id'>> &
+export type MessageChange = Partial<
+  Omit<MessageRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
+> &
   Pick<MessageRow, 'status'>
 
 const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
@@ -31,14 +35,14 @@ export async function moveMessage(
   detail: string | null,
   now: Date,
 ): Promise<MessageRow> {
-  const changed = { ...change, updated_at: now.toISOString() }
-  await tx
+  const stamped = await tx
     .updateTable('messages')
-    .set(changed)
+    .set({ ...change, ...stampOf(tx, now.toISOString()) })
     .where('account_id', '=', message.account_id)
     .where('id', '=', message.id)
-    .execute()
-  const moved = { ...message, ...changed }
+    .returning(['updated_at', 'revision'])
+    .executeTakeFirstOrThrow()
+  const moved = { ...message, ...change, ...stamped }
   await recordTransitions(tx, [moved], detail, now)
   await announceMessage(tx, moved, now, message)
   return moved

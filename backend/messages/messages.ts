@@ -1,7 +1,9 @@
 /** The log of messages, and what a payment stops. */
+
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
   afterPosition,
@@ -105,7 +107,7 @@ export async function cancelMessages(
         .then('lapsed' as const)
         .else(eb.ref('approval_status'))
         .end(),
-      updated_at: now.toISOString(),
+      ...stampOf(tx, now.toISOString()),
     }))
     .where('account_id', '=', accountId)
     .where('id', 'in', ids)

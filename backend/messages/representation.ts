@@ -35,6 +35,7 @@ export function renderMessage(row: MessageRow, invoiceIds: readonly string[]) {
     sent_at: row.sent_at,
     created_at: row.created_at,
     updated_at: row.updated_at,
+    revision: row.revision,
   }
 }
 

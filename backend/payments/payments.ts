@@ -118,6 +118,7 @@ export async function recordPayment(
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
+    revision: 1,
   }
   if (payment.external_id === null) await insertPayment(tx, payment)
   else await refuseTaken(tx, 'payments', payment, () => insertUndoable(tx, payment))

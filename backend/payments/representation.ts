@@ -28,5 +28,6 @@ export function renderPayment(row: PaymentRow, allocations: readonly Allocation[
     metadata: JSON.parse(row.metadata),
     created_at: row.created_at,
     updated_at: row.updated_at,
+    revision: row.revision,
   }
 }

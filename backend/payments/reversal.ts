@@ -2,10 +2,12 @@
  * A payment that did not hold: it bounced, or was recorded by mistake. Everything it did is undone in
  * one transaction; the payment stays, with what was allocated, and says that it was reversed.
  */
+
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { PaymentRow } from '../database/tables.ts'
 import { holdDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
@@ -35,14 +37,13 @@ export async function reversePayment(
   const allocations = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await giveBack(tx, accountId, allocations, act.now)
   await touchDebtor(tx, accountId, payment.debtor_id, act.now)
-  const changed = { status: 'reversed', updated_at: act.now.toISOString() } as const
-  await tx
+  const reversed = await tx
     .updateTable('payments')
-    .set(changed)
+    .set({ status: 'reversed', ...stampOf(tx, act.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
-    .execute()
-  const reversed = { ...payment, ...changed }
+    .returningAll()
+    .executeTakeFirstOrThrow()
   const event = {
     accountId,
     type: 'payment.reversed',

@@ -2,11 +2,13 @@
  * Firm and final reminders leave only after a person has approved them. What was approved is bound
  * to what was seen: text, recipient, stage, invoices and amounts. The gate compares it again.
  */
+
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Reader, Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
@@ -150,7 +152,7 @@ async function reject(
       chasing_status: 'paused',
       chasing_next_action_at: null,
       chasing_blocked_reason: 'approval_rejected',
-      updated_at: act.now.toISOString(),
+      ...stampOf(tx, act.now.toISOString()),
     })
     .where('account_id', '=', message.account_id)
     .where(

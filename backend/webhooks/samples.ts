@@ -30,6 +30,7 @@ const debtor = {
   metadata: {},
   created_at: AT,
   updated_at: AT,
+  revision: 1,
 }
 
 const invoice = {
@@ -65,6 +66,7 @@ const invoice = {
   metadata: {},
   created_at: AT,
   updated_at: AT,
+  revision: 1,
 }
 
 const DISPUTED = { ...invoice.chasing, status: 'paused', blocked_reason: 'disputed' }
@@ -93,6 +95,7 @@ const payment = {
   metadata: {},
   created_at: AT,
   updated_at: AT,
+  revision: 1,
 }
 
 const message = {
@@ -118,6 +121,7 @@ const message = {
   sent_at: AT,
   created_at: AT,
   updated_at: AT,
+  revision: 1,
 }
 
 const account = {

@@ -753,6 +753,7 @@ export type Debtor = {
   metadata: Metadata
   created_at: Timestamp
   updated_at: Timestamp
+  revision: Revision
 }
 
 /** Whether reminders are sent, held for a while, or have ended. */
@@ -905,6 +906,7 @@ export type Invoice = {
   metadata: Metadata
   created_at: Timestamp
   updated_at: Timestamp
+  revision: Revision
 }
 
 /** Where the reminders for this invoice stand. Read only. */
@@ -1002,6 +1004,7 @@ export type Payment = {
   created_at: Timestamp
   /** The same as `created_at`, or when the payment was reversed. */
   updated_at: Timestamp
+  revision: Revision
 }
 
 /** The part of a payment that pays one invoice. */
@@ -1109,6 +1112,7 @@ export type Message = {
   sent_at: NullableTimestamp
   created_at: Timestamp
   updated_at: Timestamp
+  revision: Revision
 }
 
 /** One page of the message log. */
@@ -1228,6 +1232,7 @@ export type DebtorEvent = {
   data: {
     object: Debtor
     previous: Previous
+    revision: Revision
   }
 }
 
@@ -1244,6 +1249,7 @@ export type InvoiceEvent = {
   data: {
     object: Invoice
     previous: Previous
+    revision: Revision
   }
 }
 
@@ -1260,6 +1266,7 @@ export type PaymentEvent = {
   data: {
     object: Payment
     previous: Previous
+    revision: Revision
   }
 }
 
@@ -1276,6 +1283,7 @@ export type MessageEvent = {
   data: {
     object: Message
     previous: Previous
+    revision: Revision
   }
 }
 
@@ -1292,6 +1300,7 @@ export type AccountEvent = {
   data: {
     object: Account
     previous: Previous
+    revision: NoRevision
   }
 }
 
@@ -1308,6 +1317,7 @@ export type KillSwitchEvent = {
   data: {
     object: KillSwitch
     previous: Previous
+    revision: NoRevision
   }
 }
 
@@ -1324,6 +1334,7 @@ export type ApiKeyEvent = {
   data: {
     object: ApiKey
     previous: Previous
+    revision: NoRevision
   }
 }
 
@@ -1340,8 +1351,18 @@ export type TestEvent = {
   data: {
     object: WebhookTest
     previous: Previous
+    revision: NoRevision
   }
 }
+
+/**
+ * How often it was changed: 1 when it was created, one more with each change. Of two states of an object keep
+ * the one with the higher revision, wherever they come from. An event has the revision of its object.
+ */
+export type Revision = number
+
+/** Only debtors, invoices, payments and messages have a revision. */
+export type NoRevision = null
 
 /**
  * The event's id, also the `webhook-id` of every attempt to deliver it. The same event may arrive

@@ -23,7 +23,7 @@ const SCHEMA = `
   create table if not exists runs (type text primary key, begun_at text not null) strict;
   ${TYPES.map(
     (type) => `create table if not exists ${type} (
-      id text primary key, updated_at text not null, object text not null) strict;`,
+      id text primary key, revision integer not null, object text not null) strict;`,
   ).join('\n')}`
 
 async function sync(
@@ -35,9 +35,9 @@ async function sync(
   const last = database.prepare('select begun_at from runs where type = ?').get(type)
   const since = new Date(Math.max(0, Date.parse(String(last?.['begun_at'] ?? 0)) - OVERLAP_MS))
   const upsert = database.prepare(`
-    insert into ${type} (id, updated_at, object) values (?, ?, ?)
-    on conflict (id) do update set updated_at = excluded.updated_at, object = excluded.object
-    where excluded.updated_at >= updated_at`)
+    insert into ${type} (id, revision, object) values (?, ?, ?)
+    on conflict (id) do update set revision = excluded.revision, object = excluded.object
+    where excluded.revision >= revision`)
   const query = new URLSearchParams({
     sort: 'updated_at',
     updated_since: since.toISOString(),
@@ -47,7 +47,7 @@ async function sync(
   for (;;) {
     const { data, next_cursor } = await client.get<Page>(`/${type}?${query}`)
     database.exec('begin')
-    for (const object of data) upsert.run(object.id, object.updated_at, JSON.stringify(object))
+    for (const object of data) upsert.run(object.id, object.revision, JSON.stringify(object))
     database.exec('commit')
     count += data.length
     if (next_cursor === null) break

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { stampOf } from '../../backend/database/stamp.ts'
 import { type Books, openBooks } from '../fixtures/books/books.ts'
 import type { Answer } from '../fixtures/service/backend.ts'
 
@@ -121,7 +122,7 @@ class EndInvoice implements Command {
     await books.backend.database.transaction((tx) =>
       tx
         .updateTable('invoices')
-        .set({ status: this.status })
+        .set({ status: this.status, ...stampOf(tx, books.backend.now.toISOString()) })
         .where('id', '=', invoice.id)
         .execute(),
     )

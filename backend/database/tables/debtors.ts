@@ -34,6 +34,8 @@ export interface DebtorRow {
   metadata: string
   created_at: string
   updated_at: string
+  /** From 1; rises by one with each change (see `stampOf`). */
+  revision: number
 }
 
 export interface DebtorTables {

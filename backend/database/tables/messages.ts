@@ -50,6 +50,8 @@ export interface MessageRow {
   sent_at: string | null
   created_at: string
   updated_at: string
+  /** From 1; rises by one with each change (see `stampOf`). */
+  revision: number
 }
 
 export interface MessageInvoiceRow {

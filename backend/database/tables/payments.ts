@@ -22,6 +22,8 @@ export interface PaymentRow {
   metadata: string
   created_at: string
   updated_at: string
+  /** From 1; rises by one with each change (see `stampOf`). */
+  revision: number
 }
 
 export interface AllocationRow {

@@ -2,8 +2,10 @@
  * Writes down what was planned: messages on their way or held back at once, the stages they take,
  * what the invoices show, when to look at the debtors again. In few statements, however many.
  */
+
 import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
+import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
 import { announceMessage } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
@@ -102,6 +104,7 @@ async function writeInvoices(
     (row) =>
       sql`(${row.id}, ${row.chasing_status}, ${row.chasing_next_stage}, ${row.chasing_next_action_at}, ${row.chasing_blocked_reason})`,
   )
+  const stamp = stampOf(tx, now.toISOString())
   await inParts(values, (part) =>
     sql`
       update invoices set
@@ -109,7 +112,8 @@ async function writeInvoices(
         chasing_next_stage = new.column3,
         chasing_next_action_at = new.column4,
         chasing_blocked_reason = new.column5,
-        updated_at = ${now.toISOString()}
+        updated_at = ${stamp.updated_at},
+        revision = ${stamp.revision}
       from (values ${sql.join(part)}) as new where invoices.id = new.column1
     `.execute(tx),
   )

@@ -115,5 +115,6 @@ function rowOf(
     sent_at: null,
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
+    revision: 1,
   }
 }

@@ -9,6 +9,7 @@
 import { sql } from 'kysely'
 import { addDays } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
+import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow } from '../../database/tables.ts'
 import { replanDebtor } from '../../debtors/debtors.ts'
 import type { Mail, Mailer } from '../../mail/mail.ts'
@@ -88,7 +89,7 @@ async function suppress(
       .set({
         chasing_next_action_at: null,
         chasing_blocked_reason: reason,
-        updated_at: now.toISOString(),
+        ...stampOf(tx, now.toISOString()),
       })
       .where('account_id', '=', message.account_id)
       .where('status', 'in', ['open', 'partially_paid'])

@@ -1,5 +1,8 @@
 /** Step (c) of a message's leaving: what came of the hand-over is marked, and the invoices move on. */
+
+import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
+import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
 import type { HandOff } from '../../mail/mail.ts'
@@ -91,24 +94,23 @@ async function markSent(
       .set({
         ...(own === null ? {} : { chasing_stage: own }),
         chasing_last_message_at: at,
-        updated_at: at,
+        chasing_next_stage: whereChased('chasing_next_stage', stageAfter(stage) ?? null),
+        chasing_next_action_at: whereChased('chasing_next_action_at', null),
+        chasing_blocked_reason: whereChased('chasing_blocked_reason', null),
+        ...stampOf(tx, at),
       })
       .where('account_id', '=', message.account_id)
       .where('id', 'in', ids)
-      .execute()
-    await tx
-      .updateTable('invoices')
-      .set({
-        chasing_next_stage: stageAfter(stage) ?? null,
-        chasing_next_action_at: null,
-        chasing_blocked_reason: null,
-      })
-      .where('account_id', '=', message.account_id)
-      .where('id', 'in', ids)
-      .where('status', 'in', ['open', 'partially_paid'])
-      .where('chasing_status', '=', 'active')
       .execute()
   }
+}
+
+/** What a person stopped meanwhile, or a payment settled, keeps its state. */
+function whereChased<T extends string | null>(column: string, value: T) {
+  return sql<T>`case
+    when status in ('open', 'partially_paid') and chasing_status = 'active' then ${value}
+    else ${sql.ref(column)}
+  end`
 }
 
 async function queueAgain(

@@ -1,6 +1,8 @@
 /** A message's text: written once, when it leaves or is to be approved, and sent as it was written. */
+
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
+import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageRow } from '../../database/tables.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
@@ -44,14 +46,18 @@ export async function ensureText(
     subject,
     body: text,
     days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
-    updated_at: now.toISOString(),
   }
-  await tx.updateTable('messages').set(written).where('id', '=', id).execute()
+  const stamped = await tx
+    .updateTable('messages')
+    .set({ ...written, ...stampOf(tx, now.toISOString()) })
+    .where('id', '=', id)
+    .returning(['updated_at', 'revision'])
+    .executeTakeFirstOrThrow()
   await tx
     .insertInto('message_html')
     .values({ message_id: id, account_id: accountId, html })
     .execute()
-  return { ...message, ...written }
+  return { ...message, ...written, ...stamped }
 }
 
 export async function readHtml(tx: Transaction, messageId: string): Promise<string> {

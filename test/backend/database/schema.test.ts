@@ -35,6 +35,7 @@ function debtorIn(accountId: string, over: Partial<DebtorRow> = {}): DebtorRow {
     metadata: '{}',
     created_at: NOW,
     updated_at: NOW,
+    revision: 1,
     ...over,
   }
 }
@@ -72,6 +73,7 @@ function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRo
     metadata: '{}',
     created_at: NOW,
     updated_at: NOW,
+    revision: 1,
     ...over,
   }
 }
@@ -96,6 +98,7 @@ function paymentIn(accountId: string, over: Partial<PaymentRow> = {}): PaymentRo
     metadata: '{}',
     created_at: NOW,
     updated_at: NOW,
+    revision: 1,
     ...over,
   }
 }

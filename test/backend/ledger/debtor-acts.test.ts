@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Transaction } from '../../../backend/database/tables.ts'
 import {
   archiveDebtor,
@@ -32,7 +33,13 @@ async function openDesk(t: Test) {
     archive: (id: string) => perform((tx) => archiveDebtor(tx, accountId, id, act())),
     restore: (id: string) => perform((tx) => restoreDebtor(tx, accountId, id, act())),
     set: (id: string, values: object) =>
-      perform((tx) => tx.updateTable('debtors').set(values).where('id', '=', id).execute()),
+      perform((tx) =>
+        tx
+          .updateTable('debtors')
+          .set({ ...values, ...stampOf(tx, act().now.toISOString()) })
+          .where('id', '=', id)
+          .execute(),
+      ),
     async events(): Promise<Json[]> {
       const rows = await database.read
         .selectFrom('webhook_events')

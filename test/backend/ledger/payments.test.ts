@@ -1,4 +1,5 @@
 import t from 'tap'
+import { stampOf } from '../../../backend/database/stamp.ts'
 import { openBooks } from '../../fixtures/books/books.ts'
 import { matches } from '../../fixtures/matches.ts'
 
@@ -232,7 +233,11 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
   const setStatus = async (status: 'void' | 'written_off') => {
     const { id } = await books.invoice()
     await books.backend.database.transaction((tx) =>
-      tx.updateTable('invoices').set({ status }).where('id', '=', id).execute(),
+      tx
+        .updateTable('invoices')
+        .set({ status, ...stampOf(tx, books.backend.now.toISOString()) })
+        .where('id', '=', id)
+        .execute(),
     )
     return id
   }

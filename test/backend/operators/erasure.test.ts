@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { listAudit, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { readAnyTable } from '../../../backend/database/any-table.ts'
 import { readShapes, type Shape } from '../../../backend/database/shape.ts'
+import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Reader, Transaction } from '../../../backend/database/tables.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
@@ -232,7 +233,11 @@ t.test('a second run finds nothing to do, or completes the first', async (t) => 
   matches(t, second, { wasErased: true, erased: {}, debtor: { erased_at: first.erased_at } })
   t.strictSame(Object.keys(second.erased), [])
   await database.transaction((tx) =>
-    tx.updateTable('invoices').set({ notes: CANARY }).where('id', '=', open.id).execute(),
+    tx
+      .updateTable('invoices')
+      .set({ notes: CANARY, ...stampOf(tx, books.backend.now.toISOString()) })
+      .where('id', '=', open.id)
+      .execute(),
   )
   t.strictSame((await erase(books, debtor.id)).erased, { invoices: 1 })
   const rows = await listAudit(database.read, books.accountId, 10)

@@ -1,7 +1,9 @@
 // What must keep a reminder from leaving does, at the last moment too.
+
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { stampOf } from '../../../backend/database/stamp.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { editDebtor } from '../../../backend/debtors/details.ts'
 import { resumeInvoice } from '../../../backend/invoices/acts.ts'
@@ -254,7 +256,7 @@ t.test('another address lapses an approval', async (t) => {
   await engine.books.backend.database.transaction((tx) =>
     tx
       .updateTable('debtors')
-      .set({ email: 'books@jansen-bouw.nl' })
+      .set({ email: 'books@jansen-bouw.nl', ...stampOf(tx, '2026-11-24T08:30:00.000Z') })
       .where('id', '=', invoice.debtor_id)
       .execute(),
   )

@@ -184,6 +184,7 @@ function debtorRow(ledger: Ledger, place: number): DebtorRow {
     metadata: '{}',
     created_at: created,
     updated_at: created,
+    revision: 1,
   }
 }
 
@@ -237,6 +238,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     metadata: '{}',
     created_at: created.toISOString(),
     updated_at: (paid ?? created).toISOString(),
+    revision: 1,
   }
 }
 
@@ -266,6 +268,7 @@ function paymentRow(ledger: Ledger, place: number): PaymentRow {
     metadata: '{}',
     created_at: at.toISOString(),
     updated_at: at.toISOString(),
+    revision: 1,
   }
 }
 
@@ -312,6 +315,7 @@ function messageRow(ledger: Ledger, place: number): MessageRow {
     sent_at: at,
     created_at: at,
     updated_at: at,
+    revision: 1,
   }
 }
 

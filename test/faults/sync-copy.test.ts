@@ -1,0 +1,70 @@
+// A client keeps its copy while writers change the books through two backends whose clocks differ.
+import { randomInt } from 'node:crypto'
+import t from 'tap'
+import { startBackend, type TestBackend } from '../fixtures/service/backend.ts'
+import { openTestDatabase } from '../fixtures/service/database.ts'
+import { newPostgresUrl } from '../fixtures/service/database-url.ts'
+import { byId, createSyncedCopy } from '../fixtures/service/synced-copy.ts'
+
+/** Minutes by hand: `SYNC_SECONDS=300 npx tap test/faults/sync-copy.test.ts`. */
+const SECONDS = Number(process.env['SYNC_SECONDS'] ?? 8)
+const WRITERS = 8
+const AHEAD_MS = 20_000
+const TYPES = ['debtors', 'invoices', 'payments'] as const
+
+t.test('the copy equals the books, field by field', { timeout: 0 }, async (t) => {
+  const url = await newPostgresUrl(t)
+  const clocks = [() => new Date(), () => new Date(Date.now() + AHEAD_MS)]
+  const backends: TestBackend[] = []
+  for (const clock of clocks) {
+    const database = await openTestDatabase(t, { url })
+    backends.push(await startBackend(t, { database, clock }))
+  }
+  const [first] = backends
+  if (first === undefined) throw new Error('there are two backends')
+  const key = await first.createKey()
+  let calls = 0
+  const call = (method: string, path: string, body?: object) => {
+    const backend = backends[calls++ % backends.length] ?? first
+    // Calls are signed by a clock that both accept.
+    backend.now = new Date()
+    const headers = { 'idempotency-key': `sync-${calls}` }
+    return backend.call(key, method, path, body === undefined ? {} : { body, headers })
+  }
+  const create = async (type: string, body: object) => {
+    const { status, json, text } = await call('POST', `/api/v1/${type}`, body)
+    if (status !== 201) throw new Error(text)
+    return String(json['id'])
+  }
+  const debtors = await Promise.all(
+    Array.from({ length: 4 }, (_, place) => create('debtors', { name: `Customer ${place}` })),
+  )
+  let isOver = false
+  async function write(): Promise<number> {
+    let writes = 0
+    for (; !isOver; writes++) {
+      const debtor_id = debtors[randomInt(debtors.length)]
+      const money = { currency: 'EUR', amount: randomInt(1, 1000) }
+      const invoice_id = await create('invoices', { debtor_id, ...money, amount: 1000 })
+      await create('payments', { invoice_id, ...money })
+      await create('payments', { debtor_id, ...money })
+    }
+    return writes
+  }
+  const copies = TYPES.map((type) => createSyncedCopy(type, 200, (path) => call('GET', path)))
+  const writing = Promise.all(Array.from({ length: WRITERS }, write))
+  const end = Date.now() + SECONDS * 1000
+  let runs = 0
+  while (Date.now() < end) {
+    // Every third run is killed somewhere.
+    const killedAt = runs++ % 3 === 0 ? randomInt(10) : -1
+    for (const copy of copies) await copy.run(new Date(), async (page) => page !== killedAt)
+  }
+  isOver = true
+  const writes = (await writing).reduce((sum, each) => sum + each, 0)
+  for (const [place, copy] of copies.entries()) {
+    await copy.run(new Date())
+    t.strictSame(byId(copy.objects), byId(await copy.readBooks()), String(TYPES[place]))
+  }
+  t.comment(`${writes} rounds of writes, ${runs} runs`)
+})
