@@ -19,6 +19,8 @@ export interface WriteContext {
   readonly caller: Caller
   readonly now: Date
   readonly idempotencyKey: string | undefined
+  /** Of operation and body as sent; undefined without a key. */
+  readonly fingerprint: string | undefined
 }
 
 export interface Created {
@@ -52,15 +54,15 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
       parseQuery({}, parametersOf(call.query))
       const sent = parseJsonObject(call.payload)
       const today = todayIn(call.caller.account.timezone, call.now)
-      const context = { caller: call.caller, now: call.now, idempotencyKey: key }
+      const fingerprint = key === undefined ? undefined : fingerprintOf(operationId, sent)
+      const context = { caller: call.caller, now: call.now, idempotencyKey: key, fingerprint }
       const prepare = () => {
         const body = validateBody(options.body, sent, today)
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }
-      if (key === undefined) {
+      if (key === undefined || fingerprint === undefined) {
         return answerOf(call.path, await services.database.transaction(prepare()))
       }
-      const fingerprint = fingerprintOf(operationId, sent)
       const attempt = {
         accountId: call.caller.account.id,
         operation: operationId,

@@ -18,6 +18,8 @@ import * as remindersAge from './migrations/0011-reminders-age.ts'
 import * as disputes from './migrations/0012-disputes.ts'
 import * as applyCredit from './migrations/0013-apply-credit.ts'
 import * as revisions from './migrations/0014-revisions.ts'
+import * as holds from './migrations/0015-holds.ts'
+import * as paymentFingerprints from './migrations/0016-payment-fingerprints.ts'
 
 const MIGRATIONS: Record<string, Migration> = {
   '0001-initial': initial,
@@ -34,6 +36,8 @@ const MIGRATIONS: Record<string, Migration> = {
   '0012-disputes': disputes,
   '0013-apply-credit': applyCredit,
   '0014-revisions': revisions,
+  '0015-holds': holds,
+  '0016-payment-fingerprints': paymentFingerprints,
 }
 
 /** Applies what is pending, all or nothing, and returns the names of what was applied. */

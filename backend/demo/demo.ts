@@ -142,6 +142,7 @@ async function recordSamplePayment(
       source: 'import',
       recordedBy: { type: 'system', id: null, label: 'Sample data' },
       idempotencyKey: null,
+      fingerprint: null,
       now,
     },
     {

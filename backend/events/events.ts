@@ -66,8 +66,7 @@ export async function insertEvent(
   const id = createId('evt')
   const created_at = now.toISOString()
   const head = { id, type, timestamp: created_at, api_version: 'v1', account_id: accountId }
-  const revision = 'revision' in data.object ? data.object.revision : null
-  const body = JSON.stringify({ ...head, ...marks, data: { ...data, revision } })
+  const body = JSON.stringify({ ...head, ...marks, data: withRevision(data) })
   await insertEventRow(tx, {
     id,
     account_id: accountId,
@@ -88,6 +87,11 @@ export interface DeliveryHead {
   readonly eventId: string
   readonly endpointId: string
   readonly type: string
+}
+
+/** As an event carries it: the revision of the object stands beside it, null where it has none. */
+export function withRevision({ object, previous }: EventData) {
+  return { object, previous, revision: 'revision' in object ? object.revision : null }
 }
 
 /** Due at once. */

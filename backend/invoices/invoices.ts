@@ -86,6 +86,7 @@ export async function createInvoice(
       : notChased(isHistory ? 'history' : null)),
     chasing_cycle: 1,
     disputed_at: null,
+    chasing_hold: null,
     paid_at: null,
     voided_at: null,
     written_off_at: null,

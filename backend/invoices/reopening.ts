@@ -17,7 +17,13 @@ export async function reopenInvoice(
     amount_due: invoice.amount_due + amount,
     ...stateOf(invoice, amountPaid),
   }
-  return changeInvoice(tx, invoice, change, 'invoice.reopened', now)
+  return changeInvoice(tx, invoice, change, eventOf(invoice), now)
+}
+
+/** Of an invoice that stays written off `payment.reversed` tells all there is to tell. */
+function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
+  if (writtenOffAt === null) return 'invoice.reopened'
+  return status === 'paid' ? 'invoice.written_off' : null
 }
 
 function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
@@ -28,13 +34,19 @@ function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
   if (invoice.status === 'paid') {
     const chasing_cycle = invoice.chasing_cycle + 1
-    // That it was paid, and is not, has settled no dispute.
-    const chasing = invoice.disputed_at === null ? CHASED_AGAIN : HELD_BY_DISPUTE
-    return { status, paid_at: null, chasing_cycle, ...chasing }
+    return { status, paid_at: null, chasing_cycle, chasing_hold: null, ...chasingOf(invoice) }
   }
   // What a person paused or stopped stays so.
   const pausedByPayment = invoice.chasing_blocked_reason === 'payment_received'
   return pausedByPayment ? { status, ...CHASED_AGAIN } : { status }
+}
+
+/** That it was paid, and is not, has settled no dispute and changed no decision of a person. */
+function chasingOf({ disputed_at: disputedAt, chasing_hold: hold }: InvoiceRow): InvoiceChange {
+  if (disputedAt !== null) return HELD_BY_DISPUTE
+  if (hold === null) return CHASED_AGAIN
+  const chasing_status = hold === 'history' ? 'stopped' : 'paused'
+  return { ...CHASED_AGAIN, chasing_status, chasing_blocked_reason: hold }
 }
 
 /** `chasing_stage` stays: chasing goes on at the stage it had reached, never at a higher one. */

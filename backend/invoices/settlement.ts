@@ -20,14 +20,14 @@ export async function settleInvoice(
   now: Date,
 ): Promise<InvoiceRow> {
   const amountDue = invoice.amount_due - amount
-  const state = amountDue === 0 ? paid(now) : partiallyPaid(invoice, now)
+  const state = amountDue === 0 ? paid(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
   // A part payment of what was written off changes no status: `payment.recorded` tells of it.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
   return changeInvoice(tx, invoice, change, event, now)
 }
 
-function paid(now: Date) {
+function paid({ chasing_blocked_reason: reason }: InvoiceRow, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -35,8 +35,12 @@ function paid(now: Date) {
     chasing_next_stage: null,
     chasing_next_action_at: null,
     chasing_blocked_reason: null,
+    chasing_hold: HOLDS.find((hold) => hold === reason) ?? null,
   } as const
 }
+
+/** What a person decided, in so far as it outlasts a payment that is reversed. */
+const HOLDS = ['history', 'approval_rejected'] as const
 
 function partiallyPaid(
   invoice: InvoiceRow,

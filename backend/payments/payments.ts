@@ -58,6 +58,8 @@ export interface Recording {
   readonly source: PaymentRow['source']
   readonly recordedBy: { readonly type: string; readonly id: string | null; readonly label: string }
   readonly idempotencyKey: string | null
+  /** Of what was sent with the key. */
+  readonly fingerprint: string | null
   readonly now: Date
 }
 
@@ -112,6 +114,7 @@ export async function recordPayment(
     external_id: input.externalId,
     status: 'recorded',
     idempotency_key: recording.idempotencyKey,
+    request_fingerprint: recording.fingerprint,
     source: recording.source,
     recorded_by: JSON.stringify(recording.recordedBy),
     effects: JSON.stringify(effects),

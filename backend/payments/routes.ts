@@ -93,7 +93,7 @@ export const paymentOperations: readonly Operation[] = [
     body: paymentBody,
     idempotencyKey: 'required',
     originalMember: 'original_payment_id',
-    async create(tx, { caller, now, idempotencyKey }, body) {
+    async create(tx, { caller, now, idempotencyKey, fingerprint }, body) {
       const { payment, allocations } = await recordPayment(
         tx,
         {
@@ -102,6 +102,7 @@ export const paymentOperations: readonly Operation[] = [
           source: 'api',
           recordedBy: { type: 'api_key', id: caller.key.id, label: caller.key.name },
           idempotencyKey: idempotencyKey ?? null,
+          fingerprint: fingerprint ?? null,
           now,
         },
         newPayment(body),
@@ -115,19 +116,33 @@ export const paymentOperations: readonly Operation[] = [
 /** The key stays on the payment when the answer's bytes are gone: money is never recorded twice. */
 async function recallPayment(
   reader: Reader,
-  { caller: { account }, idempotencyKey }: WriteContext & { readonly idempotencyKey: string },
+  context: WriteContext & { readonly idempotencyKey: string },
   body: JsonObject,
 ) {
-  const payment = await findPaymentByKey(reader, account.id, idempotencyKey)
+  const { idempotencyKey, fingerprint } = context
+  const { id: accountId } = context.caller.account
+  const payment = await findPaymentByKey(reader, accountId, idempotencyKey)
   if (payment === undefined) return undefined
-  const [representation] = await renderPayments(reader, account.id, [payment])
+  const [representation] = await renderPayments(reader, accountId, [payment])
   assert(representation !== undefined, 'each payment is rendered')
-  const asked = typeof body['currency'] === 'string' ? parseCurrency(body['currency']) : undefined
+  const { id, request_fingerprint: recorded } = payment
   const same =
+    recorded === null ? looksTheSame(body, payment, representation) : recorded === fingerprint
+  return { id, representation, same }
+}
+
+/** Of payments that were recorded before their fingerprints were kept: what was stored has to tell. */
+function looksTheSame(
+  body: JsonObject,
+  payment: PaymentRow,
+  representation: ReturnType<typeof renderPayment>,
+): boolean {
+  const asked = typeof body['currency'] === 'string' ? parseCurrency(body['currency']) : undefined
+  return (
     body['amount'] === payment.amount &&
     asked === payment.currency &&
     paysTheSame(body, representation)
-  return { id: payment.id, representation, same }
+  )
 }
 
 /** Whether the body names what the payment was for: an invoice, several with amounts, or a debtor. */

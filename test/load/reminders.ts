@@ -80,6 +80,7 @@ function pay(database: OpenDatabase, accountId: string, invoiceId: string, waits
             source: 'api',
             recordedBy: { type: 'operator', id: null, label: 'benchmark' },
             idempotencyKey: null,
+            fingerprint: null,
             now: NOW,
           },
           {

@@ -35,6 +35,8 @@ export interface InvoiceRow {
   chasing_cycle: number
   /** Null: not, or it was resolved. Stays while it is paid, for the payment may be reversed. */
   disputed_at: string | null
+  /** Of a paid one: what held it back by a person's decision when it was paid. */
+  chasing_hold: 'history' | 'approval_rejected' | null
   paid_at: string | null
   voided_at: string | null
   written_off_at: string | null

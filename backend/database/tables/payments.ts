@@ -14,6 +14,8 @@ export interface PaymentRow {
   status: 'recorded' | 'reversed'
   /** Stays for ever, so that a repeat after any time is known. */
   idempotency_key: string | null
+  /** Of the call that recorded it, as in `idempotency_keys`; null without a key, and before there was one. */
+  request_fingerprint: string | null
   source: 'api' | 'app' | 'import'
   /** JSON object {type, id, label}. */
   recorded_by: string

@@ -105,11 +105,19 @@ export async function readChasedDebtors(
         }
       })
       const isLeaving = (taken.get(debtor.id) ?? []).some(({ status }) => LEAVING.includes(status))
-      const lastSentAt = sentAt.get(debtor.id) ?? null
+      // What may have arrived counts as sent.
+      const lastSentAt = latestOf([
+        sentAt.get(debtor.id) ?? null,
+        ...open.map((row) => row.chasing_last_message_at),
+      ])
       const chased = { invoices: own, suppressed: suppressed(debtor), lastSentAt, isLeaving }
       return [debtor.id, chased]
     }),
   )
+}
+
+function latestOf(instants: readonly (string | null)[]): string | null {
+  return instants.reduce((a, b) => (a === null || (b !== null && b > a) ? b : a), null)
 }
 
 function accountOf(

@@ -163,30 +163,40 @@ function isApproved({ message, reminder, facts }: Waiting): boolean {
 /** Undefined: now. Window and cap put off, they do not refuse. */
 async function whenAllowed(
   tx: Transaction,
-  { message, debtor, account }: Waiting,
+  { message, debtor, account, facts }: Waiting,
   now: Date,
 ): Promise<Date | undefined> {
   const time = account.timeOf(debtor)
   const today = time.dayOf(now)
   if (!time.isOpen(now)) return time.firstSlot(today, now) ?? never(now)
+  const { id: debtorId, account_id: accountId } = debtor
+  const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await tx
     .selectFrom('messages')
     .select(['status', 'sent_at'])
-    .where('account_id', '=', debtor.account_id)
-    .where('debtor_id', '=', debtor.id)
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
     .where('id', '!=', message.id)
     .where('direction', '=', 'outbound')
     .where('kind', '=', 'reminder')
-    .where((eb) =>
-      eb.or([
-        eb('status', '=', 'sending'),
-        eb('sent_at', '>', new Date(now.getTime() - 2 * 86_400_000).toISOString()),
-      ]),
+    .where((eb) => eb.or([eb('status', '=', 'sending'), eb('sent_at', '>', since)]))
+    .execute()
+  // Another message may have arrived though it was not sent for certain.
+  const attempted = await tx
+    .selectFrom('invoices')
+    .select('chasing_last_message_at as at')
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where('chasing_last_message_at', '>', since)
+    .where(
+      'id',
+      'not in',
+      facts.invoices.map(({ id }) => id),
     )
     .execute()
-  const sentToday = others.some(
-    ({ sent_at: at }) => at !== null && time.dayOf(new Date(at)) === today,
-  )
+  const isToday = (at: string | null) => at !== null && time.dayOf(new Date(at)) === today
+  const sentToday =
+    others.some(({ sent_at: at }) => isToday(at)) || attempted.some(({ at }) => isToday(at))
   if (sentToday) return time.firstSlot(addDays(today, 1), now) ?? never(now)
   if (others.some(({ status }) => status === 'sending')) {
     return new Date(now.getTime() + BEHIND_OTHER_MS)

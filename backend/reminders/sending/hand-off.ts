@@ -13,7 +13,7 @@ import { stageAfter } from '../planning/ladder.ts'
 import { bounceMessage } from './bounces.ts'
 import type { Departure } from './gate.ts'
 import { scheduleNextRun } from './leases.ts'
-import { markOutcomeUnknown, UNKNOWN_MAX } from './waiting-message.ts'
+import { markOutcomeUnknown, noteAttempt, UNKNOWN_MAX } from './waiting-message.ts'
 
 /** After a hand-over that came to nothing: a minute, then twice as long each time, at most half an hour. */
 const RETRY_MS = 60_000
@@ -142,6 +142,7 @@ async function markUnknown(
     .set({ unknown_outcomes })
     .where('message_id', '=', message.id)
     .execute()
+  await noteAttempt(tx, message, readFacts(reminder.facts), now)
   if (unknown_outcomes >= UNKNOWN_MAX) await markOutcomeUnknown(tx, message, now)
   else await queueAgain(tx, message, reminder, detail, now, random)
 }

@@ -1,5 +1,7 @@
 /** A message on its way, with all that decides about it, held until the transaction ends. */
+
 import type { Transaction } from '../../database/database.ts'
+import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { readCover } from '../../debtors/credit.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
@@ -67,6 +69,26 @@ export async function lockQueuedMessage(
   return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
 }
 
+/** It may have arrived: the next message about these invoices keeps its distance from this instant. */
+export async function noteAttempt(
+  tx: Transaction,
+  { account_id: accountId }: MessageRow,
+  { invoices }: Facts,
+  now: Date,
+): Promise<void> {
+  const at = now.toISOString()
+  await tx
+    .updateTable('invoices')
+    .set({ chasing_last_message_at: at, ...stampOf(tx, at) })
+    .where('account_id', '=', accountId)
+    .where(
+      'id',
+      'in',
+      invoices.map(({ id }) => id),
+    )
+    .execute()
+}
+
 /** Whoever held it did not come back. Undefined where it may not leave again. */
 export async function countUnknown(
   tx: Transaction,
@@ -81,6 +103,7 @@ export async function countUnknown(
     .set({ unknown_outcomes, lease: null })
     .where('message_id', '=', message.id)
     .execute()
+  await noteAttempt(tx, message, waiting.facts, now)
   const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
   if (unknown_outcomes < UNKNOWN_MAX) return counted
   await markOutcomeUnknown(tx, message, now)

@@ -4,6 +4,7 @@ import { setStatus } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
 import { EVENT_TYPES } from '../../../backend/events/event-types.ts'
+import { withRevision } from '../../../backend/events/events.ts'
 import { sampleOf } from '../../../backend/webhooks/samples.ts'
 import { readContractDocument } from '../../../shared/contract/contract.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
@@ -29,7 +30,7 @@ t.test('a test event of each type is as documented', async (t) => {
       api_version: 'v1',
       account_id: 'acct_00000000000000000000000000',
       test: true,
-      data: sampleOf(type),
+      data: withRevision(sampleOf(type)),
     }
     t.same(faultsOf(schemaOf(type), event), [], type)
   }

@@ -29,7 +29,7 @@ t.test('a payment that settles an invoice is two events, its replay none', async
   matches(t, paid.data.previous, { status: 'open', amount_due: 10_000, amount_paid: 0 })
   t.notOk('currency' in paid.data.previous, 'what did not change is not in previous')
   t.equal(recorded.type, 'payment.recorded')
-  t.same(recorded.data, { object: first.json, previous: null })
+  t.same(recorded.data, { object: first.json, previous: null, revision: 1 })
 })
 
 t.test('each transition is the event of its name', async (t) => {
@@ -53,8 +53,8 @@ t.test('each transition is the event of its name', async (t) => {
     'payment.recorded',
   ])
   const [created, opened, drafted] = await events(webhooks)
-  t.same(created.data, { object: debtor, previous: null })
-  t.same(opened.data, { object: invoice, previous: null })
+  t.same(created.data, { object: debtor, previous: null, revision: 1 })
+  t.same(opened.data, { object: invoice, previous: null, revision: 1 })
   t.same(drafted.data.object.status, draft.status)
 })
 

@@ -232,6 +232,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     chasing_blocked_reason: null,
     chasing_cycle: 1,
     disputed_at: null,
+    chasing_hold: null,
     paid_at: paid?.toISOString() ?? null,
     voided_at: null,
     written_off_at: null,
@@ -258,6 +259,7 @@ function paymentRow(ledger: Ledger, place: number): PaymentRow {
     external_id: `B-${place}`,
     status: 'recorded',
     idempotency_key: `bank-line-${place}`,
+    request_fingerprint: null,
     source: 'api',
     recorded_by: JSON.stringify({ type: 'api_key', id: 'key_0', label: 'ERP' }),
     effects: JSON.stringify({

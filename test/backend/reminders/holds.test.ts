@@ -1,0 +1,92 @@
+// What a person decided survives a payment that is reversed, and a reminder keeps its distance from one
+// that may have arrived.
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { resumeInvoice } from '../../../backend/invoices/acts.ts'
+import { reversePayment } from '../../../backend/payments/reversal.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
+
+async function payAndReverse(engine: Engine, { id }: Json, amounts: readonly number[]) {
+  const { books, deps } = engine
+  const act = { actor: OPERATOR, now: deps.clock() }
+  const payments: Json[] = []
+  for (const amount of amounts) {
+    const body = { invoice_id: id, currency: 'EUR', amount }
+    payments.push(await books.create('/api/v1/payments', body))
+  }
+  for (const payment of payments.reverse()) {
+    await books.backend.database.transaction((tx) =>
+      reversePayment(tx, books.accountId, payment.id, 'it bounced', act),
+    )
+  }
+}
+
+const chasingOf = async (engine: Engine, { id }: Json) => {
+  const { status, blocked_reason } = (await engine.books.read(`/api/v1/invoices/${id}`)).chasing
+  return [status, blocked_reason]
+}
+
+async function resume(engine: Engine, { id }: Json): Promise<void> {
+  const { books, deps } = engine
+  const act = { actor: OPERATOR, now: deps.clock() }
+  await books.backend.database.transaction((tx) => resumeInvoice(tx, books.accountId, id, act))
+}
+
+for (const amounts of [[10_000], [4000, 6000]]) {
+  t.test(`history stays history after ${amounts.length} payments are reversed`, async (t) => {
+    const engine = await startEngine(t)
+    engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
+    await payAndReverse(engine, invoice, amounts)
+    t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.at('2027-01-12T08:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 0)
+    await resume(engine, invoice)
+    await engine.at('2027-01-12T09:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 1)
+  })
+
+  t.test(`a rejection stands after ${amounts.length} payments are reversed`, async (t) => {
+    const engine = await startEngine(t)
+    const invoice = await engine.invoice('2026-11-01')
+    await engine.at('2026-11-04T08:00:00.000Z')
+    await engine.at('2026-11-11T08:00:00.000Z')
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.decide({ approve: false, reason: 'they are moving' })
+    await payAndReverse(engine, invoice, amounts)
+    t.strictSame(await chasingOf(engine, invoice), ['paused', 'approval_rejected'])
+    await engine.at('2026-11-24T09:00:00.000Z')
+    await engine.at('2027-01-12T08:00:00.000Z')
+    t.strictSame((await engine.log()).slice(2), ['firm:suppressed'])
+  })
+}
+
+t.test('the next stage keeps five days from a hand-over that may have arrived', async (t) => {
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-13')
+  engine.smtp.failAt('data', 'drop', 2)
+  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:failed'])
+  await engine.at('2026-11-25T08:00:00.000Z')
+  await engine.at('2026-11-27T08:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:failed'])
+  await engine.at('2026-11-30T08:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'])
+})
+
+t.test('nor does another message leave on the day of one that may have arrived', async (t) => {
+  const engine = await startEngine(t)
+  const first = await engine.invoice('2026-11-19')
+  engine.smtp.failAt('data', 'drop', 1)
+  await engine.at('2026-11-24T08:00:00.000Z')
+  await engine.invoice('2026-11-18', { debtor_id: first.debtor_id })
+  const body = { invoice_id: first.id, currency: 'EUR', amount: 10_000 }
+  await engine.books.create('/api/v1/payments', body)
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 1)
+  await engine.at('2026-11-25T08:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 2)
+})
