@@ -69,5 +69,5 @@ t.test('while a backend is away there is a line a second, not a stack a call', a
   const stacks = () => gateway.log().split('"stack"').length - 1
   // The attempts and what became of them, each when it first happened.
   t.ok(stacks() <= 4, `${stacks()} stacks`)
-  await until(() => /"more":\d\d,"seconds":1,"msg":"upstream"/.test(gateway.log()), 'the sum')
+  await until(() => /"more":\d\d,"seconds":1,"msg":"attempt failed"/.test(gateway.log()), 'the sum')
 })
