@@ -1,0 +1,90 @@
+/**
+ * Whatever `gateway/http1` accepts, each of Node, nginx, HAProxy and Go that accepts it too reads as the same
+ * requests: method, target, host and body. The seeds are the corpus, changed by the grammar. The seed of a run
+ * is printed; `DIFFERENTIAL_SEED` repeats it, `DIFFERENTIAL_CASES` says how many (the long form: 100,000).
+ */
+import t from 'tap'
+import { CORPUS } from '../gateway/fixtures/corpus/index.ts'
+import { disagreementReason } from './fixtures/disagreements.ts'
+import { mutate, Random } from './fixtures/mutate.ts'
+import { byteByByte, type ReadRequest, readRequests } from './fixtures/our-reading.ts'
+import { type Peer, startPeers } from './fixtures/peers.ts'
+
+const seed = Number(process.env['DIFFERENTIAL_SEED'] ?? Date.now() % 2 ** 31)
+const cases = Number(process.env['DIFFERENTIAL_CASES'] ?? 3_000)
+const AT_ONCE = 8
+/** Enough to see what is wrong. */
+const REPORTED_MAX = 20
+
+const KEY = 'rcv_7Qd4xK2m_'.padEnd(62, '0')
+const seeds = Object.values(CORPUS)
+  .flat()
+  .map(([, , bytes]) => bytes.replaceAll('{KEY}', KEY))
+  .filter((bytes) => bytes.length < 4_000)
+
+interface Disagreement {
+  readonly peer: string
+  readonly bytes: string
+  readonly ours: ReadRequest | undefined
+  readonly theirs: ReadRequest | undefined
+}
+
+/** Where the peer's n-th request is another than ours. A peer may reject what we accept. */
+async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) {
+  const theirs = await peer.read(bytes, ours.length)
+  const at = ours.findIndex((request, index) => {
+    const other = theirs[index]
+    return other !== undefined && JSON.stringify(other) !== JSON.stringify(request)
+  })
+  if (at < 0) return { agreed: Math.min(ours.length, theirs.length), disagreement: undefined }
+  const text = bytes.toString('latin1')
+  const disagreement = { peer: peer.name, bytes: text, ours: ours[at], theirs: theirs[at] }
+  return { agreed: at, disagreement }
+}
+
+t.test('what the gateway accepts, others read as the same requests', async (t) => {
+  const { peers, missing } = await startPeers(t)
+  for (const name of missing) t.comment(`${name} is not installed: not compared`)
+  t.comment(`seed ${seed}, ${cases} cases`)
+  const random = new Random(seed)
+  const found: Disagreement[] = []
+  const reasons = new Map<string, number>()
+  const agreed = new Map(peers.map(({ name }) => [name, 0]))
+  let accepted = 0
+
+  async function tryOne(text: string): Promise<void> {
+    const bytes = Buffer.from(text, 'latin1')
+    const ours = readRequests([bytes])
+    const inPieces = readRequests(byteByByte(bytes))
+    if (JSON.stringify(ours) !== JSON.stringify(inPieces)) {
+      found.push({ peer: 'byte by byte', bytes: text, ours: ours.requests[0], theirs: undefined })
+    }
+    if (ours.requests.length === 0) return
+    accepted++
+    for (const peer of peers) {
+      const { agreed: count, disagreement } = await compare(bytes, ours.requests, peer)
+      agreed.set(peer.name, (agreed.get(peer.name) ?? 0) + count)
+      if (disagreement === undefined) continue
+      const reason = disagreementReason(disagreement)
+      if (reason === undefined) found.push(disagreement)
+      else reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+    }
+  }
+
+  let tried = 0
+  const worker = async () => {
+    while (tried < cases) {
+      const text = random.pick(seeds, '')
+      await tryOne(tried++ < seeds.length ? (seeds[tried - 1] ?? '') : mutate(text, random))
+    }
+  }
+  await Promise.all(Array.from({ length: AT_ONCE }, worker))
+
+  t.comment(
+    `${accepted} of ${tried} accepted; agreed: ${JSON.stringify(Object.fromEntries(agreed))}`,
+  )
+  for (const [reason, count] of reasons) t.comment(`${count} times: ${reason}`)
+  t.strictSame(found.slice(0, REPORTED_MAX), [])
+  t.ok(accepted > cases / 50, `${accepted} cases were accepted`)
+  for (const [name, count] of agreed) t.ok(count > accepted / 2, `${name} read ${count} alike`)
+})
