@@ -23,7 +23,7 @@ export async function listKeyPage(
 ): Promise<ApiKeyRow[]> {
   const last = after === undefined ? undefined : await findApiKey(reader, accountId, after)
   if (after !== undefined && last === undefined) {
-    throw new Problem('invalid_cursor', 'Begin again: the list has no such place.')
+    throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
   }
   return await reader
     .selectFrom('api_keys')

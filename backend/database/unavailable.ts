@@ -29,11 +29,11 @@ export class LockTimeout extends Problem {
   }
 }
 
-/** The connection was lost while the transaction was being committed. */
+/** The connection failed while the transaction was being committed. */
 export function outcomeUnknown(cause: unknown): Problem {
   return new Problem(
     'gateway_timeout',
-    'The service lost its records while it wrote to them: whether the call was recorded is not known. Repeat it with the same Idempotency-Key; what was recorded is then answered, and not recorded again.',
+    'The database connection failed during commit; the outcome is unknown. Repeat the call with the same Idempotency-Key: if it was recorded, its response is returned and nothing is recorded again.',
     { cause },
   )
 }

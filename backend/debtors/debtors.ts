@@ -11,11 +11,11 @@ import type { DebtorRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import {
   afterPosition,
-  besides,
   equals,
-  fewRows,
+  ignoreSortIndex,
   orderOf,
   type Page,
+  unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
 import { refuseTaken } from '../validation/external-id.ts'
@@ -240,7 +240,7 @@ export async function listDebtors(
   filters: DebtorFilters,
   page: Page,
 ): Promise<DebtorRow[]> {
-  const own = fewRows(page, filters.email)
+  const own = ignoreSortIndex(page, filters.email)
   const prefix = filters.q === undefined ? undefined : searchForm(filters.q)
   return await reader
     .selectFrom('debtors')
@@ -252,7 +252,7 @@ export async function listDebtors(
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
-        ...equals(besides('status', filters.email, filters.q), filters.status),
+        ...equals(unindexedIfNarrowedBy('status', filters.email, filters.q), filters.status),
         // The last code point there is: everything that begins with the prefix lies before it.
         ...within('name_search', prefix, prefix && `${prefix}\u{10ffff}`),
         ...afterPosition(own),

@@ -55,7 +55,7 @@ async function afterDebtor(reader: Reader, accountId: string, id: string): Promi
     .where('id', '=', id)
     .executeTakeFirst()
   if (row === undefined) {
-    throw new Problem('invalid_cursor', 'Begin again: the list has no such place.')
+    throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
   }
   return [sql`(name_search, id) > (${row.name_search}, ${id})`]
 }

@@ -4,15 +4,15 @@ import type { Reader } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import {
   afterPosition,
-  besides,
   type Column,
   type Condition,
   equals,
-  fewRows,
+  ignoreSortIndex,
   isAnyOf,
   orderOf,
   type Page,
   unindexed,
+  unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
 
@@ -39,7 +39,7 @@ export async function listInvoices(
   page: Page,
 ): Promise<InvoiceRow[]> {
   if (isAllOverdue(filters, page)) return listOverdue(reader, accountId, filters, today, page)
-  const own = fewRows(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
+  const own = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
   return await reader
     .selectFrom('invoices')
     .selectAll()
@@ -51,8 +51,11 @@ export async function listInvoices(
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...equals('number', filters.number),
-        ...isAnyOf(besides('status', filters.debtor_id), filters.status),
-        ...equals(besides('currency', filters.debtor_id, filters.status), filters.currency),
+        ...isAnyOf(unindexedIfNarrowedBy('status', filters.debtor_id), filters.status),
+        ...equals(
+          unindexedIfNarrowedBy('currency', filters.debtor_id, filters.status),
+          filters.currency,
+        ),
         ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, today),
         ...within('due_date', filters.due_since, filters.due_before),
         ...afterPosition(own),
@@ -93,7 +96,7 @@ async function listOverdue(
   today: string,
   page: Page,
 ): Promise<InvoiceRow[]> {
-  const few: Page = { ...page, few: true }
+  const sorted: Page = { ...page, ignoresSortIndex: true }
   const part = (announced: 0 | 1, own: Page, dueDate: Column) =>
     reader
       .selectFrom('invoices')
@@ -112,12 +115,12 @@ async function listOverdue(
   const ids = reader
     .selectFrom(part(1, page, LATE).as('announced'))
     .select('id')
-    .unionAll(reader.selectFrom(part(0, few, 'due_date').as('unannounced')).select('id'))
+    .unionAll(reader.selectFrom(part(0, sorted, 'due_date').as('unannounced')).select('id'))
   return await reader
     .selectFrom('invoices')
     .selectAll()
     .where('id', 'in', ids)
-    .orderBy(orderOf(few))
+    .orderBy(orderOf(sorted))
     .limit(page.fetch)
     .execute()
 }

@@ -16,8 +16,8 @@ export interface Page {
   /** Rows to fetch: one more than is shown, to know whether there are more. */
   readonly fetch: number
   readonly after: Position | undefined
-  /** Set by `fewRows`. */
-  readonly few?: true
+  /** Set by `ignoreSortIndex`. */
+  readonly ignoresSortIndex?: true
 }
 
 /**
@@ -25,8 +25,10 @@ export interface Page {
  * by the filter and sorted; a database without statistics would rather walk the whole account in the
  * list's order. `debtor_id` is one unless the list is by creation, for which there is an index.
  */
-export function fewRows(page: Page, ...filters: readonly (string | undefined)[]): Page {
-  return filters.every((filter) => filter === undefined) ? page : { ...page, few: true }
+export function ignoreSortIndex(page: Page, ...filters: readonly (string | undefined)[]): Page {
+  return filters.every((filter) => filter === undefined)
+    ? page
+    : { ...page, ignoresSortIndex: true }
 }
 
 export type Condition = Expression<SqlBool>
@@ -46,8 +48,8 @@ export function orderOf(page: Page) {
   return sql`${sortOf(page)} ${order}, id ${order}`
 }
 
-function sortOf({ sort, few }: Page) {
-  return few ? unindexed(sort) : sql.ref(sort)
+function sortOf({ sort, ignoresSortIndex }: Page) {
+  return ignoresSortIndex ? unindexed(sort) : sql.ref(sort)
 }
 
 /** A column, or an expression of one. */
@@ -63,7 +65,7 @@ export function unindexed(column: string): Expression<unknown> {
 }
 
 /** The column, `unindexed` where one of these narrower filters was sent. */
-export function besides(column: string, ...narrower: readonly unknown[]): Column {
+export function unindexedIfNarrowedBy(column: string, ...narrower: readonly unknown[]): Column {
   return narrower.some((filter) => filter !== undefined) ? unindexed(column) : column
 }
 

@@ -7,12 +7,12 @@ import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
   afterPosition,
-  besides,
   equals,
-  fewRows,
+  ignoreSortIndex,
   isAnyOf,
   orderOf,
   type Page,
+  unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
 import { recordTransitions } from './transitions.ts'
@@ -138,7 +138,7 @@ export async function listMessages(
   page: Page,
 ): Promise<MessageRow[]> {
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const own = fewRows(page, filters.invoice_id, ofDebtor)
+  const own = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
   const narrow = [filters.debtor_id, filters.invoice_id]
   return await reader
     .selectFrom('messages')
@@ -151,8 +151,8 @@ export async function listMessages(
         ...equals('debtor_id', filters.debtor_id),
         ...coversInvoice(accountId, filters.invoice_id),
         ...equals('channel', filters.channel),
-        ...equals(besides('stage', ...narrow, filters.statuses), filters.stage),
-        ...isAnyOf(besides('status', ...narrow), filters.statuses),
+        ...equals(unindexedIfNarrowedBy('stage', ...narrow, filters.statuses), filters.stage),
+        ...isAnyOf(unindexedIfNarrowedBy('status', ...narrow), filters.statuses),
         ...equals('suppression_reason', filters.suppression_reason),
         ...within('sent_at', filters.sent_since, filters.sent_before),
         ...afterPosition(own),

@@ -5,11 +5,11 @@ import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
   afterPosition,
-  besides,
   equals,
-  fewRows,
+  ignoreSortIndex,
   orderOf,
   type Page,
+  unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
 
@@ -34,7 +34,7 @@ export async function listPayments(
   page: Page,
 ): Promise<PaymentRow[]> {
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const own = fewRows(page, filters.invoice_id, ofDebtor)
+  const own = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
   return await reader
     .selectFrom('payments')
     .selectAll()
@@ -46,7 +46,10 @@ export async function listPayments(
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...paysInvoice(accountId, filters.invoice_id),
-        ...equals(besides('currency', filters.debtor_id, filters.invoice_id), filters.currency),
+        ...equals(
+          unindexedIfNarrowedBy('currency', filters.debtor_id, filters.invoice_id),
+          filters.currency,
+        ),
         ...within('received_on', filters.received_since, filters.received_before),
         ...equals('idempotency_key', filters.idempotency_key),
         ...afterPosition(own),

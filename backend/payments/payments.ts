@@ -20,7 +20,7 @@ import { recordEvent } from '../events/events.ts'
 import { findInvoices, findOpenInvoices } from '../invoices/invoices.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
 import { type Stopped, stopMessages } from '../messages/messages.ts'
-import { planRest } from '../reminders/planning/planning.ts'
+import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCovered } from '../reminders/planning/stop-covered.ts'
 import { refuseTaken } from '../validation/external-id.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
@@ -135,7 +135,7 @@ export async function recordPayment(
   for (const allocation of allocations) await insertAllocation(tx, allocation)
   // Planned after the payment is among the records, because money on account decides too.
   const settledIds = settled.map(({ id }) => id)
-  await planRest(tx, debtor, cancelledIds, settledIds, now)
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
   const render = () => renderPayment(payment, allocations)
   await recordEvent(tx, { accountId, type: 'payment.recorded', subjectId: payment.id, render }, now)
   return { payment, allocations }

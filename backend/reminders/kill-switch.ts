@@ -21,12 +21,12 @@ export interface KillSwitch {
   /** Null: the installation's. */
   readonly accountId: string | null
   readonly isOn: boolean
-  /** Why it was put on; null while it is off. */
+  /** Why it was activated; null while it is released. */
   readonly reason: string | null
   /** Null: never. */
   readonly changedAt: string | null
   readonly changedBy: string | null
-  readonly timesPutOn: number
+  readonly activationCount: number
 }
 
 /** `on` needs a reason; for `off` it goes to the audit log where one is given. */
@@ -88,7 +88,7 @@ export async function setKillSwitch(
     reason,
     changed_at: at,
     changed_by: JSON.stringify(publicActor(act.actor)),
-    times_put_on: before.timesPutOn + (change.on ? 1 : 0),
+    times_put_on: before.activationCount + (change.on ? 1 : 0),
   } as const
   await tx
     .insertInto('kill_switches')
@@ -120,9 +120,9 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** How often any of them was put on; whoever has seen less has missed it. */
-export function timesPutOn(switches: readonly KillSwitch[]): number {
-  return switches.reduce((sum, found) => sum + found.timesPutOn, 0)
+/** How often these switches were activated, together: a message planned at a lower count must not leave. */
+export function activationCountOf(switches: readonly KillSwitch[]): number {
+  return switches.reduce((sum, found) => sum + found.activationCount, 0)
 }
 
 function announce(
@@ -167,7 +167,7 @@ function switchOf(scope: string, row: KillSwitchRow | undefined): KillSwitch {
     reason: row?.reason ?? null,
     changedAt: row?.changed_at ?? null,
     changedBy: by?.label ?? null,
-    timesPutOn: row?.times_put_on ?? 0,
+    activationCount: row?.times_put_on ?? 0,
   }
 }
 

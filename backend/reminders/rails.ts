@@ -12,7 +12,7 @@ import type {
   SuppressedAddressRow,
 } from '../database/tables.ts'
 import { isReservedAddress } from '../mail/addresses.ts'
-import { type KillSwitch, timesPutOn } from './kill-switch.ts'
+import { activationCountOf, type KillSwitch } from './kill-switch.ts'
 import type { CoveredInvoice, Facts } from './planning/facts.ts'
 
 export type RefusalReason =
@@ -119,7 +119,7 @@ function killSwitch(scope: KillSwitch['scope']): Rail {
 
 /** What was waiting then does not leave now: putting the switch off begins from today. */
 function putOnMeanwhile({ account, message }: Situation): Refusal | undefined {
-  if (message === undefined || message.facts.timesPutOn === timesPutOn(account.switches)) {
+  if (message === undefined || message.facts.timesPutOn === activationCountOf(account.switches)) {
     return undefined
   }
   return { reason: 'kill_switch', detail: 'a kill switch was put on since it was planned' }

@@ -17,7 +17,7 @@ import { reminderPages } from './reminders/reminder-routes.ts'
 import { schedulePages } from './reminders/schedule-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
 import { cookiesFor } from './shell/cookies.ts'
-import { openRoute, type SettingsDeps, stayRoute } from './shell/visit.ts'
+import { openRoute, type SettingsDeps, sessionRoute } from './shell/page-request.ts'
 import { webhookDeliveryPages } from './webhooks/delivery-routes.ts'
 import { webhookEndpointPages } from './webhooks/endpoint-routes.ts'
 
@@ -35,7 +35,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     )
   }
   const deps = { ...given, cookies }
-  const stayPages = [
+  const loggedInPages = [
     ...sessionPages,
     ...customerPages,
     ...invoicePages,
@@ -53,7 +53,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   ]
   return [
     ...[...loginPages, ...invitationPages].map((page) => openRoute(page, deps)),
-    ...stayPages.map((page) => stayRoute(page, deps)),
+    ...loggedInPages.map((page) => sessionRoute(page, deps)),
     ...assetRoutes(),
     ...everyPath(new Problem('route_not_found', 'There is no such page.')),
   ]

@@ -2,7 +2,7 @@
 import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
-import { timesPutOn } from '../kill-switch.ts'
+import { activationCountOf } from '../kill-switch.ts'
 import type { Refusal } from '../rails.ts'
 import { askedFor, type Facts, shownStage } from './facts.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
@@ -54,7 +54,7 @@ export function messageOf(
       stage: own,
       cycle: invoice.chasing_cycle,
     })),
-    timesPutOn: timesPutOn(account.switches),
+    timesPutOn: activationCountOf(account.switches),
     expiresAt: new Date(now.getTime() + APPROVAL_DAYS * DAY_MS).toISOString(),
   }
   const row = rowOf(debtor, facts, refusal, { scheduledFor, now })

@@ -44,10 +44,10 @@ export async function planDebtors(
 }
 
 /**
- * What stopped messages said of other invoices than those that `settledIds` name is planned again.
- * The caller holds the debtor.
+ * Plans new messages for the invoices that the stopped messages covered, except the settled ones.
+ * The caller holds the debtor's lock.
  */
-export async function planRest(
+export async function replanUnsettledInvoices(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   stoppedIds: readonly string[],

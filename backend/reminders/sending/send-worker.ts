@@ -119,13 +119,13 @@ async function sendOne(deps: SendDeps, id: string): Promise<HandOff | undefined>
   } catch (error) {
     // Before the gate's commit it is due still, after it its lease runs out: nothing is lost.
     log.error({ err: error, message: id, departed: departure !== undefined }, 'reminder failed')
-    if (departure === undefined) await putOff(deps, id).catch(() => {})
+    if (departure === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined
   }
 }
 
 /** One that fails at the gate for a fault of ours must not keep the others from it. */
-async function putOff({ database, clock }: SendDeps, id: string): Promise<void> {
+async function postponeFailed({ database, clock }: SendDeps, id: string): Promise<void> {
   const later = new Date(clock().getTime() + AFTER_FAULT_MS).toISOString()
   await database.transaction((tx) =>
     tx

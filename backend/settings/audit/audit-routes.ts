@@ -4,13 +4,13 @@ import type { AuditRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
 import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
+import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import type { StayPage } from '../shell/visit.ts'
 import { timeAgo } from '../shell/words.ts'
 
 const PATH = '/settings/audit-log'
 
-export const auditPages: readonly StayPage[] = [
+export const auditPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -51,7 +51,7 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'account.exported': 'Exported the account',
   'reminders.rehearsed': 'Rehearsed reminders',
   'kill_switch.put_on': 'Stopped all reminders',
-  'kill_switch.put_off': 'Let reminders go on',
+  'kill_switch.put_off': 'Resumed reminders',
   'message.approved': 'Approved a reminder',
   'message.rejected': 'Rejected a reminder',
   'debtor.edited': 'Changed a customer',

@@ -22,8 +22,8 @@ import { type FailedAct, renderPlainAct, renderReasonedAct } from '../shell/acts
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import { CONTACT_WORDS, reasonWords, renderUntil, STAGE_WORDS } from '../shell/ledger-words.ts'
+import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import type { Stay } from '../shell/visit.ts'
 import { exactTime, type TimeContext } from '../shell/words.ts'
 import { renderSums } from './customers-page.ts'
 import { renderInvoiceTable } from './invoices-page.ts'
@@ -48,7 +48,7 @@ export interface Customer {
 /** Throws `not_found`. */
 export async function readCustomer(
   reader: Reader,
-  { session, id, now }: Pick<Stay, 'session' | 'id' | 'now'>,
+  { session, id, now }: Pick<SessionRequest, 'session' | 'id' | 'now'>,
 ): Promise<Customer> {
   const { id: accountId, timezone } = session.account
   const row = (await findDebtor(reader, accountId, id)) ?? notFound('customer', id)

@@ -21,8 +21,8 @@ import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Answer, Draw } from '../shell/response.ts'
-import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
 import { renderCustomerForm } from './customer-form-page.ts'
 import { type Customer, readCustomer, renderCustomer } from './customer-page.ts'
 import { renderCustomers } from './customers-page.ts'
@@ -31,7 +31,7 @@ const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 
-export const customerPages: readonly StayPage[] = [
+export const customerPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -57,7 +57,7 @@ export const customerPages: readonly StayPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (stay, { database }) => show(await readCustomer(database.read, stay)),
+    handle: async (request, { database }) => show(await readCustomer(database.read, request)),
   },
   {
     method: 'GET',
@@ -93,19 +93,19 @@ export const customerPages: readonly StayPage[] = [
 ]
 
 /** JSON puts; forms, which cannot, post. What is left out stays as it is. */
-function editPage(method: 'POST' | 'PUT'): StayPage {
+function editPage(method: 'POST' | 'PUT'): SessionPage {
   return {
     method,
     path: `${PATH}/{id}`,
     admins: ADMINS_ONLY,
     expected: { texts: FIELDS },
-    async handle(stay, { database }) {
-      const { session, id, fields, act } = stay
+    async handle(request, { database }) {
+      const { session, id, fields, act } = request
       await database.transaction(async (tx) => {
-        if (!stay.wantsJson) await setFlash(tx, session.token, 'customer_changed')
+        if (!request.wantsJson) await setFlash(tx, session.token, 'customer_changed')
         return editDebtor(tx, session.account.id, id, detailsOf(fields), act)
       })
-      return changed(stay, database.read)
+      return changed(request, database.read)
     },
     async redraw({ session, id, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
@@ -120,29 +120,34 @@ function actPage(
   name: string,
   flash: string,
   texts: readonly string[],
-  work: (tx: Transaction, stay: Stay) => Promise<unknown>,
-): StayPage {
+  work: (tx: Transaction, request: SessionRequest) => Promise<unknown>,
+): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
     admins: ADMINS_ONLY,
     expected: { texts },
-    async handle(stay, { database }) {
+    async handle(request, { database }) {
       await database.transaction(async (tx) => {
-        if (!stay.wantsJson) await setFlash(tx, stay.session.token, flash)
-        return work(tx, stay)
+        if (!request.wantsJson) await setFlash(tx, request.session.token, flash)
+        return work(tx, request)
       })
-      return changed(stay, database.read)
+      return changed(request, database.read)
     },
-    redraw: (stay, problem, deps) => redrawAct(stay, name, problem, deps),
+    redraw: (request, problem, deps) => redrawAct(request, name, problem, deps),
   }
 }
 
 /** The page again, with the form that failed open, or what cannot be done said at its top. */
-async function redrawAct(stay: Stay, name: string, problem: Problem, { database }: SettingsDeps) {
+async function redrawAct(
+  request: SessionRequest,
+  name: string,
+  problem: Problem,
+  { database }: SettingsDeps,
+) {
   if (problem.code === 'not_found') return undefined
-  const customer = await readCustomer(database.read, stay)
-  const failed = { name, reason: stay.fields.text('reason'), problem }
+  const customer = await readCustomer(database.read, request)
+  const failed = { name, reason: request.fields.text('reason'), problem }
   return show(customer, failed).page
 }
 
@@ -151,7 +156,7 @@ function show(customer: Customer, failed?: FailedAct) {
   return { json: renderDebtor(customer.row, customer.balances), page }
 }
 
-async function changed({ session, id, now }: Stay, reader: Reader): Promise<Answer> {
+async function changed({ session, id, now }: SessionRequest, reader: Reader): Promise<Answer> {
   const row = await getDebtor(reader, session, id)
   const today = todayIn(session.account.timezone, now)
   const balances = await readBalances(reader, session.account.id, [id], today)

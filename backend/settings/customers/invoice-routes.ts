@@ -21,15 +21,15 @@ import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
-import type { Stay, StayPage } from '../shell/visit.ts'
 import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 import { INVOICE_STATUSES, renderInvoices } from './invoices-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can act on invoices.'
 
-export const invoicePages: readonly StayPage[] = [
+export const invoicePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -69,7 +69,7 @@ export const invoicePages: readonly StayPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (stay, { database }) => show(await readInvoice(database.read, stay)),
+    handle: async (request, { database }) => show(await readInvoice(database.read, request)),
   },
   actPage('finalise', 'invoice_finalised', finaliseInvoice),
   actPage('resume', 'invoice_resumed', resumeInvoice),
@@ -79,7 +79,7 @@ export const invoicePages: readonly StayPage[] = [
   reasonedPage('resolve', 'invoice_resolved', resolveDispute),
 ]
 
-function reasonedPage(name: string, flash: string, work: typeof voidInvoice): StayPage {
+function reasonedPage(name: string, flash: string, work: typeof voidInvoice): SessionPage {
   return actPage(
     name,
     flash,
@@ -99,7 +99,7 @@ function actPage(
     reason: string,
   ) => Promise<InvoiceRow>,
   texts: readonly string[] = [],
-): StayPage {
+): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
@@ -113,10 +113,10 @@ function actPage(
       })
       return { json: renderInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
     },
-    async redraw(stay, problem, { database }) {
+    async redraw(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
-      const failed = { name, reason: stay.fields.text('reason'), problem }
-      return show(await readInvoice(database.read, stay), failed).page
+      const failed = { name, reason: request.fields.text('reason'), problem }
+      return show(await readInvoice(database.read, request), failed).page
     },
   }
 }
@@ -128,7 +128,7 @@ function show(view: InvoiceView, failed?: FailedAct) {
 
 async function readInvoice(
   reader: Reader,
-  { session, id, now }: Pick<Stay, 'session' | 'id' | 'now'>,
+  { session, id, now }: Pick<SessionRequest, 'session' | 'id' | 'now'>,
 ): Promise<InvoiceView> {
   const { id: accountId, timezone } = session.account
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)

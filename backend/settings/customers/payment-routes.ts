@@ -10,14 +10,14 @@ import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import { listOf, newestFrom, pageOf, parseListQuery } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
-import type { Stay, StayPage } from '../shell/visit.ts'
 import { type PaymentView, renderPaymentPage } from './payment-page.ts'
 import { renderPayments } from './payments-page.ts'
 
 const PATH = '/settings/payments'
 
-export const paymentPages: readonly StayPage[] = [
+export const paymentPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -42,7 +42,7 @@ export const paymentPages: readonly StayPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    handle: async (stay, { database }) => show(await readPayment(database.read, stay)),
+    handle: async (request, { database }) => show(await readPayment(database.read, request)),
   },
   {
     method: 'POST',
@@ -58,10 +58,10 @@ export const paymentPages: readonly StayPage[] = [
       const [json] = await represent(database.read, accountId, [row])
       return { json, location: `${PATH}/${id}` }
     },
-    async redraw(stay, problem, { database }) {
+    async redraw(request, problem, { database }) {
       if (problem.code === 'not_found') return undefined
-      const failed = { name: 'reverse', reason: stay.fields.text('reason'), problem }
-      return show(await readPayment(database.read, stay), failed).page
+      const failed = { name: 'reverse', reason: request.fields.text('reason'), problem }
+      return show(await readPayment(database.read, request), failed).page
     },
   },
 ]
@@ -79,7 +79,7 @@ function show(view: PaymentView, failed?: FailedAct) {
 
 async function readPayment(
   reader: Reader,
-  { session, id }: Pick<Stay, 'session' | 'id'>,
+  { session, id }: Pick<SessionRequest, 'session' | 'id'>,
 ): Promise<PaymentView> {
   const { id: accountId } = session.account
   const row = (await findPayment(reader, accountId, id)) ?? notFound('payment', id)

@@ -13,8 +13,8 @@ import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken, hashToken } from '../../users/tokens.ts'
 import { notFound } from '../shell/faults.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
-import type { Stay, StayPage } from '../shell/visit.ts'
 import { renderAllowance } from './allowance-page.ts'
 import { renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
@@ -24,7 +24,7 @@ import { renderRevoke } from './revoke-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can issue or revoke API keys.'
 
-export const keyPages: readonly StayPage[] = [
+export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys',
@@ -67,8 +67,8 @@ export const keyPages: readonly StayPage[] = [
     path: '/settings/api-keys',
     admins: ADMINS_ONLY,
     expected: { texts: ['name', 'submission'], lists: ['scopes'] },
-    async handle(stay, { database, peppers, baseUrl }) {
-      const { session, fields, act } = stay
+    async handle(request, { database, peppers, baseUrl }) {
+      const { session, fields, act } = request
       const { account } = session
       const { row, secret } = await database.transaction(async (tx) => {
         const issued = await issueApiKey(
@@ -77,8 +77,8 @@ export const keyPages: readonly StayPage[] = [
           peppers,
           act,
         )
-        await recordSubmission(tx, stay, issued.row)
-        if (!stay.wantsJson) await setFlash(tx, session.token, 'key_issued')
+        await recordSubmission(tx, request, issued.row)
+        if (!request.wantsJson) await setFlash(tx, session.token, 'key_issued')
         return issued
       })
       return {
@@ -156,8 +156,11 @@ export const keyPages: readonly StayPage[] = [
   },
 ]
 
-async function changeAllowance(stay: Stay, { database }: Parameters<StayPage['handle']>[1]) {
-  const { session, fields, act } = stay
+async function changeAllowance(
+  request: SessionRequest,
+  { database }: Parameters<SessionPage['handle']>[1],
+) {
+  const { session, fields, act } = request
   // Forms cannot send an empty list; for JSON leaving it out is a mistake, not "nothing".
   if (fields.isJson && !fields.has('scopes')) {
     const detail = 'scopes is required: a list, empty for none.'
@@ -169,7 +172,7 @@ async function changeAllowance(stay: Stay, { database }: Parameters<StayPage['ha
   // Scopes that are yet to come are not narrowed away by allowing all there are.
   const bound = scopes.length === SCOPES.length ? null : scopes
   const account = await database.transaction(async (tx) => {
-    if (!stay.wantsJson) await setFlash(tx, session.token, 'scopes_changed')
+    if (!request.wantsJson) await setFlash(tx, session.token, 'scopes_changed')
     return setScopeAllowance(tx, session.account.id, bound, act)
   })
   return {
@@ -185,7 +188,7 @@ const CHANGE_ALLOWANCE = {
   handle: changeAllowance,
 }
 
-export const allowancePages: readonly StayPage[] = [
+export const allowancePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/scope-allowance',
@@ -203,7 +206,11 @@ export const allowancePages: readonly StayPage[] = [
 ]
 
 /** A form that is sent again, by a second click or by loading its answer again, issues nothing. */
-async function recordSubmission(tx: Transaction, { fields, session, act }: Stay, row: ApiKeyRow) {
+async function recordSubmission(
+  tx: Transaction,
+  { fields, session, act }: SessionRequest,
+  row: ApiKeyRow,
+) {
   const submission = fields.text('submission')
   if (submission === '') return
   try {

@@ -15,14 +15,14 @@ import {
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword, getUser, setPasswordHash } from '../../users/users.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { OpenPage, PageRequest, SessionPage } from '../shell/page-request.ts'
 import type { Answer, Frame } from '../shell/response.ts'
-import type { OpenPage, StayPage, Visit } from '../shell/visit.ts'
 
 const HOME = '/settings/api-keys'
 
 /** The login where there is no session; else where one goes from there. */
-async function welcome(visit: Visit): Promise<Answer> {
-  if (visit.session !== undefined) return { location: HOME, json: { location: HOME } }
+async function welcome(request: PageRequest): Promise<Answer> {
+  if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
   return { page: (frame) => renderLogin(frame, ''), json: { location: '/settings/login' } }
 }
 
@@ -56,7 +56,7 @@ export const loginPages: readonly OpenPage[] = [
   },
 ]
 
-export const sessionPages: readonly StayPage[] = [
+export const sessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/session',
@@ -179,7 +179,7 @@ function renderLoginDetails(frame: Frame, problem?: Problem): Html {
 ${session?.user.role === 'admin' ? 'an Admin' : 'a Member'} of ${session?.account.name}.</p>
 <section class="card" aria-labelledby="password-title">
 <h2 id="password-title">Change your password</h2>
-<p class="hint">You stay logged in here and are logged out everywhere else.</p>
+<p class="hint">You request logged in here and are logged out everywhere else.</p>
 ${renderFaults(problem)}
 <form method="post" action="/settings/password" class="stack">
 ${csrfField(frame)}

@@ -9,19 +9,19 @@ import { createInvitation, listInvitations, withdrawInvitation } from '../../use
 import { createToken, hashToken } from '../../users/tokens.ts'
 import { changeRole, emailFault, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
-import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { type People, renderInvited, renderPeople } from './people-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can manage people.'
 const PATH = '/settings/people'
 
-export const peoplePages: readonly StayPage[] = [
+export const peoplePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
     admins: ADMINS_ONLY,
-    async handle(stay, deps) {
-      const people = await readPeople(stay, deps)
+    async handle(request, deps) {
+      const people = await readPeople(request, deps)
       return {
         json: {
           object: 'list',
@@ -63,9 +63,10 @@ export const peoplePages: readonly StayPage[] = [
         page: (frame) => renderInvited(frame, invitation, link, isMailed),
       }
     },
-    async redraw(stay, problem, deps) {
-      const people = await readPeople(stay, deps)
-      return (frame) => renderPeople(frame, people, { email: stay.fields.text('email'), problem })
+    async redraw(request, problem, deps) {
+      const people = await readPeople(request, deps)
+      return (frame) =>
+        renderPeople(frame, people, { email: request.fields.text('email'), problem })
     },
   },
   {
@@ -73,18 +74,18 @@ export const peoplePages: readonly StayPage[] = [
     path: `${PATH}/{id}/role`,
     admins: ADMINS_ONLY,
     expected: { texts: ['role'] },
-    handle: (stay, deps) =>
-      changeUser(stay, deps, 'role_changed', (tx, target) =>
-        changeRole(tx, target, roleOf(stay.fields.text('role')), stay.act),
+    handle: (request, deps) =>
+      changeUser(request, deps, 'role_changed', (tx, target) =>
+        changeRole(tx, target, roleOf(request.fields.text('role')), request.act),
       ),
   },
   {
     method: 'POST',
     path: `${PATH}/{id}/deactivate`,
     admins: ADMINS_ONLY,
-    handle: (stay, deps) =>
-      changeUser(stay, deps, 'user_deactivated', async (tx, target) => {
-        const user = await setUserStatus(tx, target, 'deactivated', stay.act)
+    handle: (request, deps) =>
+      changeUser(request, deps, 'user_deactivated', async (tx, target) => {
+        const user = await setUserStatus(tx, target, 'deactivated', request.act)
         await endSessionsOf(tx, user.id)
         return user
       }),
@@ -93,9 +94,9 @@ export const peoplePages: readonly StayPage[] = [
     method: 'POST',
     path: `${PATH}/{id}/reactivate`,
     admins: ADMINS_ONLY,
-    handle: (stay, deps) =>
-      changeUser(stay, deps, 'user_reactivated', (tx, target) =>
-        setUserStatus(tx, target, 'active', stay.act),
+    handle: (request, deps) =>
+      changeUser(request, deps, 'user_reactivated', (tx, target) =>
+        setUserStatus(tx, target, 'active', request.act),
       ),
   },
   {
@@ -122,7 +123,7 @@ type Tx = Parameters<typeof changeRole>[0]
 type Target = Parameters<typeof changeRole>[1]
 
 async function changeUser(
-  { session, id, wantsJson }: Stay,
+  { session, id, wantsJson }: SessionRequest,
   { database }: SettingsDeps,
   flash: string,
   change: (tx: Tx, target: Target) => Promise<UserRow>,
@@ -136,7 +137,10 @@ async function changeUser(
   return { json: representUser(user), location: id === session.user.id ? '/settings' : PATH }
 }
 
-async function readPeople({ session, now }: Stay, { database }: SettingsDeps): Promise<People> {
+async function readPeople(
+  { session, now }: SessionRequest,
+  { database }: SettingsDeps,
+): Promise<People> {
   const invitations = await listInvitations(database.read, session.account.id, now)
   const ids = invitations.map(({ id }) => id)
   return {

@@ -18,7 +18,7 @@ import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { listOf, newestFrom } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
-import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { type ApprovalView, renderApproval, renderApprovals } from './approvals-page.ts'
 
 const PATH = '/settings/approvals'
@@ -26,7 +26,7 @@ const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
 const SHOWN_MAX = 100
 const DECIDED_MAX = 20
 
-export const approvalPages: readonly StayPage[] = [
+export const approvalPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -48,11 +48,14 @@ export const approvalPages: readonly StayPage[] = [
   {
     method: 'GET',
     path: `${PATH}/{id}`,
-    async handle(stay, deps) {
-      const view = await readView(stay, deps)
+    async handle(request, deps) {
+      const view = await readView(request, deps)
       // What was decided meanwhile is a message like others.
       if (view === undefined)
-        return { location: `/settings/messages/${stay.id}`, json: await decidedJson(stay, deps) }
+        return {
+          location: `/settings/messages/${request.id}`,
+          json: await decidedJson(request, deps),
+        }
       return { json: represent(view.approval), page: (frame) => renderApproval(frame, view) }
     },
   },
@@ -73,31 +76,31 @@ function decisionPage(
   name: 'approve' | 'reject',
   flash: string,
   decisionOf: (fields: Fields) => Decision,
-): StayPage {
+): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/{id}/${name}`,
     admins: ADMINS_ONLY,
     expected: { texts: name === 'approve' ? ['seen'] : ['seen', 'reason'] },
-    async handle(stay, deps) {
-      const { session, id, fields, act } = stay
+    async handle(request, deps) {
+      const { session, id, fields, act } = request
       await deps.database.transaction(async (tx) => {
-        if (!stay.wantsJson) await setFlash(tx, session.token, flash)
+        if (!request.wantsJson) await setFlash(tx, session.token, flash)
         await decideApproval(tx, session.account.id, id, decisionOf(fields), act)
       })
-      return { json: await decidedJson(stay, deps), location: PATH }
+      return { json: await decidedJson(request, deps), location: PATH }
     },
-    async redraw(stay, problem, deps) {
-      const view = await readView(stay, deps)
+    async redraw(request, problem, deps) {
+      const view = await readView(request, deps)
       if (view === undefined) return undefined
-      const failed: FailedAct = { name, reason: stay.fields.text('reason'), problem }
+      const failed: FailedAct = { name, reason: request.fields.text('reason'), problem }
       return (frame) => renderApproval(frame, view, failed)
     },
   }
 }
 
 async function readView(
-  { session, id, now }: Stay,
+  { session, id, now }: SessionRequest,
   { database: { read } }: SettingsDeps,
 ): Promise<ApprovalView | undefined> {
   const { id: accountId } = session.account
@@ -121,7 +124,7 @@ async function readView(
   }
 }
 
-async function decidedJson({ session, id }: Stay, { database: { read } }: SettingsDeps) {
+async function decidedJson({ session, id }: SessionRequest, { database: { read } }: SettingsDeps) {
   const { id: accountId } = session.account
   const row = (await findMessage(read, accountId, id)) ?? notFound('message', id)
   return renderMessage(row, (await readCoveredInvoices(read, accountId, [id])).get(id) ?? [])

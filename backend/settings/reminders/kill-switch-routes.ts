@@ -9,14 +9,14 @@ import {
 } from '../../reminders/kill-switch.ts'
 import { type Session, setFlash } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import type { SettingsDeps, StayPage } from '../shell/visit.ts'
 import { timeAgo } from '../shell/words.ts'
 
 const PATH = '/settings/kill-switch'
 const ADMINS_ONLY = 'Only an Admin can stop reminders and let them go on.'
 
-export const killSwitchPages: readonly StayPage[] = [
+export const killSwitchPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -32,7 +32,7 @@ export const killSwitchPages: readonly StayPage[] = [
   switchPage(false),
 ]
 
-function switchPage(on: boolean): StayPage {
+function switchPage(on: boolean): SessionPage {
   return {
     method: 'POST',
     path: `${PATH}/${on ? 'on' : 'off'}`,
@@ -98,8 +98,8 @@ ${
 <p>${installation.reason}</p><p class="hint">${installation.changedAt !== null && timeAgo(installation.changedAt, times)}</p></section>`
 }
 <section class="card stack" aria-labelledby="state">
-<h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders of your account go out'}</h2>
-${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Let go on ${by}.</p>`}
+<h2 id="state">${own.isOn ? 'Reminders of your account are stopped' : 'Reminders are being sent'}</h2>
+${own.isOn ? html`<p>${own.reason}</p><p class="hint">Stopped ${by}.</p>` : by && html`<p class="hint">Resumed ${by}.</p>`}
 ${isAdmin && (own.isOn ? renderRelease(frame) : renderStopForm(frame, failed))}
 ${!isAdmin && html`<p class="hint">${ADMINS_ONLY}</p>`}
 </section>`
@@ -119,7 +119,7 @@ ${renderFault(failed?.problem, 'reason')}
 function renderRelease(frame: Frame): Html {
   return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
 <p class="hint">Nothing is sent at once: what is due is planned from today, one reminder a customer.</p>
-<p><button class="primary">Let reminders go on</button></p></form>`
+<p><button class="primary">Resume reminders</button></p></form>`
 }
 
 /** Opened by the script from a link to the page that asks the same. */

@@ -9,14 +9,14 @@ import { readHistory } from '../../reminders/approvals.ts'
 import { notFound } from '../shell/faults.ts'
 import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
+import type { SessionPage } from '../shell/page-request.ts'
 import { MESSAGE_TEXT_PATH } from '../shell/security-headers.ts'
-import type { StayPage } from '../shell/visit.ts'
 import { LOG_REASONS, LOG_STAGES, LOG_VIEWS, renderLog, STATUSES_OF_VIEW } from './log-page.ts'
 import { renderMessagePage } from './message-page.ts'
 
 const PATH = '/settings/messages'
 
-export const messagePages: readonly StayPage[] = [
+export const messagePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,

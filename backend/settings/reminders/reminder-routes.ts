@@ -6,7 +6,7 @@ import { previewReminders } from '../../reminders/preview.ts'
 import { renderPreviewed } from '../../reminders/representation.ts'
 import { readChasingSettings } from '../../reminders/settings.ts'
 import { listOf } from '../shell/list-query.ts'
-import type { StayPage } from '../shell/visit.ts'
+import type { SessionPage } from '../shell/page-request.ts'
 import { createPreviews, type Previews } from './previews.ts'
 import { renderReminders } from './reminders-page.ts'
 
@@ -14,7 +14,7 @@ const PATH = '/settings/reminders'
 const DAYS_DEFAULT = 14
 const DAYS_MAX = 31
 
-export function reminderPages(previews: Previews = createPreviews()): readonly StayPage[] {
+export function reminderPages(previews: Previews = createPreviews()): readonly SessionPage[] {
   return [
     {
       method: 'GET',

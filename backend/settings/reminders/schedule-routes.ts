@@ -15,7 +15,7 @@ import {
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import type { Stay, StayPage } from '../shell/visit.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import {
   LADDER_FIELDS,
   renderCustomerSchedule,
@@ -29,7 +29,7 @@ const PATH = '/settings/schedule'
 const CUSTOMER_PATH = '/settings/customers/{id}/schedule'
 const ADMINS_ONLY = 'Only an Admin can change when reminders are sent.'
 
-export const schedulePages: readonly StayPage[] = [
+export const schedulePages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
@@ -48,8 +48,8 @@ export const schedulePages: readonly StayPage[] = [
   {
     method: 'GET',
     path: CUSTOMER_PATH,
-    async handle(stay, { database }) {
-      const { row, ladder, settings } = await readCustomerSchedule(stay, database.read)
+    async handle(request, { database }) {
+      const { row, ladder, settings } = await readCustomerSchedule(request, database.read)
       const values = valuesOf({
         ...settings,
         ...{ ladder: ladder ?? settings.ladder, replyTo: null, applyCredit: 'manual' },
@@ -61,7 +61,7 @@ export const schedulePages: readonly StayPage[] = [
             row,
             values,
             isOwn: ladder !== undefined,
-            session: stay.session,
+            session: request.session,
           }),
       }
     },
@@ -70,7 +70,7 @@ export const schedulePages: readonly StayPage[] = [
   customerPage('POST'),
 ]
 
-async function readCustomerSchedule({ session, id }: Stay, reader: Reader) {
+async function readCustomerSchedule({ session, id }: SessionRequest, reader: Reader) {
   const row = (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
   const settings = await readChasingSettings(reader, session.account.id)
   return { row, ladder: readLadder(row.ladder), settings }
@@ -89,7 +89,7 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
 }
 
 /** What is left out stays as it is. */
-function accountPage(method: 'PUT' | 'POST'): StayPage {
+function accountPage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
     path: PATH,
@@ -130,32 +130,32 @@ function accountPage(method: 'PUT' | 'POST'): StayPage {
 }
 
 /** `own` says whether the customer has a schedule of its own or the account's. */
-function customerPage(method: 'PUT' | 'POST'): StayPage {
+function customerPage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
     path: CUSTOMER_PATH,
     admins: ADMINS_ONLY,
     expected: { numbers: LADDER_FIELDS, texts: ['own'] },
-    async handle(stay, { database }) {
-      const { session, fields, act, id } = stay
+    async handle(request, { database }) {
+      const { session, fields, act, id } = request
       await database.transaction(async (tx) => {
-        const { ladder, settings } = await readCustomerSchedule(stay, tx)
+        const { ladder, settings } = await readCustomerSchedule(request, tx)
         const isOwn = fields.text('own') !== 'no'
         const wanted = isOwn ? ladderOf(fields, ladder ?? settings.ladder) : null
-        if (!stay.wantsJson) await setFlash(tx, session.token, 'customer_schedule')
+        if (!request.wantsJson) await setFlash(tx, session.token, 'customer_schedule')
         await setDebtorLadder(tx, session.account.id, id, wanted, act)
       })
-      const { ladder, settings } = await readCustomerSchedule(stay, database.read)
+      const { ladder, settings } = await readCustomerSchedule(request, database.read)
       return {
         json: { own: ladder !== undefined, ladder: ladder ?? settings.ladder },
         location: `/settings/customers/${id}`,
       }
     },
-    async redraw(stay, problem, { database }) {
+    async redraw(request, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
-      const { row } = await readCustomerSchedule(stay, database.read)
-      const values = sentValues(stay.fields)
-      const view = { row, values, isOwn: true, session: stay.session }
+      const { row } = await readCustomerSchedule(request, database.read)
+      const values = sentValues(request.fields)
+      const view = { row, values, isOwn: true, session: request.session }
       return (frame) => renderCustomerSchedule(frame, view, problem)
     },
   }

@@ -75,7 +75,7 @@ export async function newestFrom(
   if (cursor === undefined) return { ...page, after: undefined }
   const row = await find(cursor)
   if (row === undefined) {
-    throw new Problem('invalid_cursor', 'Begin again: the list has no such place.')
+    throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
   }
   return { ...page, after: { value: row.created_at, id: cursor } }
 }

@@ -3,8 +3,8 @@ import type { Request } from '@hapi/hapi'
 import { type Problem, problemType } from '../../../shared/contract/problem.ts'
 import { html } from '../../html/html.ts'
 import { renderPage } from './layout.ts'
+import { wantsJson } from './page-request.ts'
 import type { Frame } from './response.ts'
-import { wantsJson } from './visit.ts'
 
 const NOBODY: Frame = { session: undefined, csrfToken: '', flash: null, halt: undefined }
 

@@ -10,13 +10,13 @@ import {
 import { getEndpoint, listEndpoints } from '../../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
 import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
-import type { StayPage } from '../shell/visit.ts'
+import type { SessionPage } from '../shell/page-request.ts'
 import { renderDeliveries, renderDeliveryPage } from './deliveries-page.ts'
 import { WEBHOOK_ADMINS_ONLY } from './endpoint-routes.ts'
 
 export const DELIVERIES_PATH = '/settings/webhook-deliveries'
 
-export const webhookDeliveryPages: readonly StayPage[] = [
+export const webhookDeliveryPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: DELIVERIES_PATH,

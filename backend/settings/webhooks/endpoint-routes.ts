@@ -30,8 +30,8 @@ import {
 import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import type { Fields } from '../shell/fields.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
-import type { SettingsDeps, Stay, StayPage } from '../shell/visit.ts'
 import { renderEndpointForm } from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
 import { renderSecret } from './reveal-page.ts'
@@ -45,7 +45,7 @@ interface Revealed extends EndpointWithSecret {
   readonly status: number
 }
 
-export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPage[] {
+export function webhookEndpointPages(webhooks: WebhookServices): readonly SessionPage[] {
   return [
     {
       method: 'GET',
@@ -118,7 +118,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly StayPa
 }
 
 /** What is done with an endpoint and leads elsewhere. */
-function actPages(webhooks: WebhookServices): StayPage[] {
+function actPages(webhooks: WebhookServices): SessionPage[] {
   return [
     {
       method: 'POST',
@@ -167,7 +167,7 @@ export function deliveriesOf(endpointId: string): string {
 }
 
 /** JSON puts; forms, which cannot, post. What is left out stays as it is. */
-function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices): StayPage {
+function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices): SessionPage {
   return {
     method,
     path: `${ENDPOINTS_PATH}/{id}`,
@@ -195,7 +195,7 @@ function redrawForm(id: string | undefined, fields: Fields, problem: Problem): D
   return (frame) => renderEndpointForm(frame, form, problem)
 }
 
-function changePage(act: string, flash: string, change: typeof pauseEndpoint): StayPage {
+function changePage(act: string, flash: string, change: typeof pauseEndpoint): SessionPage {
   return {
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/${act}`,
@@ -220,10 +220,10 @@ function reveal({ row, secret, status }: Revealed) {
 }
 
 async function test(
-  session: Stay['session'],
+  session: SessionRequest['session'],
   fields: Fields,
   id: string,
-  act: Stay['act'],
+  act: SessionRequest['act'],
   { database, log }: SettingsDeps,
   webhooks: WebhookServices,
 ) {

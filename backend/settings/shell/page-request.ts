@@ -40,7 +40,7 @@ export interface SettingsDeps {
   readonly log: Logger
 }
 
-export interface Visit extends Asker {
+export interface PageRequest extends Asker {
   readonly now: Date
   readonly address: string | undefined
   /** The path's `{id}`. */
@@ -50,30 +50,30 @@ export interface Visit extends Asker {
 }
 
 /** By someone who is logged in. */
-export interface Stay extends Visit {
+export interface SessionRequest extends PageRequest {
   readonly session: Session
   readonly act: Act
 }
 
-interface Page<V extends Visit> {
+interface Page<V extends PageRequest> {
   readonly method: 'GET' | 'POST' | 'PUT'
   readonly path: string
   readonly expected?: Expected
-  handle(visit: V, deps: SettingsDeps): Promise<Answer>
+  handle(pageRequest: V, deps: SettingsDeps): Promise<Answer>
   /** The form again, with what was wrong. Undefined: a page of its own says it. */
-  redraw?(visit: V, problem: Problem, deps: SettingsDeps): Promise<Draw | undefined>
+  redraw?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<Draw | undefined>
 }
 
 /** Before login. */
-export interface OpenPage extends Page<Visit> {}
+export interface OpenPage extends Page<PageRequest> {}
 
-export interface StayPage extends Page<Stay> {
+export interface SessionPage extends Page<SessionRequest> {
   /** What others are told, where it is for Admins alone. */
   readonly admins?: string
 }
 
 /** Reading without a session leads to the login; all else without one is 401. */
-export function stayRoute(page: StayPage, deps: SettingsDeps): ServerRoute {
+export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
     if (session === undefined) {
@@ -88,13 +88,19 @@ export function stayRoute(page: StayPage, deps: SettingsDeps): ServerRoute {
     const fields = fieldsOf(request, page)
     checkToken(request, fields, session.token)
     const token = await keepSession(deps.database, session, now)
-    const visit = visitOf(request, fields, { ...session, token }, now, csrfTokenOf(token))
-    const stay = {
-      ...visit,
+    const pageRequest = pageRequestOf(
+      request,
+      fields,
+      { ...session, token },
+      now,
+      csrfTokenOf(token),
+    )
+    const sessionRequest = {
+      ...pageRequest,
       session: { ...session, token },
-      act: { actor: actorOf(session.user, visit.address), now },
+      act: { actor: actorOf(session.user, pageRequest.address), now },
     }
-    const answer = await answerPage(page, stay, deps, request)
+    const answer = await answerPage(page, sessionRequest, deps, request)
     return token === session.token ? answer : { token, ...answer }
   })
 }
@@ -110,13 +116,13 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
       if (request.headers['content-type'] === undefined) throw unsupportedType()
       checkToken(request, fields, secret)
     }
-    const visit = visitOf(request, fields, session, now, csrfTokenOf(secret))
-    const answer = await answerPage(page, visit, deps, request)
+    const pageRequest = pageRequestOf(request, fields, session, now, csrfTokenOf(secret))
+    const answer = await answerPage(page, pageRequest, deps, request)
     // What the form needed is used up with it.
     if (answer.token !== undefined && given !== undefined) {
       return { ...answer, cookies: [deps.cookies.login.clear] }
     }
-    const isNew = secret !== given && answer.page !== undefined && !visit.wantsJson
+    const isNew = secret !== given && answer.page !== undefined && !pageRequest.wantsJson
     return isNew ? { ...answer, cookies: [deps.cookies.login.set(secret)] } : answer
   })
 }
@@ -124,7 +130,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
 type Open = (request: Request, now: Date) => Promise<FullAnswer>
 
 function route(
-  { method, path }: Pick<Page<Visit>, 'method' | 'path'>,
+  { method, path }: Pick<Page<PageRequest>, 'method' | 'path'>,
   deps: SettingsDeps,
   open: Open,
 ): ServerRoute {
@@ -138,21 +144,21 @@ function route(
   }
 }
 
-async function answerPage<V extends Visit>(
+async function answerPage<V extends PageRequest>(
   page: Page<V>,
-  visit: V,
+  pageRequest: V,
   deps: SettingsDeps,
   request: Request,
 ): Promise<FullAnswer> {
   try {
-    return { ...(await page.handle(visit, deps)), asker: visit }
+    return { ...(await page.handle(pageRequest, deps)), asker: pageRequest }
   } catch (error) {
     if (!(error instanceof Problem) || error.status >= 500) throw error
-    if (visit.wantsJson || page.redraw === undefined) throw error
-    const redrawn = await page.redraw(visit, error, deps)
+    if (pageRequest.wantsJson || page.redraw === undefined) throw error
+    const redrawn = await page.redraw(pageRequest, error, deps)
     if (redrawn === undefined) throw error
     deps.log.info({ requestId: request.headers['x-request-id'], path: page.path }, error.code)
-    return { status: error.status, page: redrawn, headers: error.headers, asker: visit }
+    return { status: error.status, page: redrawn, headers: error.headers, asker: pageRequest }
   }
 }
 
@@ -164,13 +170,13 @@ export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
   return /^application\/json/i.test(String(headers['content-type'] ?? ''))
 }
 
-function visitOf(
+function pageRequestOf(
   request: Request,
   fields: Fields,
   session: Session | undefined,
   now: Date,
   csrfToken: string,
-): Visit {
+): PageRequest {
   const [, query = ''] = (request.raw.req.url ?? '').split(/\?(.*)/s)
   return {
     now,
