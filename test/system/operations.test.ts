@@ -124,7 +124,7 @@ t.test('a line a call, by its route, without what the client put into it', async
   matches(t, lines[4], { status: 404, code: 'route_not_found' })
   t.notOk('route' in (lines[4] ?? {}))
   t.notMatch(gateway.log() + system.backend.log(), 'S3CR3T')
-  const ready = linesOf(gateway).filter(({ msg }) => msg === 'backend')
+  const ready = linesOf(gateway).filter(({ msg }) => msg === 'readiness of backend changed')
   matches(t, ready, [{ ready: true }])
   t.equal(ready.length, 1, 'a backend that is ready is told of once')
 })
@@ -146,7 +146,7 @@ t.test('a call is one trace over both processes, with its steps', async (t) => {
     'http.response.status_code': 200,
     'receivables.key_id': key.id,
   })
-  for (const step of ['look up key', 'spend', 'forward']) {
+  for (const step of ['look up key', 'consume rate limit', 'forward']) {
     t.equal(named(step).parentSpanId, whole.spanId)
     t.ok(named(step).startMs >= whole.startMs && named(step).endMs <= whole.endMs)
   }

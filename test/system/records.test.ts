@@ -56,7 +56,7 @@ t.test('a debtor is erased, and the next call shows it', async (t) => {
 t.test(
   'SQLite is backed up under writes, and a backend starts on the copy',
   {
-    skip: ON_POSTGRES,
+    skip: ON_POSTGRES && 'about SQLite',
   },
   async (t) => {
     const to = join(directory, 'backup.db')
@@ -77,12 +77,16 @@ t.test(
   },
 )
 
-t.test('PostgreSQL is backed up by its own means', { skip: !ON_POSTGRES }, async (t) => {
-  await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), {
-    code: 1,
-    stderr: /pg_dump/,
-  })
-})
+t.test(
+  'PostgreSQL is backed up by its own means',
+  { skip: !ON_POSTGRES && 'about PostgreSQL' },
+  async (t) => {
+    await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), {
+      code: 1,
+      stderr: /pg_dump/,
+    })
+  },
+)
 
 function countLines(text: string): number {
   return text.trimEnd().split('\n').length

@@ -1,5 +1,5 @@
 // The requests of the reference, in each language that is installed here: run as they are shown.
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -38,7 +38,7 @@ t.test('the languages are the eight of the reference', async (t) => {
 })
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
-  const skip = isInstalled(command) ? false : `${command} is not installed`
+  const skip = lackOf(command)
   t.test(`a debtor is created and listed by the samples in ${language}`, { skip }, async (t) => {
     const account = await system.operator.createAccount()
     const { secret } = await system.operator.issueKey(account)
@@ -63,6 +63,14 @@ async function runSample(t: Test, { language, code }: RequestSample, key: string
   const env = { ...process.env, NODE_OPTIONS: '', KEY: key, GOCACHE: join(cwd, 'cache') }
   const { stdout } = await promisify(execFile)(command, [...args, file], { cwd, env })
   return stdout
+}
+
+/** Why a sample cannot be run here; false where it can. */
+function lackOf(command: string): string | false {
+  if (!isInstalled(command)) return `${command} is not installed`
+  const hasCurl = ['-r', 'exit(extension_loaded("curl") ? 0 : 1);']
+  if (command !== 'php' || spawnSync(command, hasCurl).status === 0) return false
+  return "php's extension curl is not installed"
 }
 
 function isInstalled(command: string): boolean {
