@@ -14,6 +14,8 @@ import { TARGETS } from './fixtures/targets.ts'
 const seed = Number(process.env['FUZZ_SEED'] ?? Date.now() % 2 ** 31)
 const milliseconds = Number(process.env['FUZZ_SECONDS'] ?? 2) * 1_000
 
+t.setTimeout(60_000 + 6 * milliseconds)
+
 for (const target of Object.keys(TARGETS)) {
   t.test(`${target}: any bytes are rejected, or read in one way`, async (t) => {
     const file = join(import.meta.dirname, 'fixtures', 'corpora', `${target}.json`)

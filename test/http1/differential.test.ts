@@ -22,6 +22,8 @@ const seeds = Object.values(CORPUS)
   .map(([, , bytes]) => bytes.replaceAll('{KEY}', KEY))
   .filter((bytes) => bytes.length < 4_000)
 
+t.setTimeout(60_000 + 20 * cases)
+
 interface Disagreement {
   readonly peer: string
   readonly bytes: string
