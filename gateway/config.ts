@@ -43,6 +43,10 @@ export const GATEWAY_SETTINGS = {
     'Time for a backend to begin an answer, and between two parts of it; after it 504.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
+  GATEWAY_QUEUE_WAIT_MS: integer(
+    'Longest expected wait of a call for a connection to a backend; calls beyond it get 503, uncounted.',
+    { min: 10, max: 5_000, fallback: '250' },
+  ),
   BACKEND_URLS: list(
     backendUrl(
       'The backends, separated by commas: http://host:port, or unix:/path on this machine. A name stands for all of its addresses.',

@@ -77,7 +77,8 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const usage = createUsageReporter(backends, rateLimiter, log)
   const authenticator = new Authenticator(backends)
   const streamsMax = Math.ceil(connections / 2)
-  const forwarder = createForwarder({ backends, timeoutMs, streamsMax, log })
+  const waitMs = settings.GATEWAY_QUEUE_WAIT_MS
+  const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
   const bodyMemory = new BodyMemory()
   const trustedProxies = settings.TRUST_PROXY
   const callMetrics = createCallMetrics(metrics)

@@ -180,6 +180,16 @@ function measureUpstream(metrics: Metrics, { backends, forwarder }: GatewayCompo
       }),
     { labels: ['backend', 'state'] },
   )
+  metrics.gauge(
+    'receivables_gateway_calls_waiting',
+    'Calls that wait for the rate limiter or for a connection to a backend.',
+    () => forwarder.waiting,
+  )
+  metrics.total(
+    'receivables_gateway_calls_shed_total',
+    'Calls answered with 503, uncounted, since they would have waited too long.',
+    () => forwarder.shed,
+  )
   metrics.total(
     'receivables_gateway_upstream_failures_total',
     'Failed attempts, by backend and kind.',

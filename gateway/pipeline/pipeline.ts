@@ -22,6 +22,7 @@ import type { UsageReporter } from '../observability/usage-reporter.ts'
 import type { PageRoute, PagesProxy } from '../pages/proxy.ts'
 import { rateLimitHeaders } from '../rate-limit/headers.ts'
 import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
+import type { Flow } from '../upstream/admission.ts'
 import type { Forwarder } from '../upstream/forward.ts'
 import { decide } from './decide.ts'
 import { createRouter, type Routing } from './route.ts'
@@ -77,10 +78,17 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const key = identified instanceof Promise ? await identified : identified
     call.record.keyId = key.keyId
     call.record.accountId = key.accountId
-    const allowance = rateLimiter.consume(key.keyId, key.rateLimit)
-    call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
+    // Shed before it is counted, so that a call that could not be served costs the key nothing.
+    const flow = forwarder.admit(key.keyId)
+    try {
+      const allowance = rateLimiter.consume(key.keyId, key.rateLimit)
+      call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
+    } finally {
+      flow.leave()
+    }
+    const { digest } = credential
     // `return await` costs two turns less than to return the promise.
-    return await decideAndForward({ head, call, digest: credential.digest, body, routing }, key)
+    return await decideAndForward({ head, call, digest, flow, body, routing }, key)
   }
 
   /**
@@ -88,7 +96,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
    * gateway itself rejects a call, a look-up that began after the call arrived confirms the key.
    */
   async function decideAndForward(read: ReadCall, cached: KnownKey): Promise<Response> {
-    const { head, call, digest, body, routing } = read
+    const { head, call, digest, flow, body, routing } = read
     let key = cached
     for (let rejections = 0; rejections < PRINCIPAL_REJECTIONS_MAX; ) {
       const decision = decide(routing, body, key, call.allowance)
@@ -98,6 +106,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
           requestId: call.requestId,
           trace: call.record.trace,
           spanId,
+          flow,
         })
         const forwarding = forwarder.forward(request, call.abort, call.record)
         const response = await recordStep(call.record, 'forward', forwarding, spanId)
@@ -153,6 +162,7 @@ interface ReadCall {
   readonly head: RequestHead
   readonly call: Call
   readonly digest: string
+  readonly flow: Flow
   readonly body: Body
   readonly routing: Routing
 }

@@ -7,6 +7,7 @@ import type { Response } from '../downstream/response.ts'
 import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { KnownKey } from '../keys/look-up.ts'
+import type { Flow } from '../upstream/admission.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../upstream/attempt.ts'
 import { clientHeaders } from '../upstream/response-headers.ts'
 
@@ -19,13 +20,14 @@ const FORWARDED_HEADERS = [
   'user-agent',
 ]
 
-/** Identifies a call in the records of both processes. */
-export interface CallIds {
+/** What a request has of its call, beside the head. */
+export interface CallContext {
   readonly requestId: string
   /** Undefined if the call is not traced. */
   readonly trace: Trace | undefined
   /** The span of the forwarding, the parent of the backend's spans. */
   readonly spanId: string | undefined
+  readonly flow: Flow
 }
 
 export function toUpstream(
@@ -33,7 +35,7 @@ export function toUpstream(
   operation: Operation,
   body: Buffer,
   key: KnownKey,
-  { requestId, trace, spanId }: CallIds,
+  { requestId, trace, spanId, flow }: CallContext,
 ): UpstreamRequest {
   const headers = [PRINCIPAL_HEADER, key.principal, 'x-request-id', requestId]
   headers.push('via', '1.1 receivables-gateway')
@@ -50,6 +52,7 @@ export function toUpstream(
     target: head.path + head.query,
     headers,
     body,
+    flow,
     idempotent: isRead || (operation.idempotent && head.headers.has('idempotency-key')),
   }
 }

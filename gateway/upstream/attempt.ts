@@ -4,6 +4,7 @@
  */
 import { Readable } from 'node:stream'
 import type { Abort, Abortable } from '../call/abort.ts'
+import type { Flow } from './admission.ts'
 import type { Backend } from './backends.ts'
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 
@@ -13,14 +14,14 @@ const BUFFERED_BYTES_MAX = 256 * 1024
 const STREAM_BYTES_MAX = 1024 * 1024
 /** How long a request may wait for a connection. */
 const QUEUE_TIMEOUT_MS = 5_000
-/** Requests queued or in progress at one backend; beyond it the gateway is overloaded. */
-const IN_FLIGHT_MAX = 1_000
 /** A backend that sends more informational responses (1xx) than this is faulty. */
 const INFORMATIONAL_MAX = 8
 
 export interface UpstreamRequest extends BackendRequest {
   /** Whether the backend carries the request out once even if it receives it twice. */
   readonly idempotent: boolean
+  /** The calls of its key, see `Forwarder.admit`. */
+  readonly flow: Flow
 }
 
 export interface UpstreamResponse {
@@ -73,13 +74,13 @@ export function createAttempt(limits: AttemptLimits): Attempt {
   const { timeoutMs } = limits
   return (backend, request, abort) => {
     return new Promise((resolve, reject) => {
-      const isFull = backend.inFlight >= IN_FLIGHT_MAX
-      if (isFull)
-        return reject(new AttemptFailed('nothing_sent', new DeadlineExceeded('queue full')))
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
       const isRead = request.method === 'GET'
-      const exchange = new Exchange({ backend, isRead, timeoutMs, streams, abort, resolve, reject })
-      backend.pools.calls.send(request, exchange)
+      const { flow } = request
+      const exchange = new Exchange({
+        ...{ backend, flow, isRead, timeoutMs, streams, abort, resolve, reject },
+      })
+      backend.pools.calls.send(request, exchange, flow)
     })
   }
 }
@@ -114,6 +115,7 @@ class ResponseStreams {
 
 interface ExchangeOptions {
   readonly backend: Backend
+  readonly flow: Flow
   /** Whether the request only reads. */
   readonly isRead: boolean
   readonly timeoutMs: number
@@ -140,6 +142,7 @@ class Exchange implements ResponseHandler, Abortable {
   constructor(options: ExchangeOptions) {
     this.#options = options
     options.backend.inFlight++
+    options.flow.enter()
     options.abort.listen(this)
   }
 
@@ -147,6 +150,7 @@ class Exchange implements ResponseHandler, Abortable {
     // The attempt failed while the request was queued.
     if (this.#isSettled) return false
     this.#connection = connection
+    this.#options.flow.start()
     this.#progress = 'sent'
     this.#restartDeadline()
     return true
@@ -251,6 +255,7 @@ class Exchange implements ResponseHandler, Abortable {
   #settle(): void {
     this.#isSettled = true
     this.#options.backend.inFlight--
+    if (this.#connection === undefined) this.#options.flow.leave()
     this.#options.abort.listen(undefined)
   }
 }

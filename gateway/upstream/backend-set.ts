@@ -1,6 +1,6 @@
 /**
  * The backends with their connection pools, and the choice between them: the least busy one gets the next
- * request. A backend that is not ready, or refused a connection a moment ago, is chosen last.
+ * request, of equals each in turn. A backend that is not ready, or refused a connection a moment ago, is chosen last.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -50,6 +50,8 @@ export class BackendSet implements Backends {
   readonly #log: Logger
   readonly #probing: NodeJS.Timeout
   #seenReady = false
+  /** Random, so that gateways that start together do not choose alike. */
+  #turn = Math.floor(Math.random() * 1_000)
 
   constructor({ addresses, gatewaySecrets, connections, timeoutMs, log }: BackendSetOptions) {
     this.#addresses = addresses
@@ -67,14 +69,23 @@ export class BackendSet implements Backends {
   }
 
   choose(not?: Backend): Tracked {
-    const now = performance.now()
-    const cost = ({ url, inFlight, ready, passOverUntil }: Tracked) => {
-      const isLast = (passOverUntil > now ? 1e7 : 0) + (url === not?.url ? 1e9 : 0)
-      return inFlight + (ready ? 0 : 1e5) + isLast
-    }
-    const [first, ...others] = this.#backends
+    const backends = this.#backends
+    const [first] = backends
     if (first === undefined) throw noBackendKnown()
-    return others.reduce((best, backend) => (cost(backend) < cost(best) ? backend : best), first)
+    if (backends.length === 1) return first
+    const now = performance.now()
+    // Of equals, each is chosen in turn: without this, a lightly loaded gateway uses only one of them.
+    this.#turn = (this.#turn + 1) % backends.length
+    let best = first
+    let bestCost = Number.POSITIVE_INFINITY
+    for (let step = 0; step < backends.length; step++) {
+      const backend = backends[(this.#turn + step) % backends.length] ?? first
+      const cost = costOf(backend, now) + (backend.url === not?.url ? 1e9 : 0)
+      if (cost >= bestCost) continue
+      best = backend
+      bestCost = cost
+    }
+    return best
   }
 
   markUnreachable(unreachable: Backend): void {
@@ -170,6 +181,10 @@ const PROBE: InternalRequest = {
   path: '/internal/ready',
   body: undefined,
   pool: 'internal',
+}
+
+function costOf({ inFlight, ready, passOverUntil }: Tracked, now: number): number {
+  return inFlight + (ready ? 0 : 1e5) + (passOverUntil > now ? 1e7 : 0)
 }
 
 function reasonOf(status: number): string | undefined {

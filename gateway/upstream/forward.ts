@@ -7,6 +7,7 @@ import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
+import { Admission, type Flow } from './admission.ts'
 import {
   AttemptFailed,
   createAttempt,
@@ -22,6 +23,11 @@ const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
+   * Returns the flow of the key, which the call has entered and must leave before it is forwarded or
+   * ends. Throws `Problem` 503 if the call could not be sent to a backend in time.
+   */
+  admit(keyId: string): Flow
+  /**
    * Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
    * malformed. Stops when the call is aborted. Notes the backend and its time in `record`.
    */
@@ -34,6 +40,10 @@ export interface Forwarder {
   readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
   /** Attempts that retried a failed one. */
   readonly retries: number
+  /** Calls that wait for the rate limiter or for a connection. */
+  readonly waiting: number
+  /** Calls that were not admitted. */
+  readonly shed: number
 }
 
 export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'client_gone'
@@ -41,13 +51,16 @@ export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'clien
 export interface ForwarderOptions {
   readonly backends: Backends
   readonly timeoutMs: number
+  /** The longest time that an admitted call is expected to wait for a connection. */
+  readonly waitMs: number
   readonly streamsMax: number
   readonly log: Logger
 }
 
 export function createForwarder(options: ForwarderOptions): Forwarder {
-  const { backends, timeoutMs, streamsMax, log } = options
+  const { backends, timeoutMs, waitMs, streamsMax, log } = options
   const attempt = createAttempt({ timeoutMs, streamsMax })
+  const admission = new Admission({ waitMs, free: () => freeConnections(backends) })
   const repeatedLog = createRepeatedLog(log)
   const failures = new Map<string, Map<FailureKind, number>>()
   let retries = 0
@@ -100,12 +113,25 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   }
 
   return {
+    admit: (keyId) => admission.admit(keyId),
     forward,
     failures,
     get retries() {
       return retries
     },
+    get waiting() {
+      return admission.waiting
+    },
+    get shed() {
+      return admission.shed
+    },
   }
+}
+
+function freeConnections(backends: Backends): number {
+  let free = 0
+  for (const { ready, pools } of backends.statuses()) if (ready) free += pools.calls.free
+  return free
 }
 
 function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {

@@ -1,6 +1,7 @@
 /** A pool of connections to one backend, and the queue of requests that wait for a connection. */
 import type { OnReadOpts, Socket } from 'node:net'
 import { BackendConnection, type BackendRequest, type ResponseHandler } from './connection.ts'
+import { FairQueue } from './fair-queue.ts'
 import { readInto } from './shared-read-buffer.ts'
 
 /** How often deadlines and idle times are checked. */
@@ -42,7 +43,7 @@ export class BackendPool {
   readonly #bySocket = new WeakMap<Socket, BackendConnection>()
   /** The connection that was used last is used first. */
   #idle: Idle[] = []
-  #queue: QueuedRequest[] = []
+  readonly #queue = new FairQueue<QueuedRequest>()
   #freed: BackendConnection[] = []
   #connecting = 0
   #isClosed = false
@@ -61,15 +62,25 @@ export class BackendPool {
     return { connected: this.#connections.size, idle: this.#idle.length }
   }
 
-  send(request: BackendRequest, handler: ResponseHandler): void {
-    this.#queue.push({ request, handler })
-    this.#serveQueue()
+  /** Connections, open or not yet, that carry no request. */
+  get free(): number {
+    return this.#options.size - this.#connections.size + this.#idle.length
   }
 
-  /** Accepts no more requests; those in progress are finished. */
+  /** `flow`: requests of different flows that wait for a connection are sent in turn. */
+  send(request: BackendRequest, handler: ResponseHandler, flow?: object): void {
+    const idle = this.#queue.length === 0 ? this.#takeIdle() : undefined
+    if (idle === undefined) {
+      this.#queue.push(flow, { request, handler })
+      this.#serveQueue()
+    } else if (handler.onSend(idle)) idle.send(request, handler)
+    else this.#free(idle)
+  }
+
+  /** Accepts no more requests; those queued or in progress are finished. */
   close(): void {
     this.#isClosed = true
-    for (const { connection } of this.#idle) connection.abort(new Error('closed'))
+    this.#closeIdle()
   }
 
   /** Closes at once; requests in progress fail. */
@@ -77,7 +88,10 @@ export class BackendPool {
     this.close()
     clearInterval(this.#checking)
     for (const connection of this.#connections) connection.abort(new Error('closed'))
-    for (const { handler } of this.#queue.splice(0)) handler.onError(new Error('closed'))
+    this.#queue.filter(({ handler }) => {
+      handler.onError(new Error('closed'))
+      return false
+    })
   }
 
   #takeIdle(): BackendConnection | undefined {
@@ -95,6 +109,7 @@ export class BackendPool {
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#free(idle)
     }
+    if (this.#isClosed) this.#closeIdle()
     const wanted = Math.min(
       this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,
@@ -145,8 +160,13 @@ export class BackendPool {
   #free(connection: BackendConnection): void {
     const { keepAliveMs } = this.#options
     const ms = Math.min(keepAliveMs, connection.keepAliveMs - KEEP_ALIVE_RESERVE_MS)
-    if (this.#isClosed || ms <= 0) connection.abort(new Error('not kept alive'))
+    if (ms <= 0) connection.abort(new Error('not kept alive'))
     else this.#idle.push({ connection, until: performance.now() + ms })
+  }
+
+  /** A closed pool keeps a connection only for the requests that are queued. */
+  #closeIdle(): void {
+    for (const { connection } of this.#idle.splice(0)) connection.abort(new Error('closed'))
   }
 
   #checkTime(): void {
@@ -154,7 +174,7 @@ export class BackendPool {
     // A timer for each request would cost more than the rest of its bookkeeping. A set of the requests in
     // progress would keep finished ones alive: V8's old hash tables point at those that replaced them.
     for (const connection of this.#connections) connection.checkTime(now)
-    this.#queue = this.#queue.filter(({ handler }) => handler.checkTime(now))
+    this.#queue.filter(({ handler }) => handler.checkTime(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checking)
     }

@@ -21,9 +21,11 @@ const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
 const backend = await startRawBackend(t)
 const log = createLogger('gateway', 'silent')
 const addresses = watchBackendAddresses({ urls: [backend.url], log })
-const limits = { timeoutMs: 5_000, connections: 3, streamsMax: 100 }
+const limits = { timeoutMs: 5_000, waitMs: 250, connections: 3, streamsMax: 100 }
 const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
 const forwarder = createForwarder({ backends, log, ...limits })
+const flow = forwarder.admit('key_1')
+flow.leave()
 t.teardown(async () => {
   addresses.close()
   backends.close()
@@ -138,6 +140,7 @@ async function ask({ method }: Answer, call: number): Promise<string> {
     target: `/api/v1/debtors?n=${call}`,
     headers: [],
     body: Buffer.alloc(method === 'POST' ? 20_000 : 0, 'x'),
+    flow,
     idempotent: false,
   }
   try {

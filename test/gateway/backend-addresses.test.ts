@@ -9,7 +9,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
-import { startRawBackend } from './fixtures/raw-backend.ts'
+import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 
 const log = createLogger('test', 'silent')
 const REQUEST = {
@@ -39,12 +39,15 @@ async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) 
     addresses.close()
     backends.close()
   })
-  const { forward } = createForwarder({ backends, timeoutMs: 2_000, streamsMax: 2, log })
+  const limits = { timeoutMs: 2_000, waitMs: 250, streamsMax: 2 }
+  const { admit, forward } = createForwarder({ backends, ...limits, log })
+  const flow = admit('key_1')
+  flow.leave()
   return {
     port,
     asked,
     backends,
-    send: () => forward(REQUEST, new Abort(), createCallRecord('127.0.0.1', false)),
+    send: () => forward({ ...REQUEST, flow }, new Abort(), createCallRecord('127.0.0.1', false)),
     /** Waits until exactly these are ready, and asks the name meanwhile. */
     async settled(...ready: string[]) {
       const seen = () => backends.statuses().filter((one) => one.ready)
@@ -94,6 +97,28 @@ t.test('backends behind a name come and go under load without a failed call', as
   await Promise.all(load)
   t.equal(second.calls.length, before, 'the old one is not asked any more')
   t.ok(calls > 500, `${calls} calls, each answered`)
+})
+
+// The pool of the removed address closed its connections and opened others, over and over, while calls waited.
+t.test('calls that wait for a backend that is removed are finished', async (t) => {
+  const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
+  const { port, send, settled } = await openWay(t, zone)
+  const [second, third] = [
+    await startRawBackend(t, port, '127.0.0.2'),
+    await startRawBackend(t, port, '127.0.0.3'),
+  ]
+  await settled('127.0.0.2', '127.0.0.3')
+  for (const one of [second, third]) {
+    one.behave((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
+  }
+  const calls = Array.from({ length: 60 }, send)
+  await until(() => second.calls.length === 4, 'every connection is busy')
+  zone.addresses = ['127.0.0.3']
+  await settled('127.0.0.3')
+  const answers = await Promise.all(calls)
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200])
+  t.equal(second.calls.length + third.calls.length, 60, 'each was sent once')
+  await until(() => second.connections() === 0, 'the removed one is left')
 })
 
 t.test('while no address is known, and none answers, nothing is sent and it says so', async (t) => {

@@ -23,19 +23,24 @@ async function start(t: Test) {
   const backend = await startRawBackend(t)
   const log = createLogger('gateway', 'silent')
   const addresses = watchBackendAddresses({ urls: [backend.url], log })
-  const limits = { timeoutMs: TIMEOUT_MS, connections: 2, streamsMax: 1 }
+  const limits = { timeoutMs: TIMEOUT_MS, waitMs: 250, connections: 2, streamsMax: 1 }
   const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
   t.teardown(async () => {
     addresses.close()
     backends.close()
   })
   const forwarder = createForwarder({ backends, log, ...limits })
+  const flow = forwarder.admit('key_1')
+  flow.leave()
   const ask = (method = 'GET') =>
-    forwarder.forward(request(method), new Abort(), { backend: undefined, upstreamMs: 0 })
+    forwarder.forward({ ...request(method), flow }, new Abort(), {
+      backend: undefined,
+      upstreamMs: 0,
+    })
   return { backend, ask }
 }
 
-function request(method: string): UpstreamRequest {
+function request(method: string): Omit<UpstreamRequest, 'flow'> {
   return {
     method,
     target: '/api/v1/debtors',

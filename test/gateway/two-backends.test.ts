@@ -31,6 +31,16 @@ t.test('both backends are used', async (t) => {
   t.ok(one.calls.length > 10 && other.calls.length > 10)
 })
 
+// Ties went to the first of them, alike in every worker of every gateway.
+t.test('idle backends get the calls in turn', async (t) => {
+  const { one, other, statuses } = await startBoth(t)
+  const from = [one.calls.length, other.calls.length] as const
+  for (let round = 0; round < 40; round++) t.same(await statuses(1), [200])
+  const shares = [one.calls.length - from[0], other.calls.length - from[1]]
+  t.comment(`shares of 40 calls, one after another: ${shares.join(' and ')}`)
+  t.ok(Math.min(...shares) >= 10)
+})
+
 t.test('a backend that refuses is passed over, however many ask at once', async (t) => {
   const { one, statuses } = await startBoth(t)
   for (let round = 0; round < 5; round++) {

@@ -1,0 +1,39 @@
+/** A queue that serves the flows which wait in it in turn (round robin), each flow in its own order. */
+export class FairQueue<T> {
+  /** In the order of their turns. A flow without items has no entry. */
+  readonly #flows = new Map<unknown, T[]>()
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  push(flow: unknown, item: T): void {
+    this.#length++
+    const items = this.#flows.get(flow)
+    if (items === undefined) this.#flows.set(flow, [item])
+    else items.push(item)
+  }
+
+  /** Removes and returns the first item of the flow whose turn it is. */
+  shift(): T | undefined {
+    for (const [flow, items] of this.#flows) {
+      this.#length--
+      this.#flows.delete(flow)
+      const item = items.shift()
+      if (items.length > 0) this.#flows.set(flow, items)
+      return item
+    }
+    return undefined
+  }
+
+  /** Removes the items that `isWanted` returns false for. */
+  filter(isWanted: (item: T) => boolean): void {
+    for (const [flow, items] of this.#flows) {
+      const wanted = items.filter(isWanted)
+      this.#length -= items.length - wanted.length
+      if (wanted.length === 0) this.#flows.delete(flow)
+      else this.#flows.set(flow, wanted)
+    }
+  }
+}
