@@ -2,9 +2,11 @@
  * When keys were last used, gathered in memory and written together. A key's stamp only moves
  * forward, whichever process writes.
  */
+import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
+import { inBatches } from '../background/batches.ts'
 import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
-import type { Database } from '../database/database.ts'
+import type { Database, Transaction } from '../database/database.ts'
 
 export interface LastUsed extends GatheredWrites {
   stamp(keyId: string, at: Date): void
@@ -18,24 +20,17 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
     const taken = stamps
     if (taken.size === 0) return false
     stamps = new Map()
+    const written = new Set<string>()
     try {
-      await database.transaction(async (tx) => {
-        // In one order everywhere: two backends never wait for each other.
-        for (const [id, at] of [...taken].sort()) {
-          await tx
-            .updateTable('api_keys')
-            .set({ last_used_at: at })
-            .where('id', '=', id)
-            .where((where) =>
-              where.or([where('last_used_at', 'is', null), where('last_used_at', '<', at)]),
-            )
-            .execute()
-        }
+      // In one order everywhere: two backends do not wait for each other in a circle.
+      await inBatches([...taken].sort(), async (batch) => {
+        await database.transaction((tx) => moveForward(tx, batch))
+        for (const [id] of batch) written.add(id)
       })
       return true
     } catch (error) {
       // What was stamped meanwhile is newer.
-      stamps = new Map([...taken, ...stamps])
+      stamps = new Map([...[...taken].filter(([id]) => !written.has(id)), ...stamps])
       throw error
     }
   }
@@ -49,4 +44,18 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
       soon()
     },
   }
+}
+
+/** All of them by one statement, none back in time. */
+async function moveForward(
+  tx: Transaction,
+  batch: readonly (readonly [id: string, at: string])[],
+): Promise<void> {
+  const values = batch.map(([id, at]) => sql`(${id}, ${at})`)
+  await sql`
+    update api_keys set last_used_at = new.column2
+    from (values ${sql.join(values)}) as new
+    where api_keys.id = new.column1
+      and (api_keys.last_used_at is null or api_keys.last_used_at < new.column2)
+  `.execute(tx)
 }

@@ -4,7 +4,7 @@
  * addresses and others are counted alike, so that the answer tells nothing.
  */
 import { createHash } from 'node:crypto'
-import { isIPv6 } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/tables.ts'
 
@@ -112,8 +112,12 @@ function subjectsOf({ email, address }: Guesser): string[] {
 
 /** Whoever has one IPv6 address has 2^64. */
 function networkOf(address: string): string {
-  if (!isIPv6(address) || address.startsWith('::ffff:')) return address
-  return `${address.split(':').slice(0, 4).join(':')}::/64`
+  if (!ipaddr.isValid(address)) return address
+  // An IPv4 address that is mapped into IPv6 comes out as what it is.
+  const parsed = ipaddr.process(address)
+  if (parsed instanceof ipaddr.IPv4) return parsed.toString()
+  const network = parsed.parts.slice(0, 4).map((part) => part.toString(16))
+  return `${network.join(':')}::/64`
 }
 
 function sayWait(seconds: number): string {

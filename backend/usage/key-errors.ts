@@ -1,6 +1,8 @@
 /** By which codes calls of a key were refused, or failed: what to look at when an integration is ill. */
+import { inBatches } from '../background/batches.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow } from '../database/tables.ts'
+import { summed } from './counted-rows.ts'
 
 const DAY_MS = 86_400_000
 const DAYS = 30
@@ -8,18 +10,18 @@ const TOP_MAX = 5
 
 /** Adds to what is counted already. In one order, so that two at once do not lock each other out. */
 export async function addErrors(tx: Transaction, rows: readonly KeyErrorRow[]): Promise<void> {
-  const order = (row: KeyErrorRow) => `${row.key_id} ${row.day} ${row.code}`
-  for (const row of rows.toSorted((a, b) => (order(a) < order(b) ? -1 : 1))) {
-    await tx
+  const counted = summed(rows, (row) => `${row.key_id} ${row.day} ${row.code}`)
+  await inBatches(counted, (batch) =>
+    tx
       .insertInto('key_errors')
-      .values({ ...row })
+      .values(batch)
       .onConflict((conflict) =>
-        conflict
-          .columns(['key_id', 'day', 'code'])
-          .doUpdateSet((set) => ({ calls: set('key_errors.calls', '+', row.calls) })),
+        conflict.columns(['key_id', 'day', 'code']).doUpdateSet((set) => ({
+          calls: set('key_errors.calls', '+', set.ref('excluded.calls')),
+        })),
       )
-      .execute()
-  }
+      .execute(),
+  )
 }
 
 export interface TopError {

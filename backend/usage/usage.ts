@@ -5,9 +5,11 @@
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
+import { inBatches } from '../background/batches.ts'
 import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow, KeyUsageRow } from '../database/tables.ts'
+import { summed } from './counted-rows.ts'
 import { addErrors } from './key-errors.ts'
 
 const HOUR_MS = 3_600_000
@@ -36,14 +38,28 @@ export function createUsage(database: Database, log: Logger): Usage {
 
   async function write(): Promise<boolean> {
     const [taken, takenErrors] = [counts, errors]
-    // An error is counted with its call.
-    if (taken.size === 0) return false
+    if (taken.size === 0 && takenErrors.size === 0) return false
     counts = new Map()
     errors = new Map()
     try {
-      await database.transaction(async (tx) => {
-        await addUsage(tx, [...taken.values()])
-        await addErrors(tx, [...takenErrors.values()])
+      // A batch that is written is not among what is taken back.
+      await inBatches([...taken], async (batch) => {
+        await database.transaction((tx) =>
+          addUsage(
+            tx,
+            batch.map(([, row]) => row),
+          ),
+        )
+        for (const [name] of batch) taken.delete(name)
+      })
+      await inBatches([...takenErrors], async (batch) => {
+        await database.transaction((tx) =>
+          addErrors(
+            tx,
+            batch.map(([, row]) => row),
+          ),
+        )
+        for (const [name] of batch) takenErrors.delete(name)
       })
       return true
     } catch (error) {
@@ -79,18 +95,18 @@ function addTo<Row extends { calls: number }>(
 
 /** Adds to what is counted already. In one order, so that two at once do not lock each other out. */
 export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
-  const order = (row: KeyUsageRow) => `${row.key_id} ${row.hour} ${row.status_class}`
-  for (const row of rows.toSorted((a, b) => (order(a) < order(b) ? -1 : 1))) {
-    await tx
+  const counted = summed(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
+  await inBatches(counted, (batch) =>
+    tx
       .insertInto('key_usage')
-      .values({ ...row })
+      .values(batch)
       .onConflict((conflict) =>
-        conflict
-          .columns(['key_id', 'hour', 'status_class'])
-          .doUpdateSet((set) => ({ calls: set('key_usage.calls', '+', row.calls) })),
+        conflict.columns(['key_id', 'hour', 'status_class']).doUpdateSet((set) => ({
+          calls: set('key_usage.calls', '+', set.ref('excluded.calls')),
+        })),
       )
-      .execute()
-  }
+      .execute(),
+  )
 }
 
 /** Calls of one hour or one day, by how they were answered. */

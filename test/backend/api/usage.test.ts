@@ -1,8 +1,10 @@
 import t from 'tap'
 import type { IssuedApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { createLastUsed } from '../../../backend/api-keys/last-used.ts'
 import type { UsageReport } from '../../../shared/contract/usage-report.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { startBackend } from '../../fixtures/service/backend.ts'
+import { note, SILENT } from '../../fixtures/service/database.ts'
 import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 
 const GATEWAY = 'gateway-of-the-tests'
@@ -113,4 +115,37 @@ t.test('keys that are not there are left out; what is no report is refused', asy
   for (const body of wrong) t.equal((await ask(body)).status, 400, JSON.stringify(body))
   const unsigned = await backend.send('POST', '/internal/usage', { body: reportIn(key) })
   matches(t, unsigned, { status: 404, text: '' })
+})
+
+t.test('stamps of many keys are written in batches, between which others write', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const { database } = backend
+  const keys = [await backend.issueKey(account.id), await backend.issueKey(account.id)]
+  const lastUsed = createLastUsed(database, SILENT)
+  const [early, late] = [new Date('2026-11-21T10:00:00.000Z'), new Date('2026-11-21T11:00:00.000Z')]
+  const stampAll = (at: Date) => {
+    for (let n = 0; n < 5000; n++) lastUsed.stamp(`key_of_nobody_${n}`, at)
+    for (const { row } of keys) lastUsed.stamp(row.id, at)
+  }
+  const before = database.activity().committed
+  stampAll(late)
+  const order: string[] = []
+  const flushed = lastUsed.flush().then(() => order.push('stamps'))
+  await database.transaction((tx) => note(tx, 'note_1')).then(() => order.push('payment'))
+  await flushed
+  t.strictSame(order, ['payment', 'stamps'])
+  t.equal(database.activity().committed - before, 22, 'no batch is larger than 250')
+  stampAll(early)
+  await lastUsed.flush()
+  const rows = await database.read
+    .selectFrom('api_keys')
+    .select('last_used_at')
+    .where(
+      'id',
+      'in',
+      keys.map(({ row }) => row.id),
+    )
+    .execute()
+  const at = late.toISOString()
+  t.strictSame(rows, [{ last_used_at: at }, { last_used_at: at }], 'never back in time')
 })
