@@ -10,7 +10,7 @@ export interface Site {
   readonly pages: readonly Page[]
   readonly stylesheet: Asset
   readonly script: Asset
-  readonly search: Asset
+  readonly search: { readonly index: Asset; readonly script: Asset; readonly library: Asset }
 }
 
 export function renderLayout(page: Page, site: Site): string {
@@ -33,8 +33,8 @@ export function renderLayout(page: Page, site: Site): string {
 <a class="skip" href="#main">Skip to content</a>
 <header class="top">
 <a class="brand" href="/docs">Receivables API</a>
-<search hidden data-index="${search.path}">
-<label for="search">Search</label>
+<search hidden data-index="${search.index.path}" data-script="${search.script.path}" data-library="${search.library.path}">
+<label for="search">Search</label> <kbd aria-hidden="true">/</kbd>
 <input id="search" type="search" autocomplete="off" spellcheck="false" aria-describedby="found">
 <div class="found">
 <p id="found" role="status"></p>
@@ -48,18 +48,36 @@ export function renderLayout(page: Page, site: Site): string {
 <details class="menu" open>
 <summary>Contents</summary>
 <nav aria-label="Documentation">
-<ul>
-${pages.map((other) => renderEntry(other, other === page))}
+${[...Map.groupBy(pages, ({ group }) => group ?? '')].map(
+  ([
+    group,
+    members,
+  ]) => html`${group !== '' && html`<p class="group" id="group-${members[0]?.path.slice(6)}">${group}</p>`}
+<ul${group !== '' && html` aria-labelledby="group-${members[0]?.path.slice(6)}"`}>
+${members.map((other) => renderEntry(other, other === page))}
 </ul>
-</nav>
+`,
+)}</nav>
 </details>
 <main id="main" tabindex="-1">
 ${page.main}
+${renderNeighbours(page, pages)}
 </main>
 </div>
 </body>
 </html>
 `.text
+}
+
+/** The pages before and after, in the order in which they are read. */
+function renderNeighbours(page: Page, pages: readonly Page[]): Html | undefined {
+  const at = pages.indexOf(page)
+  if (at < 1) return undefined
+  const [previous, next] = [pages[at - 1], pages[at + 1]]
+  return html`<nav class="neighbours" aria-label="Previous and next page">
+${previous && html`<a rel="prev" href="${previous.path}">← ${previous.title}</a>`}
+${next && html`<a rel="next" href="${next.path}">${next.title} →</a>`}
+</nav>`
 }
 
 function renderEntry(page: Page, isCurrent: boolean): Html {

@@ -2,9 +2,10 @@
  * Markdown as HTML: the guides, and the descriptions of the OpenAPI document. Every heading can be
  * linked to; nothing in it is code: HTML in the text stops the start.
  */
-import { Marked, type Tokens } from 'marked'
+import { Marked, type Token, type Tokens } from 'marked'
 import { Html, html } from '../html/html.ts'
 import { renderCode } from './highlight.ts'
+import { renderTabs } from './tabs.ts'
 
 export interface Heading {
   readonly depth: number
@@ -72,8 +73,44 @@ ${rows.map(
       },
     },
   })
-  const body = new Html(String(marked.parse(text, { async: false })))
-  return { body, headings }
+  const body = groupsOf(marked.lexer(text)).map((group) =>
+    group.length > 1 && group.every(isProgram)
+      ? renderPrograms(group)
+      : new Html(marked.parser([...group])),
+  )
+  return { body: html`${body}`, headings }
+}
+
+/** What programs are written in; the name that a reader knows. */
+const PROGRAM_LANGUAGES: Readonly<Record<string, string>> = {
+  js: 'JavaScript',
+  python: 'Python',
+  php: 'PHP',
+  ruby: 'Ruby',
+  go: 'Go',
+}
+
+function isProgram(token: Token): token is Tokens.Code {
+  return token.type === 'code' && PROGRAM_LANGUAGES[token['lang']] !== undefined
+}
+
+/** Programs with nothing between them are the same one in several languages: they become a group. */
+function groupsOf(tokens: readonly Token[]): readonly (readonly Token[])[] {
+  const groups: Token[][] = []
+  for (const token of tokens.filter(({ type }) => type !== 'space')) {
+    const last = groups.at(-1)
+    if (last?.every(isProgram) && isProgram(token)) last.push(token)
+    else groups.push([token])
+  }
+  return groups
+}
+
+function renderPrograms(programs: readonly Tokens.Code[]): Html {
+  const tabs = programs.map(({ text, lang = '' }) => ({
+    label: PROGRAM_LANGUAGES[lang] ?? lang,
+    content: renderCode(text, lang),
+  }))
+  return renderTabs('language', 'The program in', tabs)
 }
 
 /** Of any page: the heading, and the link to it that appears beside it. */

@@ -8,6 +8,8 @@ export interface Page {
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]
+  /** What the list of pages has it under. */
+  readonly group?: string
   /** Whether samples stand beside the text where there is room. */
   readonly isWide?: true
 }

@@ -6,7 +6,8 @@ import {
   SETTINGS_PROBLEM_TYPES,
 } from '../../shared/contract/problem.ts'
 import { type Html, html } from '../html/html.ts'
-import type { ContractDocument } from './document.ts'
+import { type ContractDocument, membersOf, textOf } from './document.ts'
+import { renderCode } from './highlight.ts'
 import { renderHeading, renderMarkdown } from './markdown.ts'
 import type { Page } from './page.ts'
 import { referencePage } from './reference.ts'
@@ -16,28 +17,26 @@ const GUIDES = new URL('../../docs/', import.meta.url)
 const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 
 /** In the order in which they are read. What else is in the folder is for operators, and not served. */
-const NAMES = [
-  'first-call',
-  'authentication',
-  'rate-limits',
-  'payments',
-  'syncing',
-  'messages',
-  'webhooks',
-  'money',
-  'clients',
-  'errors',
-  'versioning',
-]
+const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  'Get started': ['first-call', 'authentication', 'testing', 'going-live'],
+  Money: ['money', 'payments'],
+  Syncing: ['pagination', 'syncing', 'rate-limits'],
+  Reminders: ['messages'],
+  Webhooks: ['webhooks'],
+  Reference: ['errors', 'clients', 'versioning', 'changelog', 'glossary', 'help'],
+}
 
 /** The first is the start page. Throws an `Error` that names the guide that cannot be shown. */
 export function docsPages(document: ContractDocument, baseUrl: string): readonly Page[] {
-  const guides = NAMES.map((name) => guidePage(name, baseUrl))
-  const reference = referencePage(document, baseUrl)
+  const responses = errorResponses(document)
+  const guides = Object.entries(GROUPS).flatMap(([group, names]) =>
+    names.map((name) => ({ ...guidePage(name, baseUrl, responses), group })),
+  )
+  const reference = { ...referencePage(document, baseUrl), group: 'Reference' }
   return [startPage([...guides, reference]), ...guides, reference]
 }
 
-function guidePage(name: string, baseUrl: string): Page {
+function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string, unknown>): Page {
   const text = readFileSync(new URL(`${name}.md`, GUIDES), 'utf8')
   const [, title, summary] = /^# (.+)\n\n((?:.+\n)+)/.exec(text) ?? []
   if (title === undefined || summary === undefined) {
@@ -45,7 +44,9 @@ function guidePage(name: string, baseUrl: string): Page {
   }
   try {
     const written = text.replaceAll(WRITTEN_BASE_URL, baseUrl)
-    const { body, headings } = renderMarkdown(written, { after: renderCodeFacts })
+    const { body, headings } = renderMarkdown(written, {
+      after: (id) => renderCodeFacts(id, responses.get(id)),
+    })
     return {
       path: `/docs/${name}`,
       title,
@@ -58,14 +59,27 @@ function guidePage(name: string, baseUrl: string): Page {
   }
 }
 
-/** Under a heading that is the code of a problem: what the catalogue says of it. */
-function renderCodeFacts(id: string): Html {
+/** The example of each code, by the code. */
+function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, unknown> {
+  const values = operations
+    .flatMap(({ responses }) => responses)
+    .flatMap(({ content }) => content?.examples ?? [])
+    .map(({ value }) => [textOf(membersOf(value)['code']), value] as const)
+  return new Map(values)
+}
+
+/** Under a heading that is the code of a problem: what the catalogue says of it, and a response. */
+function renderCodeFacts(id: string, response: unknown): Html {
   const code = CODES.find((candidate) => candidate === id)
   if (code === undefined) return html``
   const { status, title, retryable } = problemType(code)
   return html`<p class="facts">${status} · ${title} · ${
     retryable ? 'The same call may succeed later.' : 'Repeating it unchanged does not help.'
-  }</p>\n`
+  }</p>\n${
+    response !== undefined &&
+    html`<details class="more"><summary>Example response</summary>
+${renderCode(JSON.stringify(response, null, 2), 'json')}</details>\n`
+  }`
 }
 
 const CODES = keysOf({ ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES })

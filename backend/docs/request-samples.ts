@@ -87,22 +87,21 @@ print(response.status_code, response.json())`
 function php({ method, url, headers, body }: Call): string {
   const own = headers.map(([name, value]) => `        '${name}: ${value}',`)
   const lines = [
-    `    CURLOPT_CUSTOMREQUEST => '${method}',`,
-    '    CURLOPT_RETURNTRANSFER => true,',
-    '    CURLOPT_HTTPHEADER => [',
+    `    'method' => '${method}',`,
+    "    'header' => [",
     "        'Authorization: Bearer ' . getenv('KEY'),",
     ...(body === undefined ? [] : ["        'Content-Type: application/json',"]),
     ...own,
     '    ],',
-    ...(body === undefined ? [] : [`    CURLOPT_POSTFIELDS => json_encode(${phpArray(body)}),`]),
+    ...(body === undefined ? [] : [`    'content' => json_encode(${phpArray(body)}),`]),
+    "    'ignore_errors' => true,",
   ]
   return `<?php
-$curl = curl_init('${url}');
-curl_setopt_array($curl, [
+$context = stream_context_create(['http' => [
 ${lines.join('\n')}
-]);
-$body = curl_exec($curl);
-echo curl_getinfo($curl, CURLINFO_RESPONSE_CODE), ' ', $body, PHP_EOL;`
+]]);
+$body = file_get_contents('${url}', false, $context);
+echo $http_response_header[0], ' ', $body, PHP_EOL;`
 }
 
 function ruby({ method, url, headers, body }: Call): string {

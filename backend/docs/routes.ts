@@ -12,7 +12,7 @@ import { renderCollection } from './collection.ts'
 import { readDocument } from './document.ts'
 import { renderLayout, renderMissing, type Site } from './layout.ts'
 import { docsPages } from './pages.ts'
-import { searchSections } from './search.ts'
+import { searchIndex } from './search.ts'
 import { renderTypeScript } from './typescript.ts'
 
 const CONTENT_SECURITY_POLICY = [
@@ -29,6 +29,9 @@ const CONTENT_SECURITY_POLICY = [
 ].join('; ')
 
 const ASSETS = new URL('./assets/', import.meta.url)
+
+/** Of its package, as a module. */
+const MINISEARCH = new URL(import.meta.resolve('minisearch'))
 
 /** Programs that a reader may copy. */
 const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
@@ -53,7 +56,6 @@ function renderRoutes(baseUrl: string): readonly ServerRoute[] {
   const json = written.json.replaceAll(WRITTEN_BASE_URL, baseUrl)
   const document = readDocument(json)
   const pages = docsPages(document, baseUrl)
-  const sections = Buffer.from(JSON.stringify(searchSections(pages)))
   const site: Site = {
     pages,
     stylesheet: createAsset(
@@ -61,12 +63,16 @@ function renderRoutes(baseUrl: string): readonly ServerRoute[] {
       'text/css; charset=utf-8',
       readStylesheet(new URL('docs.css', ASSETS)),
     ),
-    script: createAsset(
-      'docs.js',
-      'text/javascript; charset=utf-8',
-      readFileSync(new URL('docs.js', ASSETS)),
-    ),
-    search: createAsset('search.json', 'application/json; charset=utf-8', sections),
+    script: createScript('docs.js', new URL('docs.js', ASSETS)),
+    search: {
+      index: createAsset(
+        'search.json',
+        'application/json; charset=utf-8',
+        Buffer.from(searchIndex(pages)),
+      ),
+      script: createScript('search.js', new URL('search.js', ASSETS)),
+      library: createScript('minisearch.js', MINISEARCH),
+    },
   }
   const missing = renderMissing(site)
   return [
@@ -87,7 +93,7 @@ function renderRoutes(baseUrl: string): readonly ServerRoute[] {
       ),
     ),
     ...pages.map((page) => serve(page.path, 'text/html; charset=utf-8', renderLayout(page, site))),
-    ...[site.stylesheet, site.script, site.search].map((asset) =>
+    ...[site.stylesheet, site.script, ...Object.values(site.search)].map((asset) =>
       route(asset.path, (h, request) =>
         respond(asset, h, request).header('cache-control', 'public, max-age=31536000, immutable'),
       ),
@@ -95,6 +101,10 @@ function renderRoutes(baseUrl: string): readonly ServerRoute[] {
     route('/docs/', (h) => h.redirect('/docs').permanent()),
     route('/docs/{path*}', (h) => h.response(missing).type('text/html; charset=utf-8').code(404)),
   ]
+}
+
+function createScript(name: string, file: string | URL): Asset {
+  return createAsset(name, 'text/javascript; charset=utf-8', readFileSync(file))
 }
 
 /** Asked for again on every visit, and answered 304 unless it has changed. */

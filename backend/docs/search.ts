@@ -1,4 +1,5 @@
-/** What the search looks through: the sections of all pages, in their order. */
+/** What the search looks through: the sections of all pages, in an index that MiniSearch makes. */
+import MiniSearch from 'minisearch'
 import type { Page } from './page.ts'
 
 export interface Section {
@@ -8,10 +9,28 @@ export interface Section {
   readonly title: string
   /** What it says, without examples. */
   readonly text: string
+  readonly kind: 'guide' | 'error' | 'reference'
+}
+
+/** As the browser loads it; `assets/search.js` names the same fields. */
+export function searchIndex(pages: readonly Page[]): string {
+  const index = new MiniSearch<Section>({
+    idField: 'href',
+    fields: ['title', 'page', 'text'],
+    storeFields: ['href', 'page', 'title', 'text', 'kind'],
+  })
+  index.addAll(searchSections(pages))
+  return JSON.stringify(index)
 }
 
 export function searchSections(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
+}
+
+/** The checklist names what other guides explain: it ranks below them, as the reference does. */
+function kindOf(path: string): Section['kind'] {
+  if (path === '/docs/errors') return 'error'
+  return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'
 }
 
 /** A page's HTML is ours: every heading is written in one way, by `renderHeading`. */
@@ -22,10 +41,15 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
   )
   const parts = prose.split(/<h[1-3] id="([^"]+)">(.*?)<\/h[1-3]>/s).slice(1)
   const sections: Section[] = []
+  const kind = kindOf(path)
   for (let at = 0; at + 2 < parts.length + 1; at += 3) {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
-    sections.push({ href, page, title: textOf(title), text: textOf(text) })
+    const said = textOf(text)
+    // Errors are looked for by their status too, which begins the facts of each.
+    const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(said) ?? []) : []
+    const place = status === undefined ? page : `${page}, ${status}`
+    sections.push({ href, page: place, title: textOf(title), text: said, kind })
   }
   return sections
 }

@@ -63,10 +63,68 @@ t.test('the search finds by keyboard what a reader looks for', async (t) => {
   await page.keyboard.press('Enter')
   await page.waitForURL('**/docs/errors#payment_exceeds_balance')
 
-  await search.fill('nothing is called so')
+  await search.fill('xyzzyqwv')
   await page.locator('#found').getByText('0 results').waitFor()
   await search.press('Escape')
   t.equal(await search.inputValue(), '')
+})
+
+/** What integrators ask, and where the first result has to lead. */
+const QUESTIONS: Readonly<Record<string, RegExp>> = {
+  'how do I page': /pagination/,
+  pagination: /pagination/,
+  paginaton: /pagination/,
+  'is a retry safe': /payments/,
+  'what is 423': /account_read_only/,
+  'how do I test webhooks on my machine': /testing/,
+  'what time zone is due_date': /glossary/,
+  refund: /glossary#refunds-and-reversals/,
+  'write off': /glossary/,
+  'rate limit': /rate-limits/,
+  throttling: /rate-limits/,
+  sandbox: /testing/,
+  'verify signature': /webhooks/,
+  'rotate key': /authentication/,
+  idempotency: /payments|idempotency/,
+  'minor units': /money/,
+  'sync incremental': /syncing/,
+  deprecation: /versioning/,
+  'get help': /help/,
+  insufficient_scope: /errors#insufficient_scope|authentication/,
+  sdk: /clients/,
+}
+
+t.test('the first result answers what integrators ask', async (t) => {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs')
+  await page.keyboard.press('/')
+  const search = page.getByRole('searchbox', { name: 'Search' })
+  t.equal(await search.evaluate((input) => input === document.activeElement), true)
+  const first = page.locator('#results a').first()
+  for (const [question, expected] of Object.entries(QUESTIONS)) {
+    await search.fill('')
+    await search.fill(question)
+    await first.waitFor()
+    const href = String(await first.getAttribute('href'))
+    t.ok(expected.test(href), `${question}: ${href}`)
+    t.ok((await page.locator('#results .excerpt').first().textContent())?.length)
+  }
+  await search.press('ArrowDown')
+  t.equal(await first.evaluate((link) => link === document.activeElement), true)
+  await page.getByRole('heading', { level: 1 }).click()
+  await page.keyboard.press('Control+k')
+  t.equal(await search.evaluate((input) => input === document.activeElement), true)
+})
+
+t.test('a reader goes from page to page', async (t) => {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs/pagination')
+  await page.getByRole('tab', { name: 'Ruby' }).click()
+  const neighbours = page.getByRole('navigation', { name: 'Previous and next page' })
+  await neighbours.getByRole('link', { name: 'Keep a copy up to date' }).click()
+  await page.waitForURL('**/docs/syncing')
+  await page.goBack()
+  t.equal(await page.getByRole('tab', { name: 'Ruby', selected: true }).count(), 1)
 })
 
 t.test('the list of contents opens where there is little room', async (t) => {

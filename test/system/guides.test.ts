@@ -1,8 +1,8 @@
 // What the guides tell a reader to run is run, and the answers they show are the answers.
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
@@ -102,6 +102,7 @@ for (const guide of [
   'authentication',
   'rate-limits',
   'payments',
+  'pagination',
   'syncing',
   'messages',
   'money',
@@ -151,16 +152,40 @@ async function startInFront(t: Test, meet: (tries: number) => 'refuse' | 'lose' 
   return { api: `http://127.0.0.1:${port}/api/v1`, tries: () => tries }
 }
 
+/** By the language of the block: the program's file, and the command that runs it. */
+const PROGRAMS: Readonly<Record<string, { file: string; command: readonly string[] }>> = {
+  js: { file: 'example.mjs', command: [process.execPath] },
+  python: { file: 'example.py', command: ['python3'] },
+  php: { file: 'example.php', command: ['php'] },
+  ruby: { file: 'example.rb', command: ['ruby'] },
+  go: { file: 'example.go', command: ['go', 'run'] },
+}
+
 async function runProgram(t: Test, guide: string, language: string, env: Record<string, string>) {
   const program = blocksOf(guide).find((block) => block.language === language)?.text ?? ''
-  const name = language === 'js' ? 'example.mjs' : 'example.py'
-  const file = join(t.testdir({ [name]: program }), name)
-  const command = language === 'js' ? process.execPath : 'python3'
-  const { stdout } = await run(command, [file], {
-    env: { PATH: process.env['PATH'] ?? '', ...env },
+  const { file, command } = PROGRAMS[language] ?? { file: '', command: [] }
+  const [executable = '', ...args] = command
+  const cwd = t.testdir({ [file]: program })
+  const { stdout } = await run(executable, [...args, file], {
+    cwd,
+    env: { PATH: process.env['PATH'] ?? '', GOCACHE: join(cwd, 'cache'), ...env },
     timeout: 60_000,
   })
   return stdout
+}
+
+function isInstalled(command = ''): boolean {
+  const folders = (process.env['PATH'] ?? '').split(delimiter)
+  return existsSync(command) || folders.some((folder) => existsSync(join(folder, command)))
+}
+
+for (const [language, { command }] of Object.entries(PROGRAMS)) {
+  const skip = isInstalled(command[0]) ? false : `${command[0]} is not installed`
+  t.test(`the program that reads all pages reads all, in ${language}`, { skip }, async (t) => {
+    const { key } = await createReader()
+    const env = { API: `${url}/api/v1`, KEY: key }
+    t.equal(await runProgram(t, 'pagination', language, env), '3\n')
+  })
 }
 
 for (const language of ['js', 'python']) {

@@ -10,7 +10,7 @@ function setMenu() {
 isWide.addEventListener('change', setMenu)
 setMenu()
 
-/** The search: finds the sections in which every word occurs, those with all in their title first. */
+/** The search; `search.js` ranks. */
 const search = document.querySelector('search')
 const input = document.querySelector('#search')
 const found = document.querySelector('#found')
@@ -21,18 +21,39 @@ const RESULTS_MAX = 12
 let loading
 
 search.hidden = false
-input.addEventListener('focus', loadSections)
+input.addEventListener('focus', () => loadSearcher().catch(() => {}))
 input.addEventListener('input', show)
 search.addEventListener('keydown', (event) => {
-  if (event.key !== 'Escape') return
-  input.value = ''
-  input.focus()
-  show()
+  if (event.key === 'Escape') {
+    input.value = ''
+    input.focus()
+    show()
+  }
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+  if (step === undefined) return
+  event.preventDefault()
+  const places = [input, ...results.querySelectorAll('a')]
+  places.at((places.indexOf(document.activeElement) + step) % places.length).focus()
 })
 results.addEventListener('click', clear)
+document.addEventListener('keydown', (event) => {
+  const isSlash = event.key === '/' && !event.target.closest('input, textarea, select')
+  const isCtrlK = event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey)
+  if (!isSlash && !isCtrlK) return
+  event.preventDefault()
+  input.focus()
+  input.select()
+})
 
-function loadSections() {
-  loading ??= fetch(search.dataset.index).then((answer) => answer.json())
+function loadSearcher() {
+  loading ??= Promise.all([
+    import(search.dataset.library),
+    import(search.dataset.script),
+    fetch(search.dataset.index).then((response) => response.text()),
+  ]).then(([library, script, index]) => ({
+    find: script.createSearcher(library.default, index),
+    excerptOf: script.excerptOf,
+  }))
   loading.catch(() => {
     loading = undefined
   })
@@ -40,25 +61,22 @@ function loadSections() {
 }
 
 async function show() {
-  const words = wordsOf(input.value)
-  if (words.length === 0) return clear()
-  let sections
+  const text = input.value.trim()
+  if (text === '') return clear()
+  let searcher
   try {
-    sections = await loadSections()
+    searcher = await loadSearcher()
   } catch {
-    found.textContent = 'The search could not be loaded.'
+    found.textContent = 'The search could not be loaded. Check your connection and try again.'
     return
   }
-  // Typed on meanwhile: the later one shows.
-  if (words.join(' ') !== wordsOf(input.value).join(' ')) return
-  const matches = sections
-    .map((section) => ({ section, rank: rankOf(section, words) }))
-    .filter(({ rank }) => rank > 0)
-    .toSorted((a, b) => b.rank - a.rank)
+  // The reader typed on while it loaded: a later call shows the results.
+  if (text !== input.value.trim()) return
+  const matches = searcher.find(text)
   const count = matches.length === 1 ? '1 result' : `${matches.length} results`
   const shown = matches.slice(0, RESULTS_MAX)
   found.textContent = matches.length > shown.length ? `${count}, the first ${shown.length}:` : count
-  results.replaceChildren(...shown.map(({ section }) => renderResult(section)))
+  results.replaceChildren(...shown.map((match) => renderResult(match, searcher.excerptOf(match))))
 }
 
 function clear() {
@@ -66,29 +84,24 @@ function clear() {
   results.replaceChildren()
 }
 
-function wordsOf(text) {
-  return text
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '')
-}
-
-function rankOf({ title, page, text }, words) {
-  const name = title.toLowerCase()
-  const all = `${name} ${page} ${text}`.toLowerCase()
-  if (!words.every((word) => all.includes(word))) return 0
-  if (name === words.join(' ')) return 3
-  return words.every((word) => name.includes(word)) ? 2 : 1
-}
-
-function renderResult({ href, page, title }) {
+function renderResult({ href, page, title }, excerpt) {
   const link = document.createElement('a')
   link.href = href
   link.textContent = title
   const place = document.createElement('span')
   place.textContent = page
+  const text = document.createElement('p')
+  text.className = 'excerpt'
+  text.append(
+    ...excerpt.map(({ piece, isFound }) => {
+      if (!isFound) return piece
+      const mark = document.createElement('mark')
+      mark.textContent = piece
+      return mark
+    }),
+  )
   const item = document.createElement('li')
-  item.append(link, ' ', place)
+  item.append(link, ' ', place, text)
   return item
 }
 

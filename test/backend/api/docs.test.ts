@@ -28,6 +28,12 @@ t.test('the documentation has its pages', async (t) => {
     'webhooks',
     'money',
     'clients',
+    'pagination',
+    'testing',
+    'going-live',
+    'changelog',
+    'glossary',
+    'help',
   ]
   for (const name of [...guides, 'errors', 'versioning', 'reference']) {
     t.ok(pages.has(`/docs/${name}`), name)
@@ -37,7 +43,9 @@ t.test('the documentation has its pages', async (t) => {
 t.test('every link leads somewhere', async (t) => {
   for (const [path, page] of pages) {
     t.equal(new Set(idsOf(page)).size, idsOf(page).length, `the ids of ${path} are unique`)
-    for (const [, href = ''] of page.matchAll(/(?:href|src|data-index)="([^"]+)"/g)) {
+    for (const [, href = ''] of page.matchAll(
+      /(?:href|src|data-index|data-script|data-library)="([^"]+)"/g,
+    )) {
       if (!/^[/#]/.test(href)) {
         matches(t, href, /^(?:data:,|https:\/\/)/)
         continue
@@ -139,7 +147,8 @@ t.test('the search has every section, as text', async (t) => {
   const [, path = ''] = /data-index="([^"]+)"/.exec(start.text) ?? []
   const answer = await backend.ask('GET', path)
   matches(t, answer.headers.get('cache-control'), /immutable/)
-  const sections: { href: string; title: string; text: string }[] = JSON.parse(answer.text)
+  const { storedFields } = JSON.parse(answer.text)
+  const sections = Object.values<{ href: string; title: string; text: string }>(storedFields)
   for (const [page, text] of pages) {
     if (page === '/docs') continue
     const headings = [...text.matchAll(/<h[23] id="([^"]+)"/g)].map(([, id]) => `${page}#${id}`)

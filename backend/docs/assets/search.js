@@ -1,0 +1,102 @@
+/** Ranks sections for what a reader types: every word counts, typing errors and other names for it too. */
+
+/** What readers call it, and what these pages call it. */
+const SYNONYMS = {
+  auth: ['authentication'],
+  backoff: ['retry-after', 'retries'],
+  bill: ['invoice'],
+  callback: ['webhook'],
+  client: ['debtor', 'customer'],
+  cent: ['minor'],
+  cents: ['minor'],
+  customer: ['debtor'],
+  customers: ['debtors'],
+  decimal: ['minor', 'exponent'],
+  decimals: ['minor', 'exponent'],
+  dunning: ['reminders', 'chasing'],
+  duplicate: ['idempotency', 'replayed'],
+  expire: ['expires'],
+  hmac: ['signature'],
+  incremental: ['updated_since'],
+  ip: ['address'],
+  localhost: ['machine', 'tunnel'],
+  locked: ['read-only'],
+  login: ['key'],
+  next: ['cursor', 'page'],
+  offset: ['cursor', 'pagination'],
+  page: ['pagination', 'cursor'],
+  paging: ['pagination', 'cursor'],
+  pagination: ['cursor'],
+  quota: ['limit'],
+  refund: ['reversal', 'reversed', 'reverse'],
+  retries: ['retry', 'idempotency'],
+  retry: ['idempotency', 'repeat'],
+  rotate: ['rotation'],
+  sandbox: ['demo', 'test'],
+  sdk: ['clients'],
+  staging: ['demo', 'test'],
+  support: ['help'],
+  sync: ['copy', 'updated_since'],
+  throttle: ['limit'],
+  throttling: ['limit'],
+  timezone: ['zone'],
+  token: ['key'],
+  verify: ['signature'],
+}
+
+/** Words that are in every question, and say nothing of what is looked for. */
+const STOP_WORDS = new Set(
+  'a about an and are at be by can do does for from get how i if in is it me my of on or our s should t that the there to up use was we what when where which who why will with you your'.split(
+    ' ',
+  ),
+)
+
+/** Guides answer questions; the reference and the errors answer for a name. */
+const KIND_BOOSTS = { guide: 1.6, error: 1, reference: 0.8 }
+
+/** `MiniSearch` is the library; `index` the text of the index that the service made. */
+export function createSearcher(MiniSearch, index) {
+  const searcher = MiniSearch.loadJSON(index, {
+    fields: ['title', 'page', 'text'],
+    storeFields: ['href', 'page', 'title', 'text', 'kind'],
+  })
+  return (text) => {
+    const words = text
+      .toLowerCase()
+      .split(/[\s?!,;:"()]+/)
+      .filter((word) => word !== '')
+    const telling = words.filter((word) => !STOP_WORDS.has(word))
+    const chosen = telling.length > 0 ? telling : words
+    if (chosen.length === 0) return []
+    const options = {
+      boost: { title: 5, page: 2 },
+      prefix: (term, at, terms) => at === terms.length - 1 && term.length > 1,
+      fuzzy: (term) => (term.length > 4 ? 0.25 : false),
+      boostDocument: (_id, _term, { kind }) => KIND_BOOSTS[kind],
+    }
+    const search = (combineWith) =>
+      searcher.search(
+        {
+          combineWith,
+          queries: chosen.map((word) => ({
+            combineWith: 'OR',
+            queries: [word, ...(SYNONYMS[word] ?? [])],
+          })),
+        },
+        options,
+      )
+    const all = search('AND')
+    return all.length > 0 ? all : search('OR')
+  }
+}
+
+/** The part of the text around the first word that was found, in pieces that are found or not. */
+export function excerptOf({ text, terms }) {
+  const found = terms.toSorted((a, b) => b.length - a.length).map((term) => RegExp.escape(term))
+  const pattern = new RegExp(`(${found.join('|')})`, 'gi')
+  const at = Math.max(0, text.search(pattern))
+  const from = at < 60 ? 0 : text.lastIndexOf(' ', at - 40) + 1
+  const excerpt = text.slice(from, from + 160)
+  const pieces = `${from > 0 ? '… ' : ''}${excerpt}${from + 160 < text.length ? ' …' : ''}`
+  return pieces.split(pattern).map((piece, place) => ({ piece, isFound: place % 2 === 1 }))
+}
