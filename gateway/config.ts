@@ -34,13 +34,16 @@ export const GATEWAY_SETTINGS = {
     max: 600_000,
     fallback: '15000',
   }),
-  GATEWAY_ANSWER_TIMEOUT_MS: integer('Time for a client to take an answer; after it cut off.', {
-    min: 100,
-    max: 600_000,
-    fallback: '30000',
-  }),
+  GATEWAY_ANSWER_TIMEOUT_MS: integer(
+    'Time for a client to receive a response; after it the connection is reset.',
+    {
+      min: 100,
+      max: 600_000,
+      fallback: '30000',
+    },
+  ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'Time for a backend to begin an answer, and between two parts of it; after it 504.',
+    'Time for a backend to begin a response, and between two parts of it; after it 504.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
@@ -69,10 +72,10 @@ export const GATEWAY_SETTINGS = {
   REDIS_TLS_CA: optional(
     pemFile('File of the authority that signed the certificate of Redis. Unset: those of Node.'),
   ),
-  REDIS_TLS_CERT: optional(pemFile('File of the certificate that Redis asks of its clients.')),
+  REDIS_TLS_CERT: optional(pemFile('File of the certificate that Redis requires of its clients.')),
   REDIS_TLS_KEY: optional(pemFile('File of its private key.')),
   RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
-    'While Redis is away: count in this gateway alone (local), or answer 503 (deny).',
+    'While Redis is unavailable: count in this gateway alone (local), or respond with 503 (deny).',
     ['local', 'deny'],
     { fallback: 'local' },
   ),

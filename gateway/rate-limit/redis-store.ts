@@ -196,7 +196,7 @@ function connectCluster(
     async consume(names, values) {
       // The queue of ioredis has no bound in other states.
       if (cluster.status !== 'ready') {
-        throw new Error('the cluster is down, or none of its nodes answers')
+        throw new Error('the cluster is down, or none of its nodes responds')
       }
       flushOnce(nodes.get(partitionOf(names[0] ?? ''))?.stream)
       return cluster.consumeCalls(names.length, ...names, ...values)

@@ -102,7 +102,7 @@ class ResponseStreams {
       highWaterMark: STREAM_BYTES_MAX,
       read: () => exchange.resume(),
       destroy(error, done) {
-        // Without this, a response whose client has gone would occupy its connection for ever.
+        // Without this, a response whose client has disconnected would occupy its connection for ever.
         exchange.abort(error ?? new Error('the client closed its connection'))
         done(error)
       },
@@ -223,7 +223,7 @@ class Exchange implements ResponseHandler, Abortable {
 
   #beginStream(): void {
     if (this.#status === 401) {
-      // Nobody reads the body of a refused principal: its stream would stay open.
+      // The body of a rejected principal is not read: its stream would stay open.
       this.abort(new Error('a 401 with a large body'))
       return
     }

@@ -5,7 +5,7 @@
  *     └─ prefix ──┘
  *
  * The checksum covers all that precedes it, so that secret scanners know a key when they see one
- * and a mistyped one is refused without a look-up. It proves nothing: only the digest does.
+ * and a mistyped one is rejected without a look-up. It proves nothing: only the digest does.
  */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'

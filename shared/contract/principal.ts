@@ -13,7 +13,7 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
 export const SIGNATURE_HEADER = 'x-receivables-signature'
 export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
-/** On the backend's answer: why it would not act for the principal. The status is then 401. */
+/** On a response with status 401: the reason why the backend rejects the principal. */
 export const REFUSAL_HEADER = 'x-receivables-refusal'
 
 /**

@@ -1,7 +1,7 @@
 /**
- * What a gateway tells the backend of calls that it answered itself, and of the hours that keys are
- * in: `POST /internal/usage`, signed. A gateway numbers its reports and sends one again, unchanged,
- * until it is acknowledged; the backend applies each number once.
+ * A gateway's report of the calls that it rejected itself and of the current window of each key:
+ * `POST /internal/usage`, signed. A gateway numbers its reports and sends a report again, unchanged, until it is
+ * acknowledged; the backend applies each number once.
  */
 
 export interface UsageReport {
@@ -11,9 +11,9 @@ export interface UsageReport {
   readonly batch: number
   /** Calls of known keys that were not forwarded. */
   readonly refused: readonly RefusedCalls[]
-  /** By which codes the gateway answered them. */
+  /** The codes with which the gateway rejected calls. */
   readonly errors: readonly RefusalCode[]
-  /** As the last answers said it. */
+  /** As the last responses reported them. */
   readonly windows: readonly KeyWindow[]
 }
 
@@ -35,7 +35,7 @@ export interface RefusalCode {
   readonly calls: number
 }
 
-/** The hour that a key is in: it opened with its first call. */
+/** The current window of a key, which opened with its first call. */
 export interface KeyWindow {
   readonly key_id: string
   readonly used: number

@@ -19,7 +19,7 @@ import {
   share,
 } from './settings.ts'
 
-/** What every process is told. */
+/** The settings that every process has. */
 export const PROCESS_SETTINGS = {
   LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
   DRAIN_TIMEOUT_MS: integer(
@@ -27,7 +27,9 @@ export const PROCESS_SETTINGS = {
     { min: 1_000, max: 600_000, fallback: '10000' },
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
-    httpUrl('A collector that takes OTLP over HTTP, e.g. http://collector:4318. Unset: no traces.'),
+    httpUrl(
+      'A collector that accepts OTLP over HTTP, e.g. http://collector:4318. Unset: no traces.',
+    ),
   ),
   OTEL_TRACES_SAMPLER_ARG: share(
     'Which share of the traces that begin here is kept, from 0 to 1. Those of callers are kept where the caller keeps them.',
@@ -96,7 +98,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   }
   reloadOnSignal(options, settings, running, log)
   drainOnSignal(() => running.drain(), own.DRAIN_TIMEOUT_MS, log)
-  // Last: whoever reads it may send a signal at once.
+  // Last, since its reader may send a signal at once.
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
   log.info(running.listening, 'listening')
 }
@@ -105,7 +107,7 @@ function readAll<S extends Schema>({ schema, prefix, foreign = [] }: ProcessOpti
   return readSettings(schema, process.env, { prefix, foreign })
 }
 
-/** A wrong file changes nothing: the process goes on with what it has, and says so. */
+/** If a file is invalid, the process keeps its settings and logs the error. */
 function reloadOnSignal<S extends Schema>(
   options: ProcessOptions<S>,
   first: SettingsOf<S>,
@@ -124,12 +126,12 @@ function reloadOnSignal<S extends Schema>(
       const changed = Object.keys(schema).filter((name) => isChanged(name, fresh))
       const ignored = changed.filter((name) => !reloadable.includes(name))
       if (ignored.length > 0)
-        log.warn({ settings: ignored }, 'changed, but in use from a restart on')
+        log.warn({ settings: ignored }, 'changed, but takes effect after a restart')
       log.info({ changed: changed.filter((name) => reloadable.includes(name)) }, 'reloaded')
-      // What needs a restart stays to be told of.
+      // Settings that need a restart are reported at each reload.
       current = { ...fresh, ...Object.fromEntries(ignored.map((name) => [name, current[name]])) }
     } catch (error) {
-      log.error({ err: error }, 'not reloaded: what was read before stays in use')
+      log.error({ err: error }, 'not reloaded: the earlier settings stay in use')
     }
   })
 }

@@ -42,19 +42,19 @@ export function createLogger(process: string, level: LogLevel): Logger {
 }
 
 /**
- * The same log for lines whose fields are fixed and hold no secret: to look for secrets costs several
- * times what the line itself does (34 µs against 6 µs, of some 80 that a call takes).
+ * The same log for lines whose fields are fixed and contain no secret. To search for secrets costs several times
+ * as much as the line itself (34 µs against 6 µs, of some 80 µs for a call).
  */
 export function withoutRedaction(log: Logger): Logger {
   return log.child({}, { redact: [] })
 }
 
 function openStandardError() {
-  // Asynchronous, so that a slow reader of the log does not hold up calls; a `minLength`, because
+  // Asynchronous, so that a slow reader of the log does not delay calls; a `minLength`, because
   // without one `flush` does not wait for what is being written.
   const destination = pino.destination({ fd: 2, sync: false, minLength: 1 })
   // On exit the rest is written synchronously, and tried again for ever where that fails (sonic-boom
-  // 4): a reader that went away or a full disk would keep the process from ending.
+  // 4): a reader that has ended or a full disk would keep the process from ending.
   destination.on('error', () => {
     destination.flushSync = () => {}
   })

@@ -41,7 +41,7 @@ export interface Metrics {
 
 type Read = () => Reading | undefined | Promise<Reading | undefined>
 
-/** With what Node tells of itself, and `receivables_info`. */
+/** Creates a registry with Node's own metrics and `receivables_info`. */
 export function createMetrics(process: string): Metrics {
   const registry = new Registry()
   const registers = [registry]
@@ -65,7 +65,7 @@ export function createMetrics(process: string): Metrics {
       async collect() {
         const reading = await readSoon(read)
         metric.reset()
-        // `reset` leaves a metric without labels at 0, which would be a number that nobody read.
+        // `reset` leaves a metric without labels at 0, which would look like a reading.
         if (labels.length === 0) metric.remove()
         if (typeof reading === 'number') metric.inc(reading)
         else
@@ -92,7 +92,7 @@ export function createMetrics(process: string): Metrics {
     () => [[process, version, globalThis.process.version, 1]],
     { labels: ['process', 'version', 'node'], gathering: 'first' },
   )
-  metrics.gauge('receivables_processes', 'How many processes answered for these numbers.', () => 1)
+  metrics.gauge('receivables_processes', 'Processes that reported these metrics.', () => 1)
   return metrics
 }
 
@@ -126,8 +126,8 @@ export function readVersion(): string {
 }
 
 /**
- * `read`, but for `ms` its last result serves for all who ask, and those who ask at once share one: so
- * that however many scrape, what is read is not loaded.
+ * Caches the result of `read` for `ms`. Concurrent callers share one read, so that many scrapes cause no more
+ * load than one.
  */
 export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   let latest: Promise<T> | undefined
@@ -146,29 +146,29 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
- * The numbers of several processes as one, each with that of the others as it is declared. `ask` gives
- * what each says by its id, undefined where it does not answer. What a process has counted stays when
- * it hangs or is no more: a total that goes back is taken for a restart, and all of it counted anew.
+ * Adds up the metrics of several processes, each metric as it declares. `query` returns a snapshot by process
+ * id, undefined for a process that does not respond. Totals of a process that hangs or has ended are kept: a
+ * total that decreases would be taken for a restart, and all of it counted again.
  */
 export function gatherFrom(
-  ask: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,
+  query: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,
 ): Registry {
   const last = new Map<number, MetricsSnapshot>()
   let ended: MetricsSnapshot = []
 
   async function gather(): Promise<Registry> {
-    const answers = await ask()
-    for (const [id, told] of last) {
-      if (answers.has(id)) continue
-      ended = await AggregatorRegistry.aggregate([ended, totalsOf(told)]).getMetricsAsJSON()
+    const snapshots = await query()
+    for (const [id, snapshot] of last) {
+      if (snapshots.has(id)) continue
+      ended = await AggregatorRegistry.aggregate([ended, totalsOf(snapshot)]).getMetricsAsJSON()
       last.delete(id)
     }
-    const present = [...answers].map(([id, told]) => told ?? totalsOf(last.get(id) ?? []))
-    for (const [id, told] of answers) if (told !== undefined) last.set(id, told)
+    const present = [...snapshots].map(([id, snapshot]) => snapshot ?? totalsOf(last.get(id) ?? []))
+    for (const [id, snapshot] of snapshots) if (snapshot !== undefined) last.set(id, snapshot)
     return AggregatorRegistry.aggregate([...present, ended])
   }
 
-  /** Who asks meanwhile gets the same: nothing is added twice. */
+  /** Concurrent scrapes share one result, so that nothing is added twice. */
   let gathering: Promise<Registry> | undefined
   const gatherOnce = () => {
     gathering ??= gather().finally(() => {
@@ -184,6 +184,6 @@ export function gatherFrom(
 }
 
 /** What only grows. Its declared types name kinds by number; in JSON they are words. */
-function totalsOf(told: MetricsSnapshot): MetricsSnapshot {
-  return told.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
+function totalsOf(snapshot: MetricsSnapshot): MetricsSnapshot {
+  return snapshot.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }

@@ -12,9 +12,9 @@ const HEALTH_CACHED_MS = 1_000
 const BODY_BYTES_MAX = 64
 
 export interface Health {
-  /** Why no calls are taken; empty where they are. */
+  /** Why the process accepts no calls; empty if it does. */
   readonly unready: readonly string[]
-  /** What is impaired while calls are taken, e.g. writes on a full disk. */
+  /** What is impaired while calls are accepted, e.g. writes on a full disk. */
   readonly degraded: readonly string[]
 }
 
@@ -25,12 +25,12 @@ export interface Operations {
 
 export interface OperationsDeps {
   readonly host: string
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   readonly port: number
   readonly metrics: Metrics
   readonly log: Logger
   health(): Promise<Health>
-  /** Told of a level that was changed. */
+  /** Called when the log level has changed. */
   onLogLevel?(level: LogLevel): Promise<void>
 }
 
@@ -39,7 +39,7 @@ export async function listenForOperations(deps: OperationsDeps): Promise<Operati
   const { host, port, metrics } = deps
   measureHealth(metrics, cachedFor(HEALTH_CACHED_MS, deps.health))
   const server = createServer((request, response) => {
-    serve(request, response, deps).catch(() => answer(response, 500, ''))
+    serve(request, response, deps).catch(() => respond(response, 500, ''))
   })
   await new Promise<void>((resolve, reject) => {
     // Of each process its own, also where workers share the public one.
@@ -66,20 +66,20 @@ async function serve(
   const { method = '', url } = request
   if (url === '/log-level') return serveLogLevel(request, response, deps)
   const isKnown = url === '/healthz' || url === '/readyz' || url === '/metrics'
-  if (!isKnown) return answer(response, 404, '')
-  if (method !== 'GET' && method !== 'HEAD') return refuseMethod(response, 'GET, HEAD')
-  if (url === '/healthz') return answerJson(response, 200, { alive: true })
+  if (!isKnown) return respond(response, 404, '')
+  if (method !== 'GET' && method !== 'HEAD') return rejectMethod(response, 'GET, HEAD')
+  if (url === '/healthz') return respondJson(response, 200, { alive: true })
   if (url === '/metrics') {
     const { registry } = metrics
-    // As a supervisor asks, which adds them to those of others.
+    // A supervisor requests JSON, and adds up the metrics of its workers.
     if (request.headers.accept === 'application/json') {
-      return answerJson(response, 200, await registry.getMetricsAsJSON())
+      return respondJson(response, 200, await registry.getMetricsAsJSON())
     }
-    return answer(response, 200, await registry.metrics(), registry.contentType)
+    return respond(response, 200, await registry.metrics(), registry.contentType)
   }
   const { unready, degraded } = await health()
   const ready = unready.length === 0
-  answerJson(response, ready ? 200 : 503, { ready, reasons: unready, degraded })
+  respondJson(response, ready ? 200 : 503, { ready, reasons: unready, degraded })
 }
 
 /** `curl -X PUT -d debug …/log-level`: until the next start, or the next change. */
@@ -91,18 +91,18 @@ async function serveLogLevel(
   if (request.method === 'PUT') {
     const level = await readText(request)
     if (!isLogLevel(level)) {
-      return answer(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
+      return respond(response, 400, `The level must be one of ${LOG_LEVELS.join(', ')}.\n`)
     }
     const before = log.level
-    // Said whatever the level is: who raised it should be found later.
+    // Logged at any level, so that operators find later who changed it.
     log.level = 'info'
     log.info({ before, after: level }, 'log level changed')
     log.level = level
     await onLogLevel?.(level)
   } else if (request.method !== 'GET' && request.method !== 'HEAD') {
-    return refuseMethod(response, 'GET, HEAD, PUT')
+    return rejectMethod(response, 'GET, HEAD, PUT')
   }
-  answer(response, 200, `${log.level}\n`)
+  respond(response, 200, `${log.level}\n`)
 }
 
 async function readText(request: IncomingMessage): Promise<string> {
@@ -117,7 +117,7 @@ async function readText(request: IncomingMessage): Promise<string> {
 function measureHealth(metrics: Metrics, health: () => Promise<Health>): void {
   metrics.gauge(
     'receivables_ready',
-    'Whether calls are taken, as /readyz says.',
+    'Whether the process accepts calls, as /readyz reports it.',
     async () => ((await health()).unready.length === 0 ? 1 : 0),
     { gathering: 'min' },
   )
@@ -129,21 +129,26 @@ function measureHealth(metrics: Metrics, health: () => Promise<Health>): void {
   )
   metrics.gauge(
     'receivables_draining',
-    'Whether the process finishes what it has and takes nothing more.',
+    'Whether the process finishes its calls and accepts no more.',
     async () => ((await health()).unready.includes('draining') ? 1 : 0),
     { gathering: 'max' },
   )
 }
 
-function refuseMethod(response: ServerResponse, allow: string): void {
+function rejectMethod(response: ServerResponse, allow: string): void {
   response.setHeader('allow', allow)
-  answer(response, 405, '')
+  respond(response, 405, '')
 }
 
-function answerJson(response: ServerResponse, status: number, body: unknown): void {
-  answer(response, status, JSON.stringify(body), 'application/json')
+function respondJson(response: ServerResponse, status: number, body: unknown): void {
+  respond(response, status, JSON.stringify(body), 'application/json')
 }
 
-function answer(response: ServerResponse, status: number, body: string, type = 'text/plain'): void {
+function respond(
+  response: ServerResponse,
+  status: number,
+  body: string,
+  type = 'text/plain',
+): void {
   response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body)
 }

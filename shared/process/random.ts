@@ -1,6 +1,6 @@
 /**
- * Random bytes for what every call needs a few of. Asked for one by one they are dear (half a µs each,
- * which was 7 µs a call); so they are taken from a pool that is filled a page at a time.
+ * Random bytes for ids. A call to the system for each byte is expensive (half a µs, which was 7 µs a call), so
+ * that they come from a pool that is filled a page at a time.
  */
 import { randomFillSync } from 'node:crypto'
 
@@ -18,7 +18,7 @@ export function randomByte(): number {
   return pool[take(1)] ?? 0
 }
 
-/** Where the next bytes begin; they are given once. */
+/** Returns the offset of the next bytes; no byte is used twice. */
 function take(bytes: number): number {
   if (used + bytes > pool.length) {
     randomFillSync(pool)

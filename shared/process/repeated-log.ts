@@ -1,14 +1,14 @@
 /**
- * For what happens to every call while something is away: the first is logged as it is, with its
- * stack; those like it within the next second become one line with their number. So an outage is a
- * line a second, not a flood that hides its cause and costs more than the calls.
+ * Logs what happens to every call during an outage. The first event is logged in full, with its stack; those
+ * like it within the next second become one line with their number. An outage is therefore one line a second,
+ * not a flood that hides its cause and costs more than the calls.
  */
 import type { Logger } from './log.ts'
 
 const GATHERED_MS = 1_000
 
 export interface RepeatedLog {
-  /** `kind`: what counts as alike, of a bounded number of kinds. */
+  /** Events of the same `kind` are counted together; the number of kinds must be bounded. */
   warn(kind: string, fields: LogFields, message: string): void
   error(kind: string, fields: LogFields, message: string): void
 }
@@ -16,7 +16,7 @@ export interface RepeatedLog {
 export type LogFields = Readonly<Record<string, unknown>>
 
 export function createRepeatedLog(log: Logger): RepeatedLog {
-  /** How many came of each kind since its line; kinds without any are forgotten. */
+  /** Events of each kind since its last line; kinds without events are deleted. */
   const gathered = new Map<string, number>()
 
   function note(level: 'warn' | 'error', kind: string, fields: LogFields, message: string): void {
