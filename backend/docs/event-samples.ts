@@ -1,5 +1,6 @@
 /** What is sent for an event of each type, as **Send test event** sends it, with a signature that verifies. */
 import { type EventType, isEventType } from '../events/event-types.ts'
+import { withRevision } from '../events/events.ts'
 import { sampleOf } from '../webhooks/samples.ts'
 import { signMessage } from '../webhooks/signature.ts'
 
@@ -29,7 +30,7 @@ function signedSample(type: EventType): EventSample {
     api_version: 'v1',
     account_id: 'acct_01KAJZ0M2P4R6T8V0X2Z4B6D8F',
     test: true,
-    data: sampleOf(type),
+    data: withRevision(sampleOf(type)),
   }
   const body = JSON.stringify(event, null, 2)
   const timestampSeconds = Date.parse(SAMPLE_TIME) / 1000
