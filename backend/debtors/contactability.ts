@@ -138,7 +138,7 @@ async function changeDebtorsAt(
     .selectFrom('debtors')
     .selectAll()
     .where('account_id', '=', accountId)
-    .where('email', 'in', [...new Set([address, address.toLowerCase()])])
+    .where(({ fn }) => fn('lower', ['email']), '=', address.toLowerCase())
     .orderBy('id')
     .forNoKeyUpdate()
     .execute()

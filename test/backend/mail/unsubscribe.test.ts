@@ -85,3 +85,16 @@ t.test('a link is for one account and one address, and cannot be made up', async
   const german = { headers: { 'accept-language': 'tlh, fr;q=0.5, de-AT;q=0.9' } }
   matches(t, await ask('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
 })
+
+t.test('an address unsubscribes however it is capitalized', async (t) => {
+  const { books, ask, linkOf } = await startReminding(t)
+  const ids = []
+  for (const email of ['Case.Person@jansen.nl', 'case.person@jansen.nl', 'CASE.person@jansen.nl']) {
+    ids.push((await books.debtor({ email })).id)
+  }
+  t.equal((await ask('POST', linkOf('case.person@jansen.nl'), ONE_CLICK)).status, 200)
+  for (const id of ids) {
+    const { contactability } = await books.read(`/api/v1/debtors/${id}`)
+    t.strictSame(contactability, { email: 'unsubscribed' })
+  }
+})
