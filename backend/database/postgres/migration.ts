@@ -32,7 +32,10 @@ export async function migrateServer(
         throw new Error('Migrations do not stream')
       },
     }).withPlugin(textByCodePoint)
-    return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
+    const migrated = await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
+    // Indexes that were just made, and tables that were filled, are unknown to the planner until then.
+    if (migrated.length > 0) await client.query('analyze')
+    return migrated
   } finally {
     await client.end()
   }
