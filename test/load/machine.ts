@@ -8,6 +8,8 @@ import { endWithThisProcess } from '../fixtures/service/terminate-children.ts'
 /** What is measured has a core of its own; load, upstream and Redis share the other. */
 export const SUBJECT_CORE = 0
 export const LOAD_CORE = 1
+/** Of a database server. */
+export const SERVER_CORE = cpus().length > 2 ? 2 : LOAD_CORE
 
 /** Clock ticks a second in /proc: fixed for user space, see proc(5). */
 const TICKS_PER_SECOND = 100

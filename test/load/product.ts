@@ -1,10 +1,11 @@
 /**
  * `node test/load/product.ts`: gateway, backend and database as an integration meets them. The whole
- * product has one core, load and Redis the other (PostgreSQL too: it stands for another machine);
+ * product has one core, load and Redis the other. PostgreSQL stands for another machine: it has the
+ * third core, on a machine of two that of the load;
  * beside it the floor, bare hapi over the raw driver, and how often this disk syncs. Every payment is
  * on disk before it is answered.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -27,6 +28,7 @@ import {
   cpuSeconds,
   describeMachine,
   pin,
+  SERVER_CORE,
   Stage,
   SUBJECT_CORE,
   startOn,
@@ -74,6 +76,8 @@ const LOADS = [
   { name: 'list of 50', kind: 'list', connections: 64 },
   { name: 'payment, 1 caller', kind: 'pay', connections: 1 },
   { name: 'payments, 64 callers', kind: 'pay', connections: 64 },
+  { name: 'payments to an invoice', kind: 'settle', connections: 64 },
+  { name: 'reads and lists', kind: 'browse', connections: 64 },
   { name: 'mixed', kind: 'mixed', connections: 64 },
 ] as const
 
@@ -88,12 +92,16 @@ interface Subject {
   readonly idFile: string
   /** Of its own processes. */
   readonly pids: readonly number[]
+  /** Of its database server, if it has one. */
+  readonly server?: number
   readonly kinds: readonly Kind[]
 }
 
 interface Figure {
   readonly callsPerSecond: number
   readonly callsPerCpuSecond: number
+  /** CPU time of the database server a call; 0 without one. */
+  readonly serverMicroseconds: number
   readonly p50Ms: number
   readonly p99Ms: number
   readonly failed: number
@@ -139,7 +147,7 @@ async function startSubjects(directory: string): Promise<Subject[]> {
   }
   const subjects = [onSqlite, alone, floor].filter(({ name }) => isWanted(name))
   for (const [name, start] of Object.entries(others)) {
-    if (isWanted(name)) subjects.push((await start(name))[0])
+    if (isWanted(name)) subjects.push(...(await start(name)).slice(0, 1))
   }
   return subjects
 }
@@ -153,7 +161,10 @@ async function startOnPostgres(name: string, directory: string) {
   stage.teardown(() => postgres.remove())
   await createDatabase(postgres.url('postgres'), 'product')
   const databaseUrl = postgres.url('product')
-  return startProduct(name, directory, 'one core', { databaseUrl, backends: 1 })
+  const server = Number.parseInt(readFileSync(join(postgres.data, 'postmaster.pid'), 'utf8'), 10)
+  pin(server, SERVER_CORE)
+  const subjects = await startProduct(name, directory, 'one core', { databaseUrl, backends: 1 })
+  return subjects.map((subject) => ({ ...subject, server }))
 }
 
 async function createDatabase(url: string, name: string): Promise<void> {
@@ -179,11 +190,11 @@ async function startProduct(
     gatewayEnv: { ...quiet, ...systemOptions.gatewayEnv },
     backendEnv: { LOG_LEVEL: 'error' },
   })
-  const { key, ids, principal } = await seed(system)
+  const { key, lines, principal } = await seed(system)
   const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
   for (const pid of pids) pin(pid, cores === 'one core' ? SUBJECT_CORE : 'all')
   const idFile = `${directory}-ids`
-  writeFileSync(idFile, `${ids.join('\n')}\n`)
+  writeFileSync(idFile, `${lines.join('\n')}\n`)
   const kinds = LOADS.map(({ kind }) => kind)
   const { port, pid } = system.backend
   return [
@@ -194,7 +205,7 @@ async function startProduct(
       who: () => [PRINCIPAL_HEADER, principal()],
       idFile,
       pids: [pid],
-      kinds: ['read', 'pay'],
+      kinds: ['read', 'pay', 'settle'],
     },
   ]
 }
@@ -211,17 +222,20 @@ async function seed({ operator, url }: System) {
     return answer.json.id
   }
   const ids: string[] = []
+  const lines: string[] = []
   await inParallel(DEBTORS, async (n) => {
     const body = { name: `Customer ${n}`, email: `ap-${n}@customer.example`, currency: 'EUR' }
     ids.push(await create('debtors', body))
   })
   await inParallel(INVOICES, async (n) => {
-    await create('invoices', { debtor_id: ids[n % ids.length], currency: 'EUR', amount: 12_500 })
+    const debtorId = ids[n % ids.length]
+    const body = { debtor_id: debtorId, currency: 'EUR', amount: 12_500 }
+    lines.push(`${debtorId} ${await create('invoices', body)}`)
   })
   const claims = { keyId, keyRevision: 1, accountId, accountRevision: 1 }
   const principal = () =>
     signPrincipal(claims, Date.now() + PRINCIPAL_LIFETIME_MS, [GATEWAY_SECRET])
-  return { key, ids, principal }
+  return { key, lines, principal }
 }
 
 async function inParallel(count: number, work: (n: number) => Promise<void>): Promise<void> {
@@ -277,12 +291,16 @@ async function measure(subject: Subject, { kind, connections }: Load): Promise<F
       seconds: forSeconds,
     })
   await ask(1)
-  const cpu = () => subject.pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
+  const { server, pids } = subject
+  const cpu = () => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
+  const serverCpu = () => (server === undefined ? 0 : cpuSeconds(server))
   const before = cpu()
+  const serverBefore = serverCpu()
   const { calls, seconds: took, failed, p50_ms, p99_ms } = await ask(seconds)
   return {
     callsPerSecond: calls / took,
     callsPerCpuSecond: calls / (cpu() - before),
+    serverMicroseconds: ((serverCpu() - serverBefore) / calls) * 1e6,
     p50Ms: p50_ms,
     p99Ms: p99_ms,
     failed,
@@ -320,9 +338,11 @@ function tableOfFigures(figures: ReadonlyMap<string, readonly Figure[]>): string
       mid(all, ({ p99Ms }) => p99Ms),
       1,
     ),
+    rounded(mid(all, ({ serverMicroseconds }) => serverMicroseconds)),
     rounded(mid(all, ({ failed }) => failed)),
   ])
-  return tableOf(['calls | subject', 'calls/s', 'calls/CPU s', 'p50 ms', 'p99 ms', 'failed'], rows)
+  const measures = ['calls/s', 'calls/CPU s', 'p50 ms', 'p99 ms', 'server µs', 'failed']
+  return tableOf(['calls | subject', ...measures], rows)
 }
 
 /** How the calls of a subject relate to what the disk does, and to each other. */
