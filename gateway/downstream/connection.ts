@@ -70,8 +70,11 @@ export class Connection implements CallConnection {
   #bodyBytes = 0
   /** Called when all that was written is flushed, or the connection is closed. */
   #onFlushed: (() => void) | undefined
-  /** When the current request began to arrive; for the first one, when the connection was opened. */
-  #begunAt = performance.now()
+  readonly #openedAt = performance.now()
+  /** When the first byte behind the last response arrived; until then, when that response was written. */
+  #begunAt = this.#openedAt
+  /** Such a byte has arrived: the blank lines that may precede a request count, or they would extend it. */
+  #hasBegun = false
   /** `performance.now()` by which the current wait must end. */
   #deadline: number
   /** `performance.now()` by which a half-closed connection must end. */
@@ -122,11 +125,11 @@ export class Connection implements CallConnection {
 
   #read(bytes: Buffer): void {
     if (this.#isClosing) return
-    const wasEmpty = this.#requests.isEmpty
     if (this.#call === undefined) {
       this.#requests.push(bytes)
       const now = performance.now()
-      if (wasEmpty) this.#begunAt = now
+      if (!this.#hasBegun) this.#begunAt = now
+      this.#hasBegun = true
       this.#begin(now)
     } else if (this.#body !== undefined) {
       this.#readBody(bytes)
@@ -209,7 +212,8 @@ export class Connection implements CallConnection {
     // Requests of a client that has disconnected are not acted on.
     if (this.#isClosing || !this.isOpen) return
     const now = performance.now()
-    if (!this.#requests.isEmpty) this.#begunAt = now
+    this.#begunAt = now
+    this.#hasBegun = !this.#requests.isEmpty
     this.#begin(now)
   }
 
@@ -257,8 +261,9 @@ export class Connection implements CallConnection {
       if (this.#requests.isEmpty) this.#closeSoon()
       else this.#reject(malformed())
     } else {
-      const isExpected = this.#isFresh || !this.#requests.isEmpty
-      this.#deadline = isExpected ? this.#begunAt + this.#headTimeoutMs : now + KEEP_ALIVE_MS
+      const isIdle = !this.#isFresh && this.#requests.isEmpty
+      const from = this.#isFresh ? this.#openedAt : this.#begunAt
+      this.#deadline = from + (isIdle ? KEEP_ALIVE_MS : this.#headTimeoutMs)
       if (this.#socket.isPaused()) this.#socket.resume()
     }
   }

@@ -3,7 +3,7 @@
  * the responses to bytes that are no request.
  */
 import cluster from 'node:cluster'
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
 import { createId } from '../../shared/contract/id.ts'
@@ -18,6 +18,7 @@ import { clientRequestId, type RequestHead, validateRequestHead } from '../http1
 import type { RawRequestHead } from '../http1/request-reader.ts'
 import type { TlsFiles } from './certificate.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
+import { assertFree, close, isUnsupported, listenOn } from './listening-socket.ts'
 import type { BodyMemory } from './request-body.ts'
 import {
   asProblem,
@@ -33,6 +34,11 @@ import {
  * drops packets: clients try again after a second, or believe that they are connected.
  */
 const BACKLOG = 4096
+/**
+ * Sockets that listen on the port, over which the kernel spreads connections. libuv accepts one connection
+ * of each in a turn of the event loop: with a single one, new connections starve under overload.
+ */
+const LISTENING_SOCKETS = 16
 /** Recorded for a call whose client closed its connection; nothing is sent. */
 const CLIENT_GONE = 499
 /** While draining: how long a client has to begin a last call on an open connection, and to end it. */
@@ -42,6 +48,8 @@ const CHECK_INTERVAL_MS = 250
 /** Well within the time that a drain may take. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
+/** A connection that is closed in one direction is still read, see `LINGER_MS` in `connection.ts`. */
+const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
 export interface ListenerOptions {
   readonly baseUrl: string
@@ -73,6 +81,9 @@ export class Listener {
   readonly #faults: RepeatedLog
   readonly #connections = new Set<Connection>()
   readonly #server: Server & Partial<Pick<TlsServer, 'setSecureContext'>>
+  /** Further sockets on the port, which pass their connections to `#server`. */
+  readonly #acceptors: Server[] = []
+  readonly #checking: NodeJS.Timeout
   readonly #host: ConnectionHost
   #draining = false
 
@@ -92,22 +103,39 @@ export class Listener {
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
     }
     this.#server = this.#createServer(tls)
+    this.#checking = setInterval(() => {
+      const now = performance.now()
+      for (const connection of this.#connections) connection.checkTime(now)
+    }, CHECK_INTERVAL_MS)
   }
 
   /** Resolves with the port. */
-  listen(port: number, host: string): Promise<number> {
-    return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
-      // Each worker listens on the port itself, and the kernel spreads connections over them. If a worker
-      // is killed, the connections that wait for it are reset; if the parent accepted, they would hang.
-      const reusePort = cluster.isWorker
-      this.#server.listen({ port, host, backlog: BACKLOG, reusePort }, () => {
-        this.#server.off('error', reject)
-        this.#server.on('error', (err) => this.#log.error({ err }, 'cannot accept a connection'))
-        // A TCP server that listens has an address of this form.
-        resolve((this.#server.address() as AddressInfo).port)
+  async listen(port: number, host: string): Promise<number> {
+    // Sockets that share a port do not notice that another process has it. Workers share it on purpose:
+    // if one is killed, the connections that wait for it are reset; if the parent accepted, they would hang.
+    if (port !== 0 && cluster.isPrimary) await assertFree(port, host)
+    const at = { host, backlog: BACKLOG, reusePort: true }
+    let shared: number
+    try {
+      shared = await this.#open(this.#server, { ...at, port })
+    } catch (error) {
+      if (!isUnsupported(error) || cluster.isWorker) throw error
+      return this.#open(this.#server, { ...at, port, reusePort: false })
+    }
+    while (this.#acceptors.length < LISTENING_SOCKETS - 1) {
+      const acceptor = createServer(SOCKET_OPTIONS, (socket) => {
+        this.#server.emit('connection', socket)
       })
-    })
+      this.#acceptors.push(acceptor)
+      await this.#open(acceptor, { ...at, port: shared })
+    }
+    return shared
+  }
+
+  async #open(server: Server, options: ListenOptions): Promise<number> {
+    const port = await listenOn(server, options)
+    server.on('error', (err) => this.#log.error({ err }, 'cannot accept a connection'))
+    return port
   }
 
   /** Open connections of clients. */
@@ -123,9 +151,7 @@ export class Listener {
   /** Accepts no more connections; resolves when every accepted call has its response. */
   async drain(): Promise<void> {
     this.#draining = true
-    const closed = new Promise<void>((resolve) => {
-      this.#server.close(() => resolve())
-    })
+    const closed = Promise.all([this.#server, ...this.#acceptors].map(close))
     // A call may be on its way on an idle connection, so that none is closed at once. Each response says
     // `Connection: close`.
     const closing = setInterval(() => {
@@ -134,26 +160,21 @@ export class Listener {
     }, DRAIN_GRACE_MS)
     await closed
     clearInterval(closing)
+    clearInterval(this.#checking)
   }
 
   #createServer(tls: TlsFiles | undefined): Server {
-    // A connection that is closed in one direction is still read, see `LINGER_MS` in `connection.ts`.
-    const options = { allowHalfOpen: true, noDelay: true }
     const onConnection = (socket: Socket) => {
       const connection = new Connection(socket, this.#host)
       this.#connections.add(connection)
       socket.on('close', () => this.#connections.delete(connection))
     }
-    const checking = setInterval(() => {
-      const now = performance.now()
-      for (const connection of this.#connections) connection.checkTime(now)
-    }, CHECK_INTERVAL_MS)
     const server =
       tls === undefined
-        ? createServer(options, onConnection)
+        ? createServer(SOCKET_OPTIONS, onConnection)
         : createTlsServer(
             {
-              ...options,
+              ...SOCKET_OPTIONS,
               ...tls,
               minVersion: TLS_VERSION_MIN,
               ALPNProtocols: ['http/1.1'],
@@ -161,8 +182,7 @@ export class Listener {
             },
             onConnection,
           )
-    server.on('tlsClientError', (_: Error, socket: Socket) => socket.destroy())
-    return server.on('close', () => clearInterval(checking))
+    return server.on('tlsClientError', (_: Error, socket: Socket) => socket.destroy())
   }
 
   #serve(connection: Connection, raw: RawRequestHead, arrivedAt: number): Call {

@@ -57,6 +57,9 @@ const memory = () =>
 t.test('what arrives too slowly is a 408 that closes, and reaches nobody', async (t) => {
   const slow: Record<string, [begin: string, more: string]> = {
     'nothing at all': ['', ''],
+    // Each restarted the deadline, so that the connection stayed for ever.
+    'blank lines': ['', '\r\n'],
+    'blank lines in pieces': ['\r', '\n\r'],
     'a request line': ['GET /api', 'x'],
     'a head': [`GET /api/v1/debtors HTTP/1.1\r\n${BASE}X-A: `, 'x'],
     'many headers': [`GET /api/v1/debtors HTTP/1.1\r\n${BASE}`, 'X-A: b\r\n'],

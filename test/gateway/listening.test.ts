@@ -1,0 +1,37 @@
+/** With one listening socket, new connections starved under overload: libuv accepts one a turn of each. */
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { reservePort } from '../fixtures/servers/ports.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
+
+const backend = await startCapturingBackend(t)
+const key = backend.issue()
+const GET = `GET /api/v1/debtors HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${key}\r\nConnection: close\r\n\r\n`
+
+/** Sockets that listen on a port of this machine. */
+function listeningSockets(port: number): number {
+  const local = `:${port.toString(16).toUpperCase().padStart(4, '0')} `
+  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n')
+  return lines.filter((line) => line.includes(`${local}00000000:0000 0A `)).length
+}
+
+const canCount = process.platform === 'linux' ? {} : { skip: 'needs /proc/net/tcp' }
+
+t.test('several sockets accept, on a free port and on one that is named', canCount, async (t) => {
+  for (const port of [0, await reservePort()]) {
+    const gateway = await startGateway(t, backend.url, { GATEWAY_PORT: String(port) })
+    t.equal(listeningSockets(gateway.port), 16)
+    const exchanges = Array.from({ length: 100 }, () => exchangeBytes(gateway.port, GET))
+    const texts = (await Promise.all(exchanges)).map(({ text }) => text.split('\r\n', 1)[0])
+    t.strictSame([...new Set(texts)], ['HTTP/1.1 200 OK'], 'each of them is served')
+    t.equal(await gateway.stop(), 0)
+    t.equal(listeningSockets(gateway.port), 0)
+  }
+})
+
+t.test('a port that another gateway has is an error', async (t) => {
+  const gateway = await startGateway(t, backend.url)
+  const second = startGateway(t, backend.url, { GATEWAY_PORT: String(gateway.port) })
+  await t.rejects(second, { message: /EADDRINUSE/ })
+})
