@@ -18,6 +18,9 @@ const REPLACE_MS_MAX = 10_000
 /** A worker that ran this long did not fail at its start. */
 const SETTLED_MS = 60_000
 const QUERY_TIMEOUT_MS = 1_000
+const HEARTBEAT_INTERVAL_MS = 1_000
+/** A worker that did not respond for this long hangs, with the connections that the kernel gives it. */
+const SILENT_MS_MAX = 8_000
 /** Longer than a worker waits for a metric that cannot be read. */
 const METRICS_TIMEOUT_MS = 3_000
 
@@ -42,6 +45,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   cluster.setupPrimary({ stdio: ['ignore', 'pipe', 'inherit', 'ipc'] })
   const running = new Map<number, RunningWorker>()
   let isDraining = false
+  let hasStarted = false
   let replaceMs = REPLACE_MS_MIN
   let port = options.port
 
@@ -57,8 +61,11 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     const listening = await readyLine(worker)
     if (listening === undefined) throw new Error('a worker ended before it listened')
     port = listening.port ?? port
-    running.set(worker.id, { worker, operationsPort: listening.operations_port })
+    const started = { worker, operationsPort: listening.operations_port }
+    running.set(worker.id, started)
+    const heartbeat = watchHeartbeat(started, log)
     worker.once('exit', (code, signal) => {
+      clearInterval(heartbeat)
       running.delete(worker.id)
       if (isDraining) return
       log.error({ worker: worker.id, code, signal }, 'a worker ended and will be replaced')
@@ -87,12 +94,17 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
       registry: gatherFrom(() => queryMetrics([...running.values()], repeatedLog)),
     },
     log,
-    health: () => healthOf([...running.values()], count, isDraining),
+    health: async () => {
+      const workers = [...running.values()]
+      if (hasStarted || isDraining) return healthOf(workers, count, isDraining)
+      return { unready: [`${count - workers.length} of ${count} workers start`], degraded: [] }
+    },
     onLogLevel: (level) => setLogLevel([...running.values()], level, log),
   })
   // The first worker determines the port.
   await startWorker()
   await Promise.all(Array.from({ length: count - 1 }, startWorker))
+  hasStarted = true
   return {
     listening: { port, operations_port: operations.port },
     reload() {
@@ -116,6 +128,30 @@ async function readyLine({ process: { stdout } }: Worker) {
     return listening
   }
   return undefined
+}
+
+/** Kills a worker that hangs, so that it is replaced. */
+function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger): NodeJS.Timeout {
+  let respondedAt = performance.now()
+  let checkedAt = respondedAt
+  return setInterval(() => {
+    const now = performance.now()
+    // After a stall of the supervisor itself, workers get their time again.
+    if (now - checkedAt > 2 * HEARTBEAT_INTERVAL_MS) respondedAt = now
+    checkedAt = now
+    if (now - respondedAt > SILENT_MS_MAX) {
+      log.error({ worker: worker.id, pid: worker.process.pid }, 'a worker hangs and is killed')
+      worker.process.kill('SIGKILL')
+      return
+    }
+    query(operationsPort, 'GET', '/healthz').then(
+      () => {
+        respondedAt = performance.now()
+      },
+      // Counted by its absence.
+      () => {},
+    )
+  }, HEARTBEAT_INTERVAL_MS)
 }
 
 async function end(worker: Worker | undefined): Promise<void> {

@@ -127,6 +127,25 @@ t.test('a worker that is killed costs its own calls alone, and is replaced', asy
   t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total goes back')
 })
 
+// It kept its share of new connections unanswered, and nothing replaced it.
+t.test('a worker that hangs is killed and replaced', async (t) => {
+  const [hung = 0] = workers()
+  process.kill(hung, 'SIGSTOP')
+  await until(
+    () => {
+      const pids = workers()
+      return pids.length === WORKERS && !pids.includes(hung)
+    },
+    'another takes its place',
+    30_000,
+  )
+  await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'all run')
+  const { secret: key } = await system.operator.issueKey(account)
+  const calls = connections(t, 30).map((dispatcher) => call(`${url}/me`, { key, dispatcher }))
+  const statuses = (await Promise.all(calls)).map(({ status }) => status)
+  t.strictSame([...new Set(statuses)], [200], 'each new connection is served')
+})
+
 t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
   const seen = new Map<string, number>()
