@@ -34,11 +34,11 @@ t.test('every page can be read by everyone, on any screen, by day and by night',
     })
     for (const path of PAGES) {
       await page.goto(`/docs${path}`)
-      t.same(await violationsOf(page), [], `/docs${path}, ${options.colorScheme}`)
+      t.strictSame(await violationsOf(page), [], `/docs${path}, ${options.colorScheme}`)
       t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
       if (options.viewport !== PHONE) await photograph(page, `docs${path.replace('/', '-')}`)
     }
-    t.same(faults, [])
+    t.strictSame(faults, [])
   }
 })
 
@@ -56,7 +56,7 @@ t.test('the search finds by keyboard what a reader looks for', async (t) => {
   const results = page.locator('#results a')
   await results.first().waitFor()
   matches(t, await page.locator('#found').textContent(), /^\d+ results?/)
-  t.same(await violationsOf(page), [])
+  t.strictSame(await violationsOf(page), [])
   await search.fill('payment_exceeds_balance')
   await page.locator('#results a', { hasText: /^payment_exceeds_balance$/ }).waitFor()
   await search.press('Tab')

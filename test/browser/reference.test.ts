@@ -27,8 +27,8 @@ for (const [colorScheme, width] of [
     await page.goto('/docs/reference')
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
     await photograph(page, `docs-reference-${width}`)
-    t.same(await violationsOf(page), [])
-    t.same(faults, [])
+    t.strictSame(await violationsOf(page), [])
+    t.strictSame(faults, [])
   })
 }
 

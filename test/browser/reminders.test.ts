@@ -43,7 +43,7 @@ async function rehearse(days: number): Promise<void> {
 function checking(t: Test, page: Page) {
   return async (name: string) => {
     await photograph(page, name)
-    t.same(await violationsOf(page), [], `${name}: no violations`)
+    t.strictSame(await violationsOf(page), [], `${name}: no violations`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
   }
 }

@@ -34,7 +34,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   })
   const check = async (name: string) => {
     await photograph(page, name)
-    t.same(await violationsOf(page), [], `${name}: no violations`)
+    t.strictSame(await violationsOf(page), [], `${name}: no violations`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
   }
 
@@ -134,7 +134,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await page.getByRole('button', { name: 'Save' }).click()
   await page.getByText('Only 6 things').waitFor()
   await check('narrowed')
-  t.same(faults, [])
+  t.strictSame(faults, [])
 
   await page.goto('/settings/api-keys/key_none')
   const cookies = await context.cookies()
@@ -161,11 +161,11 @@ t.test('a Member sees the keys and nothing to change them with', async (t) => {
   t.equal(await page.getByText(/issue key|revoke$/i).count(), 0)
   t.equal(await page.getByRole('link', { name: /people|audit/i }).count(), 0)
   await photograph(page, 'member')
-  t.same(await violationsOf(page), [])
+  t.strictSame(await violationsOf(page), [])
   await page.goto('/settings/api-keys/new')
   await page.getByText('Only an Admin can issue or revoke API keys.').waitFor()
   await photograph(page, 'member-refused')
-  t.same(await violationsOf(page), [])
+  t.strictSame(await violationsOf(page), [])
   // The page's own policy forbids it to fetch; whoever has the cookie can ask without the page.
   const forged = await context.request.post('/settings/api-keys', {
     form: { name: 'Mine', scopes: 'debtors:read' },
@@ -181,7 +181,7 @@ t.test('people are invited, made Admin and sent away; it is all in the log', asy
   const page = await context.newPage()
   const check = async (name: string) => {
     await photograph(page, name)
-    t.same(await violationsOf(page), [], `${name}: no violations`)
+    t.strictSame(await violationsOf(page), [], `${name}: no violations`)
   }
   await logIn(page, 'ada@acme.example')
   await page.getByRole('link', { name: 'People' }).click()
@@ -210,7 +210,7 @@ t.test('people are invited, made Admin and sent away; it is all in the log', asy
     .getByText(/among the first that are guessed/)
     .waitFor()
   await photograph(guest, 'invitation')
-  t.same(await violationsOf(guest), [])
+  t.strictSame(await violationsOf(guest), [])
   await guest.getByLabel('Password').fill('a walk along the canal')
   await guest.getByRole('button', { name: 'Accept' }).click()
   await guest.getByRole('heading', { name: 'API & webhooks' }).waitFor()
@@ -280,7 +280,7 @@ t.test('a form posted twice says that the key was issued already', async (t) => 
   page.on('dialog', (dialog) => dialog.accept())
   await page.reload()
   await page.getByText('This key was already issued.').waitFor()
-  t.same(await violationsOf(page), [])
+  t.strictSame(await violationsOf(page), [])
   await context.close()
 })
 

@@ -12,7 +12,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   const page = await context.newPage()
   const check = async (name: string) => {
     await photograph(page, name)
-    t.same(await violationsOf(page), [], `${name}: no violations`)
+    t.strictSame(await violationsOf(page), [], `${name}: no violations`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
   }
   await logIn(page, 'ada@acme.example')

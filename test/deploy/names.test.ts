@@ -46,7 +46,7 @@ t.test('every variable is a setting', async (t) => {
   for (const [path, pattern] of Object.entries(ASSIGNED)) {
     const names = namesIn(path, pattern)
     t.ok(names.length > 0, path)
-    t.same(
+    t.strictSame(
       names.filter((name) => !isSetting(name)),
       [],
       path,
@@ -63,7 +63,7 @@ t.test('the example of an environment has every setting, and its defaults', asyn
     ]),
   )
   const named = [...given.keys()].map((name) => name.replace(/_FILE$/, ''))
-  t.same(new Set(named), new Set(Object.keys(SETTINGS)))
+  t.strictSame(new Set(named), new Set(Object.keys(SETTINGS)))
   for (const [, name = '', value] of text.matchAll(/^#([A-Z][A-Z_]+)=(.*)$/gm)) {
     // These are for each machine to say.
     if (/_FILE$|^(?:DATA_DIR|MAIL_FROM)$/.test(name)) continue
@@ -93,7 +93,7 @@ t.test('every file and command that is named is there', async (t) => {
 t.test('the image has the Node that the project is tested with', async (t) => {
   const { devDependencies } = JSON.parse(read('package.json'))
   const images = [...read('deploy/Dockerfile').matchAll(/^FROM node:([\d.]+)-/gm)]
-  t.same(
+  t.strictSame(
     images.map(([, version]) => version),
     [devDependencies.node, devDependencies.node],
   )
@@ -107,7 +107,7 @@ t.test('every YAML file is one, and the base for Kubernetes names its files', as
   const manifests = globSync('deploy/kubernetes/*.yaml', { cwd: root }).map((path) =>
     basename(path),
   )
-  t.same(
+  t.strictSame(
     manifests.filter((name) => name !== 'kustomization.yaml').toSorted(),
     base?.resources.toSorted(),
   )
@@ -154,12 +154,12 @@ t.test('every alert has its section in the runbook, and no section has no alert'
   )
   t.ok(alerts.length > 10)
   const sections = [...read('docs/operations.md').matchAll(/^### (Receivables\w+)$/gm)]
-  t.same(
+  t.strictSame(
     sections.map(([, name]) => name),
     alerts,
   )
   const links = [...read('deploy/prometheus/alerts.yaml').matchAll(/runbook: (\S+)$/gm)]
-  t.same(
+  t.strictSame(
     links.map(([, link]) => link),
     alerts.map((name) => `docs/operations.md#${name.toLowerCase()}`),
   )

@@ -111,8 +111,8 @@ t.test('no 201 leaves before what it tells has been synced to the disk', async (
   const calls = await tracing.end()
   const { answered, early } = unsyncedAnswers(calls)
   t.equal(answered, names.length)
-  t.same(early, [])
-  t.same(
+  t.strictSame(early, [])
+  t.strictSame(
     calls.filter(({ text }) => /\/etilqs_/.test(text)),
     [],
     'nothing of a payment goes to a temporary file',

@@ -30,7 +30,7 @@ t.setTimeout(300_000)
 t.jobs = 2
 
 t.test('every bug has an invariant that it breaks', async (t) => {
-  t.same(Object.keys(BREAKS).toSorted(), MUTANTS.toSorted())
+  t.strictSame(Object.keys(BREAKS).toSorted(), MUTANTS.toSorted())
 })
 
 t.test('the checker finds nothing wrong with the backend as it is', async (t) => {
@@ -40,7 +40,7 @@ t.test('the checker finds nothing wrong with the backend as it is', async (t) =>
   t.strictSame(violations, [])
   matches(t, figures, { intents: 6, acknowledged: 4, payments: 4, duplicates: 0 })
   const kept = readHistory(ledger.historyPath)
-  t.same(await checkPayments(ledger.databasePath, kept), { violations, figures })
+  t.strictSame(await checkPayments(ledger.databasePath, kept), { violations, figures })
 })
 
 for (const name of MUTANTS) {

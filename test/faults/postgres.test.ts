@@ -39,7 +39,7 @@ t.test('payments are exact over stops and crashes of the database', async (t) =>
   }
   await Promise.all(paying)
   const codes = new Set(history.events.flatMap((e) => (e.type === 'info' ? [e.status] : [])))
-  t.same(
+  t.strictSame(
     [...codes].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
     [],
     'only errors that are promised, that ask for another try',

@@ -6,7 +6,7 @@
 import t, { type Test } from 'tap'
 import type { RateLimiter } from '../../gateway/rate-limit/limiter.ts'
 import { isOverLimit } from '../../gateway/rate-limit/limiter.ts'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { connectRateLimiter } from '../fixtures/servers/redis.ts'
 import { type RedisCluster, startRedisCluster } from '../fixtures/servers/redis-cluster.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -87,7 +87,7 @@ t.test('a master is killed: its keys are counted here, the others exactly', asyn
   const slowestMs = await calls.stop()
 
   t.ok(slowestMs < SETTLED_MS_MAX)
-  t.same(
+  t.strictSame(
     [...calls.alone].filter((key) => !lost.includes(key)),
     [],
     'the others were shared',
@@ -97,7 +97,7 @@ t.test('a master is killed: its keys are counted here, the others exactly', asyn
     if (lost.includes(key)) {
       t.ok((numbers.at(-1) ?? 0) >= numbers.length, `${key}: no call was forgotten`)
     } else {
-      t.same(
+      t.strictSame(
         numbers,
         numbers.map((_, place) => place + 1),
         `${key}: each its number`,
@@ -119,10 +119,10 @@ t.test('with the policy to deny only keys of the part that is away are refused',
   await rateLimiter.consume(lost, LIMIT)
   cluster.masters[0]?.signal('SIGSTOP')
   const from = performance.now()
-  await t.rejects(rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
+  await rejectsWith(t, rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
   t.ok(performance.now() - from < SETTLED_MS_MAX)
   matches(t, await rateLimiter.consume(kept, LIMIT), { used: 1, degraded: false })
-  await t.rejects(rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
+  await rejectsWith(t, rateLimiter.consume(lost, LIMIT), { code: 'service_unavailable' })
   t.equal(rateLimiter.state(), 'degraded')
   cluster.masters[0]?.signal('SIGCONT')
   await until(() => rateLimiter.state() === 'exact', 'shared again')
@@ -140,9 +140,9 @@ t.test('slots that move under calls lose and double nothing', async (t) => {
   const rounds = calls.numbers.get('key_0')?.length ?? 0
   await until(() => (calls.numbers.get('key_0')?.length ?? 0) > rounds + 10, 'calls flow')
   await calls.stop()
-  t.same([...calls.alone], [], 'shared all the while')
+  t.strictSame([...calls.alone], [], 'shared all the while')
   for (const [key, numbers] of calls.numbers) {
-    t.same(
+    t.strictSame(
       numbers,
       numbers.map((_, place) => place + 1),
       `${key}: each its number`,

@@ -89,7 +89,7 @@ t.test('the master is killed under calls to two gateways', async (t) => {
       }
     }
   })()
-  t.same(
+  t.strictSame(
     (await callAll(doomed.secret)).map(({ status }) => status),
     [200, 200],
   )
@@ -101,7 +101,7 @@ t.test('the master is killed under calls to two gateways', async (t) => {
       await master.kill()
       await system.operator.revokeKey(doomed.id)
       const refused = await callAll(doomed.secret)
-      t.same(
+      t.strictSame(
         refused.map(({ status }) => status),
         [401, 401],
         'revoked, and Redis is away',
@@ -111,7 +111,7 @@ t.test('the master is killed under calls to two gateways', async (t) => {
   )
   isOver = true
   await load
-  t.same([...seen.keys()], [200], `${seen.get(200)} calls, no error`)
+  t.strictSame([...seen.keys()], [200], `${seen.get(200)} calls, no error`)
 
   // Once each gateway sees the new master, the limit is exact again.
   for (const { operationsPort } of system.gateways) {

@@ -89,10 +89,10 @@ t.test('a rolling restart under payments fails no accepted call', async (t) => {
 
   for (const gateway of inService) lines.push(...gateway.log().split('\n'))
   const faults = lines.filter((line) => line.includes('"status":5'))
-  t.same(faults, [], 'no gateway answered with an error of ours')
+  t.strictSame(faults, [], 'no gateway answered with an error of ours')
   const unsure = ledger.history.events.filter(({ type }) => type === 'info')
-  t.same(unsure, [], 'each call was answered for good')
-  t.same([...seen.keys()].sort(), [200, 429], 'so was each of the counted ones')
+  t.strictSame(unsure, [], 'each call was answered for good')
+  t.strictSame([...seen.keys()].sort(), [200, 429], 'so was each of the counted ones')
   // A machine may be so busy that Redis does not respond in time: then each gateway counts alone.
   const hadOutage = lines.some((line) => line.includes('redis is unavailable'))
   const skip = hadOutage && 'Redis was too slow to count on this machine'
@@ -100,7 +100,7 @@ t.test('a rolling restart under payments fails no accepted call', async (t) => {
   t.equal(admitted, LIMIT, 'exactly the limit', { skip })
   t.ok(admitted >= LIMIT && admitted <= LIMIT * SIZE * (ROUNDS + 1), `${admitted} of all gateways`)
   const { violations, figures } = await ledger.check()
-  t.same(violations, [])
+  t.strictSame(violations, [])
   t.equal(figures.acknowledged, figures.intents)
   t.equal(figures.payments, figures.intents)
   t.comment(`${ROUNDS} rounds: ${JSON.stringify(figures)}, ${JSON.stringify([...seen])}`)

@@ -94,8 +94,8 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
   const events = await database.read.selectFrom('webhook_events').select(['id', 'body']).execute()
   const received = new Map(receiver.webhooks.map((webhook) => [webhook.event.id, webhook]))
   t.equal(events.length, KILLS * EVENTS_A_LIFE)
-  t.same([...received.keys()].sort(), events.map(({ id }) => id).sort())
-  t.same(refused, [])
+  t.strictSame([...received.keys()].sort(), events.map(({ id }) => id).sort())
+  t.strictSame(refused, [])
   for (const { id, body } of events) {
     const webhook = received.get(id)
     if (webhook?.body !== body) t.fail(id)

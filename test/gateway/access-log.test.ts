@@ -56,7 +56,7 @@ t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
   await call(gateway.url)
   await exchangeBytes(gateway.port, 'junk\r\n\r\n')
   t.equal(await gateway.stop(), 0)
-  t.same(linesOf(gateway), [])
+  t.strictSame(linesOf(gateway), [])
   matches(t, gateway.log(), containing('"msg":"drained"'))
 })
 

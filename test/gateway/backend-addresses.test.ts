@@ -6,6 +6,7 @@ import { parseBackendUrl, watchBackendAddresses } from '../../gateway/upstream/a
 import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
+import { rejectsWith, throwsWith } from '../fixtures/matches.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -125,7 +126,7 @@ t.test('while no address is known, and none answers, nothing is sent and it says
   const zone = { addresses: new Error('no such name') as readonly string[] | Error }
   const { port, send, settled } = await openWay(t, zone)
   const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
-  await t.rejects(send(), refusal)
+  await rejectsWith(t, send(), refusal)
   zone.addresses = ['127.0.0.2']
   await until(() => send().catch((error) => error.cause?.code === 'ECONNREFUSED'), 'known, refused')
   await startRawBackend(t, port, '127.0.0.2')
@@ -156,6 +157,6 @@ t.test('forms of an address', async (t) => {
   ]
   for (const [text, url] of forms) t.equal(parseBackendUrl(text), url)
   for (const text of ['backend:8081', 'ftp://x', 'http://x/base', 'http://u:p@x', 'unix:run', '']) {
-    t.throws(() => parseBackendUrl(text), { message: /^must be http/ }, text)
+    throwsWith(t, () => parseBackendUrl(text), { message: /^must be http/ }, text)
   }
 })

@@ -110,11 +110,11 @@ for (const [what, behaviour, status, sent] of FAULTS) {
     const sentTimes = [0, 1, 2].map(
       (n) => backend.calls.slice(from).filter((line) => line.includes(`?${n}`)).length,
     )
-    t.same(
+    t.strictSame(
       answers.map((answer) => answer.status),
       [status, status, status],
     )
-    t.same(sentTimes, [sent, sent, 1], 'a write without a key is sent once')
+    t.strictSame(sentTimes, [sent, sent, 1], 'a write without a key is sent once')
     for (const { json, headers } of answers) {
       t.equal(json.status, status, 'a problem')
       t.equal(json.request_id, headers['x-request-id'])

@@ -37,7 +37,7 @@ t.test('behind an ignored h2c the connection serves the next call', async (t) =>
   await until(() => text().includes('"list"'), 'the first answer')
   socket.write(get('/api/v1/debtors?2', 'Connection: close\r\n'))
   await once(socket, 'end')
-  t.same(statuses(text()), ['200', '200'])
+  t.strictSame(statuses(text()), ['200', '200'])
 })
 
 // Parsers that drop what stands behind an upgrade in the same packet read a request from its middle
@@ -54,8 +54,8 @@ t.test(
     )
     socket.write(`\r\n${smuggled}`)
     await once(socket, 'end')
-    t.same(statuses(text()), ['200', '200'])
-    t.same(
+    t.strictSame(statuses(text()), ['200', '200'])
+    t.strictSame(
       backend.requests.slice(from).map(({ method, url, body }) => [method, url, body]),
       [
         ['GET', '/api/v1/debtors?1', ''],
@@ -101,7 +101,7 @@ t.test(
     await until(() => finish.length === 1, 'the backend has the call')
     finish[0]?.()
     await once(half.socket, 'end')
-    t.same(statuses(half.text()), ['200'])
+    t.strictSame(statuses(half.text()), ['200'])
 
     const reset = await open(t)
     reset.socket.write(get('/api/v1/debtors?reset'))
@@ -128,7 +128,7 @@ t.test('what a client pipelined that is gone is not acted on', async (t) => {
   await until(() => givenUp > 0, 'the first is given up')
   backend.answerWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
-  t.same(
+  t.strictSame(
     backend.requests.slice(from).map(({ url }) => url),
     ['/api/v1/debtors?first', '/api/v1/debtors'],
   )
@@ -148,7 +148,7 @@ t.test('what is pipelined behind an answer that breaks off is not acted on', asy
   await untilClosed(socket)
   backend.answerWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
-  t.same(
+  t.strictSame(
     backend.requests.slice(from).map(({ url }) => url),
     ['/api/v1/debtors?broken', '/api/v1/debtors'],
   )
@@ -206,7 +206,7 @@ t.test('a large body behind a call under way arrives whole', async (t) => {
   await until(() => finish.length === 2, 'the backend has the next')
   finish[1]?.()
   await once(socket, 'end')
-  t.same(statuses(text()), ['200', '200'])
+  t.strictSame(statuses(text()), ['200', '200'])
   t.equal(backend.requests[from + 1]?.body, body)
 })
 
@@ -216,7 +216,7 @@ t.test('a body that breaks off behind another call is refused like any other', a
   const { text, closed } = await exchangeBytes(gateway.port, get('/api/v1/debtors') + half, {
     halfClose: true,
   })
-  t.same(statuses(text), ['200', '400'])
+  t.strictSame(statuses(text), ['200', '400'])
   t.ok(closed)
 })
 

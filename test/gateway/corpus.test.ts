@@ -32,7 +32,7 @@ for (const [name, split] of Object.entries(SPLITS)) {
       for (const one of cases) {
         const [name, clause, , outcome] = one
         const seen = await tryCase(one, split, trial).catch(String)
-        t.same(seen, withBehind(outcome), `${name} (RFC ${clause})`)
+        t.strictSame(seen, withBehind(outcome), `${name} (RFC ${clause})`)
       }
     })
   }

@@ -198,8 +198,8 @@ t.test('pipelined requests are answered in order, each once', async (t) => {
     gateway.port,
     get('/api/v1/debtors?a') + get('/api/v1/nowhere') + close,
   )
-  t.same(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
-  t.same(
+  t.strictSame(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
+  t.strictSame(
     backend.requests.slice(before).map(({ url }) => url),
     ['/api/v1/debtors?a', '/api/v1/debtors?c'],
   )
@@ -210,7 +210,7 @@ t.test('after good pipelined requests, garbage is refused in its turn', async (t
     gateway.port,
     `${get('/api/v1/debtors')}garbage\r\n\r\n`,
   )
-  t.same(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 400'])
+  t.strictSame(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 400'])
   t.ok(closed)
 })
 

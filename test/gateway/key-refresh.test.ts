@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { Authenticator } from '../../gateway/keys/authenticator.ts'
 import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
 import { BackendSet } from '../../gateway/upstream/backend-set.ts'
+import { rejectsWith, throwsWith } from '../fixtures/matches.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { SILENT } from '../fixtures/service/database.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
@@ -94,7 +95,7 @@ t.test('what a look-up behind a call finds is told to the next', async (t) => {
   pass(LAST_MOMENT_S)
   t.notOk(call(secret) instanceof Promise, 'remembered')
   await until(() => authenticator.counts().lookUps.revoked === 1, 'it is seen')
-  t.throws(() => call(secret), { code: 'revoked_api_key' })
+  throwsWith(t, () => call(secret), { code: 'revoked_api_key' })
 })
 
 t.test('a look-up that fails costs no call, and is not asked for by each', async (t) => {
@@ -121,6 +122,6 @@ t.test('a look-up that fails costs no call, and is not asked for by each', async
   }
   pass(1)
   for (const secret of secrets) {
-    await t.rejects(async () => call(secret), { code: 'service_unavailable' })
+    await rejectsWith(t, async () => call(secret), { code: 'service_unavailable' })
   }
 })

@@ -10,7 +10,7 @@ import type { UpstreamRequest, UpstreamResponse } from '../../gateway/upstream/a
 import { BackendSet } from '../../gateway/upstream/backend-set.ts'
 import { createForwarder } from '../../gateway/upstream/forward.ts'
 import { createLogger } from '../../shared/process/log.ts'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
@@ -88,7 +88,7 @@ t.test('a write whose answer is one too many is not said to have done nothing', 
   const { backend, ask } = await start(t)
   backend.behave((socket) => socket.write(large(MEGABYTE / 2, MEGABYTE)))
   const first = streamOf(await ask())
-  await t.rejects(ask('GET'), { code: 'service_unavailable' })
-  await t.rejects(ask('POST'), { code: 'gateway_timeout' })
+  await rejectsWith(t, ask('GET'), { code: 'service_unavailable' })
+  await rejectsWith(t, ask('POST'), { code: 'gateway_timeout' })
   first.destroy()
 })

@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { type Allowance, isOverLimit, type RateLimiter } from '../../gateway/rate-limit/limiter.ts'
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -33,7 +33,7 @@ t.test('in one process: every call its number, refusals not counted', async (t) 
   t.teardown(() => rateLimiter.close())
   const allowances = await consumeMany(rateLimiter, 'key_1', LIMIT + 5)
   t.equal(admittedOf(allowances).length, LIMIT)
-  t.same(
+  t.strictSame(
     allowances.slice(0, 3).map(({ used }) => used),
     [1, 2, 3],
   )
@@ -76,7 +76,7 @@ t.test('each window that changed is told of once, as it is by then', async (t) =
       { keyId: two, used: 1 },
       { keyId: one, used: 5 },
     ])
-    t.same(rateLimiter.takeChanged(9), [])
+    t.strictSame(rateLimiter.takeChanged(9), [])
   }
 })
 
@@ -164,8 +164,8 @@ t.test('with the policy to deny, an outage is a 503', async (t) => {
   const rateLimiter = await connect(t, redis.url, 'deny')
   redis.signal('SIGSTOP')
   const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
-  await t.rejects(rateLimiter.consume('key_1', LIMIT), refusal)
-  await t.rejects(rateLimiter.consume('key_1', LIMIT), refusal)
+  await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), refusal)
+  await rejectsWith(t, rateLimiter.consume('key_1', LIMIT), refusal)
   redis.signal('SIGCONT')
   await isExact(rateLimiter)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { parseRedisAddress } from '../../gateway/rate-limit/redis-address.ts'
-import { matches } from '../fixtures/matches.ts'
+import { matches, throwsWith } from '../fixtures/matches.ts'
 
 t.test('every form of REDIS_URL', async (t) => {
   const forms: [string, object][] = [
@@ -59,7 +59,7 @@ t.test('what is wrong is named, the password never', async (t) => {
     ['redis-cluster://gw:canary@n1/1', /must name no database/],
   ]
   for (const [text, message] of faults) {
-    t.throws(() => parseRedisAddress(text), { message }, text)
+    throwsWith(t, () => parseRedisAddress(text), { message }, text)
     try {
       parseRedisAddress(text)
     } catch (error) {

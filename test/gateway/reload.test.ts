@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { expiryWarning, readCertificate } from '../../gateway/downstream/certificate.ts'
-import { containing, matches } from '../fixtures/matches.ts'
+import { containing, matches, throwsWith } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
@@ -129,7 +129,7 @@ t.test('a certificate is held against its key before it is used', async (t) => {
     [cert, 'junk', /TLS_KEY cannot be used/],
     [`${cert}-----BEGIN CERTIFICATE-----\njunk`, key, /TLS_CERT cannot be used/],
   ] as const) {
-    t.throws(() => readCertificate(one, its), { name: 'SettingsError', message })
+    throwsWith(t, () => readCertificate(one, its), { name: 'SettingsError', message })
   }
   const day = 24 * 3_600_000
   if (read === undefined) throw new Error('no certificate')

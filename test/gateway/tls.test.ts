@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { containing, matches } from '../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
 import { createCertificate } from '../fixtures/servers/certificate.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
@@ -61,7 +61,7 @@ t.test('the door is the same over TLS', async (t) => {
     for (const one of Object.values(CORPUS).flat()) {
       const [name, clause, , outcome] = one
       const seen = await tryCase(one, split, trial).catch(String)
-      t.same(seen, withBehind(outcome), `${name} (RFC ${clause})`)
+      t.strictSame(seen, withBehind(outcome), `${name} (RFC ${clause})`)
     }
   }
   t.notMatch(gateway.log(), /uncaught/)
@@ -74,7 +74,7 @@ t.test('TLS 1.2 or later, and HTTP/1.1 alone', async (t) => {
   t.equal(modern.getProtocol(), 'TLSv1.3')
   t.equal((await open({ maxVersion: 'TLSv1.2' })).getProtocol(), 'TLSv1.2')
   await t.rejects(open({ minVersion: 'TLSv1.1', maxVersion: 'TLSv1.1' }))
-  await t.rejects(open({ ALPNProtocols: ['h2'] }), { code: /NO_APPLICATION_PROTOCOL/ })
+  await rejectsWith(t, open({ ALPNProtocols: ['h2'] }), { code: /NO_APPLICATION_PROTOCOL/ })
 })
 
 t.test('SIGHUP shows new connections the new certificate, and keeps the open ones', async (t) => {

@@ -27,7 +27,7 @@ async function startBoth(t: Test) {
 
 t.test('both backends are used', async (t) => {
   const { one, other, statuses } = await startBoth(t)
-  t.same(await statuses(50), [200])
+  t.strictSame(await statuses(50), [200])
   t.ok(one.calls.length > 10 && other.calls.length > 10)
 })
 
@@ -45,8 +45,8 @@ t.test('a backend that refuses is passed over, however many ask at once', async 
   const { one, statuses } = await startBoth(t)
   for (let round = 0; round < 5; round++) {
     one.stop()
-    t.same(await statuses(50), [200])
-    t.same(await statuses(50, KEYED_WRITE), [200])
+    t.strictSame(await statuses(50), [200])
+    t.strictSame(await statuses(50, KEYED_WRITE), [200])
   }
 })
 
@@ -92,7 +92,7 @@ t.test('a backend that is frozen is passed over once its readiness is missed', a
   const { one, statuses } = await startBoth(t)
   one.freeze()
   await until(async () => (await statuses(20)).join() === '200', 'only the other is asked')
-  for (let round = 0; round < 5; round++) t.same(await statuses(20), [200])
+  for (let round = 0; round < 5; round++) t.strictSame(await statuses(20), [200])
 })
 
 t.test('a backend that breaks everything is not asked twice as much', async (t) => {

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
+import { rejectsWith } from '../fixtures/matches.ts'
 import { reservePort, startOnReservedPort } from '../fixtures/servers/ports.ts'
 
 const MODULE = new URL('../fixtures/servers/ports.ts', import.meta.url)
@@ -47,7 +48,9 @@ t.test('a port belongs to one process until that process ends', async (t) => {
     const reserveAll = async () => {
       for (;;) own.push(await reservePort(FEW))
     }
-    await t.rejects(reserveAll(), { message: `no port from ${FIRST} to ${FIRST + 11} is free` })
+    await rejectsWith(t, reserveAll(), {
+      message: `no port from ${FIRST} to ${FIRST + 11} is free`,
+    })
     t.strictSame(
       held.filter((port) => !own.includes(port)),
       [],
@@ -65,7 +68,7 @@ t.test('a port that a server took without a reservation is passed over', async (
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { port } = server.address() as AddressInfo
-  await t.rejects(reservePort({ first: port, end: port + 1 }), {
+  await rejectsWith(t, reservePort({ first: port, end: port + 1 }), {
     message: `no port from ${port} to ${port} is free`,
   })
 })
@@ -82,5 +85,5 @@ t.test('a start that finds its port taken begins again with another', async (t) 
   const broken = startOnReservedPort(async () => {
     throw new Error('no such option')
   })
-  await t.rejects(broken, { message: 'no such option' })
+  await rejectsWith(t, broken, { message: 'no such option' })
 })

@@ -12,7 +12,7 @@ const place = fc.integer({ min: 0, max: 61 })
 t.test('a minted key reads back as itself', async (t) => {
   fc.assert(
     fc.property(key, (minted) => {
-      t.same(parseApiKey(minted.secret), minted)
+      t.strictSame(parseApiKey(minted.secret), minted)
     }),
     { seed, numRuns: 100 },
   )

@@ -164,16 +164,16 @@ t.test('what was promised to come breaks nothing', async (t) => {
     [`${POST} responses 409`, {}],
   ]
   for (const [path, value] of cases) {
-    t.same(breakingChanges(DOCUMENT, changed(path, value)), [], path)
+    t.strictSame(breakingChanges(DOCUMENT, changed(path, value)), [], path)
   }
 })
 
 t.test('the document that is served breaks nothing of itself', async (t) => {
   const document = JSON.parse(readContractDocument().json)
-  t.same(breakingChanges(document, document), [])
+  t.strictSame(breakingChanges(document, document), [])
   const { PaymentCreate } = document.components.schemas
   const gone = structuredClone(document)
   delete gone.components.schemas.PaymentCreate.properties.reference
   t.ok(PaymentCreate.properties.reference)
-  t.same(breakingChanges(document, gone), ['request PaymentCreate/reference: field → gone'])
+  t.strictSame(breakingChanges(document, gone), ['request PaymentCreate/reference: field → gone'])
 })

@@ -3,7 +3,7 @@ import { load } from 'js-yaml'
 import t, { type Test } from 'tap'
 import { loadContract } from '../../shared/contract/contract.ts'
 import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
-import { matches } from '../fixtures/matches.ts'
+import { matches, throwsWith } from '../fixtures/matches.ts'
 
 const source: unknown = load(
   readFileSync(new URL('../../shared/contract/openapi.yaml', import.meta.url), 'utf8'),
@@ -117,14 +117,16 @@ t.test('an unusable document is refused with the operation and the fault', async
     ['a parameter elsewhere', withParameter('x.yaml#/B'), /x.yaml#\/B is outside the document/],
   ]
   for (const [name, paths, fault] of cases) {
-    t.throws(() => loadContract(document(t, paths)), { message: fault }, name)
+    throwsWith(t, () => loadContract(document(t, paths)), { message: fault }, name)
   }
 })
 
 t.test('a file that cannot be read as YAML is named', async (t) => {
   const folder = t.testdir({ 'broken.yaml': 'paths: [' })
-  t.throws(() => loadContract(`${folder}/broken.yaml`), { message: /broken\.yaml is not a usable/ })
-  t.throws(() => loadContract(`${folder}/none.yaml`), { message: /none\.yaml .*ENOENT/ })
+  throwsWith(t, () => loadContract(`${folder}/broken.yaml`), {
+    message: /broken\.yaml is not a usable/,
+  })
+  throwsWith(t, () => loadContract(`${folder}/none.yaml`), { message: /none\.yaml .*ENOENT/ })
 })
 
 t.test('an Idempotency-Key may be declared in place, for a whole path, in any case', async (t) => {

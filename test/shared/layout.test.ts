@@ -25,7 +25,7 @@ t.test('dependencies point one way', async (t) => {
   ]
   for (const [from, to] of forbidden) {
     const found = importersOf((name) => name.startsWith(to)).filter((file) => file.startsWith(from))
-    t.same(found, [], `${from} does not import ${to}`)
+    t.strictSame(found, [], `${from} does not import ${to}`)
   }
 })
 
@@ -55,7 +55,7 @@ t.test('domain files know neither HTTP nor its validation', async (t) => {
       !/\/(?:routes|[a-z-]*body|[a-z-]*input)\.ts$/.test(file)
     )
   })
-  t.same(domain, [])
+  t.strictSame(domain, [])
 })
 
 t.test('each package that talks to the world has its one door', async (t) => {
@@ -76,7 +76,7 @@ t.test('each package that talks to the world has its one door', async (t) => {
   ]
   for (const [packageName, allowed] of doors) {
     const importers = importersOf((name) => name === packageName)
-    t.same(
+    t.strictSame(
       importers.filter((file) => !allowed.test(file)),
       [],
       packageName,

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { containing, matches } from '../fixtures/matches.ts'
+import { containing, matches, rejectsWith, throwsWith } from '../fixtures/matches.ts'
 
 const isSame = (found: unknown, wanted: unknown) => isDeepStrictEqual(found, wanted)
 
@@ -54,7 +54,38 @@ t.test('an open value is an expression, a type, a class, or a predicate', async 
 t.test('a part of a text is named as such', async (t) => {
   t.ok(accepted('cost: $1.50 (all)', containing('$1.50 (all)')))
   t.notOk(accepted('cost: $1x50', containing('$1.50')))
-  t.throws(() => containing(''), /every string/)
+  throwsWith(t, () => containing(''), /every string/)
+})
+
+const FAILURE = Object.assign(new Error('1 of 2 rows'), { code: 'payments_refused', rows: [1, 2] })
+const fail = () => {
+  throw FAILURE
+}
+const NOT_FAILURE: [pattern: unknown, why: string][] = [
+  [{ code: 'payments' }, 'a substring'],
+  [{ rows: [1] }, 'the first of two elements'],
+  [{ message: 'rows' }, 'a part of the message'],
+  [/3 rows/, 'another message'],
+  [{ absent: undefined, code: null }, 'a member that has a value'],
+  [TypeError, 'another class'],
+]
+
+t.test('an error is compared as exactly', async (t) => {
+  const checked = { currentAssert: undefined, strictSame: isSame }
+  for (const pattern of [{ code: 'payments_refused', rows: [1, 2] }, /2 rows$/, Error]) {
+    t.ok(throwsWith(checked, fail, pattern))
+    t.ok(await rejectsWith(checked, Promise.reject(FAILURE), pattern))
+    t.ok(await rejectsWith(checked, async () => fail(), pattern))
+    t.notOk(
+      throwsWith(checked, () => FAILURE, pattern),
+      'it returns the error',
+    )
+    t.notOk(await rejectsWith(checked, Promise.resolve(FAILURE), pattern), 'it resolves with it')
+  }
+  for (const [pattern, why] of NOT_FAILURE) {
+    t.notOk(throwsWith(checked, fail, pattern), why)
+    t.notOk(await rejectsWith(checked, Promise.reject(FAILURE), pattern), why)
+  }
 })
 
 t.test('a failure shows the members in question', async (t) => {

@@ -28,7 +28,7 @@ t.test('numbers are read at each scrape; one that cannot be read is left out', a
 t.test('what is dear to read is read once for all who ask within its time', async (t) => {
   let reads = 0
   const read = cachedFor(60_000, async () => ++reads)
-  t.same(await Promise.all([read(), read(), read()]), [1, 1, 1])
+  t.strictSame(await Promise.all([read(), read(), read()]), [1, 1, 1])
   t.equal(await read(), 1)
   const always = cachedFor(-1, async () => ++reads)
   t.not(await always(), await always())
@@ -54,14 +54,14 @@ t.test('numbers of several processes: totals stay when one hangs or ends', async
       (sample) => Number(text.split(`\n${sample} `)[1]?.split('\n')[0]),
     )
   }
-  t.same(await read(), [3, 2, 1])
+  t.strictSame(await read(), [3, 2, 1])
   answers.set(1, undefined)
-  t.same(await read(), [3, 1, 1], 'one hangs')
+  t.strictSame(await read(), [3, 1, 1], 'one hangs')
   answers.delete(1)
-  t.same(await Promise.all([read(), read()]), [
+  t.strictSame(await Promise.all([read(), read()]), [
     [3, 1, 1],
     [3, 1, 1],
   ])
   answers.set(3, first)
-  t.same(await read(), [4, 2, 2], 'another takes its place')
+  t.strictSame(await read(), [4, 2, 2], 'another takes its place')
 })

@@ -7,6 +7,7 @@ import {
   share,
   text,
 } from '../../shared/process/settings.ts'
+import { throwsWith } from '../fixtures/matches.ts'
 
 const GOOD = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
 const SCHEMA = {
@@ -18,20 +19,20 @@ const read = (environment: Record<string, string>) =>
 
 t.test('a secret may stand in a file, with a line end behind it', async (t) => {
   const APP_SECRET_FILE = `${t.testdir({ secret: `${GOOD},${GOOD}x\n` })}/secret`
-  t.same(read({ APP_SECRET_FILE }).APP_SECRET, [GOOD, `${GOOD}x`])
+  t.strictSame(read({ APP_SECRET_FILE }).APP_SECRET, [GOOD, `${GOOD}x`])
   t.equal(
     describeSettings(SCHEMA, { APP_SECRET_FILE }),
     `APP_SECRET=[read from ${APP_SECRET_FILE}]\nAPP_NAME=x`,
   )
   t.equal(describeSettings(SCHEMA, { APP_SECRET: GOOD }), 'APP_SECRET=[set]\nAPP_NAME=x')
   // The empty variable counts as unset.
-  t.same(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
+  t.strictSame(read({ APP_SECRET_FILE, APP_SECRET: '' }).APP_SECRET, [GOOD, `${GOOD}x`])
 })
 
 t.test('a file that cannot stand for it is named, and what is in it is not', async (t) => {
   const directory = t.testdir({ empty: '\n', short: 'S3CR3T' })
   const refused = (environment: Record<string, string>, message: RegExp) =>
-    t.throws(() => read(environment), { name: 'SettingsError', message })
+    throwsWith(t, () => read(environment), { name: 'SettingsError', message })
   refused({ APP_SECRET_FILE: `${directory}/none` }, /^APP_SECRET_FILE cannot be read: ENOENT/)
   refused({ APP_SECRET_FILE: directory }, /^APP_SECRET_FILE cannot be read: EISDIR/)
   refused({ APP_SECRET_FILE: `${directory}/empty` }, /^APP_SECRET_FILE names an empty file/)
@@ -45,6 +46,6 @@ t.test('a file that cannot stand for it is named, and what is in it is not', asy
 
 t.test('a share is a number from 0 to 1', async (t) => {
   const setting = share('A share.')
-  t.same(['0', '1', '0.25', '.5', '1.0'].map(setting.parse), [0, 1, 0.25, 0.5, 1])
+  t.strictSame(['0', '1', '0.25', '.5', '1.0'].map(setting.parse), [0, 1, 0.25, 0.5, 1])
   for (const text of ['', '1.1', '-0', '1e-3', '0,5', 'all']) t.throws(() => setting.parse(text))
 })

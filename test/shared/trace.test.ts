@@ -18,7 +18,7 @@ t.test("a caller's trace is continued, with a span of our own", async (t) => {
   t.ok(isSampled(trace))
   const spanId = createSpanId()
   matches(t, spanId, /^[0-9a-f]{16}$/)
-  t.same(traceHeaders(trace, spanId), {
+  t.strictSame(traceHeaders(trace, spanId), {
     traceparent: `00-${ID}-${spanId}-01`,
     tracestate: 'vendor=a:1,other@x=b',
   })
@@ -26,7 +26,7 @@ t.test("a caller's trace is continued, with a span of our own", async (t) => {
 
 t.test('flags that are not known are not passed on', async (t) => {
   const headers = traceHeaders(read(`00-${ID}-${SPAN}-ff`), SPAN)
-  t.same(headers, { traceparent: `00-${ID}-${SPAN}-03` })
+  t.strictSame(headers, { traceparent: `00-${ID}-${SPAN}-03` })
   t.notOk(isSampled(read(`00-${ID}-${SPAN}-02`)))
 })
 

@@ -92,7 +92,8 @@ t.test('every example of a body is accepted, and answered as shown', async (t) =
       if (theirs !== undefined) ids.set(theirs, answer.json.id)
       const same = shown.find(({ name }) => name === example.name) ?? shown[place]
       const isOfIt = same?.name === example.name || (same?.name === 'example' && place === 0)
-      if (isOfIt) t.same(leavesOf(answer.json), leavesOf(same?.value), `${id}: ${example.name}`)
+      if (isOfIt)
+        t.strictSame(leavesOf(answer.json), leavesOf(same?.value), `${id}: ${example.name}`)
     }
     if (id === 'createInvoice') {
       const { json } = await call(`${url}/invoices`, { key, body: third })
@@ -238,18 +239,18 @@ t.test('each error is answered as its example shows', async (t) => {
       return call(`${url}/me`, ours)
     },
   }
-  t.same([...Object.keys(cases), ...UNCALLED].toSorted(), [...examples.keys()].toSorted())
+  t.strictSame([...Object.keys(cases), ...UNCALLED].toSorted(), [...examples.keys()].toSorted())
   for (const [name, make] of Object.entries(cases)) {
     const { status, json } = await make()
     const shown = examples.get(name) ?? {}
     t.equal(status, shown['status'], name)
     const { request_id: _, ...answer } = json
     const { request_id: __, ...example } = shown
-    t.same(withoutFigures(answer), withoutFigures(example), name)
+    t.strictSame(withoutFigures(answer), withoutFigures(example), name)
   }
   for (const [name, { status, title, code, retryable }] of examples) {
     const type = Object.entries(PROBLEM_TYPES).find(([known]) => known === code)?.[1]
-    t.same({ status, title, retryable }, type, name)
+    t.strictSame({ status, title, retryable }, type, name)
   }
 })
 

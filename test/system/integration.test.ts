@@ -147,11 +147,15 @@ t.test(
     matches(t, posted.output, /refused: B-too-much: payment_exceeds_balance/)
     const synced = await runThroughKills(network, [`${EXAMPLES}/sync.ts`, books], env)
     t.equal(synced.code, 0, synced.output)
-    t.same([...network.met.keys()].toSorted(), [...new Set(WAYS)].toSorted(), 'all faults occurred')
+    t.strictSame(
+      [...network.met.keys()].toSorted(),
+      [...new Set(WAYS)].toSorted(),
+      'all faults occurred',
+    )
 
     const { json } = await api('payments?limit=200')
     const recorded: { external_id: string; amount: number }[] = json.data
-    t.same(
+    t.strictSame(
       recorded.map(({ external_id, amount }) => `${external_id} ${amount}`).toSorted(),
       amounts.map((amount, at) => `B-${at} ${amount}`).toSorted(),
     )
@@ -165,7 +169,7 @@ t.test(
     for (const type of ['debtors', 'invoices', 'payments']) {
       const { json } = await api(`${type}?limit=200`)
       const theirs: { id: string }[] = json.data
-      t.same(
+      t.strictSame(
         copyOf(type),
         theirs.toSorted((a, b) => (a.id < b.id ? -1 : 1)),
         type,

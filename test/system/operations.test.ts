@@ -86,7 +86,7 @@ t.test('the numbers of the two processes are the documented ones', async (t) => 
     const own = documented.filter(({ name }) =>
       new RegExp(`^receivables_(?:${process}_|(?!gateway|backend))`).test(name),
     )
-    t.same(
+    t.strictSame(
       new Set(found.map(([, name, type]) => `${name} ${type}`)),
       // That of the certificate is there with TLS alone.
       new Set(own.filter(({ name }) => !/_tls_/.test(name)).map((it) => `${it.name} ${it.type}`)),
@@ -94,7 +94,7 @@ t.test('the numbers of the two processes are the documented ones', async (t) => 
     for (const { name, labels } of own) {
       const sample = new RegExp(`^${name}(?:_count)?\\{(.+)\\} `, 'm').exec(text)?.[1]
       const names = [...(sample ?? '').matchAll(/(\w+)="/g)].map(([, label]) => label)
-      if (sample !== undefined) t.same(names.toSorted(), labels.toSorted(), name)
+      if (sample !== undefined) t.strictSame(names.toSorted(), labels.toSorted(), name)
     }
   }
 })

@@ -1,6 +1,6 @@
 // Operators act on customers, invoices and payments of a running backend.
 import t from 'tap'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
@@ -15,13 +15,17 @@ t.test('operators act on what the API made, and the API shows it', async (t) => 
 
   const { id } = await post('debtors', { name: 'Globex', email: 'ap@globex.example' })
   const edit = ['--email', 'new@globex.example', '--city', 'Utrecht', '--country', 'NL']
-  t.same(await act('debtors', 'edit', id, ...edit), await get(`debtors/${id}`))
+  t.strictSame(await act('debtors', 'edit', id, ...edit), await get(`debtors/${id}`))
   matches(t, await get(`debtors/${id}`), {
     name: 'Globex',
     email: 'new@globex.example',
     address: { line1: null, city: 'Utrecht', country: 'NL' },
   })
-  await t.rejects(act('debtors', 'edit', id, '--email', 'nowhere'), /E-mail must be one e-mail/)
+  await rejectsWith(
+    t,
+    act('debtors', 'edit', id, '--email', 'nowhere'),
+    /E-mail must be one e-mail/,
+  )
   matches(t, await act('debtors', 'pause', id, '--reason', 'A plan', '--until', '2099-01-01'), {
     chasing: { status: 'paused', reason: 'A plan', until: '2098-12-31T23:00:00.000Z' },
   })
@@ -30,7 +34,7 @@ t.test('operators act on what the API made, and the API shows it', async (t) => 
     status: 'archived',
     chasing: { status: 'stopped', reason: 'archived' },
   })
-  await t.rejects(act('debtors', 'resume', id), /is archived/)
+  await rejectsWith(t, act('debtors', 'resume', id), /is archived/)
   matches(t, await act('debtors', 'restore', id), {
     status: 'active',
     chasing: { status: 'active' },
@@ -50,16 +54,20 @@ t.test('operators act on what the API made, and the API shows it', async (t) => 
     { amount: 10_000, currency: 'EUR', invoice_id: draft.id },
     { 'idempotency-key': 'once' },
   )
-  await t.rejects(act('invoices', 'void', draft.id, '--reason', 'x'), /is paid/)
+  await rejectsWith(t, act('invoices', 'void', draft.id, '--reason', 'x'), /is paid/)
   matches(t, await act('payments', 'reverse', payment.id, '--reason', 'It bounced'), {
     id: payment.id,
     status: 'reversed',
   })
-  await t.rejects(act('payments', 'reverse', payment.id, '--reason', 'x'), /Nothing more was done/)
+  await rejectsWith(
+    t,
+    act('payments', 'reverse', payment.id, '--reason', 'x'),
+    /Nothing more was done/,
+  )
   matches(t, await get(`invoices/${draft.id}`), { status: 'open', amount_due: 10_000 })
   matches(t, await act('invoices', 'write-off', draft.id, '--reason', 'x'), {
     status: 'written_off',
   })
-  await t.rejects(operator.cli('invoices', 'void', 'inv_none', '--reason', 'x'), /inv_none/)
-  await t.rejects(operator.cli('payments', 'reverse', payment.id), /Missing: --reason/)
+  await rejectsWith(t, operator.cli('invoices', 'void', 'inv_none', '--reason', 'x'), /inv_none/)
+  await rejectsWith(t, operator.cli('payments', 'reverse', payment.id), /Missing: --reason/)
 })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
@@ -43,9 +43,12 @@ t.test('an account, a user and a key, made and ended beside the running service'
 })
 
 t.test('what cannot be done says why, with an exit code', async (t) => {
-  await t.rejects(cli('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
-  await t.rejects(cli('keys', 'issue'), { code: 2, stderr: /--account/ })
-  await t.rejects(cli('brew'), { code: 2 })
+  await rejectsWith(t, cli('keys', 'revoke', 'key_none'), {
+    code: 1,
+    stderr: /no API key key_none/,
+  })
+  await rejectsWith(t, cli('keys', 'issue'), { code: 2, stderr: /--account/ })
+  await rejectsWith(t, cli('brew'), { code: 2 })
   matches(t, await cli('--help'), /keys issue/)
 })
 

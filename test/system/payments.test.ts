@@ -132,7 +132,7 @@ t.test('all faults of a body are told at once, with pointers; nothing is recorde
   const answer = await call(`${url}/payments`, { key, body, headers: { 'idempotency-key': 'bad' } })
   matches(t, answer, { status: 422, json: { code: 'validation_failed' } })
   const pointers = answer.json.errors.map(({ pointer }: { pointer: string }) => pointer)
-  t.same(
+  t.strictSame(
     pointers.toSorted(),
     ['/amount', '/ammount', '/currency', '/method', '/received_on'].toSorted(),
   )

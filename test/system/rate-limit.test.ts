@@ -53,7 +53,7 @@ t.test('700 calls at two gateways at once: exactly 600 admitted', async (t) => {
   t.equal(admitted.length, 600)
   t.equal(refused.length, 100)
   const remaining = admitted.map(({ headers }) => Number(headers['x-ratelimit-remaining']))
-  t.same(
+  t.strictSame(
     remaining.toSorted((a, b) => b - a),
     Array.from({ length: 600 }, (_, n) => 599 - n),
   )

@@ -2,7 +2,7 @@
 import { copyFileSync, existsSync, mkdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { ON_POSTGRES } from '../fixtures/service/database-url.ts'
 import { startProcess } from '../fixtures/service/process.ts'
@@ -34,12 +34,12 @@ t.test('an account is exported to a new, private file', async (t) => {
     await cli('accounts', 'export', accountId, '--to', '-').then(countLines),
     lines.length + 1,
   )
-  await t.rejects(cli('accounts', 'export', accountId, '--to', to), {
+  await rejectsWith(t, cli('accounts', 'export', accountId, '--to', to), {
     code: 1,
     stderr: /exists already/,
   })
   const nowhere = join(directory, 'other.ndjson')
-  await t.rejects(cli('accounts', 'export', 'acct_none', '--to', nowhere), { code: 1 })
+  await rejectsWith(t, cli('accounts', 'export', 'acct_none', '--to', nowhere), { code: 1 })
   t.notOk(existsSync(nowhere) || existsSync(`${nowhere}.partial`))
 })
 
@@ -50,7 +50,7 @@ t.test('a debtor is erased, and the next call shows it', async (t) => {
   const shown = await call(`${system.url}/api/v1/debtors/${id}`, { key })
   matches(t, shown.json, { name: '[erased]', email: null, erased_at: erased.erased_at })
   matches(t, await cli('debtors', 'erase', id, '--reason', 'again'), /nothing was left to erase/)
-  await t.rejects(cli('debtors', 'restore', id), { code: 1, stderr: /erased/ })
+  await rejectsWith(t, cli('debtors', 'restore', id), { code: 1, stderr: /erased/ })
 })
 
 t.test(
@@ -81,7 +81,7 @@ t.test(
   'PostgreSQL is backed up by its own means',
   { skip: !ON_POSTGRES && 'about PostgreSQL' },
   async (t) => {
-    await t.rejects(cli('database', 'backup', '--to', join(directory, 'x')), {
+    await rejectsWith(t, cli('database', 'backup', '--to', join(directory, 'x')), {
       code: 1,
       stderr: /pg_dump/,
     })

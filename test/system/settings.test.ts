@@ -49,13 +49,13 @@ t.test('a key issued in Settings works, and revoked there fails, at every gatewa
     )
     return (await Promise.all(answers)).map(({ status }) => status)
   }
-  t.same(await statuses('/debtors'), [200, 200])
+  t.strictSame(await statuses('/debtors'), [200, 200])
   t.equal((await ada.put('/scope-allowance', { scopes: ['invoices:read'] })).status, 200)
-  t.same(await statuses('/debtors'), [403, 403])
-  t.same(await statuses('/me'), [200, 200])
+  t.strictSame(await statuses('/debtors'), [403, 403])
+  t.strictSame(await statuses('/me'), [200, 200])
   t.equal((await ada.post(`/api-keys/${issued.json.id}/revoke`)).status, 200)
-  t.same(await statuses('/debtors'), [401, 401])
-  t.same(await statuses('/me'), [401, 401])
+  t.strictSame(await statuses('/debtors'), [401, 401])
+  t.strictSame(await statuses('/me'), [401, 401])
 })
 
 t.test('the log says who did it and from where', async (t) => {
@@ -91,7 +91,7 @@ t.test(
       20_000,
     )
     matches(t, usage.calls_by_hour.at(-1), { succeeded: 4, refused: 6, failed: 0 })
-    t.same(usage.top_errors[0], {
+    t.strictSame(usage.top_errors[0], {
       code: 'route_not_found',
       calls: 4,
       last_day: new Date().toISOString().slice(0, 10),

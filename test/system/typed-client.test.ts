@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import createClient from 'openapi-fetch'
 import t from 'tap'
 import type { Invoice, paths } from '../../deploy/examples/receivables-api.ts'
-import { containing, matches } from '../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const run = promisify(execFile)
@@ -36,7 +36,7 @@ t.test('a typed client creates, pays and reads', async (t) => {
   const list = await client.GET('/api/v1/invoices', {
     params: { query: { status: ['open', 'partially_paid'], currency: 'EUR' } },
   })
-  t.same(
+  t.strictSame(
     list.data?.data.map(({ status, amount_due }) => [status, amount_due]),
     [['partially_paid', 300]],
   )
@@ -96,7 +96,7 @@ t.test('what the types forbid does not compile', async (t) => {
   for (const [name, [line, fault]] of Object.entries(FORBIDDEN)) {
     const file = join(directory, 'forbidden.ts')
     writeFileSync(file, `${PREAMBLE}export const forbidden = ${line}\n`)
-    await t.rejects(compile(file), { code: 1, stdout: fault }, name)
+    await rejectsWith(t, compile(file), { code: 1, stdout: fault }, name)
   }
 })
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { matches } from '../fixtures/matches.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
 import { startProcess } from '../fixtures/service/process.ts'
@@ -50,10 +50,10 @@ t.test('a socket in use, or a file that is none, is left alone', async (t) => {
       SECRET_BOX_KEY: 'box+of+the+tests+0123456789abcdefghijklmn',
     })
   const other = createServer().listen(socket)
-  await t.rejects(start(), /is another process's/)
+  await rejectsWith(t, start(), /is another process's/)
   t.ok(other.listening && lstatSync(socket).isSocket())
   await new Promise((resolve) => other.close(resolve))
   writeFileSync(socket, 'precious')
-  await t.rejects(start(), /no socket/)
+  await rejectsWith(t, start(), /no socket/)
   t.ok(lstatSync(socket).isFile())
 })

@@ -55,13 +55,13 @@ t.test(
     matches(t, test.json, { status: 'delivered', attempts: [{ status_code: 204 }] })
     await until(() => receiver.webhooks.length >= 3, 'all webhooks')
     for (const webhook of receiver.webhooks) t.ok(verify(webhook, endpoint.json.secret))
-    t.same(receiver.webhooks.map(({ event }) => event.type).sort(), [
+    t.strictSame(receiver.webhooks.map(({ event }) => event.type).sort(), [
       'invoice.paid',
       'payment.recorded',
       'webhook.test',
     ])
     const recorded = receiver.webhooks.find(({ event }) => event.type === 'payment.recorded')
-    t.same(recorded?.event.data.object, first.json)
+    t.strictSame(recorded?.event.data.object, first.json)
     t.equal(await system.backend.stop(), 0)
   },
 )

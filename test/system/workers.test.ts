@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
-import { containing, matches } from '../fixtures/matches.ts'
+import { containing, matches, throwsWith } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
@@ -66,7 +66,11 @@ t.test('the limit is exact over the workers, and each takes its share', async (t
 
 t.test('readiness, liveness and the log level are of all workers', async (t) => {
   matches(t, await operations('/healthz'), { status: 200 })
-  t.same(JSON.parse((await operations('/readyz')).text), { ready: true, reasons: [], degraded: [] })
+  t.strictSame(JSON.parse((await operations('/readyz')).text), {
+    ready: true,
+    reasons: [],
+    degraded: [],
+  })
   redis.signal('SIGSTOP')
   const { secret: key } = await system.operator.issueKey(account)
   await Promise.all(connections(t, 12).map((dispatcher) => call(`${url}/me`, { key, dispatcher })))
@@ -165,11 +169,11 @@ t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
   t.equal(await gateway.stop(), 0)
   isOver = true
   await Promise.all(load)
-  t.same(
+  t.strictSame(
     [...seen.keys()].filter((outcome) => !['200', 'refused'].includes(outcome)),
     [],
   )
-  for (const pid of pids) t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+  for (const pid of pids) throwsWith(t, () => process.kill(pid, 0), { code: 'ESRCH' })
 })
 
 t.test('several workers without Redis do not start, and say why', async (t) => {

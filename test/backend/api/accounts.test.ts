@@ -10,7 +10,7 @@ import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { SCOPES } from '../../../backend/accounts/scopes.ts'
 import type { AccountStatus } from '../../../backend/database/tables.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
@@ -27,17 +27,19 @@ async function openWithAccount(t: Parameters<typeof openTestDatabase>[0], status
 t.test('an account is created active, with what was not said filled in', async (t) => {
   const { database, account } = await openWithAccount(t)
   matches(t, account, { name: 'Acme', status: 'active', timezone: 'UTC', default_currency: 'EUR' })
-  t.same(await getAccount(database.read, account.id), account)
+  t.strictSame(await getAccount(database.read, account.id), account)
 })
 
 t.test('a name, time zone or currency that is none is refused', async (t) => {
   const database = await openTestDatabase(t)
   const create = (input: Parameters<typeof createAccount>[1]) =>
     database.transaction((tx) => createAccount(tx, input, ACT))
-  await t.rejects(create({ name: ' ' }), { code: 'validation_failed' })
-  await t.rejects(create({ name: 'a\u0000' }), { code: 'validation_failed' })
-  await t.rejects(create({ name: 'A', timezone: 'Mars/Base' }), { code: 'validation_failed' })
-  await t.rejects(create({ name: 'A', defaultCurrency: 'XAU' }), { code: 'unsupported_currency' })
+  await rejectsWith(t, create({ name: ' ' }), { code: 'validation_failed' })
+  await rejectsWith(t, create({ name: 'a\u0000' }), { code: 'validation_failed' })
+  await rejectsWith(t, create({ name: 'A', timezone: 'Mars/Base' }), { code: 'validation_failed' })
+  await rejectsWith(t, create({ name: 'A', defaultCurrency: 'XAU' }), {
+    code: 'unsupported_currency',
+  })
   matches(t, await create({ name: 'A', timezone: 'Asia/Tokyo', defaultCurrency: 'jpy' }), {
     timezone: 'Asia/Tokyo',
     default_currency: 'JPY',
@@ -55,7 +57,7 @@ t.test('a change of state raises the revision, and is written down', async (t) =
     .select(['action', 'actor_label', 'detail'])
     .orderBy('id')
     .execute()
-  t.same(audit.slice(1), [
+  t.strictSame(audit.slice(1), [
     {
       action: 'account.status_changed',
       actor_label: 'operator',
@@ -70,17 +72,17 @@ t.test(
     const { database, account } = await openWithAccount(t, 'trial')
     const change = (status: AccountStatus, act: Act) =>
       database.transaction((tx) => setStatus(tx, account.id, status, act))
-    await t.rejects(change('suspended', BY_THE_PRODUCT), { code: 'validation_failed' })
+    await rejectsWith(t, change('suspended', BY_THE_PRODUCT), { code: 'validation_failed' })
     matches(t, await change('trial_paused', BY_THE_PRODUCT), { status: 'trial_paused' })
     matches(t, await change('cancelled', BY_THE_PRODUCT), { status: 'cancelled' })
-    await t.rejects(change('trial', BY_THE_PRODUCT), { code: 'validation_failed' })
+    await rejectsWith(t, change('trial', BY_THE_PRODUCT), { code: 'validation_failed' })
     matches(t, await change('trial', ACT), { status: 'trial' })
   },
 )
 
 t.test('suspended, cancelled and paused accounts are read-only', async (t) => {
   const states = ['trial', 'trial_paused', 'active', 'suspended', 'cancelled'] as const
-  t.same(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
+  t.strictSame(states.filter(isReadOnly), ['trial_paused', 'suspended', 'cancelled'])
 })
 
 t.test('an allowance holds known scopes, each once, in the order of the document', async (t) => {
@@ -91,18 +93,19 @@ t.test('an allowance holds known scopes, each once, in the order of the document
     scope_allowance: '["debtors:read","payments:read"]',
     revision: account.revision + 1,
   })
-  await t.rejects(allow(['payments:delete']), { message: /payments:delete/ })
+  await rejectsWith(t, allow(['payments:delete']), { message: /payments:delete/ })
   matches(t, await allow([]), { scope_allowance: '[]' })
   matches(t, await allow(null), { scope_allowance: null, revision: account.revision + 3 })
 })
 
 t.test('the scopes are those of the contract, in its order', async (t) => {
-  t.same(SCOPES, loadContract().scopes)
+  t.strictSame(SCOPES, loadContract().scopes)
 })
 
 t.test('an account that does not exist is not found', async (t) => {
   const database = await openTestDatabase(t)
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => setStatus(tx, 'acct_none', 'active', ACT)),
     { code: 'not_found' },
   )

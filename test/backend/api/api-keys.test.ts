@@ -12,7 +12,7 @@ import {
 } from '../../../backend/api-keys/api-keys.ts'
 import { createLastUsed } from '../../../backend/api-keys/last-used.ts'
 import { digestApiKey, parseApiKey } from '../../../shared/contract/api-key.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { lockDatabase, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
@@ -58,7 +58,7 @@ t.test('a key is issued with its secret, and only a digest stays', async (t) => 
 
 t.test('a key needs a name and something it may do', async (t) => {
   const { issue } = await openWithKeys(t)
-  await t.rejects(issue({ name: ' \n', scopes: [] }), {
+  await rejectsWith(t, issue({ name: ' \n', scopes: [] }), {
     code: 'validation_failed',
     members: {
       errors: [
@@ -67,11 +67,11 @@ t.test('a key needs a name and something it may do', async (t) => {
       ],
     },
   })
-  await t.rejects(issue({ name: 'x'.repeat(81) }), { code: 'validation_failed' })
-  await t.rejects(issue({ name: 'a\u0007b' }), { code: 'validation_failed' })
-  await t.rejects(issue({ scopes: ['debtors:delete'] }), { code: 'validation_failed' })
-  await t.rejects(issue({ rateLimit: 0 }), { code: 'validation_failed' })
-  await t.rejects(issue({ accountId: 'acct_none' }), { code: 'not_found' })
+  await rejectsWith(t, issue({ name: 'x'.repeat(81) }), { code: 'validation_failed' })
+  await rejectsWith(t, issue({ name: 'a\u0007b' }), { code: 'validation_failed' })
+  await rejectsWith(t, issue({ scopes: ['debtors:delete'] }), { code: 'validation_failed' })
+  await rejectsWith(t, issue({ rateLimit: 0 }), { code: 'validation_failed' })
+  await rejectsWith(t, issue({ accountId: 'acct_none' }), { code: 'not_found' })
   matches(t, await issue({ name: '😀'.repeat(80) }), { row: { name: '😀'.repeat(80) } })
 })
 
@@ -97,24 +97,24 @@ t.test('a revocation is stamped once, and the key stays', async (t) => {
   const { row } = await issue()
   const revoke = (act: Act, accountId?: string) =>
     database.transaction((tx) => revokeApiKey(tx, row.id, act, accountId))
-  await t.rejects(revoke(ACT, 'acct_other'), { code: 'not_found' })
+  await rejectsWith(t, revoke(ACT, 'acct_other'), { code: 'not_found' })
   const revoked = await revoke(ACT, account.id)
   matches(t, revoked, { revoked_at: ACT.now.toISOString(), revoked_by: 'operator', revision: 2 })
   const later = { actor: { ...OPERATOR, label: 'another' }, now: new Date('2027-01-01T00:00:00Z') }
-  t.same(await revoke(later), revoked)
-  t.same(await listApiKeys(database.read, account.id), [revoked])
+  t.strictSame(await revoke(later), revoked)
+  t.strictSame(await listApiKeys(database.read, account.id), [revoked])
 })
 
 t.test('what a key may do is what it was granted and the account allows', async (t) => {
-  t.same(effectiveScopes(['debtors:read', 'payments:write'], null), [
+  t.strictSame(effectiveScopes(['debtors:read', 'payments:write'], null), [
     'debtors:read',
     'payments:write',
   ])
-  t.same(
+  t.strictSame(
     effectiveScopes(['debtors:read', 'payments:write'], '["payments:write","messages:read"]'),
     ['payments:write'],
   )
-  t.same(effectiveScopes(['debtors:read'], '[]'), [])
+  t.strictSame(effectiveScopes(['debtors:read'], '[]'), [])
 })
 
 t.test('last uses are written together, and only move forward', async (t) => {
@@ -146,7 +146,7 @@ t.test('last uses that could not be written are kept for the next time', async (
   const unlock = await lockDatabase(t, path)
   const lastUsed = createLastUsed(database, SILENT)
   lastUsed.stamp(row.id, ACT.now)
-  await t.rejects(lastUsed.flush(), { code: 'service_unavailable' })
+  await rejectsWith(t, lastUsed.flush(), { code: 'service_unavailable' })
   await unlock()
   await lastUsed.close()
   matches(t, await listApiKeys(database.read, account.id), [

@@ -46,8 +46,8 @@ t.test('whoever proves nothing gets one bare 404 for whatever is asked', async (
   const headers = (answer: typeof first) =>
     [...(answer?.headers.keys() ?? [])].filter((name) => !/^(connection|keep-alive)$/.test(name))
   for (const [at, answer] of answers.entries()) {
-    t.same([answer.status, answer.text], [404, ''], asked[at]?.join(' ') ?? '')
-    t.same(headers(answer), headers(first), 'same headers')
+    t.strictSame([answer.status, answer.text], [404, ''], asked[at]?.join(' ') ?? '')
+    t.strictSame(headers(answer), headers(first), 'same headers')
   }
 })
 
@@ -74,7 +74,7 @@ t.test('a principal that no longer holds is refused with the reason', async (t) 
     const begun = backend.now
     matches(t, await refusalOf(principal), [200, null, String], 'also one that was known')
     backend.now = new Date(begun.getTime() + 60_001)
-    t.same(await refusalOf(principal), [401, 'principal_expired', ''])
+    t.strictSame(await refusalOf(principal), [401, 'principal_expired', ''])
     backend.now = begun
   })
 
@@ -82,11 +82,11 @@ t.test('a principal that no longer holds is refused with the reason', async (t) 
     const claims = { keyId: key.row.id, keyRevision: 1, accountId: 'acct_x', accountRevision: 1 }
     const expiresAt = backend.now.getTime() + 1000
     const invalid = [401, 'principal_invalid', '']
-    t.same(await refusalOf('x'), invalid)
-    t.same(await refusalOf(signPrincipal(claims, expiresAt, ['another secret'])), invalid)
-    t.same(await refusalOf(signPrincipal(claims, expiresAt, GATEWAY_SECRETS)), invalid)
+    t.strictSame(await refusalOf('x'), invalid)
+    t.strictSame(await refusalOf(signPrincipal(claims, expiresAt, ['another secret'])), invalid)
+    t.strictSame(await refusalOf(signPrincipal(claims, expiresAt, GATEWAY_SECRETS)), invalid)
     const none = { ...claims, keyId: 'key_none' }
-    t.same(await refusalOf(signPrincipal(none, expiresAt, GATEWAY_SECRETS)), invalid)
+    t.strictSame(await refusalOf(signPrincipal(none, expiresAt, GATEWAY_SECRETS)), invalid)
   })
 
   await t.test('the account was narrowed or suspended since', async (t) => {
@@ -94,18 +94,18 @@ t.test('a principal that no longer holds is refused with the reason', async (t) 
     await backend.database.transaction((tx) =>
       setScopeAllowance(tx, id, ['debtors:read'], act(backend)),
     )
-    t.same(await refusalOf(principal), [401, 'revision_changed', ''])
+    t.strictSame(await refusalOf(principal), [401, 'revision_changed', ''])
     const narrowed = await backend.principalOf(key)
     matches(t, await refusalOf(narrowed), [200, null, String])
     await backend.database.transaction((tx) => setStatus(tx, id, 'suspended', act(backend)))
-    t.same(await refusalOf(narrowed), [401, 'revision_changed', ''])
+    t.strictSame(await refusalOf(narrowed), [401, 'revision_changed', ''])
   })
 
   await t.test('the key was revoked since', async (t) => {
     const latest = await backend.principalOf(key)
     await backend.database.transaction((tx) => revokeApiKey(tx, key.row.id, act(backend)))
-    t.same(await refusalOf(latest), [401, 'key_revoked', ''])
-    t.same(await refusalOf(principal), [401, 'key_revoked', ''])
+    t.strictSame(await refusalOf(latest), [401, 'key_revoked', ''])
+    t.strictSame(await refusalOf(principal), [401, 'key_revoked', ''])
   })
 })
 

@@ -4,7 +4,7 @@ import { OPERATIONS } from '../../../backend/operations.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
 import { type Books, openBooks } from '../../fixtures/books/books.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, throwsWith } from '../../fixtures/matches.ts'
 import { BASE_URL } from '../../fixtures/service/backend.ts'
 
 const contract = loadContract()
@@ -25,11 +25,12 @@ t.test('every operation of the contract has its route, and no other is there', a
   )
   t.ok(routes.every(({ options }) => typeof options === 'object' && options.auth === 'principal'))
   const [first, ...rest] = contract.operations
-  t.throws(() => apiRoutes({ ...deps, contract: { ...contract, operations: rest } }), {
+  throwsWith(t, () => apiRoutes({ ...deps, contract: { ...contract, operations: rest } }), {
     message: 'getMe is not an operation of the contract',
   })
   const more = first === undefined ? [] : [{ ...first, operationId: 'getYou' }]
-  t.throws(
+  throwsWith(
+    t,
     () =>
       apiRoutes({
         ...deps,

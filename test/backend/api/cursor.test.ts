@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { openCursor, sealCursor } from '../../../backend/api/cursor.ts'
+import { throwsWith } from '../../fixtures/matches.ts'
 
 const KEY = Buffer.alloc(32, 1)
 const SCOPE = {
@@ -27,9 +28,9 @@ t.test('a cursor of another account, list, sort, filter or key does not open', a
     { ...SCOPE, filters: { ...SCOPE.filters, email: 'a@b.example' } },
   ]
   for (const other of others) {
-    t.throws(() => openCursor(KEY, other, cursor), { code: 'invalid_cursor' })
+    throwsWith(t, () => openCursor(KEY, other, cursor), { code: 'invalid_cursor' })
   }
-  t.throws(() => openCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
+  throwsWith(t, () => openCursor(Buffer.alloc(32, 2), SCOPE, cursor), { code: 'invalid_cursor' })
 })
 
 t.test('no text but the one that was made opens', async () => {

@@ -69,7 +69,7 @@ t.test('each error code has its section, and no other has one', async (t) => {
   const errors = pages.get('/docs/errors') ?? ''
   const sections = [...errors.matchAll(/<h3 id="([^"]+)">[^\n]+\n<p class="facts">(\d+) · /g)]
   const types = { ...PROBLEM_TYPES, ...SETTINGS_PROBLEM_TYPES }
-  t.same(
+  t.strictSame(
     sections.map(([, code, status]) => `${status} ${code}`).toSorted(),
     Object.entries(types)
       .map(([code, { status }]) => `${status} ${code}`)
@@ -154,7 +154,7 @@ t.test('the search has every section, as text', async (t) => {
     if (page === '/docs') continue
     const headings = [...text.matchAll(/<h[23] id="([^"]+)"/g)].map(([, id]) => `${page}#${id}`)
     const found = sections.map(({ href }) => href)
-    t.same(
+    t.strictSame(
       headings.filter((href) => !found.includes(href)),
       [],
       page,

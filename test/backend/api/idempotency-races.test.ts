@@ -9,7 +9,7 @@ import {
   type Idempotency,
 } from '../../../backend/idempotency/idempotency.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const clock = () => new Date('2026-11-21T10:15:00.000Z')
@@ -81,7 +81,7 @@ t.test('who waits too long is told to come again, and the first is not disturbed
   const { promise, resolve } = Promise.withResolvers<string>()
   const { write } = counted(() => promise)
   const first = idempotency.once(attempt, write)
-  await t.rejects(idempotency.once(attempt, write), {
+  await rejectsWith(t, idempotency.once(attempt, write), {
     code: 'idempotency_in_progress',
     headers: { 'retry-after': '1' },
   })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { canonicalJson, parseJsonObject } from '../../../backend/validation/json.ts'
+import { throwsWith } from '../../fixtures/matches.ts'
 
 const parse = (text: string) => parseJsonObject(Buffer.from(text))
 
@@ -31,9 +32,9 @@ t.test('what is not one JSON object in UTF-8 is malformed', async (t) => {
     '{} {}',
     '\ufeff{}',
   ]
-  for (const text of texts) t.throws(() => parse(text), { code: 'malformed_json' }, text)
+  for (const text of texts) throwsWith(t, () => parse(text), { code: 'malformed_json' }, text)
   const invalidUtf8 = Buffer.from([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xc3, 0x28, 0x22, 0x7d])
-  t.throws(() => parseJsonObject(invalidUtf8), { code: 'malformed_json' })
+  throwsWith(t, () => parseJsonObject(invalidUtf8), { code: 'malformed_json' })
 })
 
 t.test('a name that occurs twice is named, at any depth and however it is written', async (t) => {
@@ -45,7 +46,7 @@ t.test('a name that occurs twice is named, at any depth and however it is writte
     ['{"a":{},"b":"\\"a\\":","a":1}', '/a'],
   ] as const
   for (const [text, pointer] of cases) {
-    t.throws(() => parse(text), { code: 'duplicate_json_key', members: { pointer } }, text)
+    throwsWith(t, () => parse(text), { code: 'duplicate_json_key', members: { pointer } }, text)
   }
 })
 
@@ -79,12 +80,12 @@ t.test('wherever a name is doubled, it is found', async () => {
 t.test('nesting has an end, and what is far beyond it does no harm', async (t) => {
   const nest = (depth: number) => `{"a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
   t.doesNotThrow(() => parse(nest(20)))
-  t.throws(() => parse(nest(21)), { code: 'malformed_json' })
-  t.throws(() => parse(nest(100_000)), { code: 'malformed_json' })
+  throwsWith(t, () => parse(nest(21)), { code: 'malformed_json' })
+  throwsWith(t, () => parse(nest(100_000)), { code: 'malformed_json' })
 })
 
 t.test('names that mean something to JavaScript mean nothing', async (t) => {
-  t.throws(() => parse('{"a":{"__proto__":{"admin":true}}}'), {
+  throwsWith(t, () => parse('{"a":{"__proto__":{"admin":true}}}'), {
     code: 'validation_failed',
     members: { errors: [{ pointer: '/a/__proto__', code: 'unknown_field' }] },
   })

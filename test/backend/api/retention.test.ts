@@ -178,14 +178,14 @@ t.test(
     await engine.at('2026-11-24T08:00:00.000Z')
     await engine.invoice('2026-11-20')
     await engine.plan('2026-11-24T08:00:00.000Z')
-    t.same(await engine.log(), ['friendly:sent', 'friendly:scheduled'])
+    t.strictSame(await engine.log(), ['friendly:sent', 'friendly:scheduled'])
     const planned = books.backend.now.getTime()
     await forgetOld(database, new Date(planned + 90 * DAY_MS - 1000))
     t.equal(await countRows(books, 'reminders'), 2)
     await forgetOld(database, new Date(planned + 90 * DAY_MS + 1000))
     const [, waiting] = await messages()
     const left = await database.read.selectFrom('reminders').select('message_id').execute()
-    t.same(left, [{ message_id: waiting?.id }], 'one that waits does not')
+    t.strictSame(left, [{ message_id: waiting?.id }], 'one that waits does not')
     t.equal(await countRows(books, 'taken_stages'), 2, 'no stage is sent twice')
     t.equal((await books.read('/api/v1/messages')).data.length, 2)
   },
@@ -211,7 +211,7 @@ t.test('thousands go in small steps, at several backends at once, beside payment
   const payments = Array.from({ length: 20 }, () =>
     books.post('/api/v1/payments', { invoice_id: id, currency: 'EUR', amount: 1 }),
   )
-  t.same(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
+  t.strictSame(new Set((await Promise.all(payments)).map(({ status }) => status)), new Set([201]))
   const left = async () =>
     (await database.read.selectFrom('idempotency_keys').select('key').execute()).filter((kept) =>
       kept.key.startsWith('old-'),

@@ -52,7 +52,7 @@ t.test('the commonest errors of a key are named by their codes', async (t) => {
   t.equal((await report({ batch: 2, errors: undefined })).status, 200, 'older gateways name none')
   const ada = await logIn(backend, ADMIN)
   const { json } = await ada.get(`/settings/api-keys/${key_id}`)
-  t.same(Object(json['usage']).top_errors, [
+  t.strictSame(Object(json['usage']).top_errors, [
     { code: 'rate_limit_exceeded', calls: 7, last_day: '2026-11-20' },
     { code: 'not_found', calls: 3, last_day: '2026-11-21' },
     { code: 'unknown_query_parameter', calls: 1, last_day: '2026-11-21' },
@@ -80,7 +80,7 @@ t.test('the hour a key is in moves forward only', async (t) => {
   await report(12, '2026-11-21T10:40:00Z')
   await report(9, '2026-11-21T10:40:00Z')
   await report(600, '2026-11-21T09:40:00Z')
-  t.same(await window(), { used: 12, limit: 600, resets_at: '2026-11-21T10:40:00.000Z' })
+  t.strictSame(await window(), { used: 12, limit: 600, resets_at: '2026-11-21T10:40:00.000Z' })
   const page = await ada.page(`/settings/api-keys/${key.row.id}`)
   matches(t, page.text, /<strong>12<\/strong> of 600\s+<span class="hint">Resets at 11:40\./)
   await report(1, '2026-11-21T11:10:00Z')
@@ -88,7 +88,7 @@ t.test('the hour a key is in moves forward only', async (t) => {
   backend.now = new Date('2026-11-21T11:10:00Z')
   const later = await logIn(backend, ADMIN)
   const { json } = await later.get(`/settings/api-keys/${key.row.id}`)
-  t.same(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
+  t.strictSame(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
 })
 
 t.test('keys that are not there are left out; what is no report is refused', async (t) => {
@@ -102,7 +102,7 @@ t.test('keys that are not there are left out; what is no report is refused', asy
   const ask = (body: unknown) => backend.ask('POST', '/internal/usage', { body })
   t.equal((await ask(reportIn(key, { refused, windows }))).status, 200)
   const rows = await backend.database.read.selectFrom('key_usage').selectAll().execute()
-  t.same(rows, [{ key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 }])
+  t.strictSame(rows, [{ key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 }])
   const wrong: unknown[] = [
     {},
     'null',

@@ -1,7 +1,7 @@
 // What holds on every database. What only SQLite's one writer does: write-queue.test.ts.
 import t from 'tap'
 import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -9,7 +9,7 @@ const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1'
 t.test('a transaction is there once its promise resolves', async (t) => {
   const database = await openTestDatabase(t)
   t.equal(await database.transaction((tx) => note(tx, 'a')), 'a')
-  t.same(await notes(database), ['a'])
+  t.strictSame(await notes(database), ['a'])
 })
 
 t.test('a reader does not see what is not committed', async (t) => {
@@ -23,10 +23,10 @@ t.test('a reader does not see what is not committed', async (t) => {
     return (await tx.selectFrom('audit_log').select('id').execute()).length
   })
   await written.promise
-  t.same(await notes(database), [])
+  t.strictSame(await notes(database), [])
   gate.resolve()
   t.equal(await transaction, 1, 'the transaction itself does')
-  t.same(await notes(database), ['a'])
+  t.strictSame(await notes(database), ['a'])
 })
 
 t.test('what a transaction throws undoes its own writes alone', async (t) => {
@@ -49,31 +49,33 @@ t.test('what a transaction throws undoes its own writes alone', async (t) => {
     { status: 'rejected', reason: { kind: 'unique', columns: ['audit_log.id'] } },
     { status: 'fulfilled', value: 'd' },
   ])
-  t.same(await notes(database), ['a', 'd'])
+  t.strictSame(await notes(database), ['a', 'd'])
 })
 
 t.test('a violated constraint undoes its statement, and the transaction may go on', async (t) => {
   const database = await openTestDatabase(t)
   await database.transaction(async (tx) => {
     await note(tx, 'a')
-    await t.rejects(note(tx, 'a'), ConstraintViolation)
+    await rejectsWith(t, note(tx, 'a'), ConstraintViolation)
     await note(tx, 'b')
   })
-  t.same(await notes(database), ['a', 'b'])
+  t.strictSame(await notes(database), ['a', 'b'])
 })
 
 t.test('a transaction inside another is a mistake', async (t) => {
   const database = await openTestDatabase(t)
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction(() => database.transaction((tx) => note(tx, 'inner'))),
     { code: 'ERR_ASSERTION' },
   )
-  t.same(await notes(database), [])
+  t.strictSame(await notes(database), [])
 })
 
 t.test('a read past the transaction is a mistake inside it', async (t) => {
   const database = await openTestDatabase(t)
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction(() => notes(database)),
     { code: 'ERR_ASSERTION' },
   )
@@ -82,8 +84,8 @@ t.test('a read past the transaction is a mistake inside it', async (t) => {
 t.test('a statement after the end of its transaction is a mistake', async (t) => {
   const database = await openTestDatabase(t)
   const kept = await database.transaction(async (tx) => ({ tx }))
-  await t.rejects(note(kept.tx, 'stray'), { code: 'ERR_ASSERTION' })
-  t.same(await notes(database), [])
+  await rejectsWith(t, note(kept.tx, 'stray'), { code: 'ERR_ASSERTION' })
+  t.strictSame(await notes(database), [])
 })
 
 t.test('statements of one transaction that overlap are all part of it', async (t) => {
@@ -91,9 +93,9 @@ t.test('statements of one transaction that overlap are all part of it', async (t
   const outcome = database.transaction((tx) =>
     Promise.all([note(tx, 'a'), note(tx, 'b'), note(tx, 'a'), note(tx, 'c')]),
   )
-  await t.rejects(outcome, ConstraintViolation)
+  await rejectsWith(t, outcome, ConstraintViolation)
   await database.transaction((tx) => note(tx, 'd'))
-  t.same(await notes(database), ['d'])
+  t.strictSame(await notes(database), ['d'])
 })
 
 t.test('a closed database finishes what was begun and takes nothing more', async (t) => {
@@ -101,7 +103,8 @@ t.test('a closed database finishes what was begun and takes nothing more', async
   const begun = database.transaction((tx) => note(tx, 'a'))
   await database.close()
   t.equal(await begun, 'a')
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => note(tx, 'b')),
     UNAVAILABLE,
   )
@@ -111,5 +114,5 @@ t.test('a thousand transactions at once are all recorded', async (t) => {
   const database = await openTestDatabase(t, { waitMsMax: 60_000 })
   const ids = Array.from({ length: 1000 }, (_, n) => `n${String(n).padStart(4, '0')}`)
   await Promise.all(ids.map((id) => database.transaction((tx) => note(tx, id))))
-  t.same(await notes(database), ids)
+  t.strictSame(await notes(database), ids)
 })

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import { sql } from 'kysely'
 import t from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   lockDatabase,
   note,
@@ -44,7 +44,7 @@ t.test('the backend migrates; a second opening finds nothing to do', async (t) =
   matches(t, first.migrated, MIGRATIONS)
   await first.close()
   const second = await openTestDatabase(t, { url })
-  t.same(second.migrated, [])
+  t.strictSame(second.migrated, [])
 })
 
 t.test('an operator can begin with an empty database', async (t) => {
@@ -57,7 +57,7 @@ t.test('an operator is told to migrate, and does not do it by the way', async (t
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction((tx) => sql`delete from kysely_migration`.execute(tx))
-  await t.rejects(openDatabase({ url, log: SILENT, user: 'operator' }), {
+  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'operator' }), {
     message: /lacks 0001-initial.*cli -- migrate/,
   })
 })
@@ -68,8 +68,8 @@ t.test('an older program does not touch a newer database', async (t) => {
   await database.transaction((tx) =>
     sql`insert into kysely_migration values ('9999-later', 'x')`.execute(tx),
   )
-  await t.rejects(openDatabase({ url, log: SILENT, user: 'operator' }), /9999-later/)
-  await t.rejects(openDatabase({ url, log: SILENT, user: 'migrator' }), /9999-later/)
+  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'operator' }), /9999-later/)
+  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'migrator' }), /9999-later/)
 })
 
 t.test('a second backend is refused, also after the first was killed for a third', async (t) => {
@@ -79,14 +79,14 @@ t.test('a second backend is refused, also after the first was killed for a third
   })
   t.teardown(() => holder.kill('SIGKILL'))
   await once(holder.stdout, 'data')
-  await t.rejects(openDatabase({ url, log: SILENT, user: 'backend' }), {
+  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
     message: new RegExp(`pid ${holder.pid}`),
   })
   const exit = once(holder, 'exit')
   holder.kill('SIGKILL')
   await exit
   await openTestDatabase(t, { url })
-  await t.rejects(openDatabase({ url, log: SILENT, user: 'backend' }), {
+  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'backend' }), {
     message: new RegExp(`pid ${process.pid}`),
   })
 })
@@ -99,8 +99,8 @@ t.test('operators write beside the backend', async (t) => {
   await Promise.all(
     ids.map((id, n) => (n % 2 ? backend : operator).transaction((tx) => note(tx, id))),
   )
-  t.same(await notes(backend), ids)
-  t.same(await notes(operator), ids)
+  t.strictSame(await notes(backend), ids)
+  t.strictSame(await notes(operator), ids)
 })
 
 t.test('a lock that another process does not give back is 503, and reads go on', async (t) => {
@@ -108,24 +108,27 @@ t.test('a lock that another process does not give back is 503, and reads go on',
   const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
   await database.transaction((tx) => note(tx, 'a'))
   const unlock = await lockDatabase(t, path)
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => note(tx, 'b')),
     { code: 'service_unavailable' },
   )
-  t.same(await notes(database), ['a'])
+  t.strictSame(await notes(database), ['a'])
   await unlock()
   await database.close()
-  t.same(database.fault, undefined)
+  t.strictSame(database.fault, undefined)
 })
 
 t.test('a directory that cannot be made is named', async (t) => {
   const directory = t.testdir({ file: '' })
-  await t.rejects(
+  await rejectsWith(
+    t,
     openDatabase({ url: `sqlite:${directory}/file/x.db`, log: SILENT, user: 'backend' }),
     { message: /file/ },
   )
   mkdirSync(join(directory, 'x.db'))
-  await t.rejects(
+  await rejectsWith(
+    t,
     openDatabase({ url: `sqlite:${directory}/x.db`, log: SILENT, user: 'operator' }),
     { message: /Cannot open/ },
   )

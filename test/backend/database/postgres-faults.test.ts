@@ -5,7 +5,7 @@ import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { type OpenDatabase, openDatabase } from '../../../backend/database/open.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
@@ -55,13 +55,13 @@ t.test('a server that crashes and comes back is met again, without help', async 
   await written.promise
   await server.stop('SIGQUIT')
   gate.resolve()
-  await t.rejects(interrupted, UNAVAILABLE)
+  await rejectsWith(t, interrupted, UNAVAILABLE)
   t.equal(runs, 1, 'with no server there is nothing to run it on again')
-  await t.rejects(notes(database), UNAVAILABLE)
+  await rejectsWith(t, notes(database), UNAVAILABLE)
   t.ok(database.fault)
   await server.start()
   await until(() => isBack(database), 'the database is written again')
-  t.same(await notes(database), ['acknowledged', 'back'])
+  t.strictSame(await notes(database), ['acknowledged', 'back'])
   t.equal(database.fault, undefined)
 })
 
@@ -73,7 +73,7 @@ t.test('a server that ends its sessions in order costs nobody an error', async (
   await server.start()
   const [read] = await Promise.all([notes(database), database.transaction((tx) => note(tx, 'b'))])
   t.ok(read.includes('a'))
-  t.same(await notes(database), ['a', 'b'])
+  t.strictSame(await notes(database), ['a', 'b'])
 })
 
 t.test('a connection lost before the commit: the transaction is run again', async (t) => {
@@ -85,17 +85,18 @@ t.test('a connection lost before the commit: the transaction is run again', asyn
     proxy.cutAt('insert into', moment)
     await database.transaction((tx) => note(tx, id))
   }
-  t.same(await notes(database), ['a', 'b'])
+  t.strictSame(await notes(database), ['a', 'b'])
 })
 
 t.test('a commit that never arrived is no less unknown', async (t) => {
   const { database, proxy } = await openCuttable(t)
   proxy.cutAt(COMMIT, 'before')
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => note(tx, 'a')),
     { code: 'gateway_timeout' },
   )
-  t.same(await notes(database), [])
+  t.strictSame(await notes(database), [])
 })
 
 t.test('a commit whose answer is lost: unknown, and the same key tells what it was', async (t) => {
@@ -117,7 +118,7 @@ t.test('a commit whose answer is lost: unknown, and the same key tells what it w
   }
   // The statements before it are on their way together with it.
   proxy.cutAt(COMMIT, 'after', 'COMMIT\0')
-  await t.rejects(once(attempt, write), {
+  await rejectsWith(t, once(attempt, write), {
     code: 'gateway_timeout',
     message: /same Idempotency-Key/,
   })
@@ -136,7 +137,7 @@ t.test('a server that takes connections and says nothing is 503 in time', async 
     outcome.status === 'rejected' ? [outcome.reason.code] : [],
   )
   t.ok(reasons.includes('service_unavailable'))
-  t.same([...new Set(reasons)], ['service_unavailable'])
+  t.strictSame([...new Set(reasons)], ['service_unavailable'])
 })
 
 t.test('a session that an operator ends is replaced', async (t) => {
@@ -149,7 +150,7 @@ t.test('a session that an operator ends is replaced', async (t) => {
     if (runs === 1) await sql`select pg_terminate_backend(pg_backend_pid())`.execute(tx)
   })
   t.equal(runs, 2)
-  t.same(await notes(database), ['a', 'b'])
+  t.strictSame(await notes(database), ['a', 'b'])
 })
 
 t.test('a server that is not there is named, without the password', async (t) => {

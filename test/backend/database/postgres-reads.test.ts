@@ -6,6 +6,7 @@ import pg from 'pg'
 import t, { type Test } from 'tap'
 import type { OpenDatabase, Reader } from '../../../backend/database/database.ts'
 import { prepared } from '../../../backend/database/prepared.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
@@ -184,8 +185,8 @@ t.test('a server that only follows another is not read from', async (t) => {
   await server.stop()
   writeFileSync(join(server.data, 'standby.signal'), '')
   await server.start()
-  await t.rejects(readMany(database, 1), { code: 'service_unavailable' })
-  await t.rejects(notes(database), { code: 'service_unavailable' })
+  await rejectsWith(t, readMany(database, 1), { code: 'service_unavailable' })
+  await rejectsWith(t, notes(database), { code: 'service_unavailable' })
   const operator = await connect(t, url)
   t.strictSame((await operator.query('select id from audit_log')).rows, [{ id: 'note_0' }])
   await operator.query('select pg_promote()')

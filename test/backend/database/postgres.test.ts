@@ -11,7 +11,7 @@ import type { AuditRow } from '../../../backend/database/tables.ts'
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { claimGuess } from '../../../backend/sessions/login-guesses.ts'
 import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Answer, startBackend } from '../../fixtures/service/backend.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
@@ -72,7 +72,7 @@ t.test('text has the order of its code points in every table', async (t) => {
     `select table_name, column_name from information_schema.columns
       where table_schema = 'public' and data_type = 'text' and collation_name is distinct from 'C'`,
   )
-  t.same(rows, [])
+  t.strictSame(rows, [])
 })
 
 t.test('payments on one invoice from two backends never exceed it', async (t) => {
@@ -92,7 +92,7 @@ t.test('one Idempotency-Key at two backends at once is one payment', async (t) =
   const { post, createInvoice, read } = await startTwo(t)
   const body = { invoice_id: await createInvoice(10_000), currency: 'EUR', amount: 1_000 }
   const answers = await atOnce(16, (place) => post('payments', body, 'one-key', place))
-  t.same([...new Set(answers.map(({ status }) => status))], [201])
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [201])
   t.equal(new Set(answers.map(({ text }) => text)).size, 1)
   const originals = answers.filter(({ headers }) => !headers.has('idempotent-replayed'))
   t.equal(originals.length, 1)
@@ -153,7 +153,7 @@ t.test('a key whose first call runs for too long at another backend is 409', asy
   const running = createIdempotency({ database: first, clock }).once(attempt, write)
   await inserted.promise
   const other = createIdempotency({ database: second, clock })
-  await t.rejects(other.once(attempt, write), {
+  await rejectsWith(t, other.once(attempt, write), {
     code: 'idempotency_in_progress',
     headers: { 'retry-after': '1' },
   })
@@ -180,7 +180,8 @@ t.test('a prepared write that fails ends the transaction with its own error', as
   const [database] = await openTwo(t)
   await database.transaction((tx) => note(tx, 'a'))
   const violation = { name: 'ConstraintViolation', columns: ['audit_log.id'] }
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => copyNote(tx, 'a', 'a')),
     violation,
     'at the end',
@@ -195,12 +196,14 @@ t.test('a prepared write that fails ends the transaction with its own error', as
     })
     await step()
   }
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => goOn(tx, async () => {})),
     violation,
     'at the next read',
   )
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction(async (tx) => {
       await copyNote(tx, 'a', 'a')
       await note(tx, 'd')
@@ -284,7 +287,7 @@ t.test('of two Admins who step down at once one stays', async (t) => {
       ),
     ),
   )
-  t.same(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+  t.strictSame(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
   t.equal((await listUsers(first.read, account.id)).filter((u) => u.role === 'admin').length, 1)
 })
 
@@ -307,11 +310,11 @@ t.test(
       database.transaction(
         async (tx) => (await sql<{ n: number }>`${sql.raw(text)}`.execute(tx)).rows,
       )
-    t.same(await select('select 9007199254740991 as n, sum(1::bigint) as m'), [
+    t.strictSame(await select('select 9007199254740991 as n, sum(1::bigint) as m'), [
       { n: 9_007_199_254_740_991, m: 1 },
     ])
-    await t.rejects(select('select 9007199254740993 as n'), { name: 'BadValue' })
-    await t.rejects(select('select 1.5::numeric as n'), { name: 'BadValue' })
+    await rejectsWith(t, select('select 9007199254740993 as n'), { name: 'BadValue' })
+    await rejectsWith(t, select('select 1.5::numeric as n'), { name: 'BadValue' })
   },
 )
 
@@ -319,14 +322,15 @@ t.test(
   'a transaction that goes on after an error of a read commits nothing, and says so',
   async (t) => {
     const [database] = await openTwo(t)
-    await t.rejects(
+    await rejectsWith(
+      t,
       database.transaction(async (tx) => {
         await note(tx, 'a')
         await sql`select nonsense`.execute(tx).catch(() => 'ignored')
       }),
       { code: 'ERR_ASSERTION' },
     )
-    t.same(await notes(database), [])
+    t.strictSame(await notes(database), [])
   },
 )
 
@@ -371,5 +375,5 @@ t.test('reading connections cannot write', async (t) => {
   const [database] = await openTwo(t)
   const reader = database.read as Parameters<typeof note>[0]
   await t.rejects(note(reader, 'a'))
-  t.same(await notes(database), [])
+  t.strictSame(await notes(database), [])
 })

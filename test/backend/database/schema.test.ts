@@ -3,6 +3,7 @@ import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import type { DebtorRow, InvoiceRow, PaymentRow } from '../../../backend/database/tables.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const NOW = '2026-11-21T10:15:00.000Z'
@@ -133,7 +134,7 @@ t.test('the largest amount goes in and comes out, and stays a whole number', asy
       .returning(['amount', 'amount_paid', 'amount_due'])
       .executeTakeFirst(),
   )
-  t.same(amounts, {
+  t.strictSame(amounts, {
     amount: 999_999_999_999,
     amount_paid: 3_000_000_000,
     amount_due: 996_999_999_999,
@@ -147,17 +148,18 @@ t.test('amounts that do not add up are refused', async (t) => {
       tx.updateTable('invoices').set(change).where('account_id', '=', own).execute(),
     )
   const check = { name: 'ConstraintViolation', kind: 'check' }
-  await t.rejects(update({ amount_due: 1 }), check)
-  await t.rejects(update({ amount_paid: 1_000_000_000_000, amount_due: -1 }), check)
-  await t.rejects(update({ amount: 0, amount_due: 0 }), check)
-  await t.rejects(update({ status: 'paid' }), check)
-  await t.rejects(update({ due_date: '2026-10-01' }), check)
+  await rejectsWith(t, update({ amount_due: 1 }), check)
+  await rejectsWith(t, update({ amount_paid: 1_000_000_000_000, amount_due: -1 }), check)
+  await rejectsWith(t, update({ amount: 0, amount_due: 0 }), check)
+  await rejectsWith(t, update({ status: 'paid' }), check)
+  await rejectsWith(t, update({ due_date: '2026-10-01' }), check)
 })
 
 t.test('a row cannot point at a row of another account', async (t) => {
   const { database, foreign } = await openWithInvoice(t)
   const foreignKey = { name: 'ConstraintViolation', kind: 'foreign_key' }
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) =>
       tx
         .insertInto('invoices')
@@ -166,7 +168,8 @@ t.test('a row cannot point at a row of another account', async (t) => {
     ),
     foreignKey,
   )
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction(async (tx) => {
       await tx
         .insertInto('debtors')
@@ -199,19 +202,20 @@ t.test('what must be unique in an account is', async (t) => {
     )
   const unique = { name: 'ConstraintViolation', kind: 'unique' }
   await insert({ idempotency_key: 'k', external_id: 'x' })
-  await t.rejects(insert({ id: 'pay_2', idempotency_key: 'k' }), {
+  await rejectsWith(t, insert({ id: 'pay_2', idempotency_key: 'k' }), {
     ...unique,
     columns: ['payments.account_id', 'payments.idempotency_key'],
   })
-  await t.rejects(insert({ id: 'pay_2', external_id: 'x' }), {
+  await rejectsWith(t, insert({ id: 'pay_2', external_id: 'x' }), {
     ...unique,
     columns: ['payments.account_id', 'payments.external_id'],
   })
-  await t.rejects(insert({ id: 'pay_2', unapplied_amount: 101 }), {
+  await rejectsWith(t, insert({ id: 'pay_2', unapplied_amount: 101 }), {
     name: 'ConstraintViolation',
     kind: 'check',
   })
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) =>
       tx
         .insertInto('invoices')

@@ -21,11 +21,11 @@ t.test('many reads of one turn each get their own rows', async (t) => {
   const asked = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
   const [found, [counted]] = await Promise.all([Promise.all(asked.map(find)), count().execute()])
-  t.same(
+  t.strictSame(
     found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
     [...ids.map((id) => [[id, `of ${id}`]]), []],
   )
-  t.same(counted, { all: 100 })
+  t.strictSame(counted, { all: 100 })
 })
 
 t.test('rows come as they are kept, in the order asked for', async (t) => {
@@ -48,12 +48,12 @@ t.test('rows come as they are kept, in the order asked for', async (t) => {
       .orderBy('id', 'desc')
   const expected = (number: number) =>
     texts.toReversed().map((detail) => ({ detail, address: null, number }))
-  t.same(
+  t.strictSame(
     await Promise.all(numbers.map((number) => ask(number).execute())),
     numbers.map(expected),
     'together',
   )
-  t.same(await ask(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
+  t.strictSame(await ask(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
 })
 
 t.test('one that fails does not fail those that are asked with it', async (t) => {
@@ -64,9 +64,9 @@ t.test('one that fails does not fail those that are asked with it', async (t) =>
       .select(sql<unknown>`json_extract(detail, ${path})`.as('value'))
       .execute()
   const [first, wrong, last] = await Promise.allSettled(['$.a', 'no path', '$.b'].map(ask))
-  t.same(first, { status: 'fulfilled', value: [{ value: 1 }] })
+  t.strictSame(first, { status: 'fulfilled', value: [{ value: 1 }] })
   matches(t, wrong, { status: 'rejected', reason: { code: 'SQLITE_ERROR' } })
-  t.same(last, { status: 'fulfilled', value: [{ value: null }] })
+  t.strictSame(last, { status: 'fulfilled', value: [{ value: null }] })
 })
 
 t.test('many pages of one turn each get their own rows, in their order', async (t) => {

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import type { DatabaseOptions } from '../../../backend/database/database.ts'
 import type { Transaction } from '../../../backend/database/tables.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -33,11 +33,11 @@ t.test('transactions that wait are committed together', async (t) => {
   first.resolve()
   await blocker
   await secondRuns.promise
-  t.same(await notes(database), [])
+  t.strictSame(await notes(database), [])
   t.equal(settled, false, 'nobody is answered before the commit')
   second.resolve()
   await Promise.all([a, b])
-  t.same(await notes(database), ['a', 'b'])
+  t.strictSame(await notes(database), ['a', 'b'])
 })
 
 t.test('a group that takes long is committed before another is begun', async (t) => {
@@ -60,7 +60,7 @@ t.test('a group that takes long is committed before another is begun', async (t)
   })
   first.resolve()
   await Promise.all([blocker, long, next])
-  t.same(await notes(database), ['a', 'b'])
+  t.strictSame(await notes(database), ['a', 'b'])
 })
 
 t.test('who waits is served before all that come later, however many keep coming', async (t) => {
@@ -80,14 +80,15 @@ t.test('who waits too long for the writer is told so, and never runs', async (t)
   const database = await open(t, { waitMsMax: 500 })
   const gate = Promise.withResolvers<void>()
   const blocker = database.transaction(() => gate.promise)
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) => note(tx, 'late')),
     UNAVAILABLE,
   )
   gate.resolve()
   await blocker
   await database.transaction((tx) => note(tx, 'next'))
-  t.same(await notes(database), ['next'])
+  t.strictSame(await notes(database), ['next'])
 })
 
 t.test('a full disk loses the whole group, and only the group', async (t) => {

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { openBooks } from '../../fixtures/books/books.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
 
 const PAYMENTS = '/api/v1/payments'
 
@@ -58,5 +59,5 @@ t.test('by default it stays on account, and the mode is checked', async (t) => {
   await due('2026-10-01')
   const payment = await books.create(PAYMENTS, { debtor_id, currency: 'EUR', amount: 100 })
   t.strictSame([payment.allocations, payment.unapplied_amount], [[], 100])
-  await t.rejects(openApplying(t, 'newest_first'), { code: 'validation_failed' })
+  await rejectsWith(t, openApplying(t, 'newest_first'), { code: 'validation_failed' })
 })

@@ -13,7 +13,7 @@ import { type Details, editDebtor } from '../../../backend/debtors/details.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 async function openDesk(t: Test) {
   const { books, endpoint } = await openWebhooks(t)
@@ -87,8 +87,8 @@ t.test('an edit changes what it names, and tells of it once', async (t) => {
     type: 'debtor.updated',
     data: { object: after, previous: { name: before.name, language: 'nl', phone: null } },
   })
-  t.same(faultsOf('DebtorEvent', updated), [])
-  t.same(others, [])
+  t.strictSame(faultsOf('DebtorEvent', updated), [])
+  t.strictSame(others, [])
   matches(t, await desk.audit(), [
     {
       action: 'debtor.edited',
@@ -107,14 +107,14 @@ t.test('every fault of an edit is named, and nothing is changed', async (t) => {
   const { id } = await desk.books.debtor()
   const details = { name: '', email: 'nowhere', country: 'XX', timezone: 'Mars/Olympus' }
   const error: Json = await desk.edit(id, details).catch((thrown: unknown) => thrown)
-  t.same(
+  t.strictSame(
     error.members.errors.map(({ pointer }: Json) => pointer),
     ['/name', '/email', '/timezone', '/country'],
   )
-  t.same(await desk.audit(), [])
-  await t.rejects(desk.edit('deb_none', { name: 'X' }), { code: 'not_found' })
+  t.strictSame(await desk.audit(), [])
+  await rejectsWith(t, desk.edit('deb_none', { name: 'X' }), { code: 'not_found' })
   const theirs = await (await desk.books.others()).debtor()
-  await t.rejects(desk.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
+  await rejectsWith(t, desk.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
 })
 
 t.test('another address makes nobody reachable who bounced', async (t) => {
@@ -127,7 +127,7 @@ t.test('another address makes nobody reachable who bounced', async (t) => {
   matches(t, await desk.read(id), { contactability: { email: 'bounced' } })
   await desk.edit(id, { email: '' })
   matches(t, await desk.read(id), { email: null, contactability: { email: 'missing' } })
-  t.same(
+  t.strictSame(
     (await desk.events()).map(({ type }) => type),
     [
       ...['debtor.contactability_changed', 'debtor.updated'],
@@ -155,16 +155,16 @@ t.test('chasing is paused until a day or a word, and resumed', async (t) => {
     { id: message, status: 'cancelled', approval: { status: 'lapsed' } },
   ])
   await desk.pause(id, { reason: 'Longer', until: null })
-  t.same((await desk.read(id)).chasing, { status: 'paused', reason: 'Longer', until: null })
+  t.strictSame((await desk.read(id)).chasing, { status: 'paused', reason: 'Longer', until: null })
   await desk.resume(id)
-  t.same((await desk.read(id)).chasing, { status: 'active', reason: null, until: null })
+  t.strictSame((await desk.read(id)).chasing, { status: 'active', reason: null, until: null })
   await desk.resume(id)
   const updates = (await desk.events()).filter(({ type }) => type === 'debtor.updated')
   t.equal(updates.length, 3, 'resumed once')
-  await t.rejects(desk.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
+  await rejectsWith(t, desk.pause(id, { reason: '', until: null }), { code: 'validation_failed' })
   const past = { reason: 'x', until: desk.books.backend.now }
   const notPast = { code: 'validation_failed', members: { errors: [{ pointer: '/until' }] } }
-  await t.rejects(desk.pause(id, past), notPast)
+  await rejectsWith(t, desk.pause(id, past), notPast)
 })
 
 t.test('who is archived is not chased, and can still pay', async (t) => {
@@ -176,16 +176,16 @@ t.test('who is archived is not chased, and can still pay', async (t) => {
   matches(t, await desk.read(id), { status: 'archived', chasing: { status: 'stopped' } })
   matches(t, await desk.books.read('/api/v1/debtors?status=archived'), { data: [{ id }] })
   const conflict = { code: 'debtor_state_conflict', members: { debtor_status: 'archived' } }
-  await t.rejects(desk.resume(id), conflict)
-  await t.rejects(desk.pause(id, { reason: 'x', until: null }), conflict)
+  await rejectsWith(t, desk.resume(id), conflict)
+  await rejectsWith(t, desk.pause(id, { reason: 'x', until: null }), conflict)
   const body = { amount: 10_000, currency: 'EUR', invoice_id: invoice.id }
   t.equal((await desk.books.post('/api/v1/payments', body)).status, 201)
   await desk.restore(id)
   matches(t, await desk.read(id), { status: 'active', chasing: { status: 'active', reason: null } })
-  t.same(
+  t.strictSame(
     (await desk.audit()).map(({ action }) => action),
     ['debtor.archived', 'debtor.restored'],
   )
   await desk.set(id, { erased_at: desk.books.backend.now.toISOString() })
-  await t.rejects(desk.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
+  await rejectsWith(t, desk.edit(id, { name: 'X' }), { code: 'debtor_state_conflict' })
 })

@@ -11,7 +11,7 @@ import { reversePayment } from '../../../backend/payments/reversal.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 const ACTS = { finaliseInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 
@@ -76,13 +76,13 @@ t.test('a draft is finalised once; its number and dates stay', async (t) => {
   matches(t, await desk.lastAudit(), { action: 'invoice.finalised', subject_id: draft.id })
   const debtor = await desk.books.read(`/api/v1/debtors/${draft.debtor_id}`)
   matches(t, debtor.balances, [{ outstanding: 10_000 }])
-  await t.rejects(desk.finalise(draft.id), {
+  await rejectsWith(t, desk.finalise(draft.id), {
     code: 'invoice_state_conflict',
     status: 409,
     members: { invoice_status: 'open' },
     message: `Invoice ${draft.number} is open: it cannot be finalised.`,
   })
-  await t.rejects(desk.finalise('inv_none'), { code: 'not_found' })
+  await rejectsWith(t, desk.finalise('inv_none'), { code: 'not_found' })
 })
 
 t.test('what nobody paid on is voided, for good', async (t) => {
@@ -103,8 +103,8 @@ t.test('what nobody paid on is voided, for good', async (t) => {
   })
   const { data: messages } = await desk.books.read('/api/v1/messages')
   matches(t, messages, [{ id: message, status: 'cancelled' }])
-  await t.rejects(desk.perform('voidInvoice', open.id), { code: 'invoice_state_conflict' })
-  await t.rejects(desk.perform('voidInvoice', paidOn.id), {
+  await rejectsWith(t, desk.perform('voidInvoice', open.id), { code: 'invoice_state_conflict' })
+  await rejectsWith(t, desk.perform('voidInvoice', paidOn.id), {
     code: 'invoice_state_conflict',
     message: /is partially paid, and something was paid on it: it cannot be voided/,
   })
@@ -140,7 +140,9 @@ t.test('what is written off is chased no more and can still be paid', async (t) 
     },
     'given up again',
   )
-  await t.rejects(desk.perform('writeOffInvoice', invoice.id), { code: 'invoice_state_conflict' })
+  await rejectsWith(t, desk.perform('writeOffInvoice', invoice.id), {
+    code: 'invoice_state_conflict',
+  })
 })
 
 t.test('a dispute holds the reminders until it is resolved', async (t) => {
@@ -158,7 +160,7 @@ t.test('a dispute holds the reminders until it is resolved', async (t) => {
     blocked_reason: 'disputed',
   })
   matches(t, (await desk.books.read('/api/v1/messages')).data, [{ status: 'cancelled' }])
-  await t.rejects(desk.perform('disputeInvoice', invoice.id), {
+  await rejectsWith(t, desk.perform('disputeInvoice', invoice.id), {
     message: /is open and disputed: it cannot be disputed/,
     members: { chasing_blocked_reason: 'disputed' },
   })
@@ -172,11 +174,13 @@ t.test('a dispute holds the reminders until it is resolved', async (t) => {
   await desk.perform('resolveDispute', invoice.id)
   matches(t, (await desk.read(invoice.id)).chasing, { status: 'active', blocked_reason: null })
   const types = (await desk.events()).map(({ type }) => type)
-  t.same(
+  t.strictSame(
     types.filter((type) => type.includes('dispute')),
     ['invoice.disputed', 'invoice.dispute_resolved'],
   )
-  await t.rejects(desk.perform('resolveDispute', invoice.id), { code: 'invoice_state_conflict' })
+  await rejectsWith(t, desk.perform('resolveDispute', invoice.id), {
+    code: 'invoice_state_conflict',
+  })
 })
 
 t.test('a dispute outlives a payment that is reversed, unless it was resolved', async (t) => {
@@ -225,19 +229,19 @@ t.test('a reversed payment is owed again, once', async (t) => {
     },
     { type: 'payment.reversed', data: { object: reversed, previous: { status: 'recorded' } } },
   ])
-  t.same(faultsOf('InvoiceEvent', events[0]), [])
-  t.same(faultsOf('PaymentEvent', events[1]), [])
+  t.strictSame(faultsOf('InvoiceEvent', events[0]), [])
+  t.strictSame(faultsOf('PaymentEvent', events[1]), [])
   matches(t, await desk.lastAudit(), { action: 'payment.reversed', subject_id: second.id })
   const debtor = await desk.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
   matches(t, debtor.balances, [{ outstanding: 6000, unapplied: 0 }], 'nor is the surplus there')
-  await t.rejects(desk.reverse(second.id), {
+  await rejectsWith(t, desk.reverse(second.id), {
     code: 'payment_already_reversed',
     status: 409,
     members: { reversed_at: reversed.updated_at },
   })
   await desk.reverse(first.id)
   matches(t, await desk.read(invoice.id), { status: 'open', amount_paid: 0, amount_due: 10_000 })
-  t.same(
+  t.strictSame(
     (await desk.events()).map(({ type }) => type),
     ['invoice.reopened', 'payment.reversed'],
   )
@@ -251,11 +255,11 @@ t.test('an act without a reason, and one of another account, changes nothing', a
   const theirs = await others.invoice()
   await desk.events()
   const noReason = { code: 'validation_failed', members: { errors: [{ pointer: '/reason' }] } }
-  await t.rejects(desk.perform('writeOffInvoice', invoice.id, ' '), noReason)
-  await t.rejects(desk.reverse(payment.id, ''), noReason)
-  await t.rejects(desk.perform('disputeInvoice', invoice.id, 'x'.repeat(501)), noReason)
-  await t.rejects(desk.perform('voidInvoice', theirs.id), { code: 'not_found' })
-  await t.rejects(desk.reverse('pay_none'), { code: 'not_found' })
-  t.same(await desk.events(), [])
+  await rejectsWith(t, desk.perform('writeOffInvoice', invoice.id, ' '), noReason)
+  await rejectsWith(t, desk.reverse(payment.id, ''), noReason)
+  await rejectsWith(t, desk.perform('disputeInvoice', invoice.id, 'x'.repeat(501)), noReason)
+  await rejectsWith(t, desk.perform('voidInvoice', theirs.id), { code: 'not_found' })
+  await rejectsWith(t, desk.reverse('pay_none'), { code: 'not_found' })
+  t.strictSame(await desk.events(), [])
   matches(t, await desk.read(invoice.id), { status: 'partially_paid' })
 })

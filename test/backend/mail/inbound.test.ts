@@ -1,7 +1,7 @@
 // What comes back: bounces, complaints and replies, and what they change.
 import t from 'tap'
 import type { MessageRow } from '../../../backend/database/tables.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import {
   INBOUND_SECRET,
   type Reminding,
@@ -159,7 +159,7 @@ t.test('a complaint stops writing for good; an Admin cannot take it back', async
     contactability: { email: 'complained' },
     chasing: { status: 'paused', reason: 'complained' },
   })
-  await t.rejects(service.clear(debtor.id), { code: 'address_suppressed' })
+  await rejectsWith(t, service.clear(debtor.id), { code: 'address_suppressed' })
 })
 
 t.test('a reply is logged and pauses chasing until a person decides', async (t) => {

@@ -3,7 +3,7 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
 import { recordNotice } from '../../../backend/mail/notices.ts'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Reminding, startReminding } from '../../fixtures/reminders/reminding.ts'
 import { deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
@@ -225,7 +225,7 @@ t.test('Admins are told of a reply, unless replies reach them anyway', async (t)
   const act = { actor: OPERATOR, now: books.backend.now }
   const setTo = (address: string) =>
     books.backend.database.transaction((tx) => setReplyAddress(tx, service.accountId, address, act))
-  await t.rejects(setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
+  await rejectsWith(t, setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
   matches(t, await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })
   await answer('Really.\n')
   t.equal(smtp.mails.length, 1)

@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { copyDatabase } from '../../../backend/database/copy.ts'
 import { createDemoAccount } from '../../../backend/demo/demo.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { note, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
 
@@ -67,14 +67,14 @@ t.test('a copy that was broken off goes on where it stopped', async (t) => {
       if (batches === 8) throw new Error('pulled the plug')
     },
   }
-  await t.rejects(copyDatabase({ from, to, sqlite: 'from', progress: breaking }), /plug/)
+  await rejectsWith(t, copyDatabase({ from, to, sqlite: 'from', progress: breaking }), /plug/)
   const tables = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
-  t.same(
+  t.strictSame(
     tables.filter(({ differing }) => differing.length > 0),
     [],
   )
   const repeated = await copyDatabase({ from, to, sqlite: 'from', progress: SILENT_PROGRESS })
-  t.same(repeated, tables, 'and changes nothing once it is done')
+  t.strictSame(repeated, tables, 'and changes nothing once it is done')
 })
 
 t.test('a target with other records is refused, and what differs is named', async (t) => {
@@ -82,7 +82,7 @@ t.test('a target with other records is refused, and what differs is named', asyn
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   const options = { from, to, sqlite: 'from', progress: SILENT_PROGRESS } as const
   await to.transaction((tx) => note(tx, 'note_00000x'))
-  await t.rejects(copyDatabase(options), /records in audit_log .* empty database/)
+  await rejectsWith(t, copyDatabase(options), /records in audit_log .* empty database/)
   await to.transaction((tx) => tx.deleteFrom('audit_log').execute())
   await copyDatabase(options)
   await to.transaction((tx) =>

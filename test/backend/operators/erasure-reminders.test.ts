@@ -81,7 +81,7 @@ t.test('sent, refused, answered and rejected reminders tell of nobody any more',
   t.ok((await rowsWithPerson()).length > 15)
   backend.now = new Date(backend.now.getTime() + DAY_MS)
   await eraseDebtor(database, debtor.id, { ...act(), reason: 'asked' })
-  t.same(await rowsWithPerson(), [])
+  t.strictSame(await rowsWithPerson(), [])
 
   backend.now = new Date(backend.now.getTime() + 30 * DAY_MS)
   const before = sent.length

@@ -11,7 +11,7 @@ import { pauseChasing } from '../../../backend/debtors/chasing.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
@@ -139,7 +139,7 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   books.backend.now = new Date(books.backend.now.getTime() + 1000)
   const { erased, wasErased } = await erase(books, debtor.id)
   t.equal(wasErased, false)
-  t.same(await findCanary(read, shapes), [])
+  t.strictSame(await findCanary(read, shapes), [])
   matches(t, erased, { messages: 2, invoices: 2, payments: 1, idempotency_keys: 4 })
 
   const shown = await books.read(`/api/v1/debtors/${debtor.id}`)
@@ -165,7 +165,7 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   const [payment] = (await books.read(`/api/v1/payments?debtor_id=${debtor.id}`)).data
   matches(t, payment, { amount: 10_000, reference: null, metadata: {} })
   const { data } = await books.read(`/api/v1/messages?debtor_id=${debtor.id}`)
-  t.same(
+  t.strictSame(
     data.map((shown: Json) => [shown.to, shown.subject, shown.preview]),
     [
       [null, null, null],
@@ -188,13 +188,13 @@ t.test('it is audited and told of, without the data', async (t) => {
   await erase(books, debtor.id)
   const [row] = await listAudit(books.backend.database.read, books.accountId, 1)
   matches(t, row, { action: 'debtor.erased', subject_id: debtor.id, actor_type: 'operator' })
-  t.same(JSON.parse(row?.detail ?? ''), { reason: REASON })
+  t.strictSame(JSON.parse(row?.detail ?? ''), { reason: REASON })
   const events = await books.backend.database.read
     .selectFrom('webhook_events')
     .select(['type', 'body'])
     .orderBy('id')
     .execute()
-  t.same(
+  t.strictSame(
     events.map(({ type }) => type),
     ['debtor.updated', 'debtor.contactability_changed'],
   )
@@ -265,18 +265,18 @@ t.test('others keep what is theirs', async (t) => {
   )
   const before = await books.read(`/api/v1/debtors/${other.id}`)
   await erase(books, asked.id)
-  t.same(await books.read(`/api/v1/debtors/${other.id}`), before)
-  t.same((await books.read('/api/v1/messages')).data, messages)
+  t.strictSame(await books.read(`/api/v1/debtors/${other.id}`), before)
+  t.strictSame((await books.read('/api/v1/messages')).data, messages)
   const { read } = books.backend.database
   const kept = await read.selectFrom('suppressed_addresses').select('address').execute()
-  t.same(kept, [{ address: email }], 'the other one is still not written to')
+  t.strictSame(kept, [{ address: email }], 'the other one is still not written to')
 })
 
 t.test('an unknown debtor and an empty reason are refused', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
-  await t.rejects(erase(books, 'deb_none'), { code: 'not_found' })
-  await t.rejects(erase(books, id, '  '), { code: 'validation_failed' })
+  await rejectsWith(t, erase(books, 'deb_none'), { code: 'not_found' })
+  await rejectsWith(t, erase(books, id, '  '), { code: 'validation_failed' })
   t.equal((await books.read(`/api/v1/debtors/${id}`)).erased_at, null)
 })
 

@@ -44,7 +44,7 @@ t.test('an export has every row of the account and nothing of another', async (t
   const [first] = lines
   const last = lines.at(-1)
   matches(t, first.export, { format: 'receivables-account-export/1', account_id: books.accountId })
-  t.same(
+  t.strictSame(
     first.export.tables,
     EXPORTED.map(({ name }) => name),
   )
@@ -93,7 +93,7 @@ t.test('an account of many pages comes whole, in the order of its ids', async (t
     }
   })
   const ids = rowsOf(await exportOf(books), 'debtors').map((row) => row.id)
-  t.same(ids, [...copies.map((copy) => copy.id), id].toSorted())
+  t.strictSame(ids, [...copies.map((copy) => copy.id), id].toSorted())
 })
 
 t.test('every table is exported or said not to be, its secrets withheld', async (t) => {
@@ -101,17 +101,17 @@ t.test('every table is exported or said not to be, its secrets withheld', async 
   const database = await openTestDatabase(t, { url })
   const shapes = await database.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
   const named = [...EXPORTED.map(({ name }) => name), ...NOT_EXPORTED]
-  t.same(named.toSorted(), shapes.map(({ name }) => name).toSorted())
+  t.strictSame(named.toSorted(), shapes.map(({ name }) => name).toSorted())
   for (const { name, key, json = [], withheld = [] } of EXPORTED) {
     const shape = shapes.find((found) => found.name === name)
     const columns = shape?.columns.map((column) => column.name) ?? []
-    t.same(key, shape?.key, `${name}: its key`)
+    t.strictSame(key, shape?.key, `${name}: its key`)
     const unknown = [...json, ...withheld].filter((column) => !columns.includes(column))
-    t.same(unknown, [], `${name}: columns that it has`)
+    t.strictSame(unknown, [], `${name}: columns that it has`)
     const secret = columns.filter((column) =>
       /hash|digest|secret$|fingerprint|lease|pepper/.test(column),
     )
-    t.same(
+    t.strictSame(
       secret.filter((column) => !withheld.includes(column)),
       [],
       `${name}: secrets`,

@@ -4,7 +4,7 @@ import { parseColumns } from '../../../backend/cli/import/columns.ts'
 import { dateReader } from '../../../backend/cli/import/date-format.ts'
 import { formatMinor, parseDecimal } from '../../../backend/cli/import/decimal.ts'
 import { type LedgerOptions, readLedger } from '../../../backend/cli/import/ledger.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, throwsWith } from '../../fixtures/matches.ts'
 
 const HEADER = 'invoiceNumber,customerID,InvoiceDate,DueDate,InvoiceAmount,SettledDate'
 
@@ -72,7 +72,7 @@ t.test('dates are read in the form that is named, and must exist', async (t) => 
   t.equal(dateReader('MM/DD/YYYY')('1/26/2013'), undefined, 'two digits were promised')
   t.equal(dateReader('D.M.YYYY')('3-4-2013'), undefined)
   for (const format of ['M/D/YY', 'M/YYYY', 'D/D/YYYY', 'DMYYYY', 'M/D/YYYY hh', '']) {
-    t.throws(() => dateReader(format), { name: 'UsageError' }, format)
+    throwsWith(t, () => dateReader(format), { name: 'UsageError' }, format)
   }
 })
 
@@ -132,20 +132,24 @@ t.test('all faults are listed with their lines', async (t) => {
 })
 
 t.test('a column that cannot be found is named, with those there are', async (t) => {
-  t.throws(() => read('Rechnung,customer,date,amount\n1,2,3,4\n'), {
+  throwsWith(t, () => read('Rechnung,customer,date,amount\n1,2,3,4\n'), {
     message:
       /no column was found for number.*The file has: Rechnung, customer, date, amount.*--columns/,
   })
-  t.throws(() => read('number,customer,date,amount,Amount\n1,2,3,4,5\n'), {
+  throwsWith(t, () => read('number,customer,date,amount,Amount\n1,2,3,4,5\n'), {
     message: /amount could be any of amount, Amount/,
   })
-  t.throws(() => read(`${HEADER}\n`, { columns: parseColumns('number=nothing') }), {
+  throwsWith(t, () => read(`${HEADER}\n`, { columns: parseColumns('number=nothing') }), {
     message: /at least one row/,
   })
-  t.throws(() => read(`${HEADER}\n1,2,3,4,5,6\n`, { columns: parseColumns('number=nothing') }), {
-    message: /number=nothing names no column/,
-  })
-  t.throws(() => parseColumns('nummer=Nr'), {
+  throwsWith(
+    t,
+    () => read(`${HEADER}\n1,2,3,4,5,6\n`, { columns: parseColumns('number=nothing') }),
+    {
+      message: /number=nothing names no column/,
+    },
+  )
+  throwsWith(t, () => parseColumns('nummer=Nr'), {
     name: 'UsageError',
     message: /not understood: nummer=Nr/,
   })
@@ -159,10 +163,10 @@ t.test('columns are as the operator says', async (t) => {
 })
 
 t.test('what is no CSV in UTF-8 is refused as a whole', async (t) => {
-  t.throws(() => read(Buffer.from([0x6e, 0xe9, 0x0a])), { message: /not UTF-8/ })
-  t.throws(() => read(`${HEADER}\n"1,2\n`), { message: /not proper CSV.*line 2/ })
-  t.throws(() => read(''), { message: /a line of headers/ })
-  t.throws(() => read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
+  throwsWith(t, () => read(Buffer.from([0x6e, 0xe9, 0x0a])), { message: /not UTF-8/ })
+  throwsWith(t, () => read(`${HEADER}\n"1,2\n`), { message: /not proper CSV.*line 2/ })
+  throwsWith(t, () => read(''), { message: /a line of headers/ })
+  throwsWith(t, () => read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
     name: 'UsageError',
     message: /--currency/,
   })

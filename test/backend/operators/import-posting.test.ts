@@ -8,7 +8,7 @@ import { dateReader } from '../../../backend/cli/import/date-format.ts'
 import { importLedger } from '../../../backend/cli/import/import-ledger.ts'
 import { readLedger } from '../../../backend/cli/import/ledger.ts'
 import { createProgress } from '../../../backend/cli/import/progress.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 const HEADER = 'number,customer,issued,due,amount,settled'
 const ROWS = Array.from({ length: 30 }, (_, place) => {
@@ -288,7 +288,7 @@ t.test('a service that stays away ends the import, and the next run goes on', as
   const service = await startService(t, {
     trouble: ({ count }) => (count > 25 ? { status: 503, code: 'service_unavailable' } : undefined),
   })
-  await t.rejects(runImport(service), {
+  await rejectsWith(t, runImport(service), {
     name: 'ImportStopped',
     message:
       /failed 5 times: POST \/api\/v1\/\w+: 503 service_unavailable.*Run the same command again/,
@@ -311,7 +311,7 @@ t.test('what waiting cannot cure ends the import at once', async (t) => {
     const service = await startService(t, {
       trouble: ({ count }) => (count > 10 ? { status, code } : undefined),
     })
-    await t.rejects(runImport(service), {
+    await rejectsWith(t, runImport(service), {
       message: new RegExp(`${status} ${code}: Trouble. \\(req_1\\)`),
     })
     t.ok(service.calls.length <= 14, 'only what was on its way was sent')
@@ -320,8 +320,12 @@ t.test('what waiting cannot cure ends the import at once', async (t) => {
 
 t.test('a key or account that cannot write is told before anything is sent', async (t) => {
   const scopes = SCOPES.filter((scope) => scope !== 'payments:write')
-  await t.rejects(runImport(await startService(t, { scopes })), { message: /lacks payments:write/ })
-  await t.rejects(runImport(await startService(t, { readOnly: true })), { message: /read-only/ })
+  await rejectsWith(t, runImport(await startService(t, { scopes })), {
+    message: /lacks payments:write/,
+  })
+  await rejectsWith(t, runImport(await startService(t, { readOnly: true })), {
+    message: /read-only/,
+  })
 })
 
 t.test('asked to stop, it ends the calls on their way and sends nothing more', async (t) => {
@@ -332,7 +336,7 @@ t.test('asked to stop, it ends the calls on their way and sends nothing more', a
       return undefined
     },
   })
-  await t.rejects(runImport(service, { stop: stop.signal }), {
+  await rejectsWith(t, runImport(service, { stop: stop.signal }), {
     message: /Stopped as asked.*Run the same/,
   })
   t.ok(service.calls.length <= 23)

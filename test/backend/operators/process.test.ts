@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { SCRIPT_ENV, startProcess } from '../../fixtures/service/process.ts'
 
 const SECRET = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
@@ -24,7 +24,7 @@ t.test('a backend says where it listens, is ready, and drains on a signal', asyn
   const operations = `http://127.0.0.1:${backend.operationsPort}`
   const readyz = await fetch(`${operations}/readyz`)
   t.equal(readyz.status, 200)
-  t.same(await readyz.json(), { ready: true, reasons: [], degraded: [] })
+  t.strictSame(await readyz.json(), { ready: true, reasons: [], degraded: [] })
   t.equal((await fetch(`${operations}/healthz`)).status, 200)
   matches(
     t,
@@ -39,7 +39,7 @@ t.test('a backend says where it listens, is ready, and drains on a signal', asyn
 t.test('a second backend on the same data does not start', async (t) => {
   const env = environment(t)
   const first = await startProcess(t, 'backend/main.ts', env)
-  await t.rejects(startProcess(t, 'backend/main.ts', env), {
+  await rejectsWith(t, startProcess(t, 'backend/main.ts', env), {
     message: new RegExp(`Another backend process .pid ${first.pid}`),
   })
   await first.stop('SIGKILL')

@@ -8,7 +8,7 @@ import {
   readHistory,
 } from '../../../backend/reminders/approvals.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 /** An invoice whose firm reminder waits for approval, on a Tuesday morning. */
@@ -49,11 +49,11 @@ t.test('who approves sees text, recipient, amount and what came before', async (
   await engine.at('2026-11-24T09:00:00.000Z')
   const { read } = engine.books.backend.database
   const history = await readHistory(read, engine.books.accountId, approval.message.id)
-  t.same(
+  t.strictSame(
     history.map(({ status }) => status),
     ['awaiting_approval', 'approved', 'sending', 'sent'],
   )
-  t.same(await engine.reminding.auditActions('message.'), ['message.approved'])
+  t.strictSame(await engine.reminding.auditActions('message.'), ['message.approved'])
   const { data } = await engine.books.read('/api/v1/messages?stage=firm')
   matches(t, data[0].approval, {
     required: true,
@@ -89,11 +89,14 @@ t.test('it is decided once', async (t) => {
   const { engine, approval } = await startWaiting(t)
   const { id } = approval.message
   await decide(engine, id, { approve: true })
-  await t.rejects(decide(engine, id, { approve: true }), { code: 'approval_decided', status: 409 })
-  await t.rejects(decide(engine, id, { approve: false, reason: 'no' }), {
+  await rejectsWith(t, decide(engine, id, { approve: true }), {
+    code: 'approval_decided',
+    status: 409,
+  })
+  await rejectsWith(t, decide(engine, id, { approve: false, reason: 'no' }), {
     code: 'approval_decided',
   })
-  await t.rejects(decide(engine, 'msg_none', { approve: true }), { code: 'not_found' })
+  await rejectsWith(t, decide(engine, 'msg_none', { approve: true }), { code: 'not_found' })
 })
 
 t.test('two people at once: one decides', async (t) => {
@@ -103,13 +106,13 @@ t.test('two people at once: one decides', async (t) => {
     decide(engine, id, { approve: true }),
     decide(engine, id, { approve: false, reason: 'they called' }),
   ])
-  t.same(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+  t.strictSame(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
 })
 
 t.test('what is decided is what was seen', async (t) => {
   const { engine, approval } = await startWaiting(t)
   const seen = `${approval.seen}x`
-  await t.rejects(decide(engine, approval.message.id, { approve: true, seen }), {
+  await rejectsWith(t, decide(engine, approval.message.id, { approve: true, seen }), {
     code: 'approval_outdated',
     status: 409,
   })
@@ -118,7 +121,7 @@ t.test('what is decided is what was seen', async (t) => {
 t.test('a rejection says why, and leaves the invoice alone until someone resumes it', async (t) => {
   const { engine, invoice, approval } = await startWaiting(t)
   const { id } = approval.message
-  await t.rejects(decide(engine, id, { approve: false, reason: ' ' }), {
+  await rejectsWith(t, decide(engine, id, { approve: false, reason: ' ' }), {
     code: 'validation_failed',
   })
   await decide(engine, id, { approve: false, reason: 'They called: paid tomorrow' })
@@ -145,7 +148,7 @@ t.test('a rejection says why, and leaves the invoice alone until someone resumes
 t.test('nobody decides in seven days: it expires, and is asked for anew', async (t) => {
   const { engine, approval } = await startWaiting(t)
   engine.books.backend.now = new Date('2026-12-01T08:00:00.000Z')
-  await t.rejects(decide(engine, approval.message.id, { approve: true }), {
+  await rejectsWith(t, decide(engine, approval.message.id, { approve: true }), {
     code: 'approval_decided',
   })
   await engine.at('2026-12-01T08:00:00.000Z')

@@ -27,7 +27,7 @@ t.test('rehearse: preview, run, approve, and a file for what left', async (t) =>
     refusal: null,
     message: null,
   })
-  t.same(
+  t.strictSame(
     messages.map(({ stage }: { stage: string }) => stage),
     ['friendly', 'reminder', 'firm', 'final'],
   )
@@ -45,7 +45,7 @@ t.test('rehearse: preview, run, approve, and a file for what left', async (t) =>
     messages: [{ stage: 'firm', status: 'sent' }],
   })
   t.equal(readdirSync(join(directory, 'mail')).length, 3)
-  t.same((await auditOf(cli)).slice(1), [
+  t.strictSame((await auditOf(cli)).slice(1), [
     'operator reminders.rehearsed',
     'operator reminders.rehearsed',
     'operator reminders.rehearsed',

@@ -6,7 +6,7 @@ import { voidInvoice } from '../../../backend/invoices/acts.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { previewReminders } from '../../../backend/reminders/preview.ts'
 import type { Json } from '../../fixtures/books/books.ts'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 /** A Tuesday morning in Amsterdam, a minute before reminders may be sent and just after. */
@@ -164,7 +164,7 @@ t.test('what awaits approval is not approved any more', async (t) => {
   await engine.at('2026-11-11T08:00:00.000Z')
   await engine.at('2026-11-24T08:00:00.000Z')
   await payOnAccount(engine, invoice.debtor_id, 10_000)
-  await t.rejects(engine.decide({ approve: true }), { message: 'nothing waits for approval' })
+  await rejectsWith(t, engine.decide({ approve: true }), { message: 'nothing waits for approval' })
   await engine.at('2026-11-24T09:00:00.000Z')
   t.strictSame((await log(engine)).slice(2), ['firm:cancelled', 'firm:credit_on_account'])
 })

@@ -24,12 +24,12 @@ t.test('a payment between planning and leaving lets nothing leave', async (t) =>
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
-  t.same(await engine.log(), ['friendly:scheduled'])
+  t.strictSame(await engine.log(), ['friendly:scheduled'])
   const { effects } = await pay(engine, invoice, 10_000)
   t.equal(effects.messages_cancelled, 1)
   await engine.at('2026-11-24T09:00:00.000Z')
   await engine.at('2027-01-12T09:00:00.000Z')
-  t.same(await engine.log(), ['friendly:cancelled'])
+  t.strictSame(await engine.log(), ['friendly:cancelled'])
   t.equal(engine.smtp.mails.length, 0)
 })
 
@@ -46,7 +46,7 @@ t.test('a part payment waits seven days and goes on at the same stage, for the r
     blocked_reason: 'payment_received',
   })
   await engine.at('2026-12-01T09:00:00.000Z')
-  t.same(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+  t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
   t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
   matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'active',
@@ -62,7 +62,7 @@ t.test('what a stopped message said of others is said again at once', async (t) 
   const paid = await engine.invoice('2026-11-18', { debtor_id })
   const rest = await engine.invoice('2026-11-19', { debtor_id })
   await engine.plan(MORNING)
-  t.same(await engine.log(), ['friendly:scheduled'])
+  t.strictSame(await engine.log(), ['friendly:scheduled'])
   engine.books.backend.now = new Date('2026-11-24T20:00:00.000Z')
   await pay(engine, paid, 10_000)
   const { data } = await engine.books.read('/api/v1/messages?sort=created_at')
@@ -81,14 +81,18 @@ t.test('the kill switch holds for the next message, and releases no backlog', as
     await engine.plan(MORNING)
     await engine.killSwitch({ on: true, reason: 'A wrong bank account' }, installation)
     await engine.send()
-    t.same(await suppressions(engine), ['kill_switch'])
+    t.strictSame(await suppressions(engine), ['kill_switch'])
     await engine.at('2026-12-08T09:00:00.000Z')
     await engine.at('2027-01-12T09:00:00.000Z')
     t.equal((await engine.messages()).length, 1, 'it is not tried again while it is on')
     await engine.killSwitch({ on: false }, installation)
     await engine.at('2027-01-13T09:00:00.000Z')
     await engine.at('2027-01-14T09:00:00.000Z')
-    t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'the next stage, once')
+    t.strictSame(
+      await engine.log(),
+      ['friendly:suppressed', 'friendly:sent'],
+      'the next stage, once',
+    )
     t.equal(engine.smtp.mails.length, 1)
   }
 })
@@ -102,9 +106,9 @@ t.test(
     await engine.killSwitch({ on: true, reason: 'A slip of the hand' })
     await engine.killSwitch({ on: false })
     await engine.send('2026-11-24T08:00:01.000Z')
-    t.same(await suppressions(engine), ['kill_switch'])
+    t.strictSame(await suppressions(engine), ['kill_switch'])
     await engine.at('2026-11-24T08:01:00.000Z')
-    t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned anew')
+    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'], 'planned anew')
   },
 )
 
@@ -119,10 +123,10 @@ t.test('nothing leaves for a read-only account, and nothing is caught up afterwa
   await engine.plan(MORNING)
   await setTo('suspended')
   await engine.at('2026-11-24T08:01:00.000Z')
-  t.same(await suppressions(engine), ['account_read_only'])
+  t.strictSame(await suppressions(engine), ['account_read_only'])
   await setTo('active')
   await engine.at('2027-01-12T09:00:00.000Z')
-  t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+  t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
 })
 
 t.test('sample data is never contacted', async (t) => {
@@ -139,7 +143,7 @@ t.test('sample data is never contacted', async (t) => {
   })
   await engine.at(MORNING)
   await engine.at('2026-12-15T08:00:00.000Z')
-  t.same(await suppressions(engine), ['demo', 'demo'])
+  t.strictSame(await suppressions(engine), ['demo', 'demo'])
   t.equal(engine.smtp.connections(), 0)
 })
 
@@ -151,7 +155,7 @@ t.test(
     const invoice = await engine.invoice('2026-11-19', { debtor_id })
     await engine.at(MORNING)
     await engine.at('2026-11-25T08:00:00.000Z')
-    t.same(await suppressions(engine), ['no_contact'])
+    t.strictSame(await suppressions(engine), ['no_contact'])
     matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
       next_stage: 'friendly',
       next_action_at: null,
@@ -163,7 +167,7 @@ t.test(
       editDebtor(tx, accountId, debtor_id, { email: 'ap@jansen-bouw.nl' }, act),
     )
     await engine.at('2026-11-26T08:00:00.000Z')
-    t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
   },
 )
 
@@ -177,11 +181,11 @@ t.test('a paused debtor is left alone until the pause ends', async (t) => {
     pauseChasing(tx, accountId, invoice.debtor_id, { reason: 'A plan was agreed', until }, act),
   )
   await engine.at(MORNING)
-  t.same(await suppressions(engine), ['debtor_paused'])
+  t.strictSame(await suppressions(engine), ['debtor_paused'])
   await engine.at('2026-12-02T09:00:00.000Z')
   t.equal((await engine.messages()).length, 1)
   await engine.at('2026-12-02T10:00:00.000Z')
-  t.same(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+  t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
   matches(t, (await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)).chasing, {
     status: 'active',
     reason: null,
@@ -197,7 +201,7 @@ t.test('history is left alone until somebody resumes it', async (t) => {
   matches(t, old.chasing, { status: 'stopped', blocked_reason: 'history' })
   matches(t, recent.chasing, { status: 'active', blocked_reason: null })
   await engine.at('2026-11-25T08:00:00.000Z')
-  t.same(
+  t.strictSame(
     (await engine.messages()).map(({ debtor_id }) => debtor_id),
     [recent.debtor_id],
   )
@@ -214,7 +218,7 @@ t.test('firm and final never leave unapproved', async (t) => {
   await engine.at('2026-11-04T08:00:00.000Z')
   await engine.at('2026-11-11T08:00:00.000Z')
   for (let day = 23; day <= 30; day++) await engine.at(`2026-11-${day}T10:00:00.000Z`)
-  t.same(await engine.log(), [
+  t.strictSame(await engine.log(), [
     'friendly:sent',
     'reminder:sent',
     'firm:suppressed',
@@ -236,7 +240,7 @@ t.test('what was approved leaves as it was seen, and nothing else does', async (
   await pay(engine, invoice, 1000)
   await engine.at('2026-11-24T09:00:00.000Z')
   await engine.at('2026-12-01T09:00:00.000Z')
-  t.same((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   await engine.decide({ approve: true })
   await engine.at('2026-12-01T10:00:00.000Z')
   const [, , lapsed, sent] = await engine.messages()
@@ -261,6 +265,6 @@ t.test('another address lapses an approval', async (t) => {
       .execute(),
   )
   await engine.at('2026-11-24T09:00:00.000Z')
-  t.same((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
 })

@@ -2,14 +2,14 @@ import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { listKillSwitches, setKillSwitch } from '../../../backend/reminders/kill-switch.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
 t.test('putting the switch on needs a reason; who did it and when is told', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   backend.now = new Date('2026-11-24T08:00:00.000Z')
-  await t.rejects(engine.killSwitch({ on: true, reason: ' ' }), { code: 'validation_failed' })
+  await rejectsWith(t, engine.killSwitch({ on: true, reason: ' ' }), { code: 'validation_failed' })
   await engine.killSwitch({ on: true, reason: 'A wrong bank account' })
   await engine.killSwitch({ on: true, reason: 'again' })
   matches(t, await listKillSwitches(backend.database.read), [
@@ -23,11 +23,11 @@ t.test('putting the switch on needs a reason; who did it and when is told', asyn
     },
   ])
   await engine.killSwitch({ on: false })
-  t.same(await engine.reminding.auditActions('kill_switch.'), [
+  t.strictSame(await engine.reminding.auditActions('kill_switch.'), [
     'kill_switch.put_on',
     'kill_switch.put_off',
   ])
-  t.same(await engine.reminding.events(), ['kill_switch.changed', 'kill_switch.changed'])
+  t.strictSame(await engine.reminding.events(), ['kill_switch.changed', 'kill_switch.changed'])
 })
 
 t.test('the event tells what holds now and what held before', async (t) => {
@@ -53,7 +53,8 @@ t.test('the event tells what holds now and what held before', async (t) => {
 t.test('there is no switch for an account that does not exist', async (t) => {
   const engine = await startEngine(t)
   const { database, now } = engine.books.backend
-  await t.rejects(
+  await rejectsWith(
+    t,
     database.transaction((tx) =>
       setKillSwitch(tx, 'acct_none', { on: false }, { actor: OPERATOR, now }),
     ),

@@ -15,8 +15,8 @@ t.test('an overdue invoice walks the whole ladder, each stage once', async (t) =
       }
     }
   }
-  t.same(await engine.log(), ['friendly:sent', 'reminder:sent', 'firm:sent', 'final:sent'])
-  t.same(
+  t.strictSame(await engine.log(), ['friendly:sent', 'reminder:sent', 'firm:sent', 'final:sent'])
+  t.strictSame(
     (await engine.messages()).map(({ sent_at: at }) => at),
     [
       '2026-11-05T08:00:00.000Z',
@@ -46,5 +46,9 @@ t.test('a new invoice shows from the beginning what the planner will find', asyn
     next_action_at: '2026-11-30T07:00:00.000Z',
   })
   await engine.plan('2026-11-21T10:20:00.000Z')
-  t.same(await engine.books.read(`/api/v1/invoices/${invoice.id}`), invoice, 'nothing changes')
+  t.strictSame(
+    await engine.books.read(`/api/v1/invoices/${invoice.id}`),
+    invoice,
+    'nothing changes',
+  )
 })

@@ -92,13 +92,13 @@ function everyDayUntil(last: string): string[] {
 
 t.test('whoever comes late sends the next stage, five days after the last', async (t) => {
   const long = '2026-01-05'
-  t.same(stagesOf(debtorIn({ invoices: [invoiceIn(long)] })), ['friendly of 1'])
+  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(long)] })), ['friendly of 1'])
   const after = (lastOn: string) =>
     stagesOf(debtorIn({ invoices: [invoiceIn(long, reminded(['friendly'], lastOn))] }))
-  t.same(after('2026-11-20'), [])
-  t.same(after('2026-11-19'), ['reminder of 1'])
+  t.strictSame(after('2026-11-20'), [])
+  t.strictSame(after('2026-11-19'), ['reminder of 1'])
   const done = reminded(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
-  t.same(stagesOf(debtorIn({ invoices: [invoiceIn(long, done)] })), [])
+  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(long, done)] })), [])
 })
 
 t.test('one message covers all that is due; firm and final stay among themselves', async (t) => {
@@ -109,9 +109,9 @@ t.test('one message covers all that is due; firm and final stay among themselves
     invoiceIn('2026-10-01', reminded(['friendly', 'reminder', 'firm'], '2026-11-16')),
     invoiceIn('2026-12-24'),
   ]
-  t.same(stagesOf(debtorIn({ invoices: due })), ['final of 1', 'firm of 1', 'reminder of 2'])
+  t.strictSame(stagesOf(debtorIn({ invoices: due })), ['final of 1', 'firm of 1', 'reminder of 2'])
   const [, , usual] = planDebtor(debtorIn({ invoices: due }), NOON).messages
-  t.same(
+  t.strictSame(
     usual?.invoices.map(({ stage }) => stage).sort(),
     ['friendly', 'reminder'],
     'each invoice takes its own stage: none is skipped',
@@ -124,8 +124,8 @@ t.test('a debtor hears of it once a day, and of the rest on the next', async (t)
     messages: [],
     lookAgainAt: new Date('2026-11-25T07:00:00.000Z'),
   })
-  t.same(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
-  t.same(stagesOf({ ...debtor, lastSentOn: null, isLeaving: true }), [])
+  t.strictSame(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
+  t.strictSame(stagesOf({ ...debtor, lastSentOn: null, isLeaving: true }), [])
 })
 
 t.test('a message has at most a hundred invoices, the oldest', async (t) => {
@@ -152,10 +152,12 @@ t.test('what fell due before chase_from is left alone', async (t) => {
 
 t.test('a courtesy comes before the due date or not at all', async (t) => {
   const ladder = { ...USUAL_LADDER, courtesy: -3 }
-  t.same(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-27')] })), ['courtesy of 1'])
-  t.same(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-23')] })), [])
+  t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-27')] })), [
+    'courtesy of 1',
+  ])
+  t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-23')] })), [])
   const after = invoiceIn('2026-11-19', reminded(['courtesy'], '2026-11-16'))
-  t.same(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
+  t.strictSame(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
 })
 
 t.test('paused, stopped and disputed ones are left alone', async (t) => {
@@ -167,22 +169,22 @@ t.test('paused, stopped and disputed ones are left alone', async (t) => {
   ]
   const held = states.map((state) => invoiceIn('2026-11-01', state))
   const { messages, lookAgainAt } = planDebtor(debtorIn({ invoices: held }), NOON)
-  t.same(messages, [])
+  t.strictSame(messages, [])
   t.equal(lookAgainAt?.toISOString(), '2026-11-25T10:00:00.000Z', 'when the pause ends')
 })
 
 t.test('an invoice that reopens goes on at the stage it had reached', async (t) => {
   const reopened = invoiceIn('2026-10-01', reminded([], '2026-11-02', 'firm'))
-  t.same(stagesOf(debtorIn({ invoices: [reopened] })), ['firm of 1'])
+  t.strictSame(stagesOf(debtorIn({ invoices: [reopened] })), ['firm of 1'])
 })
 
 t.test('what is held back is said once', async (t) => {
   const refusal = { reason: 'no_contact', detail: 'the customer has no e-mail address' } as const
   const debtor = debtorIn({ refusal, invoices: [invoiceIn('2026-11-19')] })
-  t.same(stagesOf(debtor), ['friendly of 1'])
+  t.strictSame(stagesOf(debtor), ['friendly of 1'])
   const said = invoiceIn('2026-11-19', { chasing_blocked_reason: 'no_contact' })
-  t.same(stagesOf({ ...debtor, invoices: [said] }), [])
-  t.same(stagesOf({ ...debtor, refusal: undefined, invoices: [said] }), ['friendly of 1'])
+  t.strictSame(stagesOf({ ...debtor, invoices: [said] }), [])
+  t.strictSame(stagesOf({ ...debtor, refusal: undefined, invoices: [said] }), ['friendly of 1'])
 })
 
 t.test('a plan that was carried out plans nothing more', async (t) => {
@@ -194,11 +196,11 @@ t.test('a plan that was carried out plans nothing more', async (t) => {
     taken: ['friendly'] as const,
     isWaiting: true,
   }
-  t.same(stagesOf(debtorIn({ invoices: [planned], isLeaving: true })), [])
+  t.strictSame(stagesOf(debtorIn({ invoices: [planned], isLeaving: true })), [])
 })
 
 t.test('a ladder climbs, in whole days', async (t) => {
-  t.same(checkLadder(USUAL_LADDER), USUAL_LADDER)
+  t.strictSame(checkLadder(USUAL_LADDER), USUAL_LADDER)
   const faults = (change: object) => {
     try {
       checkLadder({ ...USUAL_LADDER, ...change })
@@ -207,10 +209,10 @@ t.test('a ladder climbs, in whole days', async (t) => {
       return Object(error).members.errors.map(({ pointer }: { pointer: string }) => pointer)
     }
   }
-  t.same(faults({ reminder: 3 }), ['/ladder/reminder'])
-  t.same(faults({ friendly: 0, final: 400 }), ['/ladder/friendly', '/ladder/final'])
-  t.same(faults({ courtesy: 3 }), ['/ladder/courtesy'])
-  t.same(faults({ firm: 20.5 }), ['/ladder/firm'])
+  t.strictSame(faults({ reminder: 3 }), ['/ladder/reminder'])
+  t.strictSame(faults({ friendly: 0, final: 400 }), ['/ladder/friendly', '/ladder/final'])
+  t.strictSame(faults({ courtesy: 3 }), ['/ladder/courtesy'])
+  t.strictSame(faults({ firm: 20.5 }), ['/ladder/firm'])
 })
 
 t.test('eight in the morning is so where clocks change, too', async (t) => {

@@ -58,9 +58,9 @@ t.test('killed between hand-over and mark: one repeat, under the same Message-ID
   await engine.send('2026-11-24T08:30:00.000Z')
   t.equal(engine.smtp.mails.length, 2)
   t.equal(new Set(messageIds(engine)).size, 1)
-  t.same(await engine.log(), ['friendly:failed'], 'it is not claimed that it arrived')
+  t.strictSame(await engine.log(), ['friendly:failed'], 'it is not claimed that it arrived')
   await engine.at('2026-12-01T08:20:00.000Z')
-  t.same(await engine.log(), ['friendly:failed', 'reminder:sent'], 'and the ladder goes on')
+  t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'], 'and the ladder goes on')
 })
 
 t.test('killed before the hand-over: it leaves when the lease has run out', async (t) => {
@@ -73,7 +73,7 @@ t.test('killed before the hand-over: it leaves when the lease has run out', asyn
   await engine.send('2026-11-24T08:01:00.000Z')
   t.equal(engine.smtp.mails.length, 0, 'it is somebody else’s still')
   await engine.send('2026-11-24T08:02:00.000Z')
-  t.same(await engine.log(), ['friendly:sent'])
+  t.strictSame(await engine.log(), ['friendly:sent'])
 })
 
 t.test(
@@ -116,7 +116,7 @@ t.test('a payment while it is leaving names it, and it is not planned again', as
       recordHandOff(tx, departure, accepted, engine.books.backend.now),
     ),
   )
-  t.same(await engine.log(), ['friendly:sent'], 'what left is logged as it was')
+  t.strictSame(await engine.log(), ['friendly:sent'], 'what left is logged as it was')
   matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'stopped',
     stage: 'friendly',
@@ -157,10 +157,10 @@ t.test(
     await engine.plan(MORNING)
     engine.smtp.failAt('data', 'drop')
     await engine.send()
-    t.same(await engine.log(), ['friendly:queued'])
+    t.strictSame(await engine.log(), ['friendly:queued'])
     await engine.send('2026-11-24T08:30:00.000Z')
     await engine.send('2026-11-24T09:30:00.000Z')
-    t.same(await engine.log(), ['friendly:failed'])
+    t.strictSame(await engine.log(), ['friendly:failed'])
     t.equal(engine.smtp.mails.length, 2)
     t.equal(new Set(messageIds(engine)).size, 1)
   },
@@ -223,7 +223,7 @@ t.test('a message that cannot be written does not keep the others from leaving',
   const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5 })
   await until(() => engine.smtp.mails.length === 1, 'the other one')
   await worker.stop()
-  t.same(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
+  t.strictSame(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
 })
 
 t.test(
@@ -247,7 +247,7 @@ t.test(
     )
     await engine.at('2026-11-24T10:00:00.000Z')
     await engine.at('2026-11-25T10:00:00.000Z')
-    t.same(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+    t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
   },
 )
 

@@ -46,22 +46,22 @@ t.test('customers are found by a part of their name, page by page', async (t) =>
     const { json } = await ada.get(`/settings/customers?${query}`)
     return (json['data'] as Json[]).map(({ name }) => name)
   }
-  t.same(await names(''), [
+  t.strictSame(await names(''), [
     'bak_huis',
     'Bakker & Zonen',
     'de Bakkerij',
     'Jansen Bouw',
     'Ärzte 100% Bio',
   ])
-  t.same(await names('q=BAKKER'), ['Bakker & Zonen', 'de Bakkerij'])
-  t.same(await names('q=%25'), ['Ärzte 100% Bio'], 'a sign for any text stands for itself')
-  t.same(await names('q=k_h'), ['bak_huis'])
+  t.strictSame(await names('q=BAKKER'), ['Bakker & Zonen', 'de Bakkerij'])
+  t.strictSame(await names('q=%25'), ['Ärzte 100% Bio'], 'a sign for any text stands for itself')
+  t.strictSame(await names('q=k_h'), ['bak_huis'])
   t.equal((await names('q=ap@glob')).length, 5)
-  t.same(await names('q=lob'), [], 'an address is found by its beginning')
+  t.strictSame(await names('q=lob'), [], 'an address is found by its beginning')
   const first = await ada.get('/settings/customers?limit=2')
   matches(t, first.json, { has_more: true, next_cursor: /^deb_/ })
   const rest = `limit=200&cursor=${first.json['next_cursor']}`
-  t.same(await names(rest), ['de Bakkerij', 'Jansen Bouw', 'Ärzte 100% Bio'])
+  t.strictSame(await names(rest), ['de Bakkerij', 'Jansen Bouw', 'Ärzte 100% Bio'])
   for (const query of ['cursor=deb_none', 'view=none', 'limit=0', 'colour=red']) {
     t.equal((await ada.get(`/settings/customers?${query}`)).status, 400, query)
   }
@@ -98,7 +98,7 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
   const path = `/settings/customers/${id}`
   const ada = await logIn(ledger.backend, ADMIN)
   const put = await ada.send('PUT', path, { email: 'new@globex.example', city: 'Utrecht' })
-  t.same(put.json, await ledger.read(`debtors/${id}`))
+  t.strictSame(put.json, await ledger.read(`debtors/${id}`))
   matches(t, put.json, {
     name: 'Globex',
     email: 'new@globex.example',

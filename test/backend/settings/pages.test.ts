@@ -129,7 +129,7 @@ t.test('a form that is sent twice issues one key', async (t) => {
   const fields = { name: 'ERP', scopes: 'debtors:read', submission }
   t.equal((await ada.submit('/settings/api-keys', { ...fields, name: '' })).status, 422)
   const answers = await Promise.all([1, 2, 3].map(() => ada.submit('/settings/api-keys', fields)))
-  t.same(answers.map(({ status }) => status).toSorted(), [201, 409, 409])
+  t.strictSame(answers.map(({ status }) => status).toSorted(), [201, 409, 409])
   const repeated = answers.find(({ status }) => status === 409)
   matches(t, repeated?.text, containing('This key was already issued.'))
   t.notMatch(repeated?.text, /rcv_\w{8}_/)

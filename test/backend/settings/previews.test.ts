@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createPreviews } from '../../../backend/settings/reminders/previews.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 
@@ -8,11 +9,11 @@ t.test('who looks meanwhile gets the same; who comes too early is told so', asyn
   const finish: ((messages: readonly never[]) => void)[] = []
   const work = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
   const early = await Promise.all([previews.get('a', NOW, work), previews.get('a', NOW, work)])
-  t.same(early, [undefined, undefined])
+  t.strictSame(early, [undefined, undefined])
   t.equal(finish.length, 1, 'worked out once')
   const waiting = previews.get('a', NOW, work)
   finish[0]?.([])
-  t.same(await waiting, { messages: [], at: NOW })
+  t.strictSame(await waiting, { messages: [], at: NOW })
   const other = previews.get('a', NOW, work)
   finish[1]?.([])
   await other
@@ -22,6 +23,6 @@ t.test('who looks meanwhile gets the same; who comes too early is told so', asyn
 t.test('what fails is tried anew', async (t) => {
   const previews = createPreviews()
   const fail = () => Promise.reject(new Error('the database is away'))
-  await t.rejects(previews.get('a', NOW, fail), { message: 'the database is away' })
-  t.same(await previews.get('a', NOW, async () => []), { messages: [], at: NOW })
+  await rejectsWith(t, previews.get('a', NOW, fail), { message: 'the database is away' })
+  t.strictSame(await previews.get('a', NOW, async () => []), { messages: [], at: NOW })
 })

@@ -61,7 +61,7 @@ t.test('an approval shows what would be sent, and is given on what was seen', as
   matches(t, (await ada.page('/settings/approvals')).text, /Nothing waits for you.*Approved/s)
   t.equal((await ada.page(path)).status, 303, 'what is decided is in the log')
   await engine.at('2026-11-23T11:00:00.000Z')
-  t.same((await engine.log()).at(-1), 'firm:sent')
+  t.strictSame((await engine.log()).at(-1), 'firm:sent')
 })
 
 t.test(
@@ -114,18 +114,18 @@ t.test('the log says what was sent, and what was not and why', async (t) => {
     ((await ada.get(`/settings/messages?${query}`)).json['data'] as Json[]).map(
       ({ stage }) => stage,
     )
-  t.same(await ids(''), ['firm', 'reminder', 'friendly'])
-  t.same(await ids('view=sent'), ['reminder', 'friendly'])
-  t.same(await ids('view=not_sent'), ['firm'])
-  t.same(await ids('reason=approval_rejected'), ['firm'])
-  t.same(await ids(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
-  t.same(await ids('debtor_id=deb_none'), [])
+  t.strictSame(await ids(''), ['firm', 'reminder', 'friendly'])
+  t.strictSame(await ids('view=sent'), ['reminder', 'friendly'])
+  t.strictSame(await ids('view=not_sent'), ['firm'])
+  t.strictSame(await ids('reason=approval_rejected'), ['firm'])
+  t.strictSame(await ids(`stage=friendly&debtor_id=${debtor.id}`), ['friendly'])
+  t.strictSame(await ids('debtor_id=deb_none'), [])
   t.equal((await ada.get('/settings/messages?view=none')).status, 400)
   const page = await ada.page('/settings/messages?reason=approval_rejected')
   matches(t, page.text, /the reminder was rejected/)
   const detail = await ada.get(`/settings/messages/${messageId}`)
   const history = detail.json['history'] as Json[]
-  t.same(history.at(-1).status, 'suppressed')
+  t.strictSame(history.at(-1).status, 'suppressed')
   matches(
     t,
     (await ada.page(`/settings/messages/${messageId}`)).text,

@@ -202,11 +202,11 @@ t.test('guesses wait longer and longer, whether or not there is such a user', as
     t.equal(guesses, 10, 'in a quarter of an hour')
     seen[email] = answers
   }
-  t.same(seen['nobody@acme.example'], seen[ADMIN])
+  t.strictSame(seen['nobody@acme.example'], seen[ADMIN])
   const waits = Object(seen[ADMIN])
     .filter(([status]: [number]) => status === 429)
     .map(([, wait]: [number, number]) => wait)
-  t.same(waits.slice(0, 5), [2, 4, 8, 16, 32])
+  t.strictSame(waits.slice(0, 5), [2, 4, 8, 16, 32])
   backend.now = new Date(begun + 14 * MINUTE_MS)
   t.equal((await guess(ADMIN, PASSWORD)).status, 429, 'the right one waits too')
   backend.now = new Date(begun + 15 * MINUTE_MS)
@@ -250,11 +250,11 @@ t.test('guesses at once are all counted, and by where they come from', async (t)
   const statuses = async (answers: Promise<{ status: number }>[]) =>
     (await Promise.all(answers)).map(({ status }) => status).toSorted()
   const many = await statuses(Array.from({ length: 12 }, () => from('192.0.2.1', ADMIN)))
-  t.same(many, [...Array(5).fill(401), ...Array(7).fill(429)])
+  t.strictSame(many, [...Array(5).fill(401), ...Array(7).fill(429)])
   const spray = Array.from({ length: 8 }, (_, at) =>
     from(`2001:db8:1:2::${at}`, `a${at}@b.example`),
   )
-  t.same(await statuses(spray), [...Array(5).fill(401), ...Array(3).fill(429)], 'one network')
+  t.strictSame(await statuses(spray), [...Array(5).fill(401), ...Array(3).fill(429)], 'one network')
   t.equal((await from('2001:db8:1:3::1', 'c@b.example')).status, 401, 'another one')
   const short = Array.from({ length: 8 }, (_, at) =>
     from(`2001:db8::${at + 1}`, `d${at}@b.example`),

@@ -35,7 +35,7 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
     status: 200,
     json: { id, status: 'revoked', revoked_by: ADMIN, revoked_at: /Z$/ },
   })
-  t.same((await ada.send('POST', `/settings/api-keys/${id}/revoke`)).json, revoked.json)
+  t.strictSame((await ada.send('POST', `/settings/api-keys/${id}/revoke`)).json, revoked.json)
 
   const log = await ada.get('/settings/audit-log')
   matches(t, log.json['data'], [
@@ -67,7 +67,7 @@ t.test('a long list of keys comes in pages, those that work first', async (t) =>
     cursor = String(json['next_cursor'] ?? '')
     t.equal(json['has_more'], pages < 2)
   }
-  t.same(seen, [b, d, e, a, c])
+  t.strictSame(seen, [b, d, e, a, c])
   const revoked = await ada.get('/settings/api-keys?status=revoked')
   matches(t, revoked.json, { data: [{ id: a }, { id: c }], has_more: false })
   for (const query of ['status=lost', 'limit=201', 'cursor=key_none', 'colour=red']) {
@@ -177,7 +177,7 @@ t.test('narrowing holds from the next call on and gives back what was granted', 
   matches(t, await ada.send('PUT', '/settings/scope-allowance', {}), { status: 422 })
   matches(t, await narrow(['nothing']), { status: 422 })
   const { json } = await ada.get('/settings/scope-allowance')
-  t.same(json, { scopes: [] })
+  t.strictSame(json, { scopes: [] })
 })
 
 t.test('usage is counted by hour and by how calls were answered', async (t) => {

@@ -7,7 +7,7 @@ import {
   findUserByEmail,
   type NewUser,
 } from '../../../backend/users/users.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith, throwsWith } from '../../fixtures/matches.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 
 const ACT: Act = { actor: OPERATOR, now: new Date('2026-11-21T10:15:00.000Z') }
@@ -25,8 +25,8 @@ t.test('an e-mail address is one user, however it is written', async (t) => {
     )
   const user = await create({ email: ' Ada@B.example ' })
   matches(t, user, { email: 'ada@b.example', role: 'member', status: 'active' })
-  t.same(await findUserByEmail(database.read, 'ADA@b.example'), user)
-  await t.rejects(create({ email: 'ada@b.EXAMPLE' }), {
+  t.strictSame(await findUserByEmail(database.read, 'ADA@b.example'), user)
+  await rejectsWith(t, create({ email: 'ada@b.EXAMPLE' }), {
     code: 'validation_failed',
     message: 'There is a user ada@b.example already.',
   })
@@ -39,12 +39,12 @@ t.test('an e-mail address is one user, however it is written', async (t) => {
     '@b',
     `${'a'.repeat(250)}@b.example`,
   ])
-    await t.rejects(create({ email }), { code: 'validation_failed' }, email)
-  await t.rejects(create({ accountId: 'acct_none' }), { code: 'not_found' })
+    await rejectsWith(t, create({ email }), { code: 'validation_failed' }, email)
+  await rejectsWith(t, create({ accountId: 'acct_none' }), { code: 'not_found' })
 })
 
 t.test('a password has eight characters at least', async (t) => {
-  t.throws(() => checkPassword('1234567'), { code: 'validation_failed' })
-  t.throws(() => checkPassword('x'.repeat(257)), { code: 'validation_failed' })
+  throwsWith(t, () => checkPassword('1234567'), { code: 'validation_failed' })
+  throwsWith(t, () => checkPassword('x'.repeat(257)), { code: 'validation_failed' })
   t.doesNotThrow(() => checkPassword('12345678'))
 })

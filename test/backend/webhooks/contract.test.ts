@@ -18,7 +18,7 @@ function schemaOf(type: string): string {
 }
 
 t.test('every type of event is documented, and no other', async (t) => {
-  t.same(Object.keys(documented), EVENT_TYPES)
+  t.strictSame(Object.keys(documented), EVENT_TYPES)
 })
 
 t.test('a test event of each type is as documented', async (t) => {
@@ -32,7 +32,7 @@ t.test('a test event of each type is as documented', async (t) => {
       test: true,
       data: withRevision(sampleOf(type)),
     }
-    t.same(faultsOf(schemaOf(type), event), [], type)
+    t.strictSame(faultsOf(schemaOf(type), event), [], type)
   }
 })
 
@@ -52,5 +52,6 @@ t.test('an event of each kind that happens is as documented', async (t) => {
   const events = await backend.database.read.selectFrom('webhook_events').selectAll().execute()
   const types = new Set(events.map(({ type }) => type))
   t.equal(types.size, 8)
-  for (const { type, body } of events) t.same(faultsOf(schemaOf(type), JSON.parse(body)), [], type)
+  for (const { type, body } of events)
+    t.strictSame(faultsOf(schemaOf(type), JSON.parse(body)), [], type)
 })

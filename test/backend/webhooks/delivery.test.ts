@@ -8,7 +8,7 @@ import {
   rotateSecret,
 } from '../../../backend/webhooks/endpoints.ts'
 import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startReceiver, verify } from '../../fixtures/servers/receiver.ts'
 import { until } from '../../fixtures/service/until.ts'
 
@@ -71,7 +71,8 @@ t.test('while a secret is rotated either is accepted, until the old one expires'
   const overlapping = await next()
   t.ok(verify(overlapping, old))
   t.ok(verify(overlapping, young))
-  await t.rejects(
+  await rejectsWith(
+    t,
     backend.database.transaction((tx) => rotateSecret(tx, rotated, BOX, act())),
     { code: 'webhook_secret_overlap' },
   )
@@ -115,7 +116,7 @@ t.test(
     t.equal(new Set(receiver.webhooks.map(({ headers }) => headers['webhook-id'])).size, 1)
     const stamps = receiver.webhooks.map(({ headers }) => Number(headers['webhook-timestamp']))
     t.equal(new Set(stamps).size, 10, 'each attempt has its own timestamp')
-    t.same(
+    t.strictSame(
       (await webhooks.attempts()).map(({ number, status_code }) => [number, status_code]),
       Array.from({ length: 10 }, (_, at) => [at + 1, 500]),
     )

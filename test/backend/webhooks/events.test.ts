@@ -17,7 +17,7 @@ t.test('a payment that settles an invoice is two events, its replay none', async
   const again = await books.post('/api/v1/payments', body, { 'idempotency-key': 'once' })
   t.equal(again.headers.get('idempotent-replayed'), 'true')
   const [paid, recorded, ...others] = await events(webhooks)
-  t.same(others, [])
+  t.strictSame(others, [])
   matches(t, paid, {
     id: /^evt_/,
     type: 'invoice.paid',
@@ -25,11 +25,11 @@ t.test('a payment that settles an invoice is two events, its replay none', async
     api_version: 'v1',
     account_id: books.accountId,
   })
-  t.same(paid.data.object, await books.read(`/api/v1/invoices/${invoice.id}`))
+  t.strictSame(paid.data.object, await books.read(`/api/v1/invoices/${invoice.id}`))
   matches(t, paid.data.previous, { status: 'open', amount_due: 10_000, amount_paid: 0 })
   t.notOk('currency' in paid.data.previous, 'what did not change is not in previous')
   t.equal(recorded.type, 'payment.recorded')
-  t.same(recorded.data, { object: first.json, previous: null, revision: 1 })
+  t.strictSame(recorded.data, { object: first.json, previous: null, revision: 1 })
 })
 
 t.test('each transition is the event of its name', async (t) => {
@@ -43,7 +43,7 @@ t.test('each transition is the event of its name', async (t) => {
     books.create('/api/v1/payments', { amount, currency: 'EUR', invoice_id: invoice.id })
   await pay(1000)
   await pay(2000)
-  t.same(await webhooks.eventTypes(), [
+  t.strictSame(await webhooks.eventTypes(), [
     'debtor.created',
     'invoice.created',
     'invoice.created',
@@ -53,9 +53,9 @@ t.test('each transition is the event of its name', async (t) => {
     'payment.recorded',
   ])
   const [created, opened, drafted] = await events(webhooks)
-  t.same(created.data, { object: debtor, previous: null, revision: 1 })
-  t.same(opened.data, { object: invoice, previous: null, revision: 1 })
-  t.same(drafted.data.object.status, draft.status)
+  t.strictSame(created.data, { object: debtor, previous: null, revision: 1 })
+  t.strictSame(opened.data, { object: invoice, previous: null, revision: 1 })
+  t.strictSame(drafted.data.object.status, draft.status)
 })
 
 t.test('a refused write is no event', async (t) => {
@@ -66,7 +66,7 @@ t.test('a refused write is no event', async (t) => {
   const tooMuch = { amount: 10_001, currency: 'EUR', invoice_id: invoice.id }
   t.equal((await books.post('/api/v1/payments', tooMuch)).status, 422)
   t.equal((await books.post('/api/v1/debtors', { name: '' })).status, 422)
-  t.same(await webhooks.eventTypes(), [])
+  t.strictSame(await webhooks.eventTypes(), [])
 })
 
 t.test('keys and the state of the account tell of themselves', async (t) => {
@@ -81,7 +81,7 @@ t.test('keys and the state of the account tell of themselves', async (t) => {
   await backend.database.transaction((tx) => setStatus(tx, accountId, 'cancelled', act))
   await backend.database.transaction((tx) => setStatus(tx, accountId, 'active', act))
   const [issued, revoked, readOnly, writable, ...others] = await events(webhooks)
-  t.same(others, [], 'from one read-only state to another nothing changed')
+  t.strictSame(others, [], 'from one read-only state to another nothing changed')
   matches(t, issued, {
     type: 'api_key.issued',
     data: { object: { label: 'ERP', status: 'active' } },
@@ -113,21 +113,21 @@ t.test('events go to the endpoints that want them, and to no other account', asy
   })
   const others = await webhooks.books.others()
   await others.debtor()
-  t.same(await webhooks.deliveries(), [])
+  t.strictSame(await webhooks.deliveries(), [])
   const { id: debtor_id } = await webhooks.books.debtor()
   await webhooks.books.invoice({ debtor_id })
   const deliveries = await webhooks.deliveries()
   const ofType = (type: string) =>
     deliveries.filter(({ event_type }) => event_type === type).map((row) => row.endpoint_id)
-  t.same(ofType('debtor.created').sort(), [debtors.row.id, all.row.id, paused.row.id].sort())
-  t.same(ofType('invoice.created').sort(), [all.row.id, paused.row.id].sort())
+  t.strictSame(ofType('debtor.created').sort(), [debtors.row.id, all.row.id, paused.row.id].sort())
+  t.strictSame(ofType('invoice.created').sort(), [all.row.id, paused.row.id].sort())
 })
 
 t.test('where nobody wants to know nothing is written', async (t) => {
   const webhooks = await openWebhooks(t)
   await webhooks.endpoint(ANYWHERE, ['payment.recorded'])
   await webhooks.books.invoice()
-  t.same(await webhooks.eventTypes(), [])
+  t.strictSame(await webhooks.eventTypes(), [])
 })
 
 async function events({ books }: Webhooks) {

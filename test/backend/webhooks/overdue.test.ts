@@ -13,11 +13,11 @@ t.test('an invoice becomes overdue once, where the account is', async (t) => {
   const invoice = await books.invoice(fields)
   await books.invoice({ ...fields, status: 'draft' })
   await announce(webhooks)
-  t.same(await webhooks.eventTypes(), [], 'not while it is the day it is due')
+  t.strictSame(await webhooks.eventTypes(), [], 'not while it is the day it is due')
   webhooks.wait(3_600_000)
   await announce(webhooks)
   await announce(webhooks)
-  t.same(await webhooks.eventTypes(), ['invoice.overdue'])
+  t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
   const [delivery] = await webhooks.deliveries()
   const { body } = await books.backend.database.read
     .selectFrom('webhook_events')
@@ -41,7 +41,7 @@ t.test('a paid invoice does not become overdue', async (t) => {
   })
   await webhooks.endpoint('https://example.com/hook')
   await announce(webhooks)
-  t.same(await webhooks.eventTypes(), [])
+  t.strictSame(await webhooks.eventTypes(), [])
 })
 
 t.test('a new endpoint is not told of what has long been overdue', async (t) => {
@@ -53,10 +53,10 @@ t.test('a new endpoint is not told of what has long been overdue', async (t) => 
   await announce(webhooks)
   await webhooks.endpoint('https://example.com/hook', ['invoice.overdue'])
   await announce(webhooks)
-  t.same(await webhooks.eventTypes(), [])
+  t.strictSame(await webhooks.eventTypes(), [])
   await books.invoice(fields)
   await announce(webhooks)
-  t.same(await webhooks.eventTypes(), ['invoice.overdue'])
+  t.strictSame(await webhooks.eventTypes(), ['invoice.overdue'])
 })
 
 function announce({ books: { backend } }: Webhooks): Promise<void> {

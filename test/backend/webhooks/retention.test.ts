@@ -29,10 +29,10 @@ t.test('the log is forgotten after 30 days, but for what still waits', async (t)
   webhooks.wait(2000)
   await forgetOld(database, backend.now)
   const kept = await webhooks.deliveries()
-  t.same(new Set(kept.map(({ status }) => status)), new Set(['pending']))
-  t.same(await webhooks.attempts(), [])
+  t.strictSame(new Set(kept.map(({ status }) => status)), new Set(['pending']))
+  t.strictSame(await webhooks.attempts(), [])
   const events = await database.read.selectFrom('webhook_events').select('id').execute()
-  t.same(new Set(events.map(({ id }) => id)), new Set(kept.map((row) => row.event_id)))
+  t.strictSame(new Set(events.map(({ id }) => id)), new Set(kept.map((row) => row.event_id)))
 })
 
 t.test('a secret that no longer signs is not kept', async (t) => {

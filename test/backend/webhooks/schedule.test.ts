@@ -22,7 +22,7 @@ t.test('each delay varies by a tenth, and all of them take about three days', as
     Array.from({ length: 10 }, (_, at) =>
       secondsTo(nextAttemptAt(at + 1, failure(500), NOW, random)),
     )
-  t.same(delays(0.5), [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400, undefined])
+  t.strictSame(delays(0.5), [5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400, undefined])
   t.equal(delays(0)[1], 270)
   t.equal(delays(1)[1], 330)
   const total = delays(0.5).reduce<number>((sum, delay) => sum + (delay ?? 0), 0)

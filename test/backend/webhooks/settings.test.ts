@@ -69,7 +69,7 @@ t.test('an endpoint is made with its secret, which is never shown again', async 
   const { secret, ...rest } = made
   matches(t, (await admin.get(`${ENDPOINTS}/${made.id}`)).json, { id: made.id })
   const list: Json = (await admin.get(ENDPOINTS)).json
-  t.same(list.data, [rest])
+  t.strictSame(list.data, [rest])
   const audit = await admin.get('/settings/audit-log')
   matches(t, audit.text, /webhook_endpoint\.created/)
   for (const { text } of [audit, await admin.get(`${ENDPOINTS}/${made.id}`)]) {
@@ -84,7 +84,7 @@ t.test('what is wrong with an endpoint is named, field by field', async (t) => {
   const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
   const answer: Json = await admin.send('POST', ENDPOINTS, wrong)
   matches(t, answer, { status: 422, json: { code: 'validation_failed' } })
-  t.same(
+  t.strictSame(
     answer.json.errors.map(({ pointer }: Json) => pointer),
     ['/url', '/description', '/events/0'],
   )
@@ -131,7 +131,7 @@ t.test("another account's endpoints and deliveries do not exist", async (t) => {
   const other = await backend.createAccount({ name: 'Other' })
   await createUser(other.id, 'eve@other.example', 'admin')
   const eve = await logIn(backend, 'eve@other.example')
-  t.same((await eve.get(ENDPOINTS)).json, {
+  t.strictSame((await eve.get(ENDPOINTS)).json, {
     object: 'list',
     data: [],
     has_more: false,
@@ -208,7 +208,7 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
   matches(t, first, { has_more: true, next_cursor: first.data[1].id })
   const second = await read(`${failed}&limit=2&cursor=${first.next_cursor}`)
   t.equal(second.data.length, 1)
-  t.same((await read(`${DELIVERIES}?type=invoice.paid`)).data, [])
+  t.strictSame((await read(`${DELIVERIES}?type=invoice.paid`)).data, [])
   t.equal((await admin.get(`${DELIVERIES}?status=lost`)).status, 400)
   t.equal((await admin.get(`${DELIVERIES}?state=failed`)).status, 400)
 

@@ -2,7 +2,7 @@ import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { createSecretBox } from '../../../backend/webhooks/secret-box.ts'
 import { mintSigningSecret, signMessage } from '../../../backend/webhooks/signature.ts'
-import { matches } from '../../fixtures/matches.ts'
+import { matches, throwsWith } from '../../fixtures/matches.ts'
 
 t.test('a signature is that of the published test vector', async (t) => {
   const message = {
@@ -26,7 +26,7 @@ t.test("the receivers' own library accepts what we sign, with either secret", as
     'webhook-signature': signMessage({ id: 'evt_1', timestampSeconds, body }, [next, secret]),
   }
   for (const known of [secret, next]) {
-    t.same(new Webhook(known).verify(body, headers), { note: 'é €' })
+    t.strictSame(new Webhook(known).verify(body, headers), { note: 'é €' })
   }
   t.throws(() => new Webhook(mintSigningSecret()).verify(body, headers))
   t.throws(() => new Webhook(secret).verify('{"note":"other"}', headers))
@@ -67,5 +67,5 @@ t.test('what an old key sealed still opens; a key that is gone is named', async 
   t.equal(createSecretBox([young, old]).open(sealed, OWNER), 'whsec_abc')
   const resealed = createSecretBox([young, old]).seal('whsec_abc', OWNER)
   t.equal(createSecretBox([young]).open(resealed, OWNER), 'whsec_abc')
-  t.throws(() => createSecretBox([young]).open(sealed, OWNER), /sealed with key [0-9a-f]{8}/)
+  throwsWith(t, () => createSecretBox([young]).open(sealed, OWNER), /sealed with key [0-9a-f]{8}/)
 })

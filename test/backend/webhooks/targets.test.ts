@@ -202,7 +202,7 @@ t.test('an address is judged when it is saved, with what is wrong', async (t) =>
 
 t.test('development may reach its own machine, plainly too, and no other plainly', async (t) => {
   for (const text of ['http://127.0.0.1:3000/', 'http://localhost:3000/', 'https://10.0.0.1/']) {
-    t.same(parseTargetUrl(text, 'allow'), { url: text })
+    t.strictSame(parseTargetUrl(text, 'allow'), { url: text })
   }
   matches(t, parseTargetUrl('http://10.0.0.1/', 'allow'), { fault: /https/ })
   const receiver = await startReceiver(t)
