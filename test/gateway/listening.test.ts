@@ -1,6 +1,7 @@
 /** With one listening socket, new connections starved under overload: libuv accepts one a turn of each. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
+import { rejectsWith } from '../fixtures/matches.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
@@ -33,5 +34,5 @@ t.test('several sockets accept, on a free port and on one that is named', canCou
 t.test('a port that another gateway has is an error', async (t) => {
   const gateway = await startGateway(t, backend.url)
   const second = startGateway(t, backend.url, { GATEWAY_PORT: String(gateway.port) })
-  await t.rejects(second, { message: /EADDRINUSE/ })
+  await rejectsWith(t, second, { message: /EADDRINUSE/ })
 })

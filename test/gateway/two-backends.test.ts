@@ -35,7 +35,7 @@ t.test('both backends are used', async (t) => {
 t.test('idle backends get the calls in turn', async (t) => {
   const { one, other, statuses } = await startBoth(t)
   const from = [one.calls.length, other.calls.length] as const
-  for (let round = 0; round < 40; round++) t.same(await statuses(1), [200])
+  for (let round = 0; round < 40; round++) t.strictSame(await statuses(1), [200])
   const shares = [one.calls.length - from[0], other.calls.length - from[1]]
   t.comment(`shares of 40 calls, one after another: ${shares.join(' and ')}`)
   t.ok(Math.min(...shares) >= 10)

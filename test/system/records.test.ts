@@ -28,11 +28,16 @@ t.test('an account is exported to a new, private file', async (t) => {
   const to = join(directory, 'account.ndjson')
   matches(t, await cli('accounts', 'export', accountId, '--to', to), /Wrote account acct_/)
   t.equal(statSync(to).mode & 0o777, 0o600)
-  const lines = readFileSync(to, 'utf8').trimEnd().split('\n')
-  matches(t, JSON.parse(lines.at(-1) ?? ''), { end: { rows: { debtors: 1, invoices: 1 } } })
-  t.equal(
-    await cli('accounts', 'export', accountId, '--to', '-').then(countLines),
-    lines.length + 1,
+  const first = countRows(readFileSync(to, 'utf8'))
+  matches(t, first, { debtors: 1, invoices: 1 })
+  const second = countRows(await cli('accounts', 'export', accountId, '--to', '-'))
+  // Gateways report the calls of a key some seconds later, so that the second can have more of them.
+  const { key_usage: _, ...expected } = { ...first, audit_log: (first['audit_log'] ?? 0) + 1 }
+  const { key_usage: __, ...found } = second
+  t.strictSame(
+    found,
+    expected,
+    'the first export is in the audit log, and nothing else has changed',
   )
   await rejectsWith(t, cli('accounts', 'export', accountId, '--to', to), {
     code: 1,
@@ -88,6 +93,15 @@ t.test(
   },
 )
 
-function countLines(text: string): number {
-  return text.trimEnd().split('\n').length
+/** The rows of each table, which must be as many as the last line says. */
+function countRows(text: string): Record<string, number> {
+  const lines = text.trimEnd().split('\n')
+  const { rows } = JSON.parse(lines.at(-1) ?? '').end as { rows: Record<string, number> }
+  const counted = Object.fromEntries(Object.keys(rows).map((table) => [table, 0]))
+  for (const line of lines.slice(1, -1)) {
+    const { table } = JSON.parse(line) as { table: string }
+    counted[table] = (counted[table] ?? 0) + 1
+  }
+  t.strictSame(counted, rows, 'as many rows as the end says')
+  return counted
 }

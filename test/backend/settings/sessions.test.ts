@@ -259,7 +259,11 @@ t.test('guesses at once are all counted, and by where they come from', async (t)
   const short = Array.from({ length: 8 }, (_, at) =>
     from(`2001:db8::${at + 1}`, `d${at}@b.example`),
   )
-  t.same(await statuses(short), [...Array(5).fill(401), ...Array(3).fill(429)], 'written short')
+  t.strictSame(
+    await statuses(short),
+    [...Array(5).fill(401), ...Array(3).fill(429)],
+    'written short',
+  )
 })
 
 t.test('a password that was hashed more cheaply is hashed anew at login', async (t) => {
