@@ -62,7 +62,12 @@ export const EXPORTED: readonly ExportedTable[] = [
     json: ['line_items', 'metadata'],
     withheld: ['overdue_announced'],
   },
-  { name: 'payments', key: ['id'], json: ['recorded_by', 'effects', 'metadata'] },
+  {
+    name: 'payments',
+    key: ['id'],
+    json: ['recorded_by', 'effects', 'metadata'],
+    withheld: ['request_fingerprint'],
+  },
   { name: 'payment_allocations', key: ['payment_id', 'position'] },
   { name: 'messages', key: ['id'], json: ['approval_decided_by'] },
   { name: 'message_invoices', key: ['message_id', 'position'] },

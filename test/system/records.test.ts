@@ -32,13 +32,12 @@ t.test('an account is exported to a new, private file', async (t) => {
   matches(t, first, { debtors: 1, invoices: 1 })
   const second = countRows(await cli('accounts', 'export', accountId, '--to', '-'))
   // Gateways report the calls of a key some seconds later, so that the second can have more of them.
-  const { key_usage: _, ...expected } = { ...first, audit_log: (first['audit_log'] ?? 0) + 1 }
-  const { key_usage: __, ...found } = second
-  t.strictSame(
-    found,
-    expected,
-    'the first export is in the audit log, and nothing else has changed',
-  )
+  const expected = {
+    ...first,
+    audit_log: (first['audit_log'] ?? 0) + 1,
+    key_usage: second['key_usage'],
+  }
+  t.strictSame(second, expected, 'the audit log has the first export, and nothing else changed')
   await rejectsWith(t, cli('accounts', 'export', accountId, '--to', to), {
     code: 1,
     stderr: /exists already/,
