@@ -203,7 +203,7 @@ public class Example {
     public static void main(String[] args) throws Exception {
         var request = HttpRequest.newBuilder(URI.create("${url}"))
 ${lines.join('\n')}
-        var client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+        var client = HttpClient.newHttpClient();
         var response = client.send(request, HttpResponse.BodyHandlers.ofString());
         System.out.println(response.statusCode() + " " + response.body());
     }

@@ -71,7 +71,7 @@ export function validateRequestHead({
   const headers = collectHeaders(fields)
   checkHost(headers.get('host'))
   const framing = readFraming(method, version, headers)
-  checkUpgrade(headers, framing)
+  checkUpgrade(headers)
   const expectsContinue = readExpect(version, headers)
   const { path, query } = readTarget(target)
   const { closes, keepsAlive } = removeConnectionHeaders(headers)
@@ -160,12 +160,15 @@ function readFraming(
   return coding === undefined ? { kind: 'length', bytes } : { kind: 'chunked' }
 }
 
-/** Java's client offers `h2c` with every first request; without a body this can be ignored safely. */
-function checkUpgrade(headers: ReadonlyMap<string, string>, framing: RequestHead['framing']): void {
+/**
+ * Java's client offers `h2c` with every first request. RFC 9110, section 7.8 lets a server ignore the offer: the client
+ * sends the whole request as HTTP/1.1 and no HTTP/2 frame before it has seen 101, which is never sent here.
+ */
+function checkUpgrade(headers: ReadonlyMap<string, string>): void {
   const upgrade = headers.get('upgrade')
-  if (upgrade === undefined) return
-  if (upgrade.toLowerCase() === 'h2c' && framing === undefined) return
-  throw malformed('Upgrade is not offered here.')
+  if (upgrade !== undefined && upgrade.toLowerCase() !== 'h2c') {
+    throw malformed('Upgrade is not offered here.')
+  }
 }
 
 /** RFC 9110, section 10.1.1: HTTP/1.0 has no response 100. */

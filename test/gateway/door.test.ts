@@ -225,7 +225,7 @@ t.test('a client that waits for 100 Continue gets it once its key is plausible',
   matches(t, refused.text, /^HTTP\/1\.1 401 /, 'without a key there is nothing to wait for')
 })
 
-t.test('h2c without a body is ignored, as Java clients send it', async (t) => {
+t.test('an offer of h2c is ignored, as Java clients make it with and without a body', async (t) => {
   const upgrade =
     'Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n'
   const { text } = await exchangeBytes(
@@ -233,6 +233,11 @@ t.test('h2c without a body is ignored, as Java clients send it', async (t) => {
     `GET /api/v1/debtors HTTP/1.1\r\n${BASE}${upgrade}\r\n`,
   )
   matches(t, text, /^HTTP\/1\.1 200 /)
+  const posted = await exchangeBytes(
+    gateway.port,
+    post(`${upgrade}Content-Type: application/json\r\nContent-Length: 2\r\n`, '{}'),
+  )
+  matches(t, posted.text, /^HTTP\/1\.1 200 /)
 })
 
 t.test('a body over 256 KiB is refused after the key and the scope, and counted', async (t) => {

@@ -173,7 +173,7 @@ const refused = fc.constantFrom<Item[]>(
   refusal(400, post('X: a\rb\r\nContent-Length: 2\r\n', '{}')),
   refusal(400, post('X: a\nContent-Length: 2\r\n', '{}')),
   refusal(400, post('X: a\0\r\nContent-Length: 2\r\n', '{}')),
-  refusal(400, post('Upgrade: h2c\r\nContent-Length: 2\r\n', '{}')),
+  refusal(400, post('Upgrade: websocket\r\nContent-Length: 2\r\n', '{}')),
   refusal(400, (target) => `GET http://api.test${target} HTTP/1.1\r\n${HOST}${AUTH}\r\n`),
   refusal(400, (target) => `GET  ${target} HTTP/1.1\r\n${HOST}${AUTH}\r\n`),
   refusal(400, (target) => `GET ${target} HTTP/1.1\n${HOST}${AUTH}\r\n`),
