@@ -36,6 +36,8 @@ export interface BackendConnectionOptions {
   readonly host: string
   /** The connection can carry another request. */
   onFree(connection: BackendConnection): void
+  /** The backend ended the connection with its response. */
+  onLastResponse(): void
   onClose(connection: BackendConnection): void
 }
 
@@ -128,6 +130,7 @@ export class BackendConnection {
       this.#options.onFree(this)
     } else {
       this.#socket.destroy()
+      this.#options.onLastResponse()
     }
     handler?.onEnd()
   }

@@ -109,6 +109,7 @@ export class BackendPool {
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#free(idle)
     }
+    // A closed pool keeps a connection only for the requests that are queued.
     if (this.#isClosed) this.#closeIdle()
     const wanted = Math.min(
       this.#queue.length - this.#connecting,
@@ -134,6 +135,9 @@ export class BackendPool {
       socket,
       host: this.#url.host,
       onFree: () => this.#freeSoon(connection),
+      // A backend that drains ends each connection with its response, and soon closes the idle ones. To close those
+      // first keeps a request from being lost on a connection that the backend closes at the same moment.
+      onLastResponse: () => this.#closeIdle(),
       onClose: () => {
         this.#connections.delete(connection)
         this.#serveQueue()
@@ -164,7 +168,6 @@ export class BackendPool {
     else this.#idle.push({ connection, until: performance.now() + ms })
   }
 
-  /** A closed pool keeps a connection only for the requests that are queued. */
   #closeIdle(): void {
     for (const { connection } of this.#idle.splice(0)) connection.abort(new Error('closed'))
   }

@@ -3,6 +3,8 @@
  * that breaks; never an answer that looks whole and is not, never a pool that is stuck.
  */
 
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import t from 'tap'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { matches } from '../fixtures/matches.ts'
@@ -188,6 +190,33 @@ t.test('a large answer that breaks off breaks off for the client', async (t) => 
   }
   backend.behave(say(RAW_OK))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, READ)).status, 200)
+})
+
+// Without this, a call could be sent on an idle connection at the moment that a draining backend closes it.
+t.test('idle connections are closed once the backend ends one with its response', async (t) => {
+  const waiting: Socket[] = []
+  const last = head('Connection: close', 'Content-Length: 2')
+  const bothReached = Promise.withResolvers<void>()
+  backend.behave((socket) => {
+    if (waiting.push(socket) === 2) bothReached.resolve()
+  })
+  const calls = [0, 1].map(() => call(`${gateway.url}/api/v1/debtors`, READ))
+  await bothReached.promise
+  const [idle, ended] = waiting
+  if (idle === undefined || ended === undefined) throw new Error('two connections carry the calls')
+  const idleClosed = once(idle, 'close')
+  idle.write(RAW_OK)
+  await calls[0]
+  ended.end(`${last}{}`)
+  for (const { status } of await Promise.all(calls)) t.equal(status, 200)
+  let next: Socket | undefined
+  backend.behave((socket) => {
+    next = socket
+    socket.write(RAW_OK)
+  })
+  t.equal((await call(`${gateway.url}/api/v1/debtors`, READ)).status, 200)
+  t.not(next, idle, 'the next call opens a connection of its own')
+  await idleClosed
 })
 
 // A connection that the backend closes while it is idle costs nobody an answer, where it may be sent
