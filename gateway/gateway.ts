@@ -9,7 +9,7 @@ import { SettingsError, type SettingsOf } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
 import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
-import { BodyMemory } from './downstream/request-body.ts'
+import { createBodyMemories } from './downstream/request-body.ts'
 import { Authenticator } from './keys/authenticator.ts'
 import { createAccessLog } from './observability/access-log.ts'
 import { createCallMetrics, measureComponents, measureRedis } from './observability/metrics.ts'
@@ -79,7 +79,7 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const streamsMax = Math.ceil(connections / 2)
   const waitMs = settings.GATEWAY_QUEUE_WAIT_MS
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
-  const bodyMemory = new BodyMemory()
+  const bodyMemory = createBodyMemories()
   const trustedProxies = settings.TRUST_PROXY
   const callMetrics = createCallMetrics(metrics)
   const writesLines = settings.ACCESS_LOG === 'on'

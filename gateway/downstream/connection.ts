@@ -10,7 +10,7 @@ import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import { Http1Error, malformed } from '../http1/errors.ts'
 import { CONTINUE, writeMessage } from '../http1/message-writer.ts'
 import { type RawRequestHead, RequestReader } from '../http1/request-reader.ts'
-import { type BodyMemory, BodyReader, mayFit, NO_BODY } from './request-body.ts'
+import { type BodyMemories, type BodyMemory, BodyReader, mayFit, NO_BODY } from './request-body.ts'
 import { KEEP_ALIVE_MS } from './response.ts'
 
 /** From the first byte of a request to the end of its head, at most. */
@@ -38,7 +38,7 @@ export interface ConnectionHost {
   readonly requestTimeoutMs: number
   /** For a client to receive a response. */
   readonly responseTimeoutMs: number
-  readonly bodyMemory: BodyMemory
+  readonly bodyMemory: BodyMemories
   /** Response bytes that are written and not flushed to the clients yet. */
   bufferedBytes: number
   /** Begins a call. The host ends it with `Connection.end`. */
@@ -66,6 +66,8 @@ export class Connection implements CallConnection {
   #isBodyRead = false
   /** The body was not read to its end, so that the next request cannot be found behind it. */
   #isBodyLost = false
+  /** Of the last body. */
+  #bodyMemory: BodyMemory | undefined
   /** Memory of the body, until the call ends. */
   #bodyBytes = 0
   /** Called when all that was written is flushed, or the connection is closed. */
@@ -146,7 +148,10 @@ export class Connection implements CallConnection {
     sendContinue: boolean,
   ): Promise<Body> {
     return new Promise((resolve, reject) => {
-      const reader = new BodyReader(framing, bytesMax, this.#host.bodyMemory)
+      const { known, unknown } = this.#host.bodyMemory
+      const memory = call.isKeyKnown ? known : unknown
+      this.#bodyMemory = memory
+      const reader = new BodyReader({ framing, bytesMax, memory, onEvict: (why) => settle(why) })
       const settle = (result: Body | Error) => {
         call.abort.listen(undefined)
         this.#deadline = Number.POSITIVE_INFINITY
@@ -205,7 +210,7 @@ export class Connection implements CallConnection {
   end(closes: boolean): void {
     this.#call = undefined
     this.#isBodyRead = false
-    this.#host.bodyMemory.release(this.#bodyBytes)
+    this.#bodyMemory?.release(this.#bodyBytes)
     this.#bodyBytes = 0
     this.#responseDeadline = undefined
     if (closes) this.#closeSoon()

@@ -19,7 +19,7 @@ import type { RawRequestHead } from '../http1/request-reader.ts'
 import type { TlsFiles } from './certificate.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
 import { assertFree, close, isUnsupported, listenOn } from './listening-socket.ts'
-import type { BodyMemory } from './request-body.ts'
+import type { BodyMemories } from './request-body.ts'
 import {
   asProblem,
   lengthHeader,
@@ -57,7 +57,7 @@ export interface ListenerOptions {
   readonly requestTimeoutMs: number
   /** For a client to receive a response. */
   readonly responseTimeoutMs: number
-  readonly bodyMemory: BodyMemory
+  readonly bodyMemory: BodyMemories
   readonly log: Logger
   /** Undefined: plain HTTP, for a balancer in front that terminates TLS. */
   readonly tls: TlsFiles | undefined

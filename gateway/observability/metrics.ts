@@ -3,7 +3,7 @@ import type { ProblemCode } from '../../shared/contract/problem.ts'
 import type { Durations, Metrics } from '../../shared/process/metrics.ts'
 import type { CallRecord } from '../call/call-record.ts'
 import type { Listener } from '../downstream/listener.ts'
-import type { BodyMemory } from '../downstream/request-body.ts'
+import type { BodyMemories } from '../downstream/request-body.ts'
 import type { Authenticator } from '../keys/authenticator.ts'
 import type { RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
@@ -84,7 +84,7 @@ export interface GatewayComponents {
   readonly authenticator: Authenticator
   readonly backends: Backends
   readonly forwarder: Forwarder
-  readonly bodyMemory: BodyMemory
+  readonly bodyMemory: BodyMemories
   readonly listener: Listener
   /** End of the certificate in use, Unix time in milliseconds; undefined without TLS. */
   certificateExpiresAt(): number | undefined
@@ -98,7 +98,7 @@ export function measureComponents(metrics: Metrics, components: GatewayComponent
   metrics.gauge(
     'receivables_gateway_body_bytes',
     'Memory of request bodies.',
-    () => bodyMemory.bytesUsed,
+    () => bodyMemory.known.bytesUsed + bodyMemory.unknown.bytesUsed,
   )
   metrics.gauge(
     'receivables_gateway_connections',

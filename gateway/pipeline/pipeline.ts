@@ -57,9 +57,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
   const route = createRouter(dependencies.contract)
 
   function serve(head: RequestHead, call: Call): Promise<Response> | Response {
-    const { headers } = head
-    call.record.trace =
-      continueTrace(headers.get('traceparent'), headers.get('tracestate')) ?? tracing?.begin()
+    call.record.trace = traceOf(head) ?? tracing?.begin()
     if (head.path === '/api/v1' || head.path.startsWith('/api/v1/')) return serveApi(head, call)
     if (head.path === '/') return redirectToDocs(head)
     const route = pages.routeOf(head.path)
@@ -72,6 +70,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const routing = route(head)
     if ('operationId' in routing) call.record.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
+    call.isKeyKnown = credential.cached !== undefined
     const body = head.framing ? await readBody(head, head.framing, BODY_BYTES_MAX, call) : NO_BODY
     const identified = recordStep(call.record, 'look up key', authenticator.identify(credential))
     // To await a cached key would cost a turn of the microtask queue.
@@ -155,6 +154,10 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
 /** A key that was revoked while its call was in progress has no allowance. */
 function allowanceOf({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
+}
+
+function traceOf({ headers }: RequestHead) {
+  return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
 /** A call whose body was read and whose key is known. */
