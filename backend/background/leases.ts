@@ -88,12 +88,11 @@ export function leasesOf<T extends Leased>({
       return numUpdatedRows > 0n
     },
 
-    /** Makes rows that are leased due now, if `isOrphaned` says so of their lease. */
+    /** Makes rows that are leased due now, if `isOrphaned` says so of their lease, which they keep until they are claimed. */
     async reclaim(
       tx: Transaction,
       now: Date,
       isOrphaned: (lease: string) => boolean,
-      change: Change<T> = {},
     ): Promise<void> {
       const rows = await readAnyTable(tx)
         .selectFrom<string>(table)
@@ -105,7 +104,7 @@ export function leasesOf<T extends Leased>({
       const orphaned = rows.map(({ lease }) => String(lease)).filter(isOrphaned)
       if (orphaned.length === 0) return
       await update(tx)
-        .set({ ...change, run_at: now.toISOString() })
+        .set({ run_at: now.toISOString() })
         .where('lease', 'in', orphaned)
         .where('run_at', 'is not', null)
         .execute()

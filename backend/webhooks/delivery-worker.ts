@@ -53,9 +53,7 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     log,
     async prepare() {
       if (!isOnly) return
-      await database.transaction((tx) =>
-        DELIVERIES.reclaim(tx, clock(), () => true, { status: 'pending' }),
-      )
+      await database.transaction((tx) => DELIVERIES.reclaim(tx, clock(), () => true))
     },
     round: async () => ((await deliverer.startDue()) > 0 ? 0 : undefined),
   })

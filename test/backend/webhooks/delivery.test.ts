@@ -259,3 +259,19 @@ t.test('what a dead worker held is sent when its lease has passed', async (t) =>
   webhooks.wait(LEASE_MS)
   await webhooks.untilAll(isDelivered, 'delivered after all')
 })
+
+// A killed backend's deliveries once broke a constraint when the next one reclaimed them, and nothing was delivered.
+t.test('what a killed backend was sending is sent at once by the only one', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  await webhooks.books.debtor()
+  const [delivery] = await webhooks.deliveries()
+  await backend.database.transaction((tx) =>
+    DELIVERIES.claim(tx, [delivery?.id ?? ''], backend.now, { status: 'sending' }),
+  )
+  webhooks.startWorker({ isOnly: true })
+  await webhooks.untilAll(isDelivered, 'delivered')
+  t.equal(receiver.webhooks.length, 1)
+})
