@@ -29,7 +29,7 @@ const DRAIN_MS_MAX = 4000
 export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly database: Database
   readonly log: Logger
-  /** No other worker runs on this database, so leases found at the start are of the dead. */
+  /** No other worker runs on this database, so leases found at the start belong to a process that has ended. */
   readonly isOnly: boolean
   readonly random?: () => number
   /** Told of each attempt, for operators. */
