@@ -1,6 +1,6 @@
 /**
- * The command line of operators. Each command is a short transaction on a connection of its own, so
- * it works while the backend runs, and holds from the next call on.
+ * The operators' command line. Each command is a short transaction on a connection of its own, so that it
+ * works while the backend runs and applies from the next call on.
  *
  * Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
  */
@@ -15,6 +15,7 @@ import { demoCommands } from './cli/demo.ts'
 import { erasureCommands } from './cli/erasure.ts'
 import { exportCommands } from './cli/export.ts'
 import { renderCommandHelp, renderHelp } from './cli/help.ts'
+import { createProgress } from './cli/import/progress.ts'
 import { importCommands } from './cli/import.ts'
 import { invoiceCommands } from './cli/invoices.ts'
 import { keyCommands } from './cli/keys.ts'
@@ -51,10 +52,10 @@ try {
   process.exitCode = isUsageError(error) ? 2 : 1
 }
 
-/** Resolves to what is to be printed. */
+/** Resolves to the text to print. */
 async function run(args: readonly string[]): Promise<string | undefined> {
   const command = COMMANDS.find(({ name }) =>
-    name.split(' ').every((word, place) => args[place] === word),
+    name.split(' ').every((word, index) => args[index] === word),
   )
   if (command === undefined) return helpOn(args)
   const rest = args.slice(command.name.split(' ').length)
@@ -99,7 +100,7 @@ function checkUsage(
         type === 'boolean' ? values[name] === true : values[name],
       ]),
     ),
-    ...Object.fromEntries(names.map((name, place) => [name, positionals[place]])),
+    ...Object.fromEntries(names.map((name, index) => [name, positionals[index]])),
   }
 }
 
@@ -109,7 +110,9 @@ async function withContext<T>(work: (context: Context) => Promise<T>): Promise<T
   const context: Context = {
     database(user = 'operator') {
       const log = createLogger('cli', 'silent')
-      opened ??= openDatabase({ url: databaseUrl(settings()), log, user })
+      const progress = createProgress(process.stderr)
+      const { DATABASE_DIRECT_URL: directUrl } = settings()
+      opened ??= openDatabase({ url: databaseUrl(settings()), directUrl, log, user, progress })
       return opened
     },
     url: () => databaseUrl(settings()),

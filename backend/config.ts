@@ -1,4 +1,4 @@
-/** The backend's settings. The one place, with the command line's, that reads the environment. */
+/** The backend's settings. Only this module and the command line read the environment. */
 import { hkdfSync } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,14 +22,20 @@ import type { Pepper } from './api-keys/peppers.ts'
 import { type NamedAddress, parseNamedAddress } from './mail/addresses.ts'
 import { parseSmtpUrl } from './mail/smtp-url.ts'
 
-/** What the database, the keys and their protection need: the command line reads these too. */
+/** The settings of the database and of the keys' protection, which the command line reads too. */
 export const STORAGE_SETTINGS = {
   DATA_DIR: text('Directory of the database, and of the secrets that a first `npm start` made.', {
     fallback: './data',
   }),
   DATABASE_URL: optional(
     text(
-      '`sqlite:/path/to/file.db` or `postgres://user:password@host/database`. Unset: receivables.db in DATA_DIR.',
+      '`sqlite:/path/to/file.db` or `postgres://user:password@host/database`, also of several servers: `@one:5432,two:5432/`. Unset: receivables.db in DATA_DIR.',
+      { secret: true },
+    ),
+  ),
+  DATABASE_DIRECT_URL: optional(
+    text(
+      'The address of PostgreSQL itself, where DATABASE_URL is that of a pooler in transaction mode: for migrations and exports.',
       { secret: true },
     ),
   ),
@@ -41,21 +47,22 @@ export const STORAGE_SETTINGS = {
 export interface OperatorSettings {
   readonly DATA_DIR: string
   readonly DATABASE_URL: string | undefined
-  /** Throws `SettingsError` where there is none: not every command needs it. */
+  readonly DATABASE_DIRECT_URL: string | undefined
+  /** Throws `SettingsError` if there is none, since not every command needs it. */
   peppers(): readonly Pepper[]
-  /** What single commands need besides. Throws `SettingsError`. */
+  /** Reads the settings of single commands. Throws `SettingsError`. */
   read<S extends Record<string, Setting<unknown>>>(schema: S): SettingsOf<S>
 }
 
-/** The command line's settings; what is unset is taken from `$DATA_DIR/secrets.env`. */
+/** The command line's settings; unset ones are read from `$DATA_DIR/secrets.env`. */
 export function readOperatorSettings(environment: Environment): OperatorSettings {
-  const { DATA_DIR, DATABASE_URL, KEY_PEPPER } = STORAGE_SETTINGS
+  const { DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER } = STORAGE_SETTINGS
   const read = <S extends Record<string, Setting<unknown>>>(schema: S, from: Environment) =>
     readSettings(schema, from, { prefix: 'CLI_' })
   const directory = read({ DATA_DIR }, environment).DATA_DIR
   const complete = { ...readSecrets(directory, environment), ...withoutEmpty(environment) }
   return {
-    ...read({ DATA_DIR, DATABASE_URL }, complete),
+    ...read({ DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL }, complete),
     peppers: () => read({ KEY_PEPPER }, complete).KEY_PEPPER,
     read: (schema) => read(schema, complete),
   }
@@ -63,7 +70,7 @@ export function readOperatorSettings(environment: Environment): OperatorSettings
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Less those that the environment names a file for. */
+/** Omits secrets for which the environment names a file. */
 function readSecrets(directory: string, environment: Environment): Environment {
   const path = join(directory, 'secrets.env')
   if (!existsSync(path)) return {}
@@ -78,7 +85,7 @@ function withoutEmpty(environment: Environment): Environment {
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value))
 }
 
-/** How mail leaves and comes in. */
+/** The settings of outgoing and incoming mail. */
 export const MAIL_SETTINGS = {
   SMTP_URL: optional({
     ...text(
@@ -106,10 +113,10 @@ export const MAIL_SETTINGS = {
   ),
 }
 
-/** Written to files nobody answers it. */
-const NOBODY: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
+/** The sender of mail that is written to files, to which nobody replies. */
+const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
-/** Where mail goes, in a sentence, without a secret. Throws as `mailOptions` does. */
+/** Describes in a sentence, without secrets, where mail is sent. Throws as `mailOptions` does. */
 export function describeMail(settings: MailedSettings): string {
   const { server, mailFrom, directory, inboundSecrets } = mailOptions(settings)
   if (server === undefined) return `Mail is written to ${directory}.`
@@ -123,7 +130,7 @@ type MailedSettings = SettingsOf<typeof MAIL_SETTINGS> & {
   readonly SECRET_BOX_KEY: readonly string[]
 }
 
-/** What a post office is made with. Throws `SettingsError` where mail would leave from nobody. */
+/** The options of the post office. Throws `SettingsError` if mail would have no sender. */
 export function mailOptions(settings: MailedSettings) {
   const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
@@ -131,7 +138,7 @@ export function mailOptions(settings: MailedSettings) {
   }
   return {
     server,
-    mailFrom: mailFrom ?? NOBODY,
+    mailFrom: mailFrom ?? FILE_SENDER,
     directory: join(settings.DATA_DIR, 'mail'),
     inboundSecrets: settings.MAIL_INBOUND_SECRET,
     baseUrl: settings.BASE_URL,
@@ -140,7 +147,7 @@ export function mailOptions(settings: MailedSettings) {
   }
 }
 
-/** What sending reminders needs; `reminders run` of the command line reads these too. */
+/** The settings for sending reminders, which the command `reminders run` reads too. */
 export const REHEARSAL_SETTINGS = {
   ...MAIL_SETTINGS,
   BASE_URL: httpUrl('Public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
@@ -187,7 +194,7 @@ export const BACKEND_SETTINGS = {
   ...PROCESS_SETTINGS,
 }
 
-/** `DATABASE_URL`, or the file in `DATA_DIR` that stands for it. */
+/** `DATABASE_URL`, or the default file in `DATA_DIR`. */
 export function databaseUrl(settings: {
   readonly DATA_DIR: string
   readonly DATABASE_URL: string | undefined
@@ -195,7 +202,7 @@ export function databaseUrl(settings: {
   return settings.DATABASE_URL ?? `sqlite:${settings.DATA_DIR}/receivables.db`
 }
 
-/** A key of its own for each use (`label`), so that what is made for one is nothing to another. */
+/** Derives a separate key for each use (`label`), so that text sealed for one use is invalid for another. */
 export function deriveKey(secretBoxKey: string, label: string): Buffer {
   return Buffer.from(hkdfSync('sha256', secretBoxKey, '', `receivables ${label}`, 32))
 }
@@ -222,7 +229,7 @@ function peppers(description: string): Setting<readonly Pepper[]> {
   }
 }
 
-/** The system takes no longer one. */
+/** The system's limit for a socket path. */
 const SOCKET_PATH_BYTES_MAX = 107
 
 function socketPath(description: string): Setting<string> {

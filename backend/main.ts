@@ -1,11 +1,15 @@
-/** The backend process: composes the parts and runs them until a signal. */
+/** The backend process: composes the modules and runs them until a signal arrives. */
 import { loadContract } from '../shared/contract/contract.ts'
 import { runProcess } from '../shared/process/lifecycle.ts'
+import type { Logger } from '../shared/process/log.ts'
 import { createMetrics } from '../shared/process/metrics.ts'
 import { listenForOperations } from '../shared/process/operations.ts'
 import { startTracing } from '../shared/process/tracing.ts'
+import { startKeyExpiry } from './api-keys/key-expiry.ts'
 import { BACKEND_SETTINGS, databaseUrl, deriveKey, describeMail, mailOptions } from './config.ts'
 import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
+import { startLedgerTotals } from './debtors/ledger-totals.ts'
+import { renderedDocs } from './docs/rendered-docs.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
 import {
@@ -18,17 +22,21 @@ import {
 import { type RemindersOptions, startReminders } from './reminders/reminders.ts'
 import { startRetention } from './retention/retention.ts'
 import { createBackend } from './server.ts'
+import { startPasswordResets } from './sessions/password-reset.ts'
+import { createSecretBox } from './webhooks/secret-box.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** Of the time that a drain may take, what is left when calls have had theirs. */
+/** The part of the drain timeout that remains after calls have ended. */
 const DRAIN_RESERVE_MS = 2_000
+/** By then, the calls that waited for the start have ended. */
+const RENDER_DOCS_AFTER_MS = 30_000
 
 await runProcess({
   name: 'backend',
   description: 'Keeps accounts, keys, debtors, invoices, payments and messages; serves gateways.',
   schema: BACKEND_SETTINGS,
   prefix: 'BACKEND_',
-  // The gateway's, which may be in the same environment.
+  // These are the gateway's settings, which may be in the same environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
   check: (settings) => [
@@ -36,13 +44,14 @@ await runProcess({
     describeMail(settings),
   ],
   async start(settings, log) {
-    // Everybody holds these: a reload replaces what is in them.
+    // Several modules share these arrays: a reload replaces their elements.
     const gatewaySecrets = [...settings.GATEWAY_SECRET]
     const peppers = [...settings.KEY_PEPPER]
     const { BACKEND_SOCKET: socket } = settings
     const metrics = createMetrics('backend')
     const database = await openDatabase({
       url: databaseUrl(settings),
+      directUrl: settings.DATABASE_DIRECT_URL,
       log,
       user: 'backend',
       connectionsMax: settings.DATABASE_CONNECTIONS,
@@ -59,15 +68,13 @@ await runProcess({
       metrics,
       log,
     })
-    // A list has at least one.
-    const [secretBoxKey = ''] = settings.SECRET_BOX_KEY
-    // A lock keeps a second backend from a SQLite file.
+    // A lock prevents a second backend on a SQLite file.
     const isOnly = !isPostgres(databaseUrl(settings))
     const parts = { database, clock, log, isRehearsal: settings.REHEARSAL === 'on' }
     const webhooks = createWebhooks({
       ...parts,
       baseUrl: settings.BASE_URL,
-      boxKeys: settings.SECRET_BOX_KEY.map((key) => deriveKey(key, 'webhook secrets')),
+      boxKeys: boxKeys(settings, 'webhook secrets'),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
       isOnly,
       onAttempt: createAttemptNumbers(metrics),
@@ -83,7 +90,8 @@ await runProcess({
       baseUrl: settings.BASE_URL,
       gatewaySecrets,
       peppers,
-      cursorKey: deriveKey(secretBoxKey, 'cursor'),
+      cursorKey: deriveKey(settings.SECRET_BOX_KEY[0] ?? '', 'cursor'),
+      secondFactorBox: createSecretBox(boxKeys(settings, 'second factors')),
       webhooks: webhooks.services,
       postOffice,
       metrics,
@@ -100,6 +108,7 @@ await runProcess({
     webhooks.start()
     postOffice.start()
     const work = startWork({ ...postOffice, ...parts, isOnly })
+    setTimeout(() => renderDocsAhead(settings.BASE_URL, log), RENDER_DOCS_AFTER_MS).unref()
     return {
       listening: {
         ...(socket === undefined ? { port: backend.port } : { socket }),
@@ -119,12 +128,33 @@ await runProcess({
   },
 })
 
-/** What is done beside the calls. In a rehearsal reminders leave by command alone. */
+/** Renders the documentation in advance, so that its first reader does not wait. */
+function renderDocsAhead(baseUrl: string, log: Logger): void {
+  renderedDocs(baseUrl).catch((err: unknown) => log.error({ err }, 'documentation not rendered'))
+}
+
+/** Derives a key of this purpose from each key of the list. */
+function boxKeys(settings: { readonly SECRET_BOX_KEY: readonly string[] }, purpose: string) {
+  return settings.SECRET_BOX_KEY.map((key) => deriveKey(key, purpose))
+}
+
+/** Starts the background work. In a rehearsal, only a command sends reminders. */
 function startWork(deps: RemindersOptions & { readonly isRehearsal: boolean }) {
   const overdue = startOverdueEvents(deps)
+  const totals = startLedgerTotals(deps)
+  const keyExpiry = startKeyExpiry(deps)
+  const passwordResets = startPasswordResets(deps)
   const retention = startRetention(deps)
   const reminders = deps.isRehearsal ? undefined : startReminders(deps)
   return {
-    drain: () => Promise.all([overdue.stop(), retention.stop(), reminders?.drain()]),
+    drain: () =>
+      Promise.all([
+        overdue.stop(),
+        totals.stop(),
+        keyExpiry.stop(),
+        passwordResets.stop(),
+        retention.stop(),
+        reminders?.drain(),
+      ]),
   }
 }

@@ -1,4 +1,4 @@
-/** The backend's numbers (docs/metrics.md): of each request, of its parts, of what waits in the database. */
+/** The backend's metrics (docs/metrics.md): of requests and their phases, and of queues in the database. */
 
 import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
@@ -9,7 +9,7 @@ import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
 import type { Outcome } from './webhooks/outcomes.ts'
 
-/** For how long one look at what waits in the database serves, however many scrape. */
+/** How long the queues' metrics are cached, however many scrapers there are. */
 const QUEUES_CACHED_MS = 15_000
 
 export function createRequestNumbers(metrics: Metrics): RequestNumbers {
@@ -33,13 +33,13 @@ export function createRequestNumbers(metrics: Metrics): RequestNumbers {
       calls.inc({ operation, status })
       durations.of(operation).observe(seconds)
     },
-    noteProblem({ status, code }) {
+    countProblem({ status, code }) {
       problems.inc({ status, code })
     },
   }
 }
 
-/** Where the times that transactions wait go. */
+/** Records how long transactions wait. */
 export function createWaits(metrics: Metrics): Durations {
   const waits = metrics.histogram(
     'receivables_backend_transaction_wait_seconds',
@@ -48,7 +48,7 @@ export function createWaits(metrics: Metrics): Durations {
   return waits.of()
 }
 
-/** To be told of each attempt to deliver a webhook. */
+/** Returns the function that counts each attempt to deliver a webhook. */
 export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => void {
   const attempts: Counter = metrics.counter(
     'receivables_backend_webhook_attempts_total',
@@ -66,7 +66,7 @@ export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => vo
   }
 }
 
-/** To be told of each mail that was handed over, or not. */
+/** Returns the function that counts each attempt to hand over a mail. */
 export function createHandOffNumbers(metrics: Metrics): (handOff: HandOff) => void {
   const handOffs: Counter = metrics.counter(
     'receivables_backend_mails_total',
@@ -143,7 +143,7 @@ export function measureParts(metrics: Metrics, { lastUsed, usage, passwords }: B
   )
 }
 
-/** What waits for the whole database: the same from every backend. */
+/** Metrics of the whole database's queues, which are the same from every backend. */
 export function measureQueues(metrics: Metrics, database: OpenDatabase, clock: () => Date): void {
   const deliveries = cachedFor(QUEUES_CACHED_MS, () => readDeliveries(database, clock()))
   const messages = cachedFor(QUEUES_CACHED_MS, () => readMessages(database, clock()))
@@ -186,7 +186,7 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // Of a paused endpoint they wait as they should.
+  // Without paused endpoints, whose deliveries wait on purpose.
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')

@@ -1,4 +1,4 @@
-/** The handlers of all operations of the API. A new subject adds its operations here. */
+/** The handlers of all API operations. A new resource adds its operations here. */
 import type { Operation } from './api/operation.ts'
 import { probeOperation } from './api/probe.ts'
 import { debtorOperations } from './debtors/routes.ts'

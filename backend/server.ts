@@ -1,6 +1,6 @@
 /**
- * The backend's server: who is admitted, who calls, the routes, how errors are answered. Handlers
- * are thin; what a subject means is in its own folder.
+ * The backend's server: authentication, routes and error responses. Handlers are thin; the domain code is
+ * in the folder of each resource.
  */
 import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
@@ -19,9 +19,9 @@ import type { OpenDatabase } from './database/open.ts'
 import { docsRoutes } from './docs/routes.ts'
 import { registerPrincipalStrategy } from './http/authentication.ts'
 import { admitGatewaysOnly } from './http/gateway-requests.ts'
-import { answerProblems } from './http/problem-responses.ts'
+import { respondWithProblems } from './http/problem-responses.ts'
 import { observeRequests } from './http/requests.ts'
-import { makeWayForSocket, openSocketToGroup } from './http/socket.ts'
+import { openSocketToGroup, removeStaleSocket } from './http/socket.ts'
 import { inboundMailRoutes } from './inbound-mail/routes.ts'
 import { internalRoutes } from './internal/routes.ts'
 import type { PostOffice } from './mail/post-office.ts'
@@ -35,65 +35,74 @@ import { countCalls } from './usage/counted-calls.ts'
 import { usageRoutes } from './usage/routes.ts'
 import { createUsage } from './usage/usage.ts'
 import { createPasswords } from './users/passwords.ts'
+import type { SecretBox } from './webhooks/secret-box.ts'
 import type { WebhookServices } from './webhooks/webhooks.ts'
 
-/** Longer than gateways keep connections idle, so that it is never this side that closes first. */
+/** Longer than gateways keep idle connections, so that the backend never closes a connection first. */
 const KEEP_ALIVE_MS = 75_000
 
-/** The gateway has the whole request before it sends it: a slow one is none of ours. */
+/**
+ * The gateway has received the whole request before it sends it, so that a slow request does not come from
+ * a gateway.
+ */
 const REQUEST_MS_MAX = 30_000
 
-/** What `drain` waits for calls under way; with the grace under the 10 s that a process usually has. */
+/**
+ * How long `drain` waits for calls in progress. Together with the grace period this is less than the 10 s
+ * that a process usually has.
+ */
 const DRAIN_MS_MAX = 8000
 
-/** How long idle connections stay open in a drain: calls on their way arrive well within. */
+/** How long a drain keeps idle connections open: calls in transit arrive well within this time. */
 const DRAIN_GRACE_MS = 500
 
-/** What health waits for the database; gateways, who ask, wait for 900 ms. */
+/** How long the health check waits for the database; gateways wait 900 ms for its response. */
 const PROBE_MS_MAX = 700
 
-/** Largest body of an API call: 256 KiB, as at the gateway. */
+/** The largest body of an API call: 256 KiB, as at the gateway. */
 const BODY_BYTES_MAX = 262_144
 
 export interface BackendDeps {
   readonly host: string
-  /** 0 takes a free one. */
+  /** 0 chooses a free port. */
   readonly port: number
-  /** A path to listen on instead. */
+  /** The path of a Unix socket to listen on instead. */
   readonly socket?: string | undefined
   readonly database: OpenDatabase
   readonly contract: Contract
-  /** Public address of the service, no slash at its end. */
+  /** The public URL of the service, without a slash at its end. */
   readonly baseUrl: string
   readonly gatewaySecrets: readonly string[]
   readonly peppers: readonly Pepper[]
   readonly cursorKey: Buffer
-  /** Absent: no pages for webhooks. */
+  /** Encrypts the secrets of authenticator apps. */
+  readonly secondFactorBox: SecretBox
+  /** If absent, there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
-  /** Absent: no routes for mail. */
+  /** If absent, there are no routes for mail. */
   readonly postOffice?: PostOffice
   readonly clock: () => Date
   readonly log: Logger
   readonly metrics: Metrics
-  /** Undefined: requests leave no traces. */
+  /** If undefined, requests are not traced. */
   readonly tracing: Tracing | undefined
-  /** For calls under way when the process is to end. */
+  /** How long a drain waits for calls in progress. */
   readonly drainMsMax?: number
-  /** 0 where no call can be on its way any more. */
+  /** 0 if no call can be in transit any more. */
   readonly drainGraceMs?: number
 }
 
 export interface Backend {
-  /** 0 where it listens on a socket. */
+  /** 0 if the server listens on a socket. */
   readonly port: number
   health(): Promise<Health>
-  /** Writes the gathered last uses of keys now, not in a few seconds. */
+  /** Writes the gathered times of the keys' last use now instead of after a few seconds. */
   flushLastUsed(): Promise<void>
-  /** Finishes the calls under way, takes no more. The database stays open. */
+  /** Finishes the calls in progress and accepts no more. The database remains open. */
   drain(): Promise<void>
 }
 
-/** Listens when the promise resolves. */
+/** The server is listening when the promise resolves. */
 export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const { database, baseUrl, log } = deps
   const lastUsed = createLastUsed(database, log)
@@ -124,7 +133,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const server = createServerFor(deps)
   observeRequests(server, { numbers, tracing: deps.tracing })
   admitGatewaysOnly(server, deps)
-  answerProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...numbers })
+  respondWithProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...numbers })
   addSecurityHeaders(server, baseUrl)
   countCalls(server, usage, deps.clock)
   registerPrincipalStrategy(server, { ...deps, lastUsed })
@@ -136,12 +145,13 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       ...deps,
       usage,
       mailedInvitations: deps.postOffice?.mailedInvitations,
+      resetCodes: deps.postOffice?.codes,
       passwords,
     }),
     ...(deps.postOffice === undefined ? [] : mailRoutes(deps.postOffice, deps)),
   ])
   server.route(apiRoutes({ ...deps, operations: OPERATIONS }))
-  if (deps.socket !== undefined) await makeWayForSocket(deps.socket)
+  if (deps.socket !== undefined) await removeStaleSocket(deps.socket)
   await server.start()
   if (deps.socket !== undefined) await openSocketToGroup(deps.socket)
   return {
@@ -170,15 +180,15 @@ function mailRoutes({ links, inboundSecrets }: PostOffice, deps: BackendDeps): S
 }
 
 /**
- * hapi drops idle connections at once, and with them calls that are on their way: a gateway could not
- * tell what became of those. First each answer ends its connection, and new ones are refused.
+ * hapi closes idle connections at once, and loses calls in transit on them, whose outcome a gateway could
+ * not know. Therefore each response first closes its own connection, and new connections are refused.
  */
 async function closeToNewConnections({ listener }: Server, graceMs: number): Promise<void> {
   listener.prependListener('request', (_request, response: ServerResponse) => {
     response.setHeader('connection', 'close')
   })
   const closed = once(listener, 'close')
-  // Not `close` of node:http, which drops them as well.
+  // `close` of node:http would close idle connections as well.
   NetServer.prototype.close.call(listener)
   await Promise.race([closed, delay(graceMs)])
 }
@@ -190,7 +200,7 @@ function createServerFor({ host, port, socket }: BackendDeps): Server {
   })
   return createHapi({
     host,
-    // A path is a Unix socket's.
+    // The path of a Unix socket is passed as the port.
     port: socket ?? port,
     listener,
     debug: false,
@@ -198,7 +208,7 @@ function createServerFor({ host, port, socket }: BackendDeps): Server {
     routes: {
       cache: { otherwise: 'no-store' },
       response: { ranges: false },
-      // Without a type hapi would take a body for JSON, which a browser can be made to send.
+      // Without a type, hapi would parse a body as JSON, which a browser can be made to send.
       payload: { defaultContentType: 'application/octet-stream', maxBytes: BODY_BYTES_MAX },
       state: { parse: false, failAction: 'ignore' },
     },

@@ -7,12 +7,14 @@ const ports = [
   process.env['BACKEND_OPERATIONS_PORT'] || '8083',
 ]
 
-const answers = await Promise.allSettled(
+const responses = await Promise.allSettled(
   ports.map((port) =>
     fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(2000) }),
   ),
 )
 
-process.exitCode = answers.some((answer) => answer.status === 'fulfilled' && answer.value.ok)
+process.exitCode = responses.some(
+  (response) => response.status === 'fulfilled' && response.value.ok,
+)
   ? 0
   : 1

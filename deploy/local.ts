@@ -45,6 +45,8 @@ const [demo, gatewayPort] = await Promise.all([
   prepareDemo(),
   start('gateway', { BACKEND_URLS: `http://127.0.0.1:${backendPort}` }),
 ])
+// Renders the documentation before somebody opens it; a fault shows itself there.
+fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
 /** A free one for 0, so that pages can name the address before the gateway listens. */

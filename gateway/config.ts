@@ -50,6 +50,31 @@ export const GATEWAY_SETTINGS = {
     'Longest expected wait of a call for a connection to a backend; calls beyond it get 503, uncounted.',
     { min: 10, max: 5_000, fallback: '250' },
   ),
+  GATEWAY_CONNECTIONS: integer(
+    'Connections of clients; beyond it one that waits is closed for each new one. Less if fewer files may be open.',
+    { min: 10, max: 1_000_000, fallback: '5000' },
+  ),
+  GATEWAY_CONNECTIONS_PER_CLIENT: integer(
+    'The same for one client: an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
+    { min: 1, max: 1_000_000, fallback: '1250' },
+  ),
+  GATEWAY_CONNECTION_AGE_S: integer(
+    'Age of a connection, more or less a tenth, from which its next response closes it: balancers spread clients anew.',
+    { min: 1, max: 1_000_000, fallback: '3600' },
+  ),
+  GATEWAY_CLIENT_MEMORY_MIB: integer(
+    'Memory for what clients have sent in part or have not received yet; a quarter of it is for keys that are not cached.',
+    { min: 1, max: 65_536, fallback: '48' },
+  ),
+  GATEWAY_MEMORY_PER_CLIENT_MIB: integer('The same for one client.', {
+    min: 1,
+    max: 65_536,
+    fallback: '24',
+  }),
+  GATEWAY_BODY_RATE_MIN: integer(
+    'Least rate of a request body after its first 3 s, in bytes a second; below it 408.',
+    { min: 0, max: 1_000_000, fallback: '1024' },
+  ),
   BACKEND_URLS: list(
     backendUrl(
       'The backends, separated by commas: http://host:port, or unix:/path on this machine. A name stands for all of its addresses.',

@@ -7,9 +7,10 @@ import { createMetrics, type Metrics } from '../shared/process/metrics.ts'
 import { type Health, listenForOperations } from '../shared/process/operations.ts'
 import { SettingsError, type SettingsOf } from '../shared/process/settings.ts'
 import { startTracing } from '../shared/process/tracing.ts'
+import { Budget } from './budget/budget.ts'
+import { openFilesMax } from './budget/open-files.ts'
 import { GATEWAY_SETTINGS } from './config.ts'
 import { type Certificate, expiryWarning, readCertificate } from './downstream/certificate.ts'
-import { createBodyMemories } from './downstream/request-body.ts'
 import { Authenticator } from './keys/authenticator.ts'
 import { createAccessLog } from './observability/access-log.ts'
 import { createCallMetrics, measureComponents, measureRedis } from './observability/metrics.ts'
@@ -25,8 +26,12 @@ import type { Backends } from './upstream/backends.ts'
 import { createForwarder } from './upstream/forward.ts'
 import { superviseWorkers } from './workers.ts'
 
-type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
+const MIB = 1024 * 1024
+/** Files and sockets of the process itself, beside those of clients and the connections to backends. */
+const OWN_FILES = 200
+const MIN_CONNECTIONS = 10
 
+type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
 await runProcess({
   name: 'gateway',
   description: 'The public gateway: keys, scopes, rate limit, forwarding.',
@@ -57,7 +62,7 @@ await runProcess({
 })
 
 async function startGateway(settings: Settings, log: Logger): Promise<Running<Settings>> {
-  const { BASE_URL: baseUrl } = settings
+  const { BASE_URL: baseUrl, TRUST_PROXY: trustedProxies } = settings
   // All components share this array: a reload replaces its elements.
   const gatewaySecrets = [...settings.GATEWAY_SECRET]
   const metrics = createMetrics('gateway')
@@ -79,40 +84,40 @@ async function startGateway(settings: Settings, log: Logger): Promise<Running<Se
   const streamsMax = Math.ceil(connections / 2)
   const waitMs = settings.GATEWAY_QUEUE_WAIT_MS
   const forwarder = createForwarder({ backends, timeoutMs, waitMs, streamsMax, log })
-  const bodyMemory = createBodyMemories()
-  const trustedProxies = settings.TRUST_PROXY
+  const budget = createBudget(settings, log)
   const callMetrics = createCallMetrics(metrics)
   const writesLines = settings.ACCESS_LOG === 'on'
   const accessLog = createAccessLog({ log, writesLines, callMetrics, tracing, trustedProxies })
-  const servesPages = settings.SETTINGS_PAGES === 'on'
-  const forwarding = { backends, gatewaySecrets, timeoutMs }
-  const pages = createPagesProxy({ ...forwarding, trustedProxies, servesPages })
+  const forwarding = { backends, gatewaySecrets, timeoutMs, trustedProxies }
+  const pages = createPagesProxy({ ...forwarding, servesPages: settings.SETTINGS_PAGES === 'on' })
   const listener = createGateway({
     contract: loadContract(),
     baseUrl,
     tls: certificate,
-    bodyMemory,
+    budget,
     authenticator,
     rateLimiter,
     forwarder,
     pages,
     usage,
+    trustedProxies,
     accessLog,
     tracing,
     requestTimeoutMs: settings.GATEWAY_REQUEST_TIMEOUT_MS,
     responseTimeoutMs: settings.GATEWAY_ANSWER_TIMEOUT_MS,
+    bodyRateMin: settings.GATEWAY_BODY_RATE_MIN,
+    connectionAgeMs: 1_000 * settings.GATEWAY_CONNECTION_AGE_S,
     log,
   })
-  const certificateExpiresAt = () => certificate?.expiresAt
-  const components = { authenticator, backends, forwarder, bodyMemory, listener }
-  measureComponents(metrics, { ...components, certificateExpiresAt })
+  const components = { authenticator, backends, forwarder, pages, usage, budget }
+  measureComponents(metrics, { ...components, certificateExpiresAt: () => certificate?.expiresAt })
   let draining = false
   const operations = await listenForOperations({
     host: settings.GATEWAY_OPERATIONS_HOST,
     port: settings.GATEWAY_OPERATIONS_PORT,
     metrics,
     log,
-    health: async () => healthOf(backends, rateLimiter, certificate, draining),
+    health: async () => healthOf({ backends, rateLimiter, budget, certificate }, draining),
   })
   const port = await listener.listen(settings.GATEWAY_PORT, settings.GATEWAY_HOST)
   return {
@@ -152,17 +157,43 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
   return rateLimiter
 }
 
+/** Limits of connections that the number of open files does not allow are lowered: without this, none is accepted. */
+function createBudget(settings: Settings, log: Logger): Budget {
+  const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
+  const own = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
+  const connectionsMax = Math.max(
+    MIN_CONNECTIONS,
+    Math.min(GATEWAY_CONNECTIONS, openFilesMax() - own),
+  )
+  if (connectionsMax < GATEWAY_CONNECTIONS) {
+    log.warn({ connections: connectionsMax }, 'too few files may be open for GATEWAY_CONNECTIONS')
+  }
+  const limits = {
+    connectionsMax,
+    clientConnectionsMax: settings.GATEWAY_CONNECTIONS_PER_CLIENT,
+    bytesMax: settings.GATEWAY_CLIENT_MEMORY_MIB * MIB,
+    clientBytesMax: settings.GATEWAY_MEMORY_PER_CLIENT_MIB * MIB,
+  }
+  return new Budget(limits, log)
+}
+
+interface HealthSources {
+  readonly backends: Backends
+  readonly rateLimiter: RateLimiter
+  readonly budget: Budget
+  readonly certificate: Certificate | undefined
+}
+
 /** After the start an outage is reported as degraded: a balancer must not remove every gateway. */
 function healthOf(
-  backends: Backends,
-  rateLimiter: RateLimiter,
-  certificate: Certificate | undefined,
+  { backends, rateLimiter, budget, certificate }: HealthSources,
   draining: boolean,
 ): Health {
-  const outages: string[] = []
+  const outages = budget.reached()
   if (backends.state() !== 'ready') outages.push('no backend is ready')
-  for (const { url, ready, reason } of backends.statuses()) {
+  for (const { url, ready, reason, health } of backends.statuses()) {
     if (!ready) outages.push(`backend ${url} is not ready: ${reason}`)
+    else if (health === 'ejected') outages.push(`backend ${url} fails far more than the others`)
   }
   const expiry = certificate && expiryWarning(certificate, Date.now())
   if (expiry !== undefined) outages.push(expiry)

@@ -1,6 +1,6 @@
 /**
- * Accounts: the holder of everything else, its state (contract 1.15) and what its keys may do at
- * present. Whatever narrows raises `revision`, so that no cached principal outlives the change.
+ * Accounts, their status, and the scopes that their keys may use at present. Every change that takes
+ * something away raises `revision`, so that no cached principal outlives it.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -20,7 +20,7 @@ export const ACCOUNT_STATUSES = [
   'cancelled',
 ] as const satisfies readonly AccountStatus[]
 
-/** What the product itself may change. An operator may set any state, to put a mistake right. */
+/** Transitions that the product makes. Operators may set any status, to correct a mistake. */
 const TRANSITIONS: Readonly<Record<AccountStatus, readonly AccountStatus[]>> = {
   trial: ['active', 'trial_paused'],
   trial_paused: ['trial', 'active', 'cancelled'],
@@ -42,7 +42,7 @@ export interface NewAccount {
   readonly isDemo?: boolean
 }
 
-/** The API's writes are refused in these states; reads go on. */
+/** Whether the API rejects writes. Reads still work. */
 export function isReadOnly(status: AccountStatus): boolean {
   return status === 'suspended' || status === 'cancelled' || status === 'trial_paused'
 }
@@ -67,6 +67,7 @@ export async function createAccount(
     next_invoice_number: 1,
     reply_to: null,
     apply_credit: 'manual',
+    second_factor_required_at: null,
     created_at: now,
     updated_at: now,
   }
@@ -97,13 +98,13 @@ function noAccount(id: string): never {
   throw new Problem('not_found', `There is no account ${id}.`)
 }
 
-/** The account, held until the transaction ends. Throws `Problem` `not_found`. */
+/** Locks the account until the transaction ends. Throws `Problem` `not_found`. */
 export async function lockAccount(tx: Transaction, id: string): Promise<AccountRow> {
   const account = await selectAccount(tx, id).forNoKeyUpdate().executeTakeFirst()
   return account ?? noAccount(id)
 }
 
-/** Holds from the next call on. Setting the state it has changes nothing. */
+/** Applies from the next call on. Idempotent. */
 export async function setStatus(
   tx: Transaction,
   id: string,
@@ -140,8 +141,8 @@ export async function setStatus(
 }
 
 /**
- * What the account's keys may do at most; `null` lifts the bound. Keys keep what they were granted,
- * so widening gives back no more than that.
+ * Restricts the scopes of all keys of the account; `null` lifts the restriction. A key never gets more than
+ * it was granted.
  */
 export async function setScopeAllowance(
   tx: Transaction,
@@ -204,4 +205,27 @@ function checkCurrency(text: string): string {
   const code = parseCurrency(text)
   if (code !== undefined) return code
   throw new Problem('unsupported_currency', `${text} is not an ISO 4217 currency such as EUR.`)
+}
+
+/** Throws `Problem` `not_found`. */
+export async function setSecondFactorPolicy(
+  tx: Transaction,
+  id: string,
+  isRequired: boolean,
+  act: Act,
+): Promise<void> {
+  const account = await getAccount(tx, id)
+  if ((account.second_factor_required_at !== null) === isRequired) return
+  const at = act.now.toISOString()
+  await tx
+    .updateTable('accounts')
+    .set({ second_factor_required_at: isRequired ? at : null, updated_at: at })
+    .where('id', '=', id)
+    .execute()
+  await recordAudit(tx, act, {
+    accountId: id,
+    action: 'account.second_factor_policy_changed',
+    subjectId: id,
+    detail: { required: isRequired },
+  })
 }

@@ -1,4 +1,4 @@
-/** What becomes of money that a payment allocates to no invoice. */
+/** Whether unapplied money is allocated to the oldest invoices. */
 import type { AccountRow, Reader, Transaction } from '../database/tables.ts'
 import { faultsProblem } from '../validation/faults.ts'
 import { lockAccount } from './accounts.ts'

@@ -1,4 +1,4 @@
-/** Who did what: one row for each act, written in the act's own transaction. */
+/** The audit log: one row for each act, written in the same transaction. */
 import { createId } from '../../shared/contract/id.ts'
 import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 
@@ -7,21 +7,21 @@ export interface Actor {
   readonly id: string | null
   /** As shown to people. */
   readonly label: string
-  /** Where the act came from, if over the network. */
+  /** The client's address, if the act came over the network. */
   readonly address: string | null
 }
 
-/** Whoever may use the command line on the server. */
+/** A person with access to the command line on the server. */
 export const OPERATOR: Actor = { type: 'operator', id: null, label: 'operator', address: null }
 
-/** What every act needs to know besides its subject. */
+/** Who acts, and when. */
 export interface Act {
   readonly actor: Actor
   readonly now: Date
 }
 
 export interface AuditEntry {
-  /** Null for what concerns no account, e.g. a login under an address that nobody has. */
+  /** Null if no account is concerned, e.g. a login with an unknown address. */
   readonly accountId: string | null
   /** `<subject>.<past tense>`, e.g. `api_key.revoked`. */
   readonly action: string
@@ -52,7 +52,7 @@ export async function recordAudit(
     .execute()
 }
 
-/** The newest first; `before` is the id of the last one of the page before. */
+/** Newest first. `before` is the last id of the previous page. */
 export async function listAudit(
   reader: Reader,
   accountId: string,

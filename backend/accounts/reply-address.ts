@@ -1,11 +1,11 @@
-/** Where debtors' answers to reminders go besides to us, so that the creditor's people read them. */
+/** The address to which debtors' replies go in addition to ours, so that the creditor's staff read them. */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'
 import { lockAccount } from './accounts.ts'
 import { type Act, recordAudit } from './audit.ts'
 
-/** Null: to us alone, and Admins are told by mail. Throws `not_found`, `validation_failed`. */
+/** If null, replies go only to us, and Admins are notified by mail. Throws `not_found`, `validation_failed`. */
 export async function setReplyAddress(
   tx: Transaction,
   accountId: string,

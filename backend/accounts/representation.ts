@@ -1,7 +1,7 @@
 import type { AccountRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 
-/** An account as events show it: the members of GET /me. */
+/** The JSON of an account in events and in `GET /me`. */
 export function renderAccount(row: AccountRow, readOnly: boolean) {
   return {
     object: 'account',

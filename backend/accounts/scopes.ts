@@ -1,4 +1,4 @@
-/** What a key may do, in the order of the API's documentation. */
+/** The scopes, in the order of the API's documentation. */
 import { Problem } from '../../shared/contract/problem.ts'
 
 export const SCOPES = [
@@ -13,7 +13,10 @@ export const SCOPES = [
 
 export type Scope = (typeof SCOPES)[number]
 
-/** Each once, in the documentation's order. Throws `Problem` `validation_failed` on unknown ones. */
+/**
+ * Returns each scope once, in the documentation's order. Throws `Problem` `validation_failed` for unknown
+ * names.
+ */
 export function parseScopes(names: readonly string[]): Scope[] {
   const unknown = names.filter((name) => !SCOPES.some((scope) => scope === name))
   if (unknown.length > 0) {
@@ -25,13 +28,13 @@ export function parseScopes(names: readonly string[]): Scope[] {
   return SCOPES.filter((scope) => names.includes(scope))
 }
 
-/** From a column: the JSON array that was stored. */
+/** Reads the JSON array of a column. */
 export function readScopes(column: string): Scope[] {
   const names: unknown = JSON.parse(column)
   return SCOPES.filter((scope) => Array.isArray(names) && names.includes(scope))
 }
 
-/** What was granted, less what the account does not allow at present. `null` allows all. */
+/** The granted scopes without those that the account does not allow at present. `null` allows all. */
 export function effectiveScopes(granted: readonly Scope[], allowance: string | null): Scope[] {
   if (allowance === null) return [...granted]
   const allowed = readScopes(allowance)

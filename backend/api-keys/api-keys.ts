@@ -1,24 +1,23 @@
 /**
- * API keys: issued once with scopes that never change, looked up by digest, revoked and kept. The
- * secret leaves this module at issue and is nowhere afterwards.
+ * API keys are issued once, with scopes that never change. They are looked up by digest, revoked, and never
+ * deleted. The secret is returned at issue and stored nowhere.
  */
 import assert from 'node:assert'
 import { timingSafeEqual } from 'node:crypto'
 import { digestApiKey, mintApiKey } from '../../shared/contract/api-key.ts'
 import { createId } from '../../shared/contract/id.ts'
-import { type FieldError, Problem } from '../../shared/contract/problem.ts'
+import { Problem } from '../../shared/contract/problem.ts'
 import { getAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
-import { parseScopes, type Scope } from '../accounts/scopes.ts'
 import { prepared } from '../database/prepared.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
+import { checkKeyInput } from './key-input.ts'
+import { nextExpiryStep, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 
-const NAME_LENGTH_MAX = 80
-
-/** Calls an hour, on every plan. */
+/** Requests per hour, the same on every plan. */
 export const RATE_LIMIT_DEFAULT = 600
 export const RATE_LIMIT_MAX = 1_000_000_000
 
@@ -27,6 +26,10 @@ export interface NewApiKey {
   readonly name: string
   readonly scopes: readonly string[]
   readonly rateLimit?: number
+  /** The key is rejected from this instant on. Without it the key does not expire. */
+  readonly expiresAt?: Date | null
+  /** The prefixes of addresses that may use the key. Without them any address may. */
+  readonly allowedAddresses?: readonly string[]
 }
 
 export interface IssuedApiKey {
@@ -35,15 +38,18 @@ export interface IssuedApiKey {
   readonly secret: string
 }
 
-/** Throws `Problem` `validation_failed` with all faults, `not_found` for the account. */
+/** Throws `Problem` `validation_failed` with all faults, or `not_found` if there is no such account. */
 export async function issueApiKey(
   tx: Transaction,
-  { accountId, rateLimit = RATE_LIMIT_DEFAULT, ...input }: NewApiKey,
+  input: NewApiKey,
   [pepper]: readonly Pepper[],
   act: Act,
 ): Promise<IssuedApiKey> {
   assert(pepper !== undefined, 'There is no pepper')
-  const { name, scopes } = checkNewKey(input)
+  const { accountId, rateLimit = RATE_LIMIT_DEFAULT } = input
+  const { expiresAt: expiry = null, allowedAddresses: addresses = [] } = input
+  const given = { ...input, expiresAt: expiry, allowedAddresses: addresses }
+  const { name, scopes, expiresAt, allowedAddresses } = checkKeyInput(given, act.now)
   if (!Number.isInteger(rateLimit) || rateLimit < 1 || rateLimit > RATE_LIMIT_MAX) {
     throw new Problem('validation_failed', 'The rate limit is a whole number of calls an hour.')
   }
@@ -64,20 +70,32 @@ export async function issueApiKey(
     last_used_at: null,
     revoked_at: null,
     revoked_by: null,
+    expires_at: expiresAt,
+    expired_at: null,
+    expiry_due_at: nextExpiryStep(expiresAt, act.now),
+    allowed_addresses: allowedAddresses,
+    replaced_by: null,
   }
   await tx.insertInto('api_keys').values(row).execute()
   await recordAudit(tx, act, {
     accountId,
     action: 'api_key.issued',
     subjectId: row.id,
-    detail: { name, prefix, scopes, rate_limit: rateLimit },
+    detail: {
+      name,
+      prefix,
+      scopes,
+      rate_limit: rateLimit,
+      expires_at: expiresAt,
+      allowed_addresses: readAllowedAddresses(allowedAddresses),
+    },
   })
-  const render = () => renderApiKey(row)
+  const render = () => renderApiKey(row, act.now)
   await recordEvent(tx, { accountId, type: 'api_key.issued', subjectId: row.id, render }, act.now)
   return { row, secret }
 }
 
-/** In the order of issue, revoked ones too. */
+/** Returns all keys in the order of issue, including revoked ones. */
 export async function listApiKeys(reader: Reader, accountId: string): Promise<ApiKeyRow[]> {
   return reader
     .selectFrom('api_keys')
@@ -89,8 +107,8 @@ export async function listApiKeys(reader: Reader, accountId: string): Promise<Ap
 }
 
 /**
- * Holds from the next call on. A key that is revoked already keeps its first stamp. `accountId`
- * confines the act to one account; an operator's is not confined. Throws `Problem` `not_found`.
+ * Applies from the next request on. A key that is already revoked keeps its first timestamp. With
+ * `accountId` only a key of this account is found; operators omit it. Throws `Problem` `not_found`.
  */
 export async function revokeApiKey(
   tx: Transaction,
@@ -98,19 +116,15 @@ export async function revokeApiKey(
   act: Act,
   accountId?: string,
 ): Promise<ApiKeyRow> {
-  const key = await tx
-    .selectFrom('api_keys')
-    .selectAll()
-    .where('id', '=', id)
-    .forNoKeyUpdate()
-    .executeTakeFirst()
-  if (key === undefined || (accountId !== undefined && key.account_id !== accountId)) {
-    throw new Problem('not_found', `There is no API key ${id}.`)
-  }
+  const key = await lockApiKey(tx, id, accountId)
   if (key.revoked_at !== null) return key
   const revoked = await tx
     .updateTable('api_keys')
-    .set({ revoked_at: act.now.toISOString(), revoked_by: act.actor.label })
+    .set({
+      revoked_at: act.now.toISOString(),
+      revoked_by: act.actor.label,
+      expiry_due_at: null,
+    })
     .set((set) => ({ revision: set('revision', '+', 1) }))
     .where('id', '=', id)
     .returningAll()
@@ -125,17 +139,35 @@ export async function revokeApiKey(
     accountId: key.account_id,
     type: 'api_key.revoked',
     subjectId: id,
-    render: () => renderApiKey(revoked),
-    renderBefore: () => renderApiKey(key),
+    render: () => renderApiKey(revoked, act.now),
+    renderBefore: () => renderApiKey(key, act.now),
   } as const
   await recordEvent(tx, event, act.now)
   return revoked
 }
 
-/** A key and its account as one row: what authentication needs of both. */
+/** With `accountId` only a key of this account is found. Throws `Problem` `not_found`. */
+export async function lockApiKey(
+  tx: Transaction,
+  id: string,
+  accountId?: string,
+): Promise<ApiKeyRow> {
+  const key = await tx
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  if (key === undefined || (accountId !== undefined && key.account_id !== accountId)) {
+    throw new Problem('not_found', `There is no API key ${id}.`)
+  }
+  return key
+}
+
+/** A key and its account as one row, as authentication needs them. */
 export type KeyOfAccount = NonNullable<Awaited<ReturnType<typeof findKeyById>>>
 
-/** Revoked keys are found too. */
+/** Finds revoked keys too. */
 export async function findKeyById(reader: Reader, id: string) {
   const [row] = await findKey(reader, { id })
   return row
@@ -145,32 +177,35 @@ const findKey = prepared((reader: Reader, { id }: { id: string }) =>
   selectKeys(reader).where('api_keys.id', '=', id),
 )
 
-/** Revoked keys are found too. `digest` is `digestApiKey` of the secret. */
-export async function findKeyByDigest(
+/**
+ * Returns the key of each digest (`digestApiKey` of its secret), in the same order. Revoked keys are found
+ * too.
+ */
+export async function findKeysByDigest(
   reader: Reader,
-  digest: string,
+  digests: readonly string[],
   peppers: readonly Pepper[],
-): Promise<KeyOfAccount | undefined> {
-  const stored = peppers.map((pepper) => ({
-    version: pepper.version,
-    digest: Buffer.from(pepperDigest(digest, pepper)),
-  }))
-  const rows = await selectKeys(reader)
-    .where(
-      'api_keys.digest',
-      'in',
-      stored.map((candidate) => candidate.digest.toString()),
-    )
-    .execute()
-  return rows.find((row) => {
-    const given = Buffer.from(row.digest)
-    return stored.some(
-      ({ version, digest: expected }) =>
-        version === row.pepper_version &&
-        given.length === expected.length &&
-        timingSafeEqual(given, expected),
-    )
-  })
+): Promise<(KeyOfAccount | undefined)[]> {
+  const candidates = digests.map((digest) =>
+    peppers.map((pepper) => ({
+      version: pepper.version,
+      digest: Buffer.from(pepperDigest(digest, pepper)),
+    })),
+  )
+  const stored = candidates.flat().map(({ digest }) => digest.toString())
+  const rows = await selectKeys(reader).where('api_keys.digest', 'in', stored).execute()
+  if (rows.length === 0) return digests.map(() => undefined)
+  return candidates.map((ofDigest) =>
+    rows.find((row) => {
+      const given = Buffer.from(row.digest)
+      return ofDigest.some(
+        ({ version, digest: expected }) =>
+          version === row.pepper_version &&
+          given.length === expected.length &&
+          timingSafeEqual(given, expected),
+      )
+    }),
+  )
 }
 
 function selectKeys(reader: Reader) {
@@ -189,6 +224,9 @@ function selectKeys(reader: Reader) {
       'api_keys.created_at as key_created_at',
       'api_keys.last_used_at',
       'api_keys.revoked_at',
+      'api_keys.expires_at',
+      'api_keys.expired_at',
+      'api_keys.allowed_addresses',
       'accounts.id as account_id',
       'accounts.name as account_name',
       'accounts.status',
@@ -199,39 +237,4 @@ function selectKeys(reader: Reader) {
       'accounts.is_demo',
       'accounts.revision as account_revision',
     ])
-}
-
-function checkNewKey(input: Pick<NewApiKey, 'name' | 'scopes'>): {
-  readonly name: string
-  readonly scopes: readonly Scope[]
-} {
-  const name = input.name.trim().normalize('NFC')
-  const errors: FieldError[] = []
-  if (name === '') {
-    errors.push({ pointer: '/name', code: 'required', detail: 'Give the key a name.' })
-  } else if ([...name].length > NAME_LENGTH_MAX) {
-    errors.push({
-      pointer: '/name',
-      code: 'too_long',
-      detail: `The name may have at most ${NAME_LENGTH_MAX} characters.`,
-    })
-  } else if (!name.isWellFormed() || /\p{Cc}/u.test(name)) {
-    errors.push({
-      pointer: '/name',
-      code: 'invalid_format',
-      detail: 'The name may not contain control characters.',
-    })
-  }
-  if (input.scopes.length === 0) {
-    errors.push({
-      pointer: '/scopes',
-      code: 'required',
-      detail: 'Choose at least one thing the key may do.',
-    })
-  }
-  if (errors.length > 0) {
-    const detail = errors.map((error) => error.detail).join(' ')
-    throw new Problem('validation_failed', detail, { members: { errors } })
-  }
-  return { name, scopes: parseScopes(input.scopes) }
 }

@@ -1,24 +1,26 @@
-/** Keys as people look through them: those that work first, page by page. */
+/** Lists keys in pages, active ones first. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { ApiKeyRow, Reader } from '../database/tables.ts'
 
-export const KEY_STATUSES = ['active', 'revoked'] as const
+/** `ended` means expired or revoked. */
+export const KEY_FILTERS = ['active', 'expired', 'revoked', 'ended'] as const
+
+export type KeyFilter = (typeof KEY_FILTERS)[number]
 
 export interface KeyListQuery {
-  /** Undefined: active ones, then revoked ones. */
-  readonly status: (typeof KEY_STATUSES)[number] | undefined
-  /** The last key of the page before. */
+  /** Undefined: active keys, then the others. */
+  readonly status: KeyFilter | undefined
+  /** The id of the last key of the previous page. */
   readonly after: string | undefined
+  readonly now: Date
 }
 
-const IS_REVOKED = sql<number>`case when revoked_at is null then 0 else 1 end`
-
-/** Each in the order of issue. Throws `invalid_cursor` where the account has no such key. */
+/** Returns keys in the order of issue. Throws `invalid_cursor` if the account has no such key. */
 export async function listKeyPage(
   reader: Reader,
   accountId: string,
-  { status, after }: KeyListQuery,
+  { status, after, now }: KeyListQuery,
   limit: number,
 ): Promise<ApiKeyRow[]> {
   const last = after === undefined ? undefined : await findApiKey(reader, accountId, after)
@@ -29,20 +31,39 @@ export async function listKeyPage(
     .selectFrom('api_keys')
     .selectAll()
     .where('account_id', '=', accountId)
-    .$if(status !== undefined, (query) =>
-      query.where('revoked_at', status === 'active' ? 'is' : 'is not', null),
-    )
-    .$if(last !== undefined, (query) => query.where(isAfter(last)))
-    .orderBy(IS_REVOKED)
+    .$if(status !== undefined, (query) => query.where(hasStatus(status ?? 'active', now)))
+    .$if(last !== undefined, (query) => query.where(isAfter(last?.id ?? '', now)))
+    .orderBy(rankAt(now))
     .orderBy('created_at')
     .orderBy('id')
     .limit(limit)
     .execute()
 }
 
-function isAfter(last: ApiKeyRow | undefined) {
-  const isRevoked = last?.revoked_at === null ? 0 : 1
-  return sql<SqlBool>`(${IS_REVOKED}, created_at, id) > (${isRevoked}, ${last?.created_at}, ${last?.id})`
+function isExpiredAt(now: Date) {
+  return sql<SqlBool>`(expired_at is not null or coalesce(expires_at <= ${now.toISOString()}, false))`
+}
+
+function hasStatus(status: KeyFilter, now: Date) {
+  switch (status) {
+    case 'active':
+      return sql<SqlBool>`(revoked_at is null and not ${isExpiredAt(now)})`
+    case 'expired':
+      return sql<SqlBool>`(revoked_at is null and ${isExpiredAt(now)})`
+    case 'revoked':
+      return sql<SqlBool>`revoked_at is not null`
+    case 'ended':
+      return sql<SqlBool>`(revoked_at is not null or ${isExpiredAt(now)})`
+  }
+}
+
+function rankAt(now: Date) {
+  return sql<number>`case when ${hasStatus('active', now)} then 0 else 1 end`
+}
+
+function isAfter(id: string, now: Date) {
+  const last = sql`(select ${rankAt(now)}, created_at, id from api_keys where id = ${id})`
+  return sql<SqlBool>`(${rankAt(now)}, created_at, id) > ${last}`
 }
 
 export async function findApiKey(
@@ -58,12 +79,22 @@ export async function findApiKey(
     .executeTakeFirst()
 }
 
-export async function countRevoked(reader: Reader, accountId: string): Promise<number> {
-  const { count } = await reader
+export interface EndedCounts {
+  readonly revoked: number
+  readonly expired: number
+}
+
+export async function countEnded(
+  reader: Reader,
+  accountId: string,
+  now: Date,
+): Promise<EndedCounts> {
+  const count = (status: KeyFilter) =>
+    sql<number | string>`coalesce(sum(case when ${hasStatus(status, now)} then 1 else 0 end), 0)`
+  const { revoked, expired } = await reader
     .selectFrom('api_keys')
-    .select((eb) => eb.fn.countAll<number | string>().as('count'))
+    .select([count('revoked').as('revoked'), count('expired').as('expired')])
     .where('account_id', '=', accountId)
-    .where('revoked_at', 'is not', null)
     .executeTakeFirstOrThrow()
-  return Number(count)
+  return { revoked: Number(revoked), expired: Number(expired) }
 }

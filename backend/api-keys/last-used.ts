@@ -1,6 +1,6 @@
 /**
- * When keys were last used, gathered in memory and written together. A key's stamp only moves
- * forward, whichever process writes.
+ * Collects in memory when keys were last used, and writes the timestamps in batches. A key's timestamp
+ * never decreases, whichever process writes it.
  */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -22,14 +22,14 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
     stamps = new Map()
     const written = new Set<string>()
     try {
-      // In one order everywhere: two backends do not wait for each other in a circle.
+      // All backends write in one order, which prevents deadlocks.
       await inBatches([...taken].sort(), async (batch) => {
         await database.transaction((tx) => moveForward(tx, batch))
         for (const [id] of batch) written.add(id)
       })
       return true
     } catch (error) {
-      // What was stamped meanwhile is newer.
+      // Timestamps set in the meantime are newer.
       stamps = new Map([...[...taken].filter(([id]) => !written.has(id)), ...stamps])
       throw error
     }
@@ -46,7 +46,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   }
 }
 
-/** All of them by one statement, none back in time. */
+/** Updates all keys in one statement, and none to an earlier time. */
 async function moveForward(
   tx: Transaction,
   batch: readonly (readonly [id: string, at: string])[],

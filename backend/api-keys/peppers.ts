@@ -1,6 +1,6 @@
 /**
- * Peppers keep a stolen copy of the database from confirming a key. Versioned, so that a new one can
- * be introduced: the first mints, all verify.
+ * With a stolen copy of the database alone, no key can be confirmed: the pepper is missing. Peppers have
+ * versions, so that a new one can be introduced: the first is used for new keys, all for verification.
  */
 import { createHmac } from 'node:crypto'
 
@@ -10,7 +10,7 @@ export interface Pepper {
   readonly secret: string
 }
 
-/** What the database holds of a key; `digest` is `digestApiKey` of its secret. */
+/** The stored hash of a key; `digest` is `digestApiKey` of its secret. */
 export function pepperDigest(digest: string, pepper: Pepper): string {
   return createHmac('sha256', pepper.secret).update(digest).digest('base64url')
 }

@@ -1,16 +1,20 @@
 import { readScopes } from '../accounts/scopes.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
+import { keyStatus, readAllowedAddresses } from './key-status.ts'
 
-/** A key as events show it: the members of GET /me, and whether it still is one. No secret. */
-export function renderApiKey(row: ApiKeyRow) {
+/** The JSON of a key in events: the members of GET /me, and whether it can be used. It contains no secret. */
+export function renderApiKey(row: ApiKeyRow, now: Date) {
   return {
     object: 'api_key',
     id: row.id,
     label: row.name,
     prefix: row.prefix,
-    status: row.revoked_at === null ? 'active' : 'revoked',
+    status: keyStatus(row, now),
     granted_scopes: readScopes(row.granted_scopes),
     rate_limit: row.rate_limit,
+    expires_at: row.expires_at,
+    allowed_addresses: readAllowedAddresses(row.allowed_addresses),
+    replaced_by: row.replaced_by,
     created_at: row.created_at,
     created_by: row.created_by,
     last_used_at: row.last_used_at,

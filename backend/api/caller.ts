@@ -1,4 +1,4 @@
-/** Who calls: the key and its account as authentication found them, for the handlers of a call. */
+/** The caller: the key and its account as read by authentication. */
 
 import { isReadOnly } from '../accounts/accounts.ts'
 import { effectiveScopes, readScopes, type Scope } from '../accounts/scopes.ts'
@@ -11,12 +11,14 @@ export interface Caller {
     readonly name: string
     readonly prefix: string
     readonly grantedScopes: readonly Scope[]
-    /** Granted, less what the account does not allow at present. */
+    /** The granted scopes without those that the account does not allow at present. */
     readonly effectiveScopes: readonly Scope[]
     /** Calls an hour. */
     readonly rateLimit: number
     readonly createdAt: string
-    /** The use before this call, to within 5 s. */
+    /** Null: the key does not expire. */
+    readonly expiresAt: string | null
+    /** The last use before this call, to within 5 s. */
     readonly lastUsedAt: string | null
   }
   readonly account: {
@@ -42,6 +44,7 @@ export function callerOf(row: KeyOfAccount): Caller {
       effectiveScopes: effectiveScopes(grantedScopes, row.scope_allowance),
       rateLimit: row.rate_limit,
       createdAt: row.key_created_at,
+      expiresAt: row.expires_at,
       lastUsedAt: row.last_used_at,
     },
     account: {

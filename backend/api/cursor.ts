@@ -1,6 +1,6 @@
 /**
- * Cursors: where a page ended, sealed for one account, list, sort and set of filters. With any of
- * these changed the seal no longer fits, and rows would be skipped in silence if it did.
+ * Cursors mark the end of a page. A cursor is authenticated for one account, list, sort and set of filters:
+ * with any of these changed it would silently skip rows, so it is rejected.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -15,7 +15,7 @@ export interface CursorScope {
 }
 
 const VERSION = 1
-/** 128 bits: beyond guessing, and half the length in every link. */
+/** 128 bits cannot be guessed, and keep links short. */
 const SEAL_BYTES = 16
 
 export function sealCursor(key: Buffer, scope: CursorScope, { value, id }: Position): string {
@@ -23,7 +23,7 @@ export function sealCursor(key: Buffer, scope: CursorScope, { value, id }: Posit
   return Buffer.concat([payload, seal(key, scope, payload)]).toString('base64url')
 }
 
-/** Throws `invalid_cursor` for whatever `sealCursor` did not make for this scope. */
+/** Throws `invalid_cursor` for a cursor that `sealCursor` did not create for this scope. */
 export function openCursor(key: Buffer, scope: CursorScope, cursor: string): Position {
   const bytes = Buffer.from(cursor, 'base64url')
   const payload = bytes.subarray(0, -SEAL_BYTES)

@@ -56,14 +56,14 @@ export function listOperation<S extends QuerySchema, Row extends ListRow>(
   options: ListOptions<S, Row>,
 ): Operation {
   const { operationId, sorts } = options
-  // Whatever is no cursor is found out when it is opened.
+  // Invalid cursors are rejected when they are opened.
   const cursor = joi.string().allow('')
   const paging = { limit: LIMIT, cursor, sort: sortOf(sorts) }
   const filtering = { ...TIMES, ...options.filters }
   const isPaging = ({ name }: Parameter) => Object.hasOwn(paging, name)
   return {
     operationId,
-    async answer(call, { database: { read }, baseUrl, cursorKey }) {
+    async respond(call, { database: { read }, baseUrl, cursorKey }) {
       const sent = parametersOf(call.query)
       const filters = parseQuery(
         filtering,
@@ -119,7 +119,7 @@ function sortOf(columns: readonly SortColumn[]) {
   return parsed((value) => sorts.get(value), `one of ${[...sorts.keys()].join(', ')}`)
 }
 
-/** The next page's address: what was sent, with its cursor. */
+/** The URL of the next page: the request's parameters with another cursor. */
 function linkTo(url: string, cursor: string, limit: number, sent: readonly Parameter[]): string {
   const rest = sent.filter(({ name }) => name !== 'cursor' && name !== 'limit')
   const query = new URLSearchParams([

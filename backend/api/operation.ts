@@ -1,6 +1,6 @@
 /**
- * An operation of the API as the routes see it: a call in, an answer out. Nothing beyond routes.ts
- * knows the web framework; `readOperation`, `listOperation` and `writeOperation` make these.
+ * An operation of the API maps a call to a response. Only routes.ts depends on the web framework;
+ * `readOperation`, `listOperation` and `writeOperation` create operations.
  */
 
 import type { Database } from '../database/database.ts'
@@ -11,19 +11,19 @@ export interface Call {
   readonly caller: Caller
   /** The path template of the contract, e.g. `/api/v1/debtors/{id}`. */
   readonly path: string
-  /** What stands for `{id}`; empty where the path has none. */
+  /** The value of `{id}`; empty if the path has none. */
   readonly id: string
-  /** Raw text after the question mark. */
+  /** The raw query, without the question mark. */
   readonly query: string
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly payload: Uint8Array
   readonly now: Date
 }
 
-export interface Answer {
+export interface Response {
   readonly status: 200 | 201
   readonly body: string
-  /** Beyond those that every answer has, in lower case. */
+  /** In addition to those of every response; names in lower case. */
   readonly headers: Readonly<Record<string, string>>
 }
 
@@ -37,5 +37,5 @@ export interface Services {
 
 export interface Operation {
   readonly operationId: string
-  answer(call: Call, services: Services): Promise<Answer>
+  respond(call: Call, services: Services): Promise<Response>
 }

@@ -1,10 +1,10 @@
 import { currencyExponent } from '../money/money.ts'
 import { readOperation } from './read.ts'
 
-/** The length of the gateways' window, which `rate_limit` counts calls in. */
+/** The window of the gateways' rate limit. */
 const RATE_LIMIT_WINDOW_SECONDS = 3600
 
-/** GET /me: whose key this is and what it may do. Needs no scope and works in every account state. */
+/** `GET /me`: the key, its account and scopes. It needs no scope and works in every account status. */
 export const probeOperation = readOperation({
   operationId: 'getMe',
   async read(_reader, { caller: { account, key } }) {
@@ -28,6 +28,7 @@ export const probeOperation = readOperation({
         rate_limit: key.rateLimit,
         rate_limit_window_seconds: RATE_LIMIT_WINDOW_SECONDS,
         created_at: key.createdAt,
+        expires_at: key.expiresAt,
         last_used_at: key.lastUsedAt,
       },
     }

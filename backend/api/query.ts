@@ -1,4 +1,4 @@
-/** Query parameters: each known, each once. What is misspelt must not return everything. */
+/** Query parameters must be known and appear once: a misspelled filter must not return everything. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 
@@ -31,7 +31,7 @@ export function parseQuery<S extends QuerySchema>(
   return values as QueryOf<S>
 }
 
-/** `query` is the raw text after the question mark; names and values come decoded, in order. */
+/** `query` is raw, without the question mark. Returns decoded names and values, in order. */
 export function parametersOf(query: string): Parameter[] {
   return query
     .split('&')
@@ -63,7 +63,7 @@ function unknownParameter(parameter: string): Problem {
   })
 }
 
-/** A name is the client's own text, and may be long. */
+/** Shortens a name, since clients may send long ones. */
 function shown(parameter: string): string {
   return parameter.toWellFormed().slice(0, 64)
 }

@@ -5,22 +5,22 @@ import { parametersOf, parseQuery } from './query.ts'
 
 export interface ReadOptions {
   readonly operationId: string
-  /** The representation; undefined: there is nothing of that id in the account. */
+  /** Returns the JSON, or undefined if the account has nothing with that id. */
   read(reader: Reader, call: Call): Promise<object | undefined>
 }
 
-/** What ids look like; whatever else a path holds is the id of nothing. */
+/** The form of ids; any other text is the id of nothing. */
 const ID = /^[a-z]+_[0-9A-Z]{26}$/
 
-/** GET of one thing. Takes no query parameters. */
+/** A GET of one object, without query parameters. */
 export function readOperation({ operationId, read }: ReadOptions): Operation {
   return {
     operationId,
-    async answer(call, { database }) {
+    async respond(call, { database }) {
       parseQuery({}, parametersOf(call.query))
       const mayExist = !call.path.includes('{id}') || ID.test(call.id)
       const found = mayExist ? await read(database.read, call) : undefined
-      // One answer for ids that are malformed, absent and another account's.
+      // The same response for malformed ids, unknown ones and those of other accounts.
       if (found === undefined) throw new Problem('not_found', 'There is nothing with this id.')
       return { status: 200, body: JSON.stringify(found), headers: {} }
     },

@@ -13,7 +13,7 @@ import type { Operation, Services } from './operation.ts'
 export interface ApiDeps {
   readonly database: Database
   readonly contract: Contract
-  /** One for each operation of the contract. */
+  /** A handler for each operation of the contract. */
   readonly operations: readonly Operation[]
   readonly clock: () => Date
   /** Without a trailing slash. */
@@ -22,14 +22,14 @@ export interface ApiDeps {
   readonly cursorKey: Buffer
 }
 
-/** What authentication and the options below make of a request. */
+/** How authentication and the options below type a request. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
   Params: { id?: string }
   Payload: Buffer | null
 }
 
-/** What the gateway lets through at most; it has refused larger ones before. */
+/** The gateway's own limit: it rejects larger bodies. */
 const BODY_BYTES_MAX = 256 * 1024
 
 export function apiRoutes(deps: ApiDeps): ServerRoute<ApiRefs>[] {
@@ -56,8 +56,8 @@ const READING: RouteOptions<ApiRefs> = { auth: 'principal', response: { ranges: 
 
 const WRITING: RouteOptions<ApiRefs> = {
   ...READING,
-  // Bytes as they came: what may be in them is checked in the order of the contract. `override` keeps
-  // hapi from judging the Content-Type, whose odd forms it refuses with 400.
+  // The raw bytes, which are checked in the order of the contract. `override` disables hapi's check of the
+  // Content-Type, which rejects unusual forms with 400.
   payload: {
     parse: false,
     output: 'data',
@@ -83,7 +83,7 @@ function handlerOf(
       payload: request.payload ?? Buffer.alloc(0),
       now: clock(),
     }
-    const { status, body, headers } = await operation.answer(call, services)
+    const { status, body, headers } = await operation.respond(call, services)
     const response = h.response(body).code(status).type('application/json')
     for (const [name, value] of Object.entries(headers)) response.header(name, value)
     return response.header('cache-control', 'no-store')

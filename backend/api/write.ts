@@ -1,7 +1,7 @@
 /**
- * POST: the checks of contract 1.2 in their order, then one transaction. Whether the account may
- * write comes before anything of the payload; a repeat is answered before fields are judged, since
- * what was valid then need not be now.
+ * A POST runs a fixed order of checks, then one transaction. Whether the account may write is checked
+ * before the body. A repeat gets its response before fields are validated, because what was valid at first
+ * may not be valid now.
  */
 import { createHash } from 'node:crypto'
 import type { ObjectSchema } from 'joi'
@@ -12,14 +12,14 @@ import { keyReused, type Recorded } from '../idempotency/idempotency.ts'
 import { validateBody } from '../validation/body.ts'
 import { canonicalJson, type JsonObject, parseJsonObject } from '../validation/json.ts'
 import type { Caller } from './caller.ts'
-import type { Answer, Call, Operation } from './operation.ts'
+import type { Call, Operation, Response } from './operation.ts'
 import { parametersOf, parseQuery } from './query.ts'
 
 export interface WriteContext {
   readonly caller: Caller
   readonly now: Date
   readonly idempotencyKey: string | undefined
-  /** Of operation and body as sent; undefined without a key. */
+  /** A digest of operation and body as sent; undefined without a key. */
   readonly fingerprint: string | undefined
 }
 
@@ -35,7 +35,7 @@ export interface WriteOptions<Body> {
   /** Names the first resource in `idempotency_key_reused`. */
   readonly originalMember: string
   create(tx: Transaction, context: WriteContext, body: Body): Promise<Created>
-  /** What the key created, by the resource itself, and whether the body asks for the same. */
+  /** Finds the resource that the key created, and whether the body would create the same. */
   recall?(
     reader: Reader,
     context: WriteContext & { readonly idempotencyKey: string },
@@ -47,7 +47,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
   const { operationId, originalMember } = options
   return {
     operationId,
-    async answer(call, services) {
+    async respond(call, services) {
       checkWritable(call.caller, services.baseUrl)
       checkMediaType(call.headers)
       const key = readIdempotencyKey(call.headers, options.idempotencyKey)
@@ -61,7 +61,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
         return async (tx: Transaction) => recordedOf(await options.create(tx, context, body))
       }
       if (key === undefined || fingerprint === undefined) {
-        return answerOf(call.path, await services.database.transaction(prepare()))
+        return responseOf(call.path, await services.database.transaction(prepare()))
       }
       const attempt = {
         accountId: call.caller.account.id,
@@ -74,7 +74,7 @@ export function writeOperation<Body>(options: WriteOptions<Body>): Operation {
         if (found?.same === false) throw keyReused({ [originalMember]: found.id })
         return found && recordedOf(found)
       }
-      return answerOf(
+      return responseOf(
         call.path,
         await services.idempotency.once(attempt, { prepare, recall, originalMember }),
       )
@@ -86,7 +86,7 @@ function recordedOf({ id, representation }: Created): Recorded {
   return { resourceId: id, body: JSON.stringify(representation) }
 }
 
-function answerOf(path: string, outcome: Recorded & { readonly replayed?: boolean }): Answer {
+function responseOf(path: string, outcome: Recorded & { readonly replayed?: boolean }): Response {
   const location = `${path}/${outcome.resourceId}`
   return {
     status: 201,
@@ -113,7 +113,7 @@ function checkWritable({ account }: Caller, baseUrl: string): void {
 
 type Headers = Call['headers']
 
-/** A parameter other than charset is none that RFC 8259 knows, so the body may be something else. */
+/** RFC 8259 defines no parameter but charset, so that a body with another may be something else. */
 const JSON_MEDIA_TYPE = /^application\/json[\t ]*(?:;[\t ]*charset=(?:utf-8|"utf-8")[\t ]*)?$/i
 
 function checkMediaType(headers: Headers): void {
@@ -131,7 +131,7 @@ function checkMediaType(headers: Headers): void {
   )
 }
 
-/** Bare, or as the quoted string that the IETF draft makes it. */
+/** Accepts a bare key, or the quoted string of the IETF draft. */
 function readIdempotencyKey(
   headers: Headers,
   presence: 'required' | 'optional',
@@ -144,7 +144,7 @@ function readIdempotencyKey(
       'Send an Idempotency-Key header, so that a retry cannot record the money twice.',
     )
   }
-  // Two headers arrive joined by a comma and a space, which is no key.
+  // Two headers arrive joined by a comma and a space, which no key contains.
   const text = String(sent)
   const key = /^"(.*)"$/.exec(text)?.[1] ?? text
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key

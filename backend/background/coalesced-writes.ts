@@ -1,30 +1,33 @@
 /**
- * What calls leave behind in memory is written together: one write every few seconds however many
- * calls there are. A crash loses seconds of it.
+ * Gathers data of calls in memory and writes it every few seconds, however many calls there are. A crash
+ * loses the data of a few seconds.
  */
 import type { Logger } from '../../shared/process/log.ts'
 
-/** With the time that a write takes, what is read of it is less than 5 s old, as is promised of keys. */
+/** Together with the duration of a write, readers see data less than 5 s old, as documented for keys. */
 const EVERY_MS = 4000
 
 export interface GatheredWrites {
-  /** How often that was done, and failed: for operators. */
+  /** The number of successful and of failed writes, for metrics. */
   readonly writes: { readonly written: number; readonly failed: number }
-  /** Writes what was gathered; throws what the database throws, which loses nothing. */
+  /**
+   * Writes the gathered data. Throws the database's error, in which case the data is kept for the next
+   * write.
+   */
   flush(): Promise<void>
   /** Flushes a last time. */
   close(): Promise<void>
 }
 
 interface GatheredWritesOptions {
-  /** For the log. */
+  /** A name for the log. */
   readonly what: string
   readonly log: Logger
-  /** Takes what was gathered, or takes it back and throws. Resolves to false where there was nothing. */
+  /** Writes the gathered data, or puts it back and throws. Resolves to false if there was none. */
   write(): Promise<boolean>
 }
 
-/** `soon` has it written before long, and once more where that fails. */
+/** `soon` schedules a write, and another one if that fails. */
 export function gatherWrites({
   what,
   log,
@@ -44,7 +47,7 @@ export function gatherWrites({
     }, EVERY_MS).unref()
   }
 
-  /** One after the other. */
+  /** Flushes run one after the other. */
   function flush(): Promise<void> {
     flushing = flushing.catch(() => {}).then(writeOnce)
     return flushing

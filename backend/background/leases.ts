@@ -1,8 +1,8 @@
 /**
- * Rows that workers share: `run_at` says when a row is due, `lease` who is at work on it. A claim moves
- * `run_at` to the end of the lease, so that a row whose worker was killed is due again by itself; a
- * worker that was too slow finds that the lease is no longer its own. A row is therefore worked on at
- * least once, and each outcome is recorded once.
+ * Rows that workers share: `run_at` is the time at which a row is due, and `lease` identifies the worker
+ * that claimed it. A claim moves `run_at` to the end of the lease, so that a row is due again if its worker
+ * is killed. A worker that was too slow finds that another one has the lease. Each row is therefore
+ * processed at least once, and each outcome is recorded once.
  */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
@@ -10,7 +10,7 @@ import type { Expression } from 'kysely'
 import { readAnyTable, writeAnyTable } from '../database/any-table.ts'
 import type { Reader, Tables, Transaction } from '../database/tables.ts'
 
-/** Tables that have the two columns. */
+/** The tables with these two columns. */
 type Leased = {
   [T in keyof Tables]: Tables[T] extends { run_at: string | null; lease: string | null } ? T : never
 }[keyof Tables]
@@ -27,13 +27,13 @@ export interface LeasedTable<T extends Leased> {
   readonly key: keyof Tables[T] & string
   /** Longer than the work can take, with a margin for waiting writers and clocks that differ. */
   readonly leaseMs: number
-  /** Rows due at the same instant are found in the order of their keys, for which they are sorted. */
+  /** Whether rows that are due at the same instant are sorted by their keys. */
   readonly isOrdered?: boolean
 }
 
 export interface DueOptions<T extends Leased> {
   readonly limit: number
-  /** Values that the rows must have. */
+  /** Column values by which the rows are filtered. */
   readonly where?: Partial<Tables[T]>
 }
 
@@ -46,7 +46,7 @@ export function leasesOf<T extends Leased>({
   const key: string = columns.key
   const update = (tx: Transaction) => writeAnyTable(tx).updateTable<string>(table)
   return {
-    /** Keys of rows that are due, the longest due first. */
+    /** Returns the keys of due rows, the longest due first. */
     async findDue(reader: Reader, now: Date, { limit, where = {} }: DueOptions<T>) {
       const due = readAnyTable(reader)
         .selectFrom<string>(table)
@@ -59,7 +59,7 @@ export function leasesOf<T extends Leased>({
       return rows.map((row) => String(row[key]))
     },
 
-    /** Claims the rows that are still due; they carry the lease that is returned. */
+    /** Claims those of the rows that are still due, and returns their lease. */
     async claim(tx: Transaction, ids: readonly string[], now: Date, change: Change<T> = {}) {
       const lease = createLease()
       await update(tx)
@@ -71,8 +71,8 @@ export function leasesOf<T extends Leased>({
     },
 
     /**
-     * Ends a lease; the row is due again at `runAt`, never if that is null. Resolves to false, and
-     * changes nothing, if the lease has passed to another worker.
+     * Ends a lease; the row is due again at `runAt`, or never if that is null. Resolves to false, without a
+     * change, if the lease has passed to another worker.
      */
     async finish(
       tx: Transaction,
@@ -88,7 +88,10 @@ export function leasesOf<T extends Leased>({
       return numUpdatedRows > 0n
     },
 
-    /** Makes rows that are leased due now, if `isOrphaned` says so of their lease, which they keep until they are claimed. */
+    /**
+     * Makes leased rows due now if `isOrphaned` returns true for their lease. The rows keep the lease until
+     * they are claimed.
+     */
     async reclaim(
       tx: Transaction,
       now: Date,
@@ -112,12 +115,15 @@ export function leasesOf<T extends Leased>({
   }
 }
 
-/** Names the process, so that others on its machine can see whether it still lives. */
+/** A lease names its process, so that other processes on the machine can check whether it still runs. */
 function createLease(): string {
   return `${hostname()}:${process.pid}:${randomUUID()}`
 }
 
-/** Whether the holder of a lease has certainly ended; of other machines this cannot be known. */
+/**
+ * Whether the process of a lease has certainly ended. For a process on another machine this is unknown:
+ * false.
+ */
 export function isOrphaned(lease: string): boolean {
   const [host, pid] = lease.split(':')
   if (host !== hostname()) return false

@@ -1,34 +1,34 @@
 /**
- * Work beside the calls, done in rounds for as long as the process lives; never two rounds at once.
- * How long a worker sleeps between rounds is decided here alone.
+ * Background work, done in rounds while the process runs; two rounds never overlap. Only this module
+ * decides how long a worker sleeps between rounds.
  */
 import type { Logger } from '../../shared/process/log.ts'
 
 export interface Worker {
-  /** Begins the next round now. During a round: begins another one right after it. */
+  /** Starts the next round now. During a round: starts another one right after it. */
   wake(): void
-  /** Aborts the signal of the round under way and resolves when it has ended; begins no other. */
+  /** Aborts the signal of the current round and resolves when the round has ended. No other round starts. */
   stop(): Promise<void>
 }
 
 export interface WorkerOptions {
-  /** For the log. */
+  /** A name for the log. */
   readonly name: string
-  /** From the end of a round to the beginning of the next. */
+  /** The pause from the end of a round to the start of the next. */
   readonly everyMs: number
-  /** The same after a round that failed; as after others where it is absent. */
+  /** The pause after a failed round; `everyMs` if absent. */
   readonly afterErrorMs?: number
   readonly log: Logger
   /** Runs before the first round, and again before the next one if it fails. */
   prepare?(): Promise<void>
   /**
-   * Does what is due; long work looks at `signal` between its steps. Resolves with the milliseconds
-   * to wait for the next round where these are not `everyMs`: 0 if there may be more to do.
+   * Does the due work; long work checks `signal` between its steps. Resolves with the milliseconds until
+   * the next round, 0 if there may be more to do, or undefined for `everyMs`.
    */
   round(signal: AbortSignal): Promise<number | undefined>
 }
 
-/** Begins the first round at once. */
+/** Starts the first round at once. */
 export function startWorker(options: WorkerOptions): Worker {
   const { name, everyMs, afterErrorMs = everyMs, log, prepare, round } = options
   const stopping = new AbortController()

@@ -1,6 +1,6 @@
 /**
- * Calendar dates are `YYYY-MM-DD` text, judged in an account's time zone; instants are `Date`, and
- * as text ISO 8601 UTC with milliseconds. Text order is time order for both.
+ * Calendar dates are `YYYY-MM-DD` text in an account's time zone. Instants are `Date`, or ISO 8601 text in
+ * UTC with milliseconds. For both, the order of the texts is the order in time.
  */
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const INSTANT =
@@ -10,11 +10,11 @@ const HOUR_MS = 3_600_000
 const QUARTER_MS = 900_000
 const LAST_DAY = Date.UTC(9999, 11, 31)
 
-/** A day that exists: 2026-02-30 is none. */
+/** Whether the text is an existing date: 2026-02-30 is not. */
 export function isCalendarDate(text: string): boolean {
   if (!DATE.test(text)) return false
   const time = Date.parse(`${text}T00:00:00Z`)
-  // Out-of-range days roll over into the next month, so the date must come back as it went in.
+  // Days out of range roll over into the next month, so the result must equal the input.
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
@@ -24,7 +24,7 @@ export function parseInstant(text: string): Date | undefined {
   if (date === undefined || !isCalendarDate(date)) return undefined
   const instant = new Date(text.toUpperCase())
   const year = instant.getUTCFullYear()
-  // An offset can push the first and last instants out of the years that text order holds for.
+  // An offset can move an instant out of the years for which text order is time order.
   return year >= 0 && year <= 9999 ? instant : undefined
 }
 
@@ -39,26 +39,26 @@ export function isTimezone(name: string): boolean {
   }
 }
 
-/** The calendar date at `now` where the account is. */
+/** The calendar date at `now` in the time zone. */
 export function todayIn(timezone: string, now: Date): string {
   return dayFormat(timezone).format(now)
 }
 
-/** Ends with the year 9999: text order holds no further. */
+/** Ends with the year 9999, beyond which text order is not time order. */
 export function addDays(date: string, days: number): string {
   const time = Math.min(Date.parse(`${date}T00:00:00Z`) + days * DAY_MS, LAST_DAY)
   return new Date(time).toISOString().slice(0, 10)
 }
 
-/** Whole days from `from` to `to`; negative where `to` is earlier. */
+/** Whole days from `from` to `to`; negative if `to` is earlier. */
 export function daysBetween(from: string, to: string): number {
   return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS
 }
 
-/** The first instant of the date in the time zone; where clocks skip midnight, the first there is. */
+/** The first instant of the date in the time zone, also if the clocks skip midnight. */
 export function startOfDay(date: string, timezone: string): Date {
   const asUtc = Date.parse(`${date}T00:00:00Z`)
-  // No offset is wider, so the day's first instant lies between; quarter hours are the finest there are.
+  // The first instant lies between these, as no offset is wider; offsets are multiples of a quarter hour.
   let early = asUtc - 15 * HOUR_MS
   let late = asUtc + 13 * HOUR_MS
   while (late - early > QUARTER_MS) {
@@ -69,15 +69,15 @@ export function startOfDay(date: string, timezone: string): Date {
   return new Date(late)
 }
 
-/** Of a wall clock that shows this hour of the date; where clocks skip it, an hour later. */
+/** The instant at which local time is this hour of the date; an hour later if the clocks skip it. */
 export function instantOf(date: string, hour: number, timezone: string): Date {
   const wanted = Date.parse(`${date}T00:00:00Z`) + hour * HOUR_MS
-  // The offset there and then is known only once the instant is: a second look settles it.
+  // The offset depends on the instant, so it is computed a second time at the first result.
   const near = wanted - offsetAt(wanted, timezone)
   return new Date(wanted - offsetAt(near, timezone))
 }
 
-/** What the wall clock is ahead of UTC. */
+/** How far local time is ahead of UTC, in milliseconds. */
 function offsetAt(time: number, timezone: string): number {
   const shown = clockFormat(timezone).format(time)
   return Date.parse(`${shown.replace(' ', 'T')}Z`) - Math.floor(time / 1000) * 1000
@@ -89,7 +89,10 @@ const TIME = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle:
 const dayFormat = formatIn(DAY)
 const clockFormat = formatIn({ ...DAY, ...TIME })
 
-/** Making a format costs 50 µs, using it 1 µs. Bounded by the time zones of accounts and debtors. */
+/**
+ * Cached, since creating a format costs 50 µs and using it 1 µs. Bounded by the time zones of accounts and
+ * debtors.
+ */
 function formatIn(shown: Intl.DateTimeFormatOptions): (timezone: string) => Intl.DateTimeFormat {
   const formats = new Map<string, Intl.DateTimeFormat>()
   return (timezone) => {

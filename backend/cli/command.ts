@@ -1,6 +1,6 @@
 /**
- * A command of operators: what it takes and what it does, as data, so that parsing and help are the
- * same for all. A group of commands is a file here that exports a list of them; cli.ts joins these.
+ * Declares an operator command as data: its arguments, its options and its function. Parsing and help use
+ * the same declaration. Each file in this folder exports a list of commands; cli.ts joins them.
  */
 
 import type { Pepper } from '../api-keys/peppers.ts'
@@ -8,32 +8,32 @@ import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
 
 export interface Context {
-  /** Opened at the first call, closed when the command has ended. */
+  /** Opens the database at the first call; it is closed when the command has ended. */
   database(user?: 'operator' | 'migrator'): Promise<OpenDatabase>
-  /** Of the database. */
+  /** The URL of the database. */
   url(): string
-  /** Throws `SettingsError` where KEY_PEPPER is not known. */
+  /** Throws `SettingsError` if KEY_PEPPER is not set. */
   peppers(): readonly Pepper[]
-  /** Throws `SettingsError` where they cannot be read. */
+  /** Throws `SettingsError` if the settings cannot be read. */
   settings(): OperatorSettings
   readonly now: Date
 }
 
 export interface Output {
-  /** What `--json` prints. */
+  /** The output with `--json`. */
   readonly json: unknown
-  /** What is printed otherwise; for people. */
+  /** The output without `--json`, for people. */
   readonly text: string
-  /** What was asked for is on standard output already. */
+  /** The command has already written its result to standard output. */
   readonly printed?: boolean
-  /** Done, but not as hoped: exit code 1. */
+  /** The command ran, but found a failure: exit code 1. */
   readonly failed?: boolean
 }
 
 export interface Option {
   readonly type: 'string' | 'boolean'
   readonly required?: true
-  /** What stands for the value in the help, e.g. `ID`. */
+  /** The placeholder for the value in the help, e.g. `ID`. */
   readonly value?: string
   readonly description: string
 }
@@ -48,7 +48,7 @@ export interface Command {
   run(values: Values, context: Context): Promise<Output>
 }
 
-/** Of arguments and options, by name. Checked against the command: required ones are there. */
+/** Arguments and options by name, after validation: required ones are present. */
 type Values = Readonly<Record<string, string | boolean | undefined>>
 
 type OptionValue<O extends Option> = O extends { type: 'boolean' }
@@ -61,7 +61,7 @@ type ValuesOf<A extends readonly string[], O extends Readonly<Record<string, Opt
   readonly [K in A[number]]: string
 } & { readonly [K in keyof O]: OptionValue<O[K]> }
 
-/** Of acts that others will ask about. */
+/** The reason that the audit log records. */
 export const REASON = {
   type: 'string',
   required: true,
@@ -69,12 +69,12 @@ export const REASON = {
   description: 'Why, for those who look later.',
 } as const
 
-/** Wrong use of the command line: exit code 2. */
+/** An invalid command line: exit code 2. */
 export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Types a command's values by what it declares. */
+/** Derives the types of a command's values from its declaration. */
 export function defineCommand<
   const A extends readonly string[],
   const O extends Readonly<Record<string, Option>>,
@@ -87,12 +87,12 @@ export function defineCommand<
 }): Command {
   return {
     ...command,
-    // What is parsed by a declaration has its types; the compiler cannot follow that.
+    // Parsing by a declaration produces its types, which the compiler cannot infer.
     run: (values, context) => command.run(values as ValuesOf<A, O>, context),
   }
 }
 
-/** `a,b` as its parts, without empty ones. */
+/** Splits `a,b` at the commas, and drops empty parts. */
 export function splitList(text: string): string[] {
   return text
     .split(',')
@@ -100,7 +100,7 @@ export function splitList(text: string): string[] {
     .filter((part) => part !== '')
 }
 
-/** Columns aligned, headed by their names. */
+/** Aligns columns under a header with their names. */
 export function renderTable(rows: readonly Readonly<Record<string, string>>[]): string {
   const [first] = rows
   if (first === undefined) return 'None.'

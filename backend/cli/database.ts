@@ -95,7 +95,7 @@ async function copy(from: OpenDatabase, to: OpenDatabase, toPostgres: boolean): 
     sqlite: toPostgres ? 'from' : 'to',
     progress: createProgress(process.stderr),
   })
-  // New tables are unknown to the planner until someone tells it.
+  // Without statistics of the new tables PostgreSQL plans its first queries badly.
   if (toPostgres) await to.transaction((tx) => sql`analyze`.execute(tx))
   const failed = tables.some(({ differing }) => differing.length > 0)
   const verdict = failed
@@ -113,7 +113,7 @@ function describe({ name, rows, differing }: CopiedTable) {
   return { table: name, rows: rows.toLocaleString('en-US'), outcome }
 }
 
-/** As the only backend where the database has but one; without limits of time elsewhere. */
+/** Opens SQLite as its only backend, or PostgreSQL as the migrator, without time limits. */
 function openForCopy(url: string): Promise<OpenDatabase> {
   const user = isPostgres(url) ? 'migrator' : 'backend'
   return openDatabase({ url, log: createLogger('cli', 'silent'), user })

@@ -22,7 +22,7 @@ export const exportCommands: readonly Command[] = [
     },
     async run({ ID, to }, context) {
       if (to === '-') {
-        // The error of a reader that went away is that of the write.
+        // If the reader closes the pipe, the write itself reports the error.
         process.stdout.once('error', () => {})
         await writeExport(context, ID, print)
         return { json: undefined, text: '', printed: true }
@@ -54,14 +54,14 @@ async function writeFile(context: Context, id: string, to: string): Promise<Outp
   }
 }
 
-/** Resolves when it is written, so that what waits to be written does not gather. */
+/** Resolves when the lines are written, so that unwritten output does not accumulate in memory. */
 function print(lines: string): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(lines, (error) => (error ? reject(error) : resolve()))
   })
 }
 
-/** That the data left is in the audit log, also of an export that broke off. */
+/** The audit log records every export, including interrupted ones. */
 async function writeExport(
   context: Context,
   id: string,

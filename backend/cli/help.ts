@@ -1,4 +1,4 @@
-/** Help, from the same declarations that arguments are parsed by. */
+/** Renders help from the declarations that also drive parsing. */
 import type { Command, Option } from './command.ts'
 
 export function renderHelp(commands: readonly Command[]): string {
@@ -7,7 +7,7 @@ export function renderHelp(commands: readonly Command[]): string {
     '',
     ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
     '',
-    'Settings: DATA_DIR, DATABASE_URL, KEY_PEPPER; for reminders run also REHEARSAL, SMTP_URL, MAIL_FROM,',
+    'Settings: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER; for reminders run also REHEARSAL, SMTP_URL, MAIL_FROM,',
     'BASE_URL, SECRET_BOX_KEY. Unset ones are read from $DATA_DIR/secrets.env.',
   ].join('\n')
 }

@@ -1,6 +1,6 @@
 /**
- * Loads a ledger through the public API, as any integration would: over HTTP, with an API key. The
- * database is never opened, so it runs wherever the gateway can be reached.
+ * Imports a ledger through the public API like any integration: over HTTP, with an API key. The command
+ * opens no database, so that it runs wherever the gateway can be reached.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -12,11 +12,17 @@ import { dateReader } from './import/date-format.ts'
 import { readLedger } from './import/ledger.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
-/** Read and checked as a whole: some 500,000 rows, three months of the default hourly limit. */
+/**
+ * The file is read and checked as a whole. 50 MB are some 500,000 rows: three months at the default hourly
+ * limit.
+ */
 const FILE_BYTES_MAX = 50 * 1024 * 1024
-/** Enough to keep the service busy, few enough to leave it to others. */
+/** Enough to keep the service busy, and few enough to leave capacity to other clients. */
 const CONCURRENCY = 4
-/** npm hands Ctrl-C on to us, who had it from the terminal too: that is not a second one. */
+/**
+ * The terminal sends Ctrl-C to this process, and npm forwards it again: within this time, a repetition is
+ * not a second Ctrl-C.
+ */
 const SECOND_SIGNAL_AFTER_MS = 1000
 const KEY_VARIABLE = 'RECEIVABLES_API_KEY'
 
@@ -78,7 +84,7 @@ export const importCommands: readonly Command[] = [
       const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')
       const key = await readKey(values['key-file'])
       const progress = createProgress(process.stderr)
-      // The HTTP client takes 100 ms to load, which no other command should wait for.
+      // The HTTP client takes 100 ms to load, which would delay every other command.
       const { createApi } = await import('./import/api.ts')
       const { importLedger } = await import('./import/import-ledger.ts')
       return await untilSignalled(progress, async (stop) => {
@@ -120,7 +126,7 @@ function parseBaseUrl(text: string): string {
   throw new UsageError(`--base-url is an http or https address, not ${text}`)
 }
 
-/** Never from an argument: those are seen by everyone on the machine and kept in histories. */
+/** Never from an argument: the process list and the shell history would show it. */
 async function readKey(path: string | undefined): Promise<string> {
   const place = path ?? KEY_VARIABLE
   const secret = path === undefined ? process.env[KEY_VARIABLE] : await readFile(path, 'utf8')
@@ -132,7 +138,7 @@ async function readKey(path: string | undefined): Promise<string> {
   return key.secret
 }
 
-/** The first Ctrl-C lets the calls on their way end, one after that ends at once. */
+/** The first Ctrl-C lets requests in flight finish; a second one ends the process at once. */
 async function untilSignalled(
   progress: Progress,
   work: (stop: AbortSignal) => Promise<Output>,

@@ -9,7 +9,9 @@ import {
   voidInvoice,
   writeOffInvoice,
 } from '../invoices/acts.ts'
+import { creditInvoice } from '../invoices/credit-invoice.ts'
 import { renderInvoice } from '../invoices/representation.ts'
+import { parseAmount } from './amount.ts'
 import { type Command, type Context, defineCommand, type Output, REASON } from './command.ts'
 import { accountOf } from './owner.ts'
 
@@ -33,6 +35,21 @@ export const invoiceCommands: readonly Command[] = [
     'is written off',
     writeOffInvoice,
   ),
+  defineCommand({
+    name: 'invoices credit',
+    summary: 'Take an amount off an open invoice, at most what is due. Nobody owes it any more.',
+    arguments: ['ID'],
+    options: {
+      amount: { type: 'string', required: true, value: 'N', description: 'In minor units.' },
+      reason: REASON,
+    },
+    run: async ({ ID, amount, reason }, context) => {
+      const credit = { amount: parseAmount('--amount', amount), reason }
+      return perform(context, ID, 'is credited', (tx, accountId, id, act) =>
+        creditInvoice(tx, accountId, id, credit, act),
+      )
+    },
+  }),
   reasoned(
     'dispute',
     'Note that the customer disputes an invoice: no reminder is sent for it.',

@@ -1,33 +1,56 @@
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
-import { issueApiKey, listApiKeys, RATE_LIMIT_DEFAULT, revokeApiKey } from '../api-keys/api-keys.ts'
+import {
+  issueApiKey,
+  listApiKeys,
+  lockApiKey,
+  RATE_LIMIT_DEFAULT,
+  revokeApiKey,
+} from '../api-keys/api-keys.ts'
+import { changeApiKey, GRACES, type Grace, rotateApiKey } from '../api-keys/key-changes.ts'
+import { keyStatus, readAllowedAddresses } from '../api-keys/key-status.ts'
+import { parseInstant } from '../calendar/calendar.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
+
+const EXPIRES_AT = {
+  type: 'string',
+  value: 'T',
+  description: 'When the key expires, e.g. 2027-01-01T00:00:00Z.',
+} as const
+
+const ADDRESSES = {
+  type: 'string',
+  value: 'A,…',
+  description: 'Addresses or networks that calls must come from; none: any.',
+} as const
 
 export const keyCommands: readonly Command[] = [
   defineCommand({
     name: 'keys issue',
-    summary: 'Issue an API key. Its secret is printed this once.',
+    summary: 'Issue an API key. Its secret is printed only once.',
     arguments: [],
     options: {
       account: { type: 'string', required: true, value: 'ID', description: 'The account.' },
-      name: { type: 'string', required: true, value: 'N', description: 'Tells keys apart.' },
+      name: { type: 'string', required: true, value: 'N', description: 'The name of the key.' },
       scopes: {
         type: 'string',
         required: true,
         value: 'S,…',
-        description: `What it may do, for good: ${SCOPES.join(', ')}.`,
+        description: `What the key may do, which cannot be changed later: ${SCOPES.join(', ')}.`,
       },
       'rate-limit': {
         type: 'string',
         value: 'N',
         description: `Calls an hour; ${RATE_LIMIT_DEFAULT} unless given.`,
       },
+      'expires-at': EXPIRES_AT,
+      addresses: ADDRESSES,
     },
-    async run({ account, name, scopes, 'rate-limit': limit }, context) {
+    async run({ account, name, scopes, 'rate-limit': limit, ...limits }, context) {
       if (limit !== undefined && !/^\d+$/.test(limit)) {
-        throw new UsageError('--rate-limit is a whole number of calls an hour')
+        throw new UsageError('--rate-limit must be a whole number of calls per hour')
       }
       const peppers = context.peppers()
       const input = {
@@ -35,6 +58,7 @@ export const keyCommands: readonly Command[] = [
         name,
         scopes: splitList(scopes),
         ...(limit === undefined ? {} : { rateLimit: Number(limit) }),
+        ...readLimits(limits),
       }
       const { row, secret } = await (await context.database()).transaction((tx) =>
         issueApiKey(tx, input, peppers, { actor: OPERATOR, now: context.now }),
@@ -47,10 +71,12 @@ export const keyCommands: readonly Command[] = [
           name: row.name,
           scopes: readScopes(row.granted_scopes),
           rate_limit: row.rate_limit,
+          expires_at: row.expires_at,
+          allowed_addresses: readAllowedAddresses(row.allowed_addresses),
           account_id: row.account_id,
           created_at: row.created_at,
         },
-        text: `Issued key ${row.id}, ${row.name}. Store its secret now, it cannot be shown again:\n\n  ${secret}\n`,
+        text: `Issued key ${row.id}, ${row.name}. Store its secret now: it cannot be shown again:\n\n  ${secret}\n`,
       }
     },
   }),
@@ -67,7 +93,7 @@ export const keyCommands: readonly Command[] = [
       const { id } = await getAccount(read, account)
       const keys = await listApiKeys(read, id)
       return {
-        json: keys.map(represent),
+        json: keys.map((key) => represent(key, context.now)),
         text: renderTable(
           keys.map((key) => ({
             id: key.id,
@@ -76,6 +102,8 @@ export const keyCommands: readonly Command[] = [
             scopes: readScopes(key.granted_scopes).join(','),
             limit: String(key.rate_limit),
             'last used': key.last_used_at ?? 'Never',
+            status: keyStatus(key, context.now),
+            expires: key.expires_at ?? 'Never',
             revoked: key.revoked_at ?? '',
           })),
         ),
@@ -93,14 +121,97 @@ export const keyCommands: readonly Command[] = [
         revokeApiKey(tx, ID, { actor: OPERATOR, now: context.now }),
       )
       return {
-        json: represent(key),
-        text: `Key ${key.id}, ${key.name}, is revoked since ${key.revoked_at}.`,
+        json: represent(key, context.now),
+        text: `Key ${key.id}, ${key.name}, was revoked at ${key.revoked_at}.`,
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'keys change',
+    summary: 'Rename a key, bring its expiry forward, or change where it may be used from.',
+    arguments: ['ID'],
+    options: {
+      name: { type: 'string', value: 'N', description: 'The new name.' },
+      'expires-at': EXPIRES_AT,
+      addresses: ADDRESSES,
+    },
+    async run({ ID, name, ...limits }, context) {
+      const change = { ...(name === undefined ? {} : { name }), ...readLimits(limits) }
+      if (Object.keys(change).length === 0) throw new UsageError('say what to change')
+      const key = await (await context.database()).transaction((tx) =>
+        changeApiKey(tx, ID, change, { actor: OPERATOR, now: context.now }),
+      )
+      return {
+        json: represent(key, context.now),
+        text: `Key ${key.id}, ${key.name}, was changed. The change applies from the next call on.`,
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'keys rotate',
+    summary:
+      'Issue a replacement for a key, which ends after a grace period. The new secret is printed only once.',
+    arguments: ['ID'],
+    options: {
+      grace: {
+        type: 'string',
+        required: true,
+        value: 'G',
+        description: `When the old key ends: ${Object.keys(GRACES).join(', ')}.`,
+      },
+      name: {
+        type: 'string',
+        value: 'N',
+        description: 'The name of the new key; default: that of the old key.',
+      },
+      'expires-at': EXPIRES_AT,
+    },
+    async run({ ID, grace, name, ...limits }, context) {
+      const known = Object.keys(GRACES).find((word): word is Grace => word === grace)
+      if (known === undefined)
+        throw new UsageError(`--grace must be one of ${Object.keys(GRACES).join(', ')}`)
+      const { expiresAt = null } = readLimits(limits)
+      const peppers = context.peppers()
+      const act = { actor: OPERATOR, now: context.now }
+      const { row, secret, replaced } = await (await context.database()).transaction(async (tx) => {
+        const old = await lockApiKey(tx, ID)
+        const rotation = { name: name ?? old.name, expiresAt, grace: known }
+        return rotateApiKey(tx, ID, rotation, peppers, act)
+      })
+      const end = replaced.revoked_at ?? replaced.expires_at
+      return {
+        json: {
+          ...represent(row, context.now),
+          secret,
+          replaced: represent(replaced, context.now),
+        },
+        text: `Issued key ${row.id}; ${replaced.id} ends at ${end}. Store the secret now: it cannot be shown again:\n\n  ${secret}\n`,
       }
     },
   }),
 ]
 
-function represent(key: ApiKeyRow) {
+/** Throws `UsageError`. An absent member was not given; `none` means any address. */
+function readLimits(given: {
+  readonly 'expires-at'?: string | undefined
+  readonly addresses?: string | undefined
+}) {
+  const { 'expires-at': expiresAt, addresses } = given
+  const instant = expiresAt === undefined ? undefined : parseInstant(expiresAt)
+  if (expiresAt !== undefined && instant === undefined) {
+    throw new UsageError('--expires-at is an instant with an offset, e.g. 2027-01-01T00:00:00Z')
+  }
+  return {
+    ...(instant === undefined ? {} : { expiresAt: instant }),
+    ...(addresses === undefined
+      ? {}
+      : { allowedAddresses: addresses === 'none' ? [] : splitList(addresses) }),
+  }
+}
+
+function represent(key: ApiKeyRow, now: Date) {
   return {
     id: key.id,
     account_id: key.account_id,
@@ -108,6 +219,10 @@ function represent(key: ApiKeyRow) {
     prefix: key.prefix,
     scopes: readScopes(key.granted_scopes),
     rate_limit: key.rate_limit,
+    status: keyStatus(key, now),
+    expires_at: key.expires_at,
+    allowed_addresses: readAllowedAddresses(key.allowed_addresses),
+    replaced_by: key.replaced_by,
     created_at: key.created_at,
     created_by: key.created_by,
     last_used_at: key.last_used_at,

@@ -1,7 +1,10 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Database } from '../database/database.ts'
 
-/** Whose it is: operators name records of every account by id. Throws `not_found`. */
+/**
+ * Returns the id of the account of a record: operators name records of all accounts by id. Throws
+ * `not_found`.
+ */
 export async function accountOf(
   { read }: Database,
   table: 'debtors' | 'invoices' | 'payments' | 'messages',

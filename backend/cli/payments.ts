@@ -1,26 +1,98 @@
+import type { Act } from '../accounts/audit.ts'
 import { OPERATOR } from '../accounts/audit.ts'
+import type { PaymentRow, Transaction } from '../database/tables.ts'
 import { readAllocations } from '../payments/payment-list.ts'
+import { allocatePayment, takeBackAllocation } from '../payments/reallocation.ts'
 import { renderPayment } from '../payments/representation.ts'
 import { reversePayment } from '../payments/reversal.ts'
-import { type Command, defineCommand, REASON } from './command.ts'
+import type { NewAllocation } from '../payments/targets.ts'
+import { parseAmount } from './amount.ts'
+import {
+  type Command,
+  type Context,
+  defineCommand,
+  type Output,
+  REASON,
+  splitList,
+  UsageError,
+} from './command.ts'
 import { accountOf } from './owner.ts'
 
 export const paymentCommands: readonly Command[] = [
+  defineCommand({
+    name: 'payments allocate',
+    summary: 'Put money of a payment that is on account to open invoices of its customer.',
+    arguments: ['ID'],
+    options: {
+      to: {
+        type: 'string',
+        required: true,
+        value: 'INVOICE=AMOUNT,…',
+        description: 'Ids of invoices with what each is to get, in minor units.',
+      },
+    },
+    async run({ ID, to }, context) {
+      const wanted = splitList(to).map(parseAllocation)
+      if (wanted.length === 0) throw new UsageError('--to must name an invoice')
+      return perform(context, ID, 'is allocated', async (tx, accountId, act) => {
+        const { payment } = await allocatePayment(tx, accountId, ID, wanted, act)
+        return payment
+      })
+    },
+  }),
+  defineCommand({
+    name: 'payments unallocate',
+    summary: 'Take an allocation back: its money is on account, and the invoice is owed again.',
+    arguments: ['ID'],
+    options: {
+      invoice: {
+        type: 'string',
+        required: true,
+        value: 'ID',
+        description: 'The invoice that the payment is allocated to.',
+      },
+      reason: REASON,
+    },
+    run: ({ ID, invoice, reason }, context) =>
+      perform(context, ID, 'is no longer allocated to it', async (tx, accountId, act) => {
+        const from = { invoiceId: invoice, reason }
+        const { payment } = await takeBackAllocation(tx, accountId, ID, from, act)
+        return payment
+      }),
+  }),
   defineCommand({
     name: 'payments reverse',
     summary: 'Reverse a payment that did not hold: what it paid is owed, and chased, again.',
     arguments: ['ID'],
     options: { reason: REASON },
-    async run({ ID, reason }, context) {
-      const database = await context.database()
-      const accountId = await accountOf(database, 'payments', ID)
-      const act = { actor: OPERATOR, now: context.now }
-      const row = await database.transaction((tx) => reversePayment(tx, accountId, ID, reason, act))
-      const allocations = (await readAllocations(database.read, accountId, [ID])).get(ID) ?? []
-      return {
-        json: renderPayment(row, allocations),
-        text: `Payment ${ID} is reversed. What it paid is owed again on invoices: ${allocations.length}.`,
-      }
-    },
+    run: ({ ID, reason }, context) =>
+      perform(context, ID, 'is reversed', (tx, accountId, act) =>
+        reversePayment(tx, accountId, ID, reason, act),
+      ),
   }),
 ]
+
+async function perform(
+  context: Context,
+  id: string,
+  done: string,
+  work: (tx: Transaction, accountId: string, act: Act) => Promise<PaymentRow>,
+): Promise<Output> {
+  const database = await context.database()
+  const accountId = await accountOf(database, 'payments', id)
+  const act = { actor: OPERATOR, now: context.now }
+  const row = await database.transaction((tx) => work(tx, accountId, act))
+  const allocations = (await readAllocations(database.read, accountId, [id])).get(id) ?? []
+  return {
+    json: renderPayment(row, allocations),
+    text: `Payment ${id} ${done}. ${row.unapplied_amount} of ${row.amount} ${row.currency} is on account.`,
+  }
+}
+
+function parseAllocation(text: string): NewAllocation {
+  const [invoiceId = '', amount = '', ...rest] = text.split('=')
+  if (invoiceId === '' || rest.length > 0) {
+    throw new UsageError(`--to must be INVOICE=AMOUNT, not ${text}`)
+  }
+  return { invoiceId, amount: parseAmount('--to', amount) }
+}

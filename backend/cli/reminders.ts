@@ -224,7 +224,7 @@ function renderPreview(
   return renderTable(rows)
 }
 
-/** A table's cell. */
+/** Renders a table's cell. */
 function listed(words: readonly string[]): string {
   const [first, second, ...others] = words
   if (first === undefined) return ''

@@ -1,6 +1,8 @@
+import { Problem } from '../../shared/contract/problem.ts'
 import { OPERATOR } from '../accounts/audit.ts'
+import { disableSecondFactor } from '../sessions/second-factor.ts'
 import { createPasswords } from '../users/passwords.ts'
-import { checkPassword, createUser, ROLES } from '../users/users.ts'
+import { checkPassword, createUser, findUserByEmail, ROLES } from '../users/users.ts'
 import { type Command, defineCommand, UsageError } from './command.ts'
 
 export const userCommands: readonly Command[] = [
@@ -40,6 +42,25 @@ export const userCommands: readonly Command[] = [
           created_at: user.created_at,
         },
         text: `Created user ${user.id}, ${user.email}, ${user.role} of account ${user.account_id}.`,
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'users disable-second-factor',
+    summary:
+      'Let somebody who lost their app and their recovery codes log in with the password alone.',
+    arguments: ['EMAIL'],
+    options: {},
+    async run({ EMAIL }, context) {
+      const database = await context.database()
+      const user = await findUserByEmail(database.read, EMAIL)
+      if (user === undefined) throw new Problem('not_found', `Nobody logs in as ${EMAIL}.`)
+      const act = { actor: OPERATOR, now: context.now }
+      await database.transaction((tx) => disableSecondFactor(tx, user.id, act))
+      return {
+        json: { id: user.id, email: user.email, second_factor: false },
+        text: `${user.email} logs in with the password alone.`,
       }
     },
   }),

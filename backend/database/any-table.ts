@@ -1,10 +1,10 @@
-/** Tables that are named at run time alone, for what treats many of them alike. */
+/** Access to tables whose names are known only at run time, for code that treats many tables alike. */
 import type { Kysely } from 'kysely'
 import type { Reader, Transaction } from './tables.ts'
 
 type AnyTables = Kysely<Record<string, Record<string, unknown>>>
 
-/** The names of tables and columns are the caller's to know. */
+/** The caller must pass valid names of tables and columns. */
 export function readAnyTable(read: Reader): Pick<AnyTables, 'selectFrom'> {
   return read as unknown as AnyTables
 }

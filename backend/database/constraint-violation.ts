@@ -1,10 +1,11 @@
 /**
- * A statement that the schema refused. It undid itself alone: the transaction goes on if the caller
- * catches this. Domain code translates what it expects, e.g. a taken invoice number.
+ * A statement violated a constraint of the schema. Only this statement is undone: the transaction continues
+ * if the caller catches the error. Domain code translates expected violations, e.g. of a duplicate invoice
+ * number.
  */
 export class ConstraintViolation extends Error {
   readonly kind: 'unique' | 'foreign_key' | 'check'
-  /** For `unique`, all columns of the key as `table.column`, e.g. `invoices.number`. Else empty. */
+  /** For `unique`, all columns of the key as `table.column`, e.g. `invoices.number`; otherwise empty. */
   readonly columns: readonly string[]
 
   constructor(kind: ConstraintViolation['kind'], columns: readonly string[], cause: Error) {

@@ -1,20 +1,20 @@
 /**
- * Copies all records from a database to one of the other kind, table by table in the order of their
- * references, row by row in the order of their keys. What a copy that was broken off has written is
- * the beginning of that order, so the next one goes on behind it.
+ * Copies all records to a database of the other kind, table by table in the order of their references, and
+ * row by row in the order of their keys. An interrupted copy therefore contains a prefix of this order, and
+ * the next copy continues after it.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
-import { readShapes, type Shape } from './shape.ts'
+import { DERIVED_TABLES, readShapes, type Shape } from './shape.ts'
 
-/** The fewest that a database takes in one statement is 32,766. */
+/** SQLite accepts 32,766 parameters in one statement, the fewest of all databases. */
 const PARAMETERS_MAX = 30_000
 const ROWS_MAX = 1000
 
 export interface CopyOptions {
   readonly from: Database
   readonly to: Database
-  /** Which of them is on SQLite; it is asked which tables there are. */
+  /** Which of the two databases is SQLite; the list of tables is read from it. */
   readonly sqlite: 'from' | 'to'
   readonly progress: {
     begin(label: string, total: number): void
@@ -26,14 +26,15 @@ export interface CopyOptions {
 export interface CopiedTable {
   readonly name: string
   readonly rows: number
-  /** Columns whose sums differ, or `*` where the number of rows does; empty where all is equal. */
+  /** Columns whose sums differ, or `*` if the numbers of rows do; empty if all are equal. */
   readonly differing: readonly string[]
 }
 
-/** Throws where the target holds records that are not a beginning of the source's. */
+/** Throws if the target contains records that are not a prefix of the source's. */
 export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]> {
   const { from, to, progress } = options
-  const shapes = await inTransaction(options[options.sqlite], readShapes)
+  const all = await inTransaction(options[options.sqlite], readShapes)
+  const shapes = all.filter(({ name }) => !DERIVED_TABLES.includes(name))
   const begun = []
   for (const shape of shapes) begun.push({ shape, ...(await comparePrefix(from, to, shape)) })
   for (const { shape, last, total, done } of begun) {
@@ -68,14 +69,17 @@ async function showing(
 
 type Row = Readonly<Record<string, unknown>>
 
-/** A database whose tables are only known at run time. */
+/** A database whose tables are known only at run time. */
 type Tables = Kysely<Record<string, Record<string, unknown>>>
 
 function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>): Promise<T> {
   return database.transaction((tx) => work(tx as unknown as Tables))
 }
 
-/** How far the target is: its last row, and that the source has as many rows up to it. */
+/**
+ * Returns the last row that was copied and the number of rows. Throws if the source has another number of
+ * rows up to it.
+ */
 async function comparePrefix(from: Database, to: Database, shape: Shape) {
   const last = await inTransaction(to, async (tx) => {
     const query = tx
@@ -112,7 +116,7 @@ async function copyTable({ from, to, progress }: CopyOptions, shape: Shape, afte
     const rows = await reading
     const last = rows.at(-1)
     if (last === undefined) return
-    // The next ones are read while these are written.
+    // The next rows are read while these are written.
     reading = readRows(from, shape, last)
     reading.catch(() => {})
     await inTransaction(to, (tx) =>
@@ -137,7 +141,7 @@ function readRows(from: Database, shape: Shape, after?: Row): Promise<readonly R
   })
 }
 
-/** As a row value: both databases find its place in the primary key's index. */
+/** A row value: both databases then use the index of the primary key. */
 function keyOf({ key }: Shape) {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   return key.length === 1 ? columns : sql`(${columns})`
@@ -152,7 +156,7 @@ function orderOf({ key }: Shape, direction: 'asc' | 'desc') {
   return sql.join(key.map((column) => sql`${sql.ref(column)} ${sql.raw(direction)}`))
 }
 
-/** Numbers of rows, sums of numbers, lengths of texts. */
+/** Compares the number of rows, the sums of numbers, and the lengths of texts. */
 async function compare(from: Database, to: Database, shape: Shape): Promise<CopiedTable> {
   const [source, target] = await Promise.all([sum(from, shape), sum(to, shape)])
   const differing = Object.keys(source).filter((column) => source[column] !== target[column])
@@ -162,7 +166,7 @@ async function compare(from: Database, to: Database, shape: Shape): Promise<Copi
 async function sum(database: Database, shape: Shape): Promise<Readonly<Record<string, unknown>>> {
   const sums = shape.columns.map(({ name, isText }) => {
     const value = isText ? sql`length(${sql.ref(name)})` : sql.ref(name)
-    // As text: a sum of amounts may exceed what a number holds.
+    // Sums are compared as text, since a sum of amounts may exceed the range of a number.
     return sql`cast(coalesce(sum(${value}), 0) as text) as ${sql.ref(name)}`
   })
   const all = sql`cast(count(*) as text) as ${sql.ref('*')}`

@@ -1,28 +1,36 @@
 /**
- * The port to the database. `database/` knows no subject: tables' shapes and how transactions run,
- * nothing of what they mean.
+ * The port to the database. `database/` contains the shapes of the tables and runs transactions; it knows
+ * no domain rules.
  */
 import type { Logger } from '../../shared/process/log.ts'
+import type { MigrationProgress } from './migrating/progress.ts'
 import type { Reader, Transaction } from './tables.ts'
 
 export type { Reader, Transaction } from './tables.ts'
 
 export interface Database {
-  /** Committed state, from reader connections. */
+  /** Reads committed state over reader connections. */
   readonly read: Reader
-  /** Whether transactions run side by side. Where not, nobody changes meanwhile what one has read. */
+  /**
+   * Whether transactions run concurrently. If not, no other transaction changes the rows that one has read.
+   */
   readonly isConcurrent: boolean
   /**
-   * Runs `work` in a transaction that is durable when the promise resolves. What `work` throws
-   * rolls its own writes back and is thrown here. Throws `Problem` 503 `service_unavailable` where
-   * the writer was not free within 5 s, and on an error that ended the whole transaction: nothing
-   * was recorded, the caller may repeat; 504 `gateway_timeout` where it is not known whether it was.
-   * Calling it inside `work` throws an assertion error.
+   * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes
+   * are rolled back and the error is thrown here. Throws `Problem` 503 `service_unavailable` if the writer
+   * was not free within 5 s, or if an error ended the whole transaction: nothing was recorded, and the
+   * caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was recorded. A call
+   * inside `work` throws an assertion error.
    *
-   * Where writers run side by side, `work` sees what others commit meanwhile: it locks the rows that
-   * it decides by (`forNoKeyUpdate`), and may be run again, so it has no effect outside of `tx`.
+   * If transactions run concurrently, `work` sees the commits of others. It must lock the rows on which it
+   * decides (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it may run again.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  /**
+   * Calls `listener` after the commit of a transaction that announced `topic` (announcements.ts), in this
+   * process or, on PostgreSQL, in another one. Returns a function that removes the listener.
+   */
+  listen(topic: string, listener: () => void): () => void
   /** Waits for running transactions, then closes every connection. */
   close(): Promise<void>
 }
@@ -31,46 +39,53 @@ export interface DatabaseOptions {
   readonly url: string
   readonly log: Logger
   /**
-   * A backend migrates; on a SQLite file it is the only one of its kind. An operator's command
-   * works beside it; it migrates an empty database and refuses one that needs migration. A migrator
-   * works beside it, migrates, and may take its time.
+   * A backend migrates the database; a SQLite file accepts only one backend. An operator's command runs
+   * beside a backend; it migrates an empty database and rejects one with pending migrations. A migrator
+   * runs beside a backend and migrates, without a limit of time.
    */
   readonly user: 'backend' | 'operator' | 'migrator'
   readonly waitMsMax?: number
-  /** To PostgreSQL, at most. */
+  /**
+   * The direct URL of PostgreSQL, if `url` is that of a pooler which assigns each transaction to any
+   * session.
+   */
+  readonly directUrl?: string | undefined
+  /** The maximum number of connections to PostgreSQL. */
   readonly connectionsMax?: number
-  /** Told how long each transaction waited for the writer, or for a connection. */
-  readonly waits?: { observe(seconds: number): void }
+  /** Where migrations report their progress; by default in the log. */
+  readonly progress?: MigrationProgress
+  /** Records how long each transaction waited for the writer, or for a connection. */
+  readonly waits?: { observe(seconds: number): void } | undefined
 }
 
 export interface OpenDatabase extends Database {
-  /** The migrations that opening applied. */
+  /** The migrations that were applied when the database was opened. */
   readonly migrated: readonly string[]
   /**
-   * Runs `work` with a reader that shows one instant, however long it takes and whatever is committed
-   * meanwhile. Holds nobody up.
+   * Runs `work` with a reader that shows one instant, however long `work` takes and whatever is committed
+   * meanwhile. It blocks no other transaction.
    */
   snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T>
   /**
-   * Ends what a database keeps beside its records to recover from a crash, so that what was
-   * overwritten is nowhere in its files. False where someone still reads what was there before; also
-   * where the database's own operators decide when that is (PostgreSQL).
+   * Empties the log that a database keeps for recovery from a crash, so that its files no longer contain
+   * overwritten data. Returns false if a reader still uses the log, and on PostgreSQL, whose operators
+   * decide when the log is deleted.
    */
   emptyLog(): Promise<boolean>
-  /** Why the last transactions were lost, e.g. a full disk; undefined once one was committed. */
+  /** Why the last transactions were lost, e.g. a full disk; undefined once a transaction was committed. */
   readonly fault: Error | undefined
   activity(): DatabaseActivity
 }
 
-/** For operators; transactions since the database was opened, by how they ended. */
+/** Transactions since the database was opened, by outcome, for metrics. */
 export interface DatabaseActivity {
   readonly committed: number
-  /** What they did was refused, or failed by itself. */
+  /** Transactions that were rejected or threw an error. */
   readonly rolledBack: number
-  /** The database failed them. */
+  /** Transactions that were lost to an error of the database. */
   readonly lost: number
-  /** Those that wait for the writer, or for a connection. */
+  /** Transactions that wait for the writer, or for a connection. */
   readonly waiting: number
-  /** Connections to a server; none to a file. */
+  /** The pools of connections to a server; empty for a file. */
   readonly pools: readonly { readonly name: string; readonly busy: number; readonly idle: number }[]
 }

@@ -1,33 +1,36 @@
-/** The shape of what is kept for a time: how to find some that are due, and how to forget those. */
+/** Retention: how to find rows whose period has ended, and how to delete them. */
 import { sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from './any-table.ts'
 import type { Reader, Tables, Transaction } from './tables.ts'
 
 export interface Forgetting {
-  /** For the log. */
+  /** A name for the log. */
   readonly what: string
-  /** Some of what is due, at most a batch; empty where nothing is. */
+  /** Returns at most one batch of due rows; empty if none are due. */
   find(read: Reader, now: Date): Promise<readonly Key[]>
-  /** In one transaction: a payment never waits for longer than that. What is gone already is no fault. */
-  forget(tx: Transaction, keys: readonly Key[]): Promise<void>
+  /**
+   * Deletes rows in one transaction, whose size bounds how long a payment waits. Rows that are already
+   * deleted are ignored.
+   */
+  evict(tx: Transaction, keys: readonly Key[]): Promise<void>
 }
 
-/** Of a row, by its columns. */
+/** The key of a row, by column. */
 export type Key = Readonly<Record<string, unknown>>
 
-/** Some milliseconds' work for the writer, also where rows hold whole answers. */
+/** A batch takes the writer a few milliseconds, even if its rows contain whole response bodies. */
 export const BATCH_MAX = 100
 
 export const DAY_MS = 86_400_000
 
 interface Aged<Column extends string> {
   readonly key: readonly Column[]
-  /** A column with an instant, and with an index where the table grows. */
+  /** A column with an instant; it has an index if the table can become large. */
   readonly age: Column
   readonly keptMs: number
 }
 
-/** Rows of one table that nothing refers to, by their age. */
+/** Deletes old rows of one table to which no other table refers. */
 export function oldRows<T extends keyof Tables>(
   table: T,
   { key, age, keptMs }: Aged<keyof Tables[T] & string>,
@@ -44,7 +47,7 @@ export function oldRows<T extends keyof Tables>(
         .limit(BATCH_MAX)
         .execute()
     },
-    async forget(tx, keys) {
+    async evict(tx, keys) {
       await writeAnyTable(tx)
         .deleteFrom<string>(table)
         .where((row) => row.or(keys.map((values) => row.and(values))))

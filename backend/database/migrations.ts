@@ -1,9 +1,13 @@
 /**
- * The schema's history. Append-only: a migration that was released is never edited, the next one
- * mends it. Portable SQL; what only one database understands asks for the dialect.
+ * The schema's history. It is append-only: a released migration is never edited, and a later one corrects
+ * it. The SQL is valid for both SQLite and PostgreSQL.
  */
-import { type Kysely, sql } from 'kysely'
-import { type Migration, Migrator } from 'kysely/migration'
+
+import type { MigrationProgress } from './migrating/progress.ts'
+import { type MigrationRecord, readRecords } from './migrating/record.ts'
+import { applyPending, fillEmpty, type Migrations } from './migrating/run.ts'
+import type { Migration, TransactionStep } from './migrating/steps.ts'
+import type { MigrationTarget } from './migrating/target.ts'
 import * as initial from './migrations/0001-initial.ts'
 import * as settings from './migrations/0002-settings.ts'
 import * as webhooks from './migrations/0003-webhooks.ts'
@@ -20,82 +24,89 @@ import * as applyCredit from './migrations/0013-apply-credit.ts'
 import * as revisions from './migrations/0014-revisions.ts'
 import * as holds from './migrations/0015-holds.ts'
 import * as paymentFingerprints from './migrations/0016-payment-fingerprints.ts'
+import * as deletedEndpoints from './migrations/0017-deleted-endpoints.ts'
+import * as credits from './migrations/0018-credits.ts'
+import * as keyExpiry from './migrations/0019-key-expiry.ts'
+import * as lowerEmail from './migrations/0020-lower-email.ts'
+import * as ledgerTotals from './migrations/0021-ledger-totals.ts'
+import * as logins from './migrations/0022-logins.ts'
+import * as secondFactors from './migrations/0023-second-factors.ts'
 
-const MIGRATIONS: Record<string, Migration> = {
-  '0001-initial': initial,
-  '0002-settings': settings,
-  '0003-webhooks': webhooks,
-  '0004-usage-reports': usageReports,
-  '0005-reminders': reminders,
-  '0006-mail': mail,
-  '0007-retention': retention,
-  '0008-pages': pages,
-  '0009-lists': lists,
-  '0010-overdue': overdue,
-  '0011-reminders-age': remindersAge,
-  '0012-disputes': disputes,
+/** In the order of their application. */
+export const MIGRATIONS: Migrations = {
+  '0001-initial': inOneTransaction(initial),
+  '0002-settings': inOneTransaction(settings),
+  '0003-webhooks': inOneTransaction(webhooks),
+  '0004-usage-reports': inOneTransaction(usageReports),
+  '0005-reminders': inOneTransaction(reminders),
+  '0006-mail': inOneTransaction(mail),
+  '0007-retention': inOneTransaction(retention),
+  '0008-pages': inOneTransaction(pages),
+  '0009-lists': inOneTransaction(lists),
+  '0010-overdue': inOneTransaction(overdue),
+  '0011-reminders-age': inOneTransaction(remindersAge),
+  '0012-disputes': inOneTransaction(disputes),
   '0013-apply-credit': applyCredit,
   '0014-revisions': revisions,
   '0015-holds': holds,
   '0016-payment-fingerprints': paymentFingerprints,
+  '0017-deleted-endpoints': deletedEndpoints,
+  '0018-credits': credits,
+  '0019-key-expiry': keyExpiry,
+  '0020-lower-email': lowerEmail,
+  '0021-ledger-totals': ledgerTotals,
+  '0022-logins': logins,
+  '0023-second-factors': secondFactors,
 }
 
-/** Applies what is pending, all or nothing, and returns the names of what was applied. */
-export async function migrate(db: Kysely<unknown>): Promise<readonly string[]> {
-  const applied = await readApplied(db)
-  // Kysely's own look at a database takes longer than all the rest of a start.
-  if (applied !== undefined && pendingOf(applied).length + newerOf(applied).length === 0) return []
-  const { error, results = [] } = await migrator(db).migrateToLatest()
-  if (error !== undefined) {
-    throw new Error(`The database cannot be migrated: ${messageOf(error)}`, { cause: error })
+/** Wraps a migration that is older than steps. */
+function inOneTransaction({ up }: { readonly up: TransactionStep['run'] }): Migration {
+  return { steps: [{ kind: 'transaction', statements: [], run: up }] }
+}
+
+export interface PrepareOptions {
+  readonly progress: MigrationProgress
+  /** Throws if a database that is not empty has pending migrations. An empty database is always migrated. */
+  readonly onlyIfEmpty: boolean
+  /** In the order of their application; by default those of this program. */
+  readonly migrations?: Migrations
+}
+
+/** Migrates a database to the schema of this program; returns the names of the migrations that it applied. */
+export async function prepareSchema(
+  target: MigrationTarget,
+  { progress, onlyIfEmpty, migrations = MIGRATIONS }: PrepareOptions,
+): Promise<readonly string[]> {
+  const records = await readRecords(target)
+  if (records !== undefined) {
+    assertUsable(records, migrations)
+    const pending = pendingOf(records, migrations)
+    if (pending.length === 0) return []
+    if (onlyIfEmpty) {
+      throw new Error(`The database lacks ${pending.join(', ')}. Run: npm run -s cli -- migrate`)
+    }
   }
-  return results.map(({ migrationName }) => migrationName)
+  return target.alone(async () => {
+    // Another process may have migrated while this one waited.
+    const current = await readRecords(target)
+    if (current !== undefined) return applyPending(target, migrations, progress)
+    return fillEmpty(target, migrations)
+  })
 }
 
-/** Migrates an empty database; throws where another's schema is not the one this code needs. */
-export async function migrateIfEmpty(db: Kysely<unknown>): Promise<readonly string[]> {
-  const applied = await readApplied(db)
-  if (applied === undefined) return migrate(db)
-  const pending = pendingOf(applied)
-  if (pending.length > 0) {
-    throw new Error(`The database lacks ${pending.join(', ')}. Run: npm run -s cli -- migrate`)
-  }
-  const newer = newerOf(applied)
-  if (newer.length > 0) {
-    throw new Error(`The database has ${newer.join(', ')}, unknown to this older program.`)
-  }
-  return []
+function pendingOf(records: readonly MigrationRecord[], migrations: Migrations): string[] {
+  const complete = new Set(records.filter(({ isComplete }) => isComplete).map(({ name }) => name))
+  return Object.keys(migrations).filter((name) => !complete.has(name))
 }
 
-/** Undefined where nothing was ever migrated. */
-async function readApplied(db: Kysely<unknown>): Promise<readonly string[] | undefined> {
-  try {
-    const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(db)
-    return rows.map(({ name }) => name)
-  } catch (error) {
-    if (isMissingTable(error)) return undefined
-    throw error
-  }
-}
-
-function pendingOf(applied: readonly string[]): string[] {
-  return Object.keys(MIGRATIONS).filter((name) => !applied.includes(name))
-}
-
-function newerOf(applied: readonly string[]): string[] {
-  return applied.filter((name) => !(name in MIGRATIONS))
-}
-
-function migrator(db: Kysely<unknown>): Migrator {
-  return new Migrator({ db, provider: { getMigrations: async () => MIGRATIONS } })
-}
-
-/** SQLite tells it in its message, PostgreSQL in its code. */
-function isMissingTable(error: unknown): boolean {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return code === '42P01' || /no such table/.test(messageOf(error))
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+/** A newer schema is usable, unless a migration removed what this program needs. */
+function assertUsable(records: readonly MigrationRecord[], migrations: Migrations): void {
+  const unusable = records.filter(
+    ({ name, requires }) => !(name in migrations) && requires !== null && !(requires in migrations),
+  )
+  if (unusable.length === 0) return
+  const names = unusable.map(({ name }) => name).join(', ')
+  throw new Error(
+    `The database has ${names}, which removed what this older program uses. Start a newer version.`,
+  )
 }

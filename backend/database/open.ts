@@ -1,13 +1,14 @@
-/** Opens the database that `DATABASE_URL` names. */
+/** Opens the database of `DATABASE_URL`. */
 import { resolve } from 'node:path'
 import { SettingsError } from '../../shared/process/settings.ts'
 import type { DatabaseOptions, OpenDatabase } from './database.ts'
 import { openPostgres } from './postgres/postgres.ts'
+import { describeServer, parseServers } from './postgres/servers.ts'
 import { openSqlite } from './sqlite/sqlite.ts'
 
 export type { DatabaseOptions, OpenDatabase } from './database.ts'
 
-/** How long a transaction may wait for the writer; well inside the gateway's deadline of 10 s. */
+/** How long a transaction may wait for the writer; less than the gateway's timeout of 10 s. */
 const WAIT_MS_MAX = 5000
 
 export async function openDatabase(options: DatabaseOptions): Promise<OpenDatabase> {
@@ -20,16 +21,17 @@ export function isPostgres(url: string): boolean {
   return /^postgres(?:ql)?:\/\//.test(url)
 }
 
-/** For operators, without the password. Throws `SettingsError` where it is none that we know. */
+/**
+ * Describes the database for operators, without the password. Throws `SettingsError` if the URL is invalid.
+ */
 export function describeDatabase(url: string): string {
   if (!isPostgres(url)) return `SQLite, in ${sqlitePath(url)}`
-  const address = URL.parse(url)
-  if (address === null) throw new SettingsError(['DATABASE_URL is not an address of PostgreSQL'])
-  const { hostname, port, pathname, username } = address
-  return `PostgreSQL, ${pathname.slice(1)} at ${hostname || 'a socket'}:${port || 5432} as ${username}`
+  const servers = parseServers(url)
+  const { pathname = '', username = '' } = URL.parse(servers[0]) ?? {}
+  return `PostgreSQL, ${pathname.slice(1)} at ${servers.map(describeServer).join(' or ')} as ${username}`
 }
 
-/** Throws where the address names neither a file nor a server. */
+/** Throws if the URL is neither that of a file nor of a server. */
 export function sqlitePath(url: string): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)

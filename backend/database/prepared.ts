@@ -1,22 +1,23 @@
 /**
- * Statements of the hottest routes. Kysely builds and compiles a statement anew each time, which takes
- * longer than the database needs to run it. These are compiled once and then only given their values.
- * They are sent to the connection directly, since Kysely's own route to it is a dozen promises long.
+ * Prepared statements for the most frequent routes. Kysely compiles a statement each time, which takes
+ * longer than the database needs to run it. Prepared statements are compiled once and then receive only
+ * their values. They are sent to the connection directly, since Kysely awaits a dozen promises before it
+ * sends a statement.
  */
 import type { Compilable, CompiledQuery, DatabaseConnection } from 'kysely'
 import type { Reader, Transaction } from './database.ts'
 
 type Value = string | number | null
 
-/** By name. An array may have any length: each has a form of its own. */
+/** Values by name. An array may have any length; each length has its own statement. */
 type Values = { readonly [name: string]: Value | readonly Value[] }
 
 type Db = Reader | Transaction
 
-/** Stands for a value while the statement is built. */
+/** Represents a value while the statement is built. */
 class Placeholder {
   readonly name: string
-  /** In an array. */
+  /** The index in an array. */
   readonly index: number | undefined
 
   constructor(name: string, index?: number) {
@@ -25,7 +26,7 @@ class Placeholder {
   }
 }
 
-/** A statement whose text is one of a few, and that returns rows and no count of affected rows. */
+/** A statement that has one of a few texts and returns rows, but no count of affected rows. */
 export interface PreparedQuery<Row = unknown> extends CompiledQuery<Row> {
   readonly isPrepared: true
 }
@@ -36,18 +37,20 @@ export function isPrepared(query: CompiledQuery): query is PreparedQuery {
 
 const connections = new WeakMap<object, DatabaseConnection>()
 
-/** Has prepared statements of `db` sent to its connection, which keeps their order where it matters. */
+/** Sends prepared statements of `db` directly to its connection, which keeps their order if it matters. */
 export function setDirectConnection(db: object, connection: DatabaseConnection): void {
   connections.set(db, connection)
 }
 
 /**
- * A write that returns no rows may be sent without waiting for it: where it fails, a later statement
- * throws its error, or the transaction. Nor is a prepared write undone alone where it violates a
- * constraint: it ends the transaction. Whoever would catch that executes another.
+ * Compiles a statement once and runs it with different values.
  *
- * `build` is called once for each kind of database. It sees no values, only what stands for them: it
- * must not look at them.
+ * A write that returns no rows may be sent without waiting for its result: if it fails, a later statement or
+ * the transaction throws its error. A prepared write that violates a constraint is not undone alone, but ends
+ * the transaction. Code that must catch a violation uses a statement that is not prepared.
+ *
+ * `build` is called once for each kind of database and each combination of array lengths. It receives
+ * placeholders instead of values, so it must not depend on them.
  *
  *     const findNote = prepared((db: Reader, { id }: { id: string }) =>
  *       db.selectFrom('notes').selectAll().where('id', '=', id))
@@ -59,7 +62,7 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   const forms = new WeakMap<object, Map<string, CompiledQuery<Row>>>()
 
   function formFor(db: D, values: V): CompiledQuery<Row> {
-    // One adapter for each kind of database, whoever executes.
+    // There is one adapter for each kind of database, shared by all connections.
     const { adapter } = db.getExecutor()
     const ofKind = forms.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
     const shape = shapeOf(values)
@@ -97,7 +100,7 @@ function placeholdersOf<V>(entries: readonly (readonly [string, Values[string]])
     name,
     isList(value) ? value.map((_, index) => new Placeholder(name, index)) : new Placeholder(name),
   ])
-  // For the builder they are values of the same types.
+  // The builder treats placeholders as values of the same types.
   return Object.fromEntries(placeholders)
 }
 

@@ -1,18 +1,32 @@
-/** Which tables there are, from SQLite, which tells it plainly. Migrations make them alike elsewhere. */
+/**
+ * Reads the list of tables from SQLite, whose catalog is simple. Migrations create the same tables in
+ * PostgreSQL.
+ */
 import { type Kysely, sql } from 'kysely'
 
 export interface Shape {
   readonly name: string
   readonly columns: readonly { readonly name: string; readonly isText: boolean }[]
-  /** Of the primary key, in its order. */
+  /** The columns of the primary key, in order. */
   readonly key: readonly string[]
 }
 
-/** Those that are referred to before those that refer to them. */
+/** Tables that triggers and workers derive from the records. A copy computes them again. */
+export const DERIVED_TABLES: readonly string[] = [
+  'ledger_changes',
+  'due_totals',
+  'debtor_dues',
+  'debtor_balances',
+  'debtor_standings',
+  'debtor_terms',
+]
+
+/** Returns each table after those to which it refers. */
 export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
   const tables = await sql<{ name: string }>`
     select name from sqlite_master
-    where type = 'table' and name not like 'sqlite\\_%' escape '\\' and name not like 'kysely\\_%' escape '\\'
+    where type = 'table' and name <> 'schema_migrations'
+      and name not like 'sqlite\\_%' escape '\\' and name not like 'kysely\\_%' escape '\\'
     order by name
   `.execute(db)
   const shapes = new Map<string, Shape>()
@@ -28,13 +42,13 @@ export async function readShapes<T>(db: Kysely<T>): Promise<Shape[]> {
     )
   }
   const ordered = new Map<string, Shape>()
-  const place = (name: string) => {
+  const add = (name: string) => {
     const shape = shapes.get(name)
     if (shape === undefined || ordered.has(name)) return
-    for (const table of references.get(name) ?? []) place(table)
+    for (const table of references.get(name) ?? []) add(table)
     ordered.set(name, shape)
   }
-  for (const name of shapes.keys()) place(name)
+  for (const name of shapes.keys()) add(name)
   return [...ordered.values()]
 }
 

@@ -1,7 +1,7 @@
 /**
- * How a change to a debtor, an invoice, a payment or a message is stamped: in the UPDATE that makes it,
- * from what the row holds then. `revision` rises by one, and `updated_at` rises too, whatever the clocks
- * of the backends say: it is now, or a millisecond after the time it had.
+ * The stamp of a change to a debtor, an invoice, a payment or a message. The UPDATE computes it from the
+ * row's current values. `revision` increases by one. `updated_at` always increases, even if the clocks of
+ * the backends differ: it is the current time, or one millisecond after the previous value.
  */
 import { type Expression, PostgresAdapter, type RawBuilder, sql } from 'kysely'
 import type { Transaction } from './tables.ts'
@@ -11,7 +11,7 @@ export interface Stamp {
   readonly revision: Expression<number>
 }
 
-/** `at` is when the change is made, as the backend's clock has it. */
+/** `at` is the time of the change by the backend's clock. */
 export function stampOf(tx: Transaction, at: string): Stamp {
   const isPostgres = tx.getExecutor().adapter instanceof PostgresAdapter
   const later = isPostgres ? LATER_ON_POSTGRES : LATER_ON_SQLITE

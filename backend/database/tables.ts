@@ -1,7 +1,7 @@
 /**
- * The tables as rows have them: snake_case, amounts in minor units, instants as ISO 8601 UTC text
- * with milliseconds (fixed width, so that text order is time order), calendar dates as YYYY-MM-DD,
- * booleans as 0 and 1, JSON as text. What migrations create and what stands here must agree.
+ * The tables as rows contain them: snake_case, amounts in minor units, instants as ISO 8601 UTC text with
+ * milliseconds (fixed width, so that text order is time order), calendar dates as YYYY-MM-DD, booleans as 0
+ * and 1, JSON as text. These types must match the tables that migrations create.
  */
 import type { Kysely } from 'kysely'
 import type { AccountTables } from './tables/accounts.ts'
@@ -13,6 +13,7 @@ import type { MailTables } from './tables/mail.ts'
 import type { MessageTables } from './tables/messages.ts'
 import type { PaymentTables } from './tables/payments.ts'
 import type { ReminderTables } from './tables/reminders.ts'
+import type { TotalTables } from './tables/totals.ts'
 import type { UserTables } from './tables/users.ts'
 import type { WebhookTables } from './tables/webhooks.ts'
 
@@ -26,6 +27,7 @@ export type * from './tables/mail.ts'
 export type * from './tables/messages.ts'
 export type * from './tables/payments.ts'
 export type * from './tables/reminders.ts'
+export type * from './tables/totals.ts'
 export type * from './tables/users.ts'
 export type * from './tables/webhooks.ts'
 
@@ -40,16 +42,17 @@ export interface Tables
     IdempotencyTables,
     WebhookTables,
     MailTables,
-    ReminderTables {}
+    ReminderTables,
+    TotalTables {}
 
-/** Reads; outside a transaction, or inside one by passing its `Transaction`. */
+/** Reads outside of a transaction, or inside one if its `Transaction` is passed. */
 export type Reader = Pick<
   Kysely<Tables>,
   'selectFrom' | 'fn' | 'dynamic' | 'executeQuery' | 'getExecutor'
 >
 
 /**
- * What domain functions that write take. Only routes, workers and the CLI open one
- * (`Database.transaction`); nothing inside may wait for the network or a timer.
+ * The parameter of domain functions that write. Only routes, workers and the CLI open a transaction
+ * (`Database.transaction`); code inside must not wait for the network or a timer.
  */
 export type Transaction = Omit<Kysely<Tables>, 'transaction' | 'startTransaction' | 'destroy'>

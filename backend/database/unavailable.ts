@@ -1,4 +1,4 @@
-/** What callers are told where the database did not do what was asked, and could have. */
+/** The problems that are returned if the database did not complete a request and may do so later. */
 import { Problem } from '../../shared/contract/problem.ts'
 
 /** The database cannot serve the call now and has recorded nothing. */
@@ -12,11 +12,11 @@ export function unavailable(cause: unknown): Problem {
 }
 
 /**
- * A statement waited too long for a row that another transaction has locked. To a client it is as good
- * as `unavailable`, but the caller may know what the statement was waiting for.
+ * A statement waited too long for a row that another transaction has locked. Clients get the same response
+ * as for `unavailable`; the caller may know more about the lock.
  */
 export class LockTimeout extends Problem {
-  /** Of the insert that waited; undefined where it was another kind of statement. */
+  /** The table of the insert that waited; undefined if it was another kind of statement. */
   readonly table: string | undefined
 
   constructor(cause: Error, table?: string) {

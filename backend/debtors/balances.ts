@@ -2,20 +2,20 @@ import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 
-/** Of one debtor in one currency; never added up across currencies. */
+/** The balance of a debtor in one currency; never summed across currencies. */
 export interface Balance {
   readonly currency: string
-  /** Due on open and partially paid invoices. */
+  /** The amount due on open and partially paid invoices. */
   outstanding: number
   /** The part of `outstanding` whose due date has passed. */
   overdue: number
-  /** Received and not allocated. */
+  /** Money received and not allocated. */
   unapplied: number
 }
 
 /**
- * Balances by debtor id, by currency in alphabetical order, for all debtors of a page at once;
- * `today` is the account's. Without an entry nothing is owed.
+ * Returns balances by debtor id, sorted by currency, for several debtors at once. `today` is the account's
+ * date. A debtor without an entry owes nothing.
  */
 export async function readBalances(
   reader: Reader,
@@ -37,7 +37,7 @@ export async function readBalances(
     balances.set(debtorId, [...ofDebtor, balance])
     return balance
   }
-  // Sums come back as text from databases that keep them exact beyond 64 bits.
+  // PostgreSQL returns sums as text, because they may exceed 64 bits.
   for (const row of due) {
     const balance = balanceOf(row.debtor_id, row.currency)
     balance.outstanding = Number(row.outstanding)
@@ -50,8 +50,8 @@ export async function readBalances(
   return balances
 }
 
-/** Conditions as literals: a partial index is used only where the statement's text implies it. */
-const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
+/** Literals, since a partial index is used only if the statement's text implies its condition. */
+export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
 
 interface Debtors {

@@ -1,4 +1,4 @@
-/** How a debtor changes, whoever does it: held, written, and told of. */
+/** Changes debtors: locks the row, writes it and records the events. */
 
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
@@ -10,8 +10,8 @@ import { lockDebtor } from './debtors.ts'
 import { renderDebtor } from './representation.ts'
 
 /**
- * To be changed by a person; held until the transaction ends. Throws `not_found`, and
- * `debtor_state_conflict` where its personal data were erased: there is nothing to change any more.
+ * Locks a debtor for a change by a person. Throws `not_found`, and `debtor_state_conflict` if its personal
+ * data are erased.
  */
 export async function getLockedDebtor(
   tx: Transaction,
@@ -33,8 +33,8 @@ export type DebtorChange = Partial<
 >
 
 /**
- * Writes the change to a debtor that the caller holds, with `debtor.contactability_changed` where that
- * is among it, and `debtor.updated` where anything else is. The planner looks at it again.
+ * Writes a change to a debtor that the caller has locked, and schedules planning. Records
+ * `debtor.contactability_changed` for a change of contactability, and `debtor.updated` for any other.
  */
 export async function changeDebtor(
   tx: Transaction,

@@ -1,7 +1,6 @@
 /**
- * What people decide about a debtor as a whole: not to be chased for a while, or no more. The debtor
- * is held, so that no reminder begins to leave while it is decided, and what waited is cancelled:
- * nobody is to approve what must not be sent.
+ * Pauses, resumes and archives debtors. The debtor is locked, so that no hand-over starts meanwhile, and
+ * waiting messages are cancelled, so that none is approved that must not be sent.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -13,11 +12,11 @@ import { changeDebtor, getLockedDebtor } from './change.ts'
 
 export interface Pause {
   readonly reason: string
-  /** Null: until someone resumes. */
+  /** Null: until a person resumes chasing. */
   readonly until: Date | null
 }
 
-/** A debtor that is paused already is paused anew. Throws `debtor_state_conflict`, `not_found`. */
+/** Replaces an existing pause. Throws `debtor_state_conflict`, `not_found`. */
 export async function pauseChasing(
   tx: Transaction,
   accountId: string,
@@ -40,7 +39,7 @@ export async function pauseChasing(
   return changeDebtor(tx, debtor, change, act.now)
 }
 
-/** Where nothing is paused nothing changes. Throws `debtor_state_conflict`, `not_found`. */
+/** Idempotent. Throws `debtor_state_conflict`, `not_found`. */
 export async function resumeChasing(
   tx: Transaction,
   accountId: string,
@@ -54,7 +53,7 @@ export async function resumeChasing(
   return changeDebtor(tx, debtor, CHASED, act.now)
 }
 
-/** No reminders any more; what is owed stays owed, and payments can still be recorded. */
+/** Ends reminders. Invoices stay due, and payments can still be recorded. */
 export async function archiveDebtor(
   tx: Transaction,
   accountId: string,
@@ -74,7 +73,7 @@ export async function archiveDebtor(
   return changeDebtor(tx, debtor, change, act.now)
 }
 
-/** Back from the archive, and chased again. */
+/** Restores an archived debtor, which is chased again. */
 export async function restoreDebtor(
   tx: Transaction,
   accountId: string,

@@ -1,6 +1,6 @@
 /**
- * Whether debtors can be written to: what a bounce, a complaint or the link to unsubscribe changes
- * about an address, and about every debtor that has it.
+ * Contactability: the effects of a bounce, a complaint or an unsubscribe link on an address, and on every
+ * debtor that has it.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
@@ -19,14 +19,14 @@ import {
 const MAIL: Actor = { type: 'system', id: null, label: 'mail', address: null }
 const RECIPIENT: Actor = { type: 'system', id: null, label: 'recipient', address: null }
 
-/** Why chasing rests, until a person has looked. Who opted out of mail is still owed an answer. */
+/** The reason for which a suppression pauses chasing until a person resumes it; null: it does not pause. */
 const PAUSES: Readonly<Record<SuppressionReason, string | null>> = {
   bounced: 'bounced',
   complained: 'complained',
   unsubscribed: null,
 }
 
-/** Nothing is sent there any more. What it was already changes nothing. */
+/** Suppresses an address. Idempotent. */
 export async function suppressAddress(
   tx: Transaction,
   suppression: Suppression,
@@ -53,7 +53,7 @@ export async function suppressAddress(
   )
 }
 
-/** Whoever reads there has thought better of it. */
+/** Reverts an unsubscribe at the recipient's request. */
 export async function resubscribeAddress(
   tx: Transaction,
   accountId: string,
@@ -75,9 +75,9 @@ export async function resubscribeAddress(
 }
 
 /**
- * An Admin's word that the debtor's present address works: it is written to again, and chasing that
- * rested because of a bounce goes on. Throws `not_found`, and `address_suppressed` where whoever reads
- * there has opted out or complained: that is theirs to take back.
+ * Clears the bounce of the debtor's present address at the request of an Admin, and resumes chasing that it
+ * paused. Throws `not_found`, and `address_suppressed` if the recipient has unsubscribed or complained,
+ * which only the recipient can revert.
  */
 export async function clearSuppression(
   tx: Transaction,
@@ -126,7 +126,7 @@ function notOurs(reason: SuppressionReason): Problem {
   )
 }
 
-/** In the order of their ids, as everyone locks them. */
+/** Locks in the order of ids, as everywhere, to prevent deadlocks. */
 async function changeDebtorsAt(
   tx: Transaction,
   accountId: string,

@@ -58,7 +58,7 @@ export async function readCredit(
   )
 }
 
-/** Literal, because a partial index is used only where the text of the statement implies it. */
+/** Literal, because a partial index is used only if the statement's text implies its condition. */
 const IS_ON_ACCOUNT = sql<SqlBool>`status = 'recorded' and unapplied_amount > 0`
 
 const sumCredit = prepared((reader: Reader, { debtorIds }: { debtorIds: readonly string[] }) =>
@@ -74,13 +74,13 @@ const sumCredit = prepared((reader: Reader, { debtorIds }: { debtorIds: readonly
     .groupBy(['debtor_id', 'currency']),
 )
 
-/** Money that is being recorded for a debtor and is not among its payments yet. */
+/** Money of a payment that is being recorded. */
 export interface IncomingCredit {
   readonly currency: string
   readonly amount: number
 }
 
-/** How much of each open invoice the debtor's money on account covers, by invoice id. */
+/** The part of each open invoice that the debtor's money on account covers, in minor units, by invoice id. */
 export async function readCover(
   reader: Reader,
   debtorId: string,

@@ -1,6 +1,6 @@
 /**
- * Debtors: those who owe an account money. Whoever changes what one owes or has paid locks the
- * debtor first, so that two writes about the same debtor are decided one after the other.
+ * Debtors owe an account money. Every transaction that changes what a debtor owes or has paid locks the
+ * debtor first, so that writes about one debtor are serialized.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -18,7 +18,7 @@ import {
   unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
-import { refuseTaken } from '../validation/external-id.ts'
+import { rejectTaken } from '../validation/external-id.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
@@ -67,7 +67,7 @@ export async function createDebtor(
     company_number: input.companyNumber,
     status: 'active',
     is_demo: isDemo ? 1 : 0,
-    // The address may be known from another debtor.
+    // The address may be suppressed because of another debtor.
     contactability_email: await readContactability(tx, accountId, input.email),
     chasing_status: 'active',
     chasing_reason: null,
@@ -80,7 +80,7 @@ export async function createDebtor(
     updated_at: now.toISOString(),
     revision: 1,
   }
-  await refuseTaken(tx, 'debtors', row, () => tx.insertInto('debtors').values(row).execute())
+  await rejectTaken(tx, 'debtors', row, () => tx.insertInto('debtors').values(row).execute())
   const render = () => renderDebtor(row, [])
   await recordEvent(tx, { accountId, type: 'debtor.created', subjectId: row.id, render }, now)
   return row
@@ -111,8 +111,7 @@ function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
 }
 
 /**
- * The debtor, held until the transaction ends. Rows may still be added that name it: they do not
- * change it.
+ * Locks the debtor until the transaction ends. Other transactions may still insert rows that reference it.
  */
 export async function lockDebtor(
   tx: Transaction,
@@ -122,7 +121,7 @@ export async function lockDebtor(
   return await selectDebtor(tx, { accountId, id }).forNoKeyUpdate().executeTakeFirst()
 }
 
-/** Locks it without a look at it. False where there is none. */
+/** Locks the debtor without reading it. Returns false if there is none. */
 export async function holdDebtor(tx: Transaction, accountId: string, id: string): Promise<boolean> {
   const found = await lockDebtorId(tx, { accountId, id })
   return found.length > 0
@@ -152,8 +151,8 @@ export async function findDebtorId(
 }
 
 /**
- * Marks that the balances change, so that the planner looks at it again, and with that holds it until
- * the transaction ends. False where there is none.
+ * Records that the balances change and schedules planning, which also locks the debtor until the
+ * transaction ends. Returns false if there is none.
  */
 export async function touchDebtor(
   tx: Transaction,
@@ -169,7 +168,7 @@ const updateTouched = prepared((tx: Transaction, { accountId, id, at }: DebtorId
   touch(tx, accountId, at).where('id', '=', id),
 )
 
-/** Touches the invoice's debtor and returns its id; undefined where there is no such invoice. */
+/** Touches the invoice's debtor and returns its id; undefined if there is no such invoice. */
 export async function touchDebtorOf(
   tx: Transaction,
   accountId: string,
@@ -185,7 +184,7 @@ const updateTouchedOf = prepared(
     tx: Transaction,
     { accountId, invoiceId, at }: { accountId: string; invoiceId: string } & Touch,
   ) =>
-    // An invoice never changes its debtor: who that is may be read before it is held.
+    // The debtor of an invoice never changes, so that its id may be read before it is locked.
     touch(tx, accountId, at).where('id', '=', (eb) =>
       eb
         .selectFrom('invoices')
@@ -207,7 +206,7 @@ function touch(tx: Transaction, accountId: string, at: string) {
     .returning('id')
 }
 
-/** Has the planner look at it again: something changed that decides whether it is chased. */
+/** Schedules planning of the debtor, after a change that affects chasing. */
 export async function replanDebtor(
   tx: Transaction,
   accountId: string,
@@ -229,7 +228,7 @@ export interface DebtorFilters {
   readonly updated_before?: string
   readonly external_id?: string
   readonly email?: string
-  /** The beginning of the name. */
+  /** A prefix of the name. */
   readonly q?: string
   readonly status?: string
 }
@@ -253,7 +252,7 @@ export async function listDebtors(
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
         ...equals(unindexedIfNarrowedBy('status', filters.email, filters.q), filters.status),
-        // The last code point there is: everything that begins with the prefix lies before it.
+        // The last code point: all names with the prefix sort before it.
         ...within('name_search', prefix, prefix && `${prefix}\u{10ffff}`),
         ...afterPosition(own),
       ]),
@@ -263,7 +262,7 @@ export async function listDebtors(
     .execute()
 }
 
-/** The name as the prefix search compares it. */
+/** The normalized name that the prefix search compares. */
 export function searchForm(name: string): string {
   return name.normalize('NFKC').toLowerCase()
 }

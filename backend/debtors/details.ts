@@ -1,6 +1,6 @@
 /**
- * Who a debtor is and how it is reached, as people edit it. Another address does not by itself make a
- * debtor that bounced one that is written to: an Admin says so.
+ * Edits name and contact details of a debtor. A new address does not clear a bounce by itself: an Admin
+ * does.
  */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -42,7 +42,7 @@ export const ADDRESS_PARTS = [
 
 export const DETAILS = ['name', 'email', 'phone', 'language', 'timezone'] as const
 
-/** As the forms call them. */
+/** The labels in forms. */
 export const DETAIL_WORDS: Readonly<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 > = {
@@ -59,12 +59,12 @@ export const DETAIL_WORDS: Readonly<
   country: 'Country',
 }
 
-/** What is left out stays as it is; an empty text takes away what was there. */
+/** Omitted members do not change; an empty text removes the value. */
 export type Details = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 >
 
-/** Throws `validation_failed` with every fault, and `not_found`. */
+/** Throws `validation_failed` with all faults, and `not_found`. */
 export async function editDebtor(
   tx: Transaction,
   accountId: string,
@@ -86,7 +86,7 @@ export async function editDebtor(
   return changeDebtor(tx, debtor, { ...change, ...contactability }, act.now)
 }
 
-/** Another address may be one that is not written to; it takes nothing back that was so before. */
+/** The new address may be suppressed; a bounce of the old one is kept. */
 async function contactabilityAfter(
   tx: Transaction,
   debtor: DebtorRow,
@@ -101,7 +101,7 @@ async function contactabilityAfter(
 function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
   const errors: FieldError[] = []
   const read = (name: keyof Details, value: string, rule: Check<string>): string | null => {
-    // Only a name must be there.
+    // Only the name is required.
     if (value === '' && name !== 'name') return null
     const kept = check(rule, value)
     if (!(kept instanceof Rejection)) return kept || null
@@ -137,7 +137,7 @@ function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
 
 export type Address = Record<(typeof ADDRESS_PARTS)[number], string | null>
 
-/** Every part, null where it is not known. */
+/** All members; null if unknown. */
 export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
   const kept: unknown = address === null ? {} : JSON.parse(address)
   const parts = new Map(Object.entries(typeof kept === 'object' && kept !== null ? kept : {}))

@@ -1,85 +1,245 @@
-/** Debtors as people look through them: by name, a part of which is enough to find one. */
+/** Lists debtors in Settings: longest overdue first, by name, or by the amount owed. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import type { Condition } from '../lists/keyset.ts'
-import { searchForm } from './debtors.ts'
+import type { Scanned } from '../lists/scan.ts'
 
-/** All but `archived` are of those that are not. */
-export const DIRECTORY_VIEWS = ['active', 'overdue', 'paused', 'unreachable', 'archived'] as const
+export const DIRECTORY_VIEWS = [
+  'active',
+  'owing',
+  'overdue',
+  'unreachable',
+  'paused',
+  'archived',
+] as const
 
 export type DirectoryView = (typeof DIRECTORY_VIEWS)[number]
 
-export interface DirectoryQuery {
-  readonly view: DirectoryView
-  /** A part of the name, or the beginning of the address. */
-  readonly search: string | undefined
-  /** The last debtor of the page before. */
-  readonly after: string | undefined
-  /** The account's. */
-  readonly today: string
+/** By the oldest due date, by name, or by the amount owed in a currency, largest first. */
+export const DIRECTORY_SORTS = ['due', 'name', '-owes'] as const
+
+export type DirectorySort = (typeof DIRECTORY_SORTS)[number]
+
+/** The sorts that an index serves, whatever the number of debtors; the first is the default of the view. */
+export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] {
+  if (view === 'active') return ['due', 'name', '-owes']
+  if (view === 'owing') return ['due', '-owes']
+  return view === 'overdue' || view === 'unreachable' ? ['due'] : ['name']
 }
 
-/** By name. Throws `invalid_cursor` where the account has no such debtor. */
+export interface DirectoryQuery {
+  readonly view: DirectoryView
+  readonly sort: DirectorySort
+  /** The currency of the sort by amount owed. */
+  readonly currency: string
+  /** Undefined: all debtors. */
+  readonly ids: readonly string[] | undefined
+  /** The id of the last debtor of the previous page. */
+  readonly after: string | undefined
+  /** The current date in the account's time zone. */
+  readonly today: string
+  readonly limit: number
+}
+
+/** Throws `invalid_cursor` if the account has no such debtor. */
 export async function listDirectory(
   reader: Reader,
   accountId: string,
-  { view, search, after, today }: DirectoryQuery,
-  limit: number,
-): Promise<DebtorRow[]> {
-  const start = after === undefined ? [] : await afterDebtor(reader, accountId, after)
-  return await reader
+  query: DirectoryQuery,
+): Promise<Scanned<DebtorRow>> {
+  if (query.after !== undefined) await checkCursor(reader, accountId, query.after)
+  const ids = await idsOf(reader, accountId, query)
+  const shown = ids.slice(0, query.limit)
+  const rows =
+    shown.length === 0
+      ? []
+      : await reader
+          .selectFrom('debtors')
+          .selectAll()
+          .where('account_id', '=', accountId)
+          .where('id', 'in', shown)
+          .execute()
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  return {
+    rows: shown.flatMap((id) => byId.get(id) ?? []),
+    next: ids.length > query.limit ? (shown.at(-1) ?? null) : null,
+    isPartial: false,
+  }
+}
+
+/** Returns more ids than `limit` if there is a next page. */
+async function idsOf(reader: Reader, accountId: string, query: DirectoryQuery): Promise<string[]> {
+  if (query.ids !== undefined) return idsAmong(reader, accountId, query, query.ids)
+  if (query.sort === '-owes') return idsByDebt(reader, accountId, query)
+  if (query.sort === 'name') return idsByName(reader, accountId, query)
+  return idsByAge(reader, accountId, query)
+}
+
+/**
+ * Returns debtors that owe money, longest overdue first; in the view of all debtors, the others follow by
+ * name.
+ */
+async function idsByAge(reader: Reader, accountId: string, query: DirectoryQuery) {
+  const { view, after, today, limit } = query
+  const start = after === undefined ? undefined : await findStanding(reader, after)
+  const owing =
+    after !== undefined && start === undefined
+      ? []
+      : await reader
+          .selectFrom('debtor_standings')
+          .select('debtor_id')
+          .where('account_id', '=', accountId)
+          .where(sql<SqlBool>`is_active = 1`)
+          .where(view === 'unreachable' ? sql<SqlBool>`is_reachable = 0` : sql<SqlBool>`1 = 1`)
+          .where((eb) =>
+            eb.and([
+              ...(view === 'overdue' ? [eb('oldest_due_date', '<', today)] : []),
+              ...(start === undefined
+                ? []
+                : [
+                    sql<SqlBool>`(oldest_due_date, debtor_id) > (${start.oldest_due_date}, ${start.debtor_id})`,
+                  ]),
+            ]),
+          )
+          .orderBy('oldest_due_date')
+          .orderBy('debtor_id')
+          .limit(limit + 1)
+          .execute()
+  const ids = owing.map(({ debtor_id }) => debtor_id)
+  if (view !== 'active' || ids.length > limit) return ids
+  const others = await idsByName(
+    reader,
+    accountId,
+    { ...query, after: start === undefined ? after : undefined, limit: limit - ids.length },
+    sql<SqlBool>`not exists (select 1 from debtor_standings where debtor_id = debtors.id)`,
+  )
+  return [...ids, ...others]
+}
+
+async function idsByName(
+  reader: Reader,
+  accountId: string,
+  { view, after, limit }: DirectoryQuery,
+  condition = sql<SqlBool>`1 = 1`,
+): Promise<string[]> {
+  const start = after === undefined ? undefined : await findName(reader, after)
+  const rows = await reader
     .selectFrom('debtors')
-    .selectAll()
+    .select('id')
+    .where('account_id', '=', accountId)
+    // Literals, because a partial index is used only if the statement's text implies its condition.
+    .where(
+      view === 'archived' ? sql<SqlBool>`status = 'archived'` : sql<SqlBool>`status = 'active'`,
+    )
+    .where(view === 'paused' ? sql<SqlBool>`chasing_status <> 'active'` : sql<SqlBool>`1 = 1`)
+    .where(condition)
     .where((eb) =>
-      eb.and([
-        eb('account_id', '=', accountId),
-        eb('status', '=', view === 'archived' ? 'archived' : 'active'),
-        ...isInView(view, today),
-        ...matches(search),
-        ...start,
-      ]),
+      eb.and(start === undefined ? [] : [sql<SqlBool>`(name_search, id) > (${start}, ${after})`]),
     )
     .orderBy('name_search')
     .orderBy('id')
-    .limit(limit)
+    .limit(limit + 1)
     .execute()
+  return rows.map(({ id }) => id)
 }
 
-async function afterDebtor(reader: Reader, accountId: string, id: string): Promise<Condition[]> {
+async function idsByDebt(
+  reader: Reader,
+  accountId: string,
+  { currency, after, limit }: DirectoryQuery,
+): Promise<string[]> {
+  const start =
+    after === undefined
+      ? undefined
+      : await reader
+          .selectFrom('debtor_balances')
+          .select('outstanding')
+          .where('debtor_id', '=', after)
+          .where('currency', '=', currency)
+          .executeTakeFirst()
+  const rows = await reader
+    .selectFrom('debtor_balances')
+    .select('debtor_id')
+    .where('account_id', '=', accountId)
+    .where('currency', '=', currency)
+    .where((eb) =>
+      eb.and(
+        start === undefined
+          ? []
+          : [sql<SqlBool>`(outstanding, debtor_id) < (${start.outstanding}, ${after})`],
+      ),
+    )
+    .orderBy('outstanding', 'desc')
+    .orderBy('debtor_id', 'desc')
+    .limit(limit + 1)
+    .execute()
+  return rows.map(({ debtor_id }) => debtor_id)
+}
+
+/** For the few results of a search: longest overdue first, then by name. */
+async function idsAmong(
+  reader: Reader,
+  accountId: string,
+  { view, after, today }: DirectoryQuery,
+  among: readonly string[],
+): Promise<string[]> {
+  if (among.length === 0) return []
+  const rows = await reader
+    .selectFrom('debtors')
+    .leftJoin('debtor_standings', 'debtor_standings.debtor_id', 'debtors.id')
+    .select([
+      'debtors.id',
+      'debtors.status',
+      'debtors.chasing_status',
+      'debtors.contactability_email',
+      'debtor_standings.oldest_due_date',
+    ])
+    .where('debtors.account_id', '=', accountId)
+    .where('debtors.id', 'in', among)
+    .orderBy(sql`coalesce(debtor_standings.oldest_due_date, '9999-12-31')`)
+    .orderBy('debtors.name_search')
+    .orderBy('debtors.id')
+    .execute()
+  const ids = rows
+    .filter((row) => {
+      const { oldest_due_date: oldest } = row
+      // The search in the default view also finds archived debtors.
+      if (view === 'active') return true
+      if ((row.status === 'archived') !== (view === 'archived')) return false
+      if (view === 'paused') return row.chasing_status !== 'active'
+      if (view === 'unreachable') return oldest !== null && row.contactability_email !== 'ok'
+      if (view === 'overdue') return oldest !== null && oldest < today
+      return view === 'archived' || oldest !== null
+    })
+    .map(({ id }) => id)
+  return after === undefined ? ids : ids.slice(ids.indexOf(after) + 1)
+}
+
+async function checkCursor(reader: Reader, accountId: string, id: string): Promise<void> {
   const row = await reader
     .selectFrom('debtors')
-    .select('name_search')
+    .select('id')
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .executeTakeFirst()
-  if (row === undefined) {
-    throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
-  }
-  return [sql`(name_search, id) > (${row.name_search}, ${id})`]
+  if (row !== undefined) return
+  throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
 }
 
-function isInView(view: DirectoryView, today: string): Condition[] {
-  if (view === 'paused') return [sql<SqlBool>`chasing_status <> 'active'`]
-  if (view === 'unreachable') return [sql<SqlBool>`contactability_email <> 'ok'`]
-  if (view !== 'overdue') return []
-  // The status as a literal: the index of open invoices is used only where the text implies it.
-  return [
-    sql<SqlBool>`exists (
-      select 1 from invoices
-      where invoices.debtor_id = debtors.id
-        and invoices.status in ('open', 'partially_paid')
-        and invoices.due_date < ${today}
-    )`,
-  ]
+async function findStanding(reader: Reader, debtorId: string) {
+  return await reader
+    .selectFrom('debtor_standings')
+    .select(['oldest_due_date', 'debtor_id'])
+    .where('debtor_id', '=', debtorId)
+    .executeTakeFirst()
 }
 
-function matches(search: string | undefined): Condition[] {
-  if (search === undefined) return []
-  const escaped = searchForm(search).replace(/[\\%_]/g, (sign) => `\\${sign}`)
-  return [
-    sql<SqlBool>`(name_search like ${`%${escaped}%`} escape '\\'
-      or lower(email) like ${`${escaped}%`} escape '\\')`,
-  ]
+async function findName(reader: Reader, id: string): Promise<string | undefined> {
+  const row = await reader
+    .selectFrom('debtors')
+    .select('name_search')
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row?.name_search
 }

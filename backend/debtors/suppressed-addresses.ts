@@ -1,16 +1,16 @@
 /**
- * Addresses that an account does not write to, and why. Kept apart from the debtors: another debtor
- * with the same address, or the same one made anew, is not written to either.
+ * Suppressed addresses of an account, with the reason. They are stored apart from debtors, so that they
+ * also apply to another debtor with the same address, or to one that is created again.
  */
 
 import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../database/tables.ts'
 
 export type SuppressionReason = SuppressedAddressRow['reason']
 
-/** Who complained must never be written to again, who opted out may think better of it. */
+/** By severity: a complaint is permanent, an unsubscribe can be reverted by the recipient. */
 const BY_WEIGHT: readonly SuppressionReason[] = ['complained', 'unsubscribed', 'bounced']
 
-/** The weightiest reason not to write there; undefined where there is none. */
+/** Returns the most severe reason; undefined if the address is not suppressed. */
 export async function findSuppression(
   reader: Reader,
   accountId: string,
@@ -25,7 +25,7 @@ export async function findSuppression(
   return rows.sort((a, b) => BY_WEIGHT.indexOf(a.reason) - BY_WEIGHT.indexOf(b.reason))[0]
 }
 
-/** What a debtor with this address shows. */
+/** The contactability of a debtor with this address. */
 export async function readContactability(
   reader: Reader,
   accountId: string,
@@ -40,11 +40,11 @@ export interface Suppression {
   readonly address: string
   readonly reason: SuppressionReason
   readonly detail: string | null
-  /** The message that it came of. */
+  /** The message that caused the suppression. */
   readonly messageId: string | null
 }
 
-/** Whether it was not yet suppressed for this reason. */
+/** Returns whether the address was not suppressed for this reason before. */
 export async function insertSuppression(
   tx: Transaction,
   { accountId, address, reason, detail, messageId }: Suppression,
@@ -65,7 +65,7 @@ export async function insertSuppression(
   return numInsertedOrUpdatedRows === 1n
 }
 
-/** Whether there was one. */
+/** Returns whether the suppression existed. */
 export async function deleteSuppression(
   tx: Transaction,
   accountId: string,
@@ -81,7 +81,7 @@ export async function deleteSuppression(
   return numDeletedRows === 1n
 }
 
-/** Servers may tell `Ap@` from `ap@`, but none does. */
+/** In theory servers may distinguish `Ap@` from `ap@`; in practice none does. */
 function addressKey(address: string): string {
   return address.toLowerCase()
 }

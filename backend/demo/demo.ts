@@ -1,4 +1,4 @@
-/** The demo account of `npm start`: made once, with an Admin, a Member and a sample ledger. */
+/** The demo account of `npm start`: created once, with an Admin, a Member and a sample ledger. */
 import { createAccount } from '../accounts/accounts.ts'
 import type { Act } from '../accounts/audit.ts'
 import { addDays, todayIn } from '../calendar/calendar.ts'
@@ -18,7 +18,7 @@ export const DEMO_LOGINS = [
   { role: 'member', email: 'member@demo.example' },
 ] as const
 
-/** The demo account, where it was made before. */
+/** The demo account; undefined if it is not created yet. */
 export async function findDemoAccount(reader: Reader): Promise<AccountRow | undefined> {
   const user = await findUserByEmail(reader, DEMO_LOGINS[0].email)
   if (user === undefined) return undefined
@@ -29,7 +29,7 @@ export async function findDemoAccount(reader: Reader): Promise<AccountRow | unde
     .executeTakeFirst()
 }
 
-/** `passwordHash` is that of both logins. */
+/** Both logins get this `passwordHash`. */
 export async function createDemoAccount(
   tx: Transaction,
   passwordHash: string,
@@ -77,7 +77,7 @@ export async function createDemoAccount(
   return account
 }
 
-/** An invoice of the demo account on which something is owed: what a first payment can pay. */
+/** An open invoice of the demo account, for a first payment. */
 export async function findOpenInvoice(reader: Reader, accountId: string): Promise<InvoiceRow> {
   return reader
     .selectFrom('invoices')

@@ -1,6 +1,6 @@
 /**
- * What a demo account holds: a small ledger that looks lived in on whatever day it is made, in days
- * from today. Names and addresses are reserved ones, and demo debtors are never contacted.
+ * A small sample ledger, in days relative to today, so that it looks used on any day. Names and addresses
+ * are reserved ones, and demo debtors are never contacted.
  */
 import type { MessageRow } from '../database/tables.ts'
 
@@ -17,10 +17,10 @@ export interface SampleInvoice {
     tax: number
   }[]
   readonly draft?: true
-  /** Paid so long ago, in full unless `paid` says how much. */
+  /** Paid this many days ago, in full unless `paid` is given. */
   readonly paidDaysAgo?: number
   readonly paid?: number
-  /** Days ago; what the log shows for the invoice. */
+  /** The messages in the log. */
   readonly messages?: readonly SampleMessage[]
 }
 

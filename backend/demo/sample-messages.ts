@@ -1,4 +1,4 @@
-/** The log of sample messages, with what they left behind: stages taken, and one to be approved. */
+/** Logs sample messages with their stages, and one that awaits approval. */
 
 import { createId } from '../../shared/contract/id.ts'
 import { daysBetween, todayIn } from '../calendar/calendar.ts'
@@ -11,7 +11,7 @@ import type { SampleMessage } from './sample-ledger.ts'
 const DAY_MS = 86_400_000
 const APPROVAL_MS = 7 * DAY_MS
 
-/** `invoiceId`'s, in the order in which they were sent. */
+/** The messages of an invoice, in the order in which they were sent. */
 export async function logSampleMessages(
   tx: Transaction,
   account: AccountRow,
@@ -98,7 +98,7 @@ async function logSampleMessage(
     .execute()
 }
 
-/** It was reminded before the payments of the sample came, which therefore pause nothing. */
+/** The sample payments followed the reminder, so that they do not pause chasing. */
 async function markReminded(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')

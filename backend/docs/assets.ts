@@ -1,27 +1,32 @@
-/** What is served as it was made at the start: pages, and what they load. */
+/** Files as they are served: pages, the contract in several forms, and what pages load. */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 
 export interface Asset {
   readonly path: string
+  /** The media type. */
   readonly type: string
-  readonly content: Buffer
-  /** The same, a fifth as long: the reference is 190 kB of words that come again and again. */
-  readonly zipped: Buffer
-  /** Names what is in it. */
+  readonly content: Uint8Array
+  /** Compressed by gzip, to about a fifth. */
+  readonly zipped: Uint8Array
+  /** A digest of the content. */
   readonly version: string
+  /** The path changes with the content, so that it can be cached for ever. */
+  readonly isImmutable: boolean
 }
 
-export function createFile(path: string, type: string, content: Buffer): Asset {
-  const zipped = gzipSync(content, { level: 9 })
-  return { path, type, content, zipped, version: versionOf(content) }
+export function createFile(path: string, type: string, content: Buffer | string): Asset {
+  const bytes = Buffer.from(content)
+  const zipped = gzipSync(bytes, { level: 9 })
+  return { path, type, content: bytes, zipped, version: versionOf(bytes), isImmutable: false }
 }
 
-/** Under a name that changes with what is in it: it can be kept for ever. */
-export function createAsset(name: string, type: string, content: Buffer): Asset {
-  return createFile(`/docs/assets/${versionOf(content)}/${name}`, type, content)
+/** Under a path with its version. */
+export function createAsset(name: string, type: string, content: Buffer | string): Asset {
+  const path = `/docs/assets/${versionOf(content)}/${name}`
+  return { ...createFile(path, type, content), isImmutable: true }
 }
 
-function versionOf(content: Buffer): string {
+function versionOf(content: Buffer | string): string {
   return createHash('sha256').update(content).digest('base64url').slice(0, 12)
 }

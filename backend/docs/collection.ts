@@ -1,6 +1,6 @@
 /**
- * Every example call as a Postman collection (format 2.1), which Bruno and Insomnia read too. Made of what
- * the reference's `curl` lines are made of.
+ * Renders the examples of all operations as a Postman collection (format 2.1), which Bruno and Insomnia
+ * import too. It uses the same examples as the reference.
  */
 import { exampleTarget } from './curl.ts'
 import type { ContractDocument, DocumentedOperation, Example } from './document.ts'
@@ -29,7 +29,7 @@ export function renderCollection(document: ContractDocument, baseUrl: string): s
   return JSON.stringify(collection, null, 2)
 }
 
-/** One for each example of a body. */
+/** An item for each example of a body. */
 function itemsOf(operation: DocumentedOperation) {
   const { summary, body } = operation
   const examples = body?.examples ?? []

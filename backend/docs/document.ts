@@ -1,7 +1,6 @@
 /**
- * The OpenAPI document as the reference shows it: references followed, examples gathered. Schemas stay
- * as they are written, for `resolve` to open them one step at a time: the names are part of what is
- * shown.
+ * The OpenAPI document in the form of the reference: references resolved, examples collected. Schemas are
+ * not resolved, because the reference shows their names; `resolve` resolves one step.
  */
 
 export type Members = Readonly<Record<string, unknown>>
@@ -14,7 +13,7 @@ export interface ContractDocument {
   readonly events: readonly DocumentedEvent[]
   readonly headers: ReadonlyMap<string, DocumentedHeader>
   readonly schemas: ReadonlyMap<string, Members>
-  /** What a `$ref` points at, with what is said beside it, which comes first. */
+  /** Resolves a `$ref`; members beside it override those of its target. */
   resolve(value: unknown): Members
 }
 
@@ -34,7 +33,7 @@ export interface DocumentedOperation {
   readonly responses: readonly DocumentedResponse[]
 }
 
-/** What is sent to an integrator's own endpoint. */
+/** A webhook event. */
 export interface DocumentedEvent {
   readonly name: string
   readonly summary: string
@@ -60,7 +59,7 @@ export interface DocumentedResponse {
 }
 
 export interface DocumentedHeader {
-  /** Whether every answer of its kind has it. */
+  /** Whether every such response has it. */
   readonly required: boolean
   readonly description: string
   readonly schema: Members
@@ -195,7 +194,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** The document was read as contract already: what is missing here is empty, not an error. */
+/** The contract has been validated already, so that a missing member is empty rather than an error. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -1,10 +1,10 @@
-/** What is sent for an event of each type, as **Send test event** sends it, with a signature that verifies. */
+/** A sample delivery for each event type, as **Send test event** sends it, with a valid signature. */
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { withRevision } from '../events/events.ts'
 import { sampleOf } from '../webhooks/samples.ts'
 import { signMessage } from '../webhooks/signature.ts'
 
-/** That of the guide's test vector: public, and no endpoint's. */
+/** The secret of the guide's test vector; no endpoint has it. */
 export const SAMPLE_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
 
 const SAMPLE_ID = 'evt_01KAJZ3T4W8Q6F2Y5N7B9C1D3E'
@@ -17,7 +17,7 @@ export interface EventSample {
   readonly body: string
 }
 
-/** Undefined for what is no type of event. */
+/** Undefined for an unknown event type. */
 export function eventSample(type: string): EventSample | undefined {
   return isEventType(type) ? signedSample(type) : undefined
 }

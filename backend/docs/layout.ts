@@ -1,7 +1,7 @@
-/** What every page of the documentation has around its content. */
+/** The layout around the content of every page. */
 import { type Html, html } from '../html/html.ts'
 import type { Asset } from './assets.ts'
-import type { Heading } from './markdown.ts'
+import type { Heading } from './markup/markdown.ts'
 import type { Page } from './page.ts'
 
 /** What all pages share. */
@@ -69,7 +69,7 @@ ${renderNeighbours(page, pages)}
 `.text
 }
 
-/** The pages before and after, in the order in which they are read. */
+/** Links to the previous and the next page. */
 function renderNeighbours(page: Page, pages: readonly Page[]): Html | undefined {
   const at = pages.indexOf(page)
   if (at < 1) return undefined
@@ -85,7 +85,7 @@ function renderEntry(page: Page, isCurrent: boolean): Html {
 ${isCurrent && renderSections(page.headings)}</li>`
 }
 
-/** Headings of the second level, each with those of the third under it. */
+/** Headings of the second level, with those of the third below each. */
 function renderSections(headings: readonly Heading[]): Html | undefined {
   const sections = headings.filter(({ depth }) => depth === 2)
   if (sections.length === 0) return undefined

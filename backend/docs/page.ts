@@ -1,15 +1,15 @@
 import type { Html } from '../html/html.ts'
-import type { Heading } from './markdown.ts'
+import type { Heading } from './markup/markdown.ts'
 
 export interface Page {
   readonly path: string
   readonly title: string
-  /** One sentence, for the list of pages. */
+  /** One sentence for the list of pages. */
   readonly summary: string
   readonly main: Html
   readonly headings: readonly Heading[]
-  /** What the list of pages has it under. */
+  /** Its group in the list of pages. */
   readonly group?: string
-  /** Whether samples stand beside the text where there is room. */
+  /** Whether samples are shown beside the text on wide screens. */
   readonly isWide?: true
 }

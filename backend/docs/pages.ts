@@ -1,4 +1,4 @@
-/** All pages of the documentation, in the order in which they are read. */
+/** All pages of the documentation, in reading order. */
 import { readFileSync } from 'node:fs'
 import {
   PROBLEM_TYPES,
@@ -7,16 +7,16 @@ import {
 } from '../../shared/contract/problem.ts'
 import { type Html, html } from '../html/html.ts'
 import { type ContractDocument, membersOf, textOf } from './document.ts'
-import { renderCode } from './highlight.ts'
-import { renderHeading, renderMarkdown } from './markdown.ts'
+import { renderCode } from './markup/highlight.ts'
+import { renderHeading, renderMarkdown } from './markup/markdown.ts'
 import type { Page } from './page.ts'
 import { referencePage } from './reference.ts'
 
 const GUIDES = new URL('../../docs/', import.meta.url)
-/** What the guides are written for; pages name the address that they are served from. */
+/** The base URL in the guides' texts, replaced by the installation's. */
 const WRITTEN_BASE_URL = 'http://127.0.0.1:8080'
 
-/** In the order in which they are read. What else is in the folder is for operators, and not served. */
+/** The guides in reading order. Other files of the folder are for operators, and not served. */
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
   'Get started': ['first-call', 'authentication', 'testing', 'going-live'],
   Money: ['money', 'payments'],
@@ -26,7 +26,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Reference: ['errors', 'clients', 'versioning', 'changelog', 'glossary', 'help'],
 }
 
-/** The first is the start page. Throws an `Error` that names the guide that cannot be shown. */
+/** The first page is the start page. Throws an `Error` that names the guide that cannot be rendered. */
 export function docsPages(document: ContractDocument, baseUrl: string): readonly Page[] {
   const responses = errorResponses(document)
   const guides = Object.entries(GROUPS).flatMap(([group, names]) =>
@@ -59,7 +59,7 @@ function guidePage(name: string, baseUrl: string, responses: ReadonlyMap<string,
   }
 }
 
-/** The example of each code, by the code. */
+/** The example response of each error code. */
 function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, unknown> {
   const values = operations
     .flatMap(({ responses }) => responses)
@@ -68,7 +68,7 @@ function errorResponses({ operations }: ContractDocument): ReadonlyMap<string, u
   return new Map(values)
 }
 
-/** Under a heading that is the code of a problem: what the catalogue says of it, and a response. */
+/** For the heading of an error code: its status, title and example response. */
 function renderCodeFacts(id: string, response: unknown): Html {
   const code = CODES.find((candidate) => candidate === id)
   if (code === undefined) return html``
@@ -105,7 +105,7 @@ see <a href="/docs/clients">Clients and tools</a>.</p>`
   return { path: '/docs', title, summary, main, headings: [] }
 }
 
-/** Of a sentence of Markdown, without its marks. */
+/** The text of a Markdown sentence. */
 function plainText(markdown: string): string {
   return markdown
     .replace(/\[([^\]]+)\]\([^)]+\)/g, '$1')

@@ -1,4 +1,4 @@
-/** An operation in the reference: what it is and takes on one side, samples of it on the other. */
+/** Renders an operation in the reference: description and parameters on one side, samples on the other. */
 import { PROBLEM_TYPES, type ProblemCode, problemType } from '../../shared/contract/problem.ts'
 import { type Html, html } from '../html/html.ts'
 import {
@@ -10,11 +10,11 @@ import {
   membersOf,
   type Parameter,
 } from './document.ts'
-import { renderCode } from './highlight.ts'
-import { renderMarkdown } from './markdown.ts'
+import { renderCode } from './markup/highlight.ts'
+import { renderMarkdown } from './markup/markdown.ts'
+import { renderTabs } from './markup/tabs.ts'
 import { requestSamples } from './request-samples.ts'
 import { renderField, renderSchema, renderType } from './schema.ts'
-import { renderTabs } from './tabs.ts'
 
 export function renderOperation(
   document: ContractDocument,
@@ -87,7 +87,7 @@ ${
 }`
 }
 
-/** One request for each example of a body, in each language. */
+/** A request in each language for each example of a body. */
 function renderRequests(operation: DocumentedOperation, baseUrl: string): Html {
   const examples = operation.body?.examples ?? []
   const [first, ...others] = examples
@@ -108,7 +108,7 @@ ${samples(example)}</details>`,
 )}`
 }
 
-/** A tab for each status, with all that a response of this status can be. */
+/** A tab for each status, with all examples of its responses. */
 function renderResponses({ responses, summary }: DocumentedOperation): Html {
   const tabs = responses
     .filter(({ content }) => (content?.examples ?? []).length > 0)
@@ -118,7 +118,7 @@ function renderResponses({ responses, summary }: DocumentedOperation): Html {
         ({ summary: title, value }) =>
           html`${title !== '' && html`<p class="caption">${title}</p>`}${renderCode(
             JSON.stringify(value, null, 2),
-            // A problem is read at a glance; colours for all of them would double the page.
+            // Problems are short, and highlighting all of them would double the size of the page.
             status.startsWith('2') ? 'json' : 'text',
           )}`,
       )}`,
@@ -127,7 +127,7 @@ function renderResponses({ responses, summary }: DocumentedOperation): Html {
 ${renderTabs('status', `Response: ${summary}`, tabs)}`
 }
 
-/** Every code that a response shows an example of. */
+/** The error codes of the example responses. */
 function renderErrors(responses: readonly DocumentedResponse[]): Html {
   const codes = responses.flatMap(({ content }) =>
     (content?.examples ?? []).map(({ value }) => String(membersOf(value)['code'])),

@@ -1,6 +1,7 @@
 /**
- * An operation as a program that makes the call, in each language of the reference: whole programs, with
- * the standard library where it suffices, that read the key from `KEY` so that none is pasted into code.
+ * Renders an operation as a program in each language of the reference. Programs are complete, use the
+ * standard library if possible, and read the key from the variable `KEY`, so that no key is pasted into
+ * code.
  */
 import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'
@@ -15,9 +16,9 @@ export interface RequestSample {
 interface Call {
   readonly method: string
   readonly url: string
-  /** Without those of the key and of the body. */
+  /** Without the headers of the key and of the body. */
   readonly headers: readonly (readonly [name: string, value: string])[]
-  /** JSON, or undefined where the call has no body. */
+  /** JSON; undefined if the call has no body. */
   readonly body: string | undefined
 }
 
@@ -181,7 +182,7 @@ using var response = await client.SendAsync(request);
 Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");`
 }
 
-/** By HTTP/1.1: over plain http Java's client would ask to upgrade, which the gateway refuses. */
+/** With HTTP/1.1: over plain HTTP Java's client would request an upgrade. */
 function java({ method, url, headers, body }: Call): string {
   const lines = [
     '            .header("Authorization", "Bearer " + System.getenv("KEY"))',
@@ -215,12 +216,12 @@ function indent(text: string, spaces: number): string {
   return text.replaceAll('\n', `\n${' '.repeat(spaces)}`)
 }
 
-/** Four spaces a level. */
+/** Indents by four spaces. */
 function wide(json: string): string {
   return json.replace(/^ +/gm, (spaces) => spaces.repeat(2))
 }
 
-/** The examples have texts, numbers, objects and lists; strings without what PHP would read in them. */
+/** Renders JSON as a PHP array. The examples contain no characters that PHP interprets in strings. */
 function phpArray(json: string): string {
   const code = json
     .replace(/^(\s*)"([^"]+)": /gm, "$1'$2' => ")

@@ -1,16 +1,16 @@
-/** A schema as a list of its fields: what each is, whether it must be there, what it means. */
+/** Renders a schema as a list of fields with types, whether they are required, and descriptions. */
 import { type Html, html } from '../html/html.ts'
 import { type ContractDocument, listOf, type Members, membersOf, textOf } from './document.ts'
-import { renderMarkdown } from './markdown.ts'
+import { renderMarkdown } from './markup/markdown.ts'
 
-/** Objects and enumerations have sections of their own; other names are only shorthand. */
+/** Objects and enumerations have sections of their own; other named schemas do not. */
 export function hasSection(document: ContractDocument, name: string): boolean {
   const schema = document.schemas.get(name)
   if (schema === undefined || name.startsWith('Nullable')) return false
   return 'properties' in schema || 'enum' in schema || 'allOf' in schema
 }
 
-/** `id` begins the ids of the fields, e.g. `Invoice` those of `Invoice.amount_due`. */
+/** `id` is the prefix of the fields' ids, e.g. `Invoice` for `Invoice.amount_due`. */
 export function renderSchema(document: ContractDocument, schema: Members, id: string): Html {
   const parts = listOf(schema['allOf'])
   if (parts.length > 0) {
@@ -31,7 +31,7 @@ function renderFields(document: ContractDocument, schema: Members, id: string): 
 }
 
 function fieldsOf(document: ContractDocument, schema: Members, prefix: string, id: string): Html[] {
-  // Of what is sent, that is: in an answer every field is there.
+  // Of requests only: in a response every field is present.
   const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
   return Object.entries(membersOf(schema['properties'])).flatMap(([name, value]) => {
     const field = prefix + name

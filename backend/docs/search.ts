@@ -1,5 +1,6 @@
-/** What the search looks through: the sections of all pages, in an index that MiniSearch makes. */
+/** Builds the search index: the sections of all pages, indexed by MiniSearch. */
 import MiniSearch from 'minisearch'
+import { SETTINGS_PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import type { Page } from './page.ts'
 
 export interface Section {
@@ -7,12 +8,12 @@ export interface Section {
   /** The page's title. */
   readonly page: string
   readonly title: string
-  /** What it says, without examples. */
+  /** The text without examples. */
   readonly text: string
   readonly kind: 'guide' | 'error' | 'reference'
 }
 
-/** As the browser loads it; `assets/search.js` names the same fields. */
+/** The serialized index for the browser; `assets/search.js` uses the same fields. */
 export function searchIndex(pages: readonly Page[]): string {
   const index = new MiniSearch<Section>({
     idField: 'href',
@@ -27,13 +28,13 @@ export function searchSections(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 
-/** The checklist names what other guides explain: it ranks below them, as the reference does. */
+/** The checklist mentions what other guides explain, so that it ranks below them, like the reference. */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'
 }
 
-/** A page's HTML is ours: every heading is written in one way, by `renderHeading`. */
+/** Splits a page at its headings, which `renderHeading` always renders in the same form. */
 function sectionsOf({ path, title: page, main }: Page): Section[] {
   const prose = main.text.replace(
     /<pre\b.*?<\/pre>|<summary>.*?<\/summary>|<a class="anchor".*?<\/a>/gs,
@@ -46,10 +47,12 @@ function sectionsOf({ path, title: page, main }: Page): Section[] {
     const [id = '', title = '', text = ''] = parts.slice(at, at + 3)
     const href = at === 0 ? path : `${path}#${id}`
     const said = textOf(text)
-    // Errors are looked for by their status too, which begins the facts of each.
+    // Errors are also searched by status, with which the facts of each start.
     const [, status] = kind === 'error' ? (/^(\d{3}) · /.exec(said) ?? []) : []
     const place = status === undefined ? page : `${page}, ${status}`
-    sections.push({ href, page: place, title: textOf(title), text: said, kind })
+    // Integrators look for the codes of the API; those of the Settings pages rank below them.
+    const own = Object.hasOwn(SETTINGS_PROBLEM_TYPES, id) ? 'reference' : kind
+    sections.push({ href, page: place, title: textOf(title), text: said, kind: own })
   }
   return sections
 }

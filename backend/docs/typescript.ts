@@ -1,7 +1,6 @@
 /**
- * The OpenAPI document as TypeScript: a type for each object, and `paths` in the form that openapi-fetch
- * takes. Made here because what generates types from OpenAPI needs the compiler's JavaScript API, which
- * TypeScript 7 no longer has.
+ * Renders the OpenAPI document as TypeScript: a type for each object, and `paths` as openapi-fetch expects
+ * it. Existing generators need the compiler's JavaScript API, which TypeScript 7 lacks.
  */
 import {
   type Content,
@@ -68,7 +67,7 @@ function renderOperation({ parameters, body, responses }: DocumentedOperation): 
     body === undefined
       ? 'requestBody?: never'
       : `requestBody: { content: { '${body.mediaType}': ${contentType(body, '      ')} } }`
-  const answers = responses.map(({ status, content }) => {
+  const rendered = responses.map(({ status, content }) => {
     const type = content && `'${content.mediaType}': ${contentType(content, '        ')}`
     return `        ${status}: { headers: Record<string, unknown>; content: { ${type ?? ''} } }`
   })
@@ -79,7 +78,7 @@ ${places.join('\n')}
       }
       ${requestBody}
       responses: {
-${answers.join('\n')}
+${rendered.join('\n')}
       }
     }`
 }

@@ -1,11 +1,11 @@
 /**
- * Erases what the service knows of a debtor as a person, when that person asks for it (GDPR, article
- * 17). What the law makes a business keep stays: amounts, dates, numbers, line items, states, and the
- * `external_id`, without which the next synchronisation would bring the person back.
+ * Erases the personal data of a debtor at that person's request (GDPR, article 17). Data that the law makes
+ * a business keep stays: amounts, dates, numbers, line items, states, and the `external_id`, without which
+ * the next sync would create the person again.
  *
- * The debtor itself goes first, in one transaction: from then on nobody reads or chases it. The rest
- * follows in small steps, each of which can be taken again, so that a run that was broken off is
- * completed by the next.
+ * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads
+ * return no personal data. Other tables follow in small, repeatable steps, so that another run completes
+ * one that was interrupted.
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
@@ -31,7 +31,7 @@ export interface Erasure {
   readonly erased: Readonly<Record<string, number>>
 }
 
-/** Throws `not_found`, and `validation_failed` where the reason is none. */
+/** Throws `not_found`, and `validation_failed` for an empty reason. */
 export async function eraseDebtor(
   database: OpenDatabase,
   id: string,
@@ -54,7 +54,7 @@ export async function eraseDebtor(
   return { debtor, wasErased: found.erased_at !== null, erased }
 }
 
-/** The debtor as it is afterwards. One that was erased before stays as it is. */
+/** Returns the erased debtor. A debtor that was erased before does not change. */
 async function eraseRow(
   tx: Transaction,
   { accountId, debtorId }: Owner,
@@ -64,7 +64,7 @@ async function eraseRow(
   const before = await lockDebtor(tx, accountId, debtorId)
   if (before === undefined) throw new Problem('not_found', `There is no debtor ${debtorId}.`)
   if (before.erased_at !== null) return before
-  await forgetAddress(tx, before)
+  await releaseAddress(tx, before)
   await stopMessagesTo(tx, before, 'the customer was erased', act.now)
   const debtor = await tx
     .updateTable('debtors')
@@ -100,8 +100,11 @@ async function eraseRow(
   return debtor
 }
 
-/** An address that is not written to stays known as long as another debtor has it. */
-async function forgetAddress(tx: Transaction, { id, account_id, email }: DebtorRow): Promise<void> {
+/** A suppressed address is kept as long as another debtor has it. */
+async function releaseAddress(
+  tx: Transaction,
+  { id, account_id, email }: DebtorRow,
+): Promise<void> {
   if (email === null) return
   const address = email.toLowerCase()
   await tx
@@ -122,12 +125,12 @@ async function forgetAddress(tx: Transaction, { id, account_id, email }: DebtorR
     .execute()
 }
 
-/** Of what was before, only what tells nothing of the person. */
+/** Of the previous values, the event contains only those that are not personal. */
 async function announce(tx: Transaction, before: DebtorRow, debtor: DebtorRow, now: Date) {
   const { id, account_id: accountId } = debtor
   const render = async (row: DebtorRow, today: string) =>
     renderDebtor(row, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
-  const tell = (type: EventType, former: Partial<DebtorRow>) => {
+  const recordEvents = (type: EventType, former: Partial<DebtorRow>) => {
     const event = {
       accountId,
       type,
@@ -138,8 +141,8 @@ async function announce(tx: Transaction, before: DebtorRow, debtor: DebtorRow, n
     return recordEvent(tx, event, now)
   }
   const { status, chasing_status, contactability_email } = before
-  await tell('debtor.updated', { status, chasing_status, erased_at: null })
+  await recordEvents('debtor.updated', { status, chasing_status, erased_at: null })
   if (contactability_email !== debtor.contactability_email) {
-    await tell('debtor.contactability_changed', { contactability_email })
+    await recordEvents('debtor.contactability_changed', { contactability_email })
   }
 }

@@ -1,8 +1,8 @@
-/** What in a representation tells of a person, and what stands there when that is erased. */
+/** The personal members of representations, and their values after an erasure. */
 
 export const ERASED_NAME = '[erased]'
 
-/** By the kind of object, as the API and events show it. */
+/** By the `object` member, as in the API and events. */
 const PERSONAL: Readonly<Record<string, Replacements>> = {
   debtor: {
     name: ERASED_NAME,
@@ -11,7 +11,7 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
     address: null,
     tax_id: null,
     company_number: null,
-    // What people gave as the reason of a pause.
+    // People may have named the person in the reason of a pause.
     chasing: { without: 'reason' },
     metadata: {},
   },
@@ -20,15 +20,15 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
   message: { to: null, subject: null, preview: null, suppression: { without: 'detail' } },
 }
 
-/** By member: what stands there instead, or which of its own members is null. */
+/** By member: its value after an erasure, or which of its own members become null. */
 type Replacements = Members
 
-/** A stored answer: the object itself. */
+/** A stored response: the object itself. */
 export function withoutPersonalData(text: string): string {
   return rewrite(text, (object) => scrub(kindOf(object), object))
 }
 
-/** An event: of `data`, the object and what it was before. */
+/** An event: the object in `data`, and its previous values. */
 export function eventWithoutPersonalData(text: string): string {
   return rewrite(text, (event) => {
     const data = membersOf(event['data'])
@@ -41,13 +41,13 @@ export function eventWithoutPersonalData(text: string): string {
   })
 }
 
-/** An audit row's detail: that, when and by whom stays. People name people in reasons. */
+/** The detail of an audit row, since reasons may name the person. The rest of the row stays. */
 export function detailWithoutPersonalData(text: string): string {
   const replacements = { name: ERASED_NAME, address: ERASED_NAME, reason: ERASED_NAME }
   return rewrite(text, (detail) => replace(detail, replacements))
 }
 
-/** What a message was planned from. */
+/** The facts that a message was planned with. */
 export function factsWithoutPersonalData(text: string): string {
   return rewrite(text, (facts) => replace(facts, { recipient: null }))
 }
@@ -63,7 +63,7 @@ function scrub(kind: string, object: Members): Members {
   return replace(object, PERSONAL[kind] ?? {})
 }
 
-/** Only what is there: what an object was before has some of its members alone. */
+/** Replaces only members that are present: the previous values have some members only. */
 function replace(object: Members, replacements: Replacements): Members {
   const entries = Object.entries(object).map(([name, value]) => {
     if (!(name in replacements)) return [name, value]

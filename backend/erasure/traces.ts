@@ -1,6 +1,6 @@
 /**
- * Where records of a debtor hold personal data, apart from its own row. A table that comes to hold
- * some is to be named here; a test fills every text of a debtor and looks through all tables.
+ * The tables with personal data of a debtor, apart from the debtor's row. Every such table must be listed:
+ * a test fills each text of a debtor, erases it, and searches all tables.
  */
 
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
@@ -28,20 +28,20 @@ interface Trace {
   owned(owner: Owner): Condition
 }
 
-/** Columns that are emptied. */
+/** Columns to empty. */
 interface Columns extends Trace {
   readonly columns: Readonly<Record<string, string | null>>
-  /** Part of what the API shows: whoever keeps a copy learns of it by `updated_at`. */
+  /** The API shows it, so that the erasure raises `updated_at` and copies are updated. */
   readonly isShown?: true
 }
 
-/** A column with JSON, of which parts are replaced. */
+/** A JSON column in which members are replaced. */
 interface Document extends Trace {
   readonly document: string
   erase(text: string): string
 }
 
-/** Rows that tell of nothing else. */
+/** Rows to delete. */
 interface Rows extends Trace {
   readonly removed: true
 }
@@ -75,15 +75,27 @@ const byEvent = (owner: Owner): Condition =>
     where webhook_events.id in (select id from webhook_events where ${bySubject('subject_id')(owner)})
   )`
 
-/** A mailbox that others share is still not written to: that somebody asked for it stands. */
+/**
+ * Addresses that the debtor had, by the messages that were sent there. The suppression of a shared
+ * mailbox stays: somebody asked for it.
+ */
 const byAddress = (owner: Owner): Condition =>
-  sql`account_id = ${owner.accountId} and ${byMessage(owner)} and not exists (
+  sql`account_id = ${owner.accountId} and (${byMessage(owner)} or address in (
+    select lower(recipient) from messages where ${byDebtor(owner)} and recipient is not null
+  )) and not exists (
     select 1 from debtors
     where debtors.account_id = suppressed_addresses.account_id
       and lower(debtors.email) = suppressed_addresses.address
   )`
 
 export const TRACES: readonly (Columns | Document | Rows)[] = [
+  // Before the messages, which say where the debtor was written to.
+  {
+    table: 'suppressed_addresses',
+    key: ['account_id', 'address', 'reason'],
+    owned: byAddress,
+    removed: true,
+  },
   {
     table: 'messages',
     key: ['id'],
@@ -107,9 +119,9 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
   },
   { table: 'inbound_mail', key: ['digest'], owned: byMessage, columns: { sender: null } },
   {
-    table: 'suppressed_addresses',
-    key: ['account_id', 'address', 'reason'],
-    owned: byAddress,
+    table: 'debtor_terms',
+    key: ['debtor_id', 'term'],
+    owned: byDebtor,
     removed: true,
   },
   {
@@ -133,7 +145,7 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
     document: 'body',
     erase: eventWithoutPersonalData,
   },
-  // Receivers repeat what they were sent.
+  // Receivers' responses may repeat what they were sent.
   {
     table: 'webhook_attempts',
     key: ['delivery_id', 'number'],
@@ -150,19 +162,19 @@ export const TRACES: readonly (Columns | Document | Rows)[] = [
   {
     table: 'audit_log',
     key: ['id'],
-    // Why it was erased is what the log is asked for later.
+    // The audit log must keep why the debtor was erased.
     owned: (owner) => sql`${bySubject('subject_id')(owner)} and action <> 'debtor.erased'`,
     document: 'detail',
     erase: detailWithoutPersonalData,
   },
 ]
 
-/** In one transaction: a payment never waits for longer than that. */
+/** Rows in one transaction, since payments may wait for it. */
 const BATCH_MAX = 100
 
 type Row = Readonly<Record<string, unknown>>
 
-/** Resolves to how many rows changed: none where all was erased before. */
+/** Resolves with the number of changed rows: 0 if all was erased before. */
 export async function eraseTrace(
   database: OpenDatabase,
   trace: Columns | Document | Rows,
@@ -173,8 +185,7 @@ export async function eraseTrace(
   let last: Row | undefined
   for (;;) {
     const after = last
-    // What is looked through may be large, and a snapshot may be read for as long as that takes. One
-    // for each page: SQLite's log would grow while it is held.
+    // A snapshot for each page: a long one would make SQLite's log grow.
     const rows = await database.snapshot((read) => readPage(read, trace, owner, after))
     last = rows.at(-1)
     if (last === undefined) return count
@@ -214,13 +225,13 @@ function contentOf(trace: Columns | Document | Rows): readonly string[] {
 
 interface Change {
   readonly row: Row
-  /** Undefined: the row goes. */
+  /** Undefined: the row is deleted. */
   readonly values: Row | undefined
-  /** Whether the API shows what is erased. */
+  /** Whether the API shows the erased values. */
   readonly isShown: boolean
 }
 
-/** Undefined where nothing of it is left to erase. */
+/** Undefined if nothing is left to erase. */
 function changeOf(trace: Columns | Document | Rows, row: Row): Change | undefined {
   if ('removed' in trace) return { row, values: undefined, isShown: false }
   const values =

@@ -1,19 +1,22 @@
-/** The catalogue: every type there is or is to be (contract 1.14). Types are only ever added. */
+/** The catalog of event types. Types are added, never removed or renamed. */
 export const EVENT_TYPES = [
   'debtor.created',
   'debtor.updated',
   'debtor.contactability_changed',
   'invoice.created',
   'invoice.opened',
+  'invoice.updated',
   'invoice.overdue',
   'invoice.partially_paid',
   'invoice.paid',
   'invoice.voided',
   'invoice.written_off',
+  'invoice.credited',
   'invoice.reopened',
   'invoice.disputed',
   'invoice.dispute_resolved',
   'payment.recorded',
+  'payment.updated',
   'payment.reversed',
   'message.awaiting_approval',
   'message.sent',
@@ -24,6 +27,9 @@ export const EVENT_TYPES = [
   'account.read_only_changed',
   'kill_switch.changed',
   'api_key.issued',
+  'api_key.updated',
+  'api_key.expiring',
+  'api_key.expired',
   'api_key.revoked',
   'webhook.test',
 ] as const

@@ -1,26 +1,31 @@
 /**
- * Events: written by the state transition itself, in its transaction, so that an event exists if and
- * only if what it tells of was committed. A replay makes no transition and a rollback takes its
- * events with it; nothing is sent from here.
+ * Events are recorded in the transaction of their change, so that an event exists if and only if the change
+ * was committed. A replay changes nothing and records none. Deliveries are sent elsewhere.
  *
- * Where no endpoint wants an event none is written: nobody could ever be sent it, who did what is in
- * the audit log, and an account without webhooks pays one look at an index. An endpoint that is made
- * later therefore begins with what happens then.
+ * If no endpoint subscribes to an event, it is not recorded: an account without webhooks pays one index
+ * look-up. An endpoint receives events from its creation on.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
+import { announce } from '../database/announcements.ts'
 import { prepared } from '../database/prepared.ts'
 import type { Transaction, WebhookDeliveryRow, WebhookEventRow } from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
 
+/** Announced by a transaction that makes deliveries due. */
+export const DELIVERIES_DUE = 'webhook_deliveries'
+
 export interface DomainEvent {
   readonly accountId: string
   readonly type: EventType
-  /** What it happened to. */
+  /** The id of the object that changed. */
   readonly subjectId: string
-  /** What GET shows of it now; `today` is the account's. Called only where someone wants to know. */
+  /**
+   * Returns the JSON of the object now; `today` is the account's date. Called only if an endpoint
+   * subscribes.
+   */
   render(today: string): object | Promise<object>
-  /** What GET showed before; absent where there was nothing. */
+  /** Returns the JSON of the object before the change; absent if there was none. */
   renderBefore?(today: string): object | Promise<object>
 }
 
@@ -41,6 +46,7 @@ export async function recordEvent(tx: Transaction, event: DomainEvent, now: Date
   for (const { id: endpointId } of endpoints) {
     await insertDelivery(tx, newDelivery({ accountId, eventId: id, endpointId, type }, now))
   }
+  announce(tx, DELIVERIES_DUE)
 }
 
 const insertDelivery = prepared((tx: Transaction, delivery: WebhookDeliveryRow) =>
@@ -51,11 +57,11 @@ export type EventHead = Pick<DomainEvent, 'accountId' | 'type' | 'subjectId'>
 
 export interface EventData {
   readonly object: object
-  /** The members that changed, as they were; null where there was nothing before. */
+  /** The previous values of changed members; null if the object is new. */
   readonly previous: object | null
 }
 
-/** The event alone, for `recordEvent` and test events. Returns its id. */
+/** Inserts an event without deliveries, for `recordEvent` and test events. Returns its id. */
 export async function insertEvent(
   tx: Transaction,
   { accountId, type, subjectId }: EventHead,
@@ -89,12 +95,12 @@ export interface DeliveryHead {
   readonly type: string
 }
 
-/** As an event carries it: the revision of the object stands beside it, null where it has none. */
+/** The `data` of an event, with the object's revision beside it; null if it has none. */
 export function withRevision({ object, previous }: EventData) {
   return { object, previous, revision: 'revision' in object ? object.revision : null }
 }
 
-/** Due at once. */
+/** A delivery that is due at once. */
 export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   return {
     id: createId('whd'),
@@ -115,7 +121,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
   }
 }
 
-/** Enabled and paused ones: what a paused one misses waits for it. */
+/** Enabled and paused endpoints: deliveries of a paused one wait until it is resumed. */
 async function findInterested(tx: Transaction, { accountId, type }: DomainEvent) {
   const endpoints = await readEndpoints(tx, { accountId })
   return endpoints.filter(({ event_types }) => {

@@ -1,7 +1,6 @@
 /**
- * All that an account has, as lines of JSON: what the export is, each row, and at last how many rows
- * there were, so that a file that broke off is known by its end. Rows are read a page at a time, so
- * that the memory it takes does not grow with the account.
+ * Exports an account as lines of JSON: a header, each row, and at last the number of rows, by which an
+ * incomplete file is recognized. Rows are read in pages, so that memory does not grow with the account.
  */
 import { sql } from 'kysely'
 import { readAnyTable } from '../database/any-table.ts'
@@ -18,7 +17,7 @@ export interface ExportProgress {
   end(): void
 }
 
-/** From a reader that shows one instant. Yields whole lines, some at a time. */
+/** `reader` must be a snapshot. Yields batches of whole lines. */
 export async function* exportAccount(
   read: Reader,
   account: AccountRow,
@@ -32,7 +31,7 @@ export async function* exportAccount(
   for (const table of EXPORTED) {
     let count = 0
     const total = await countRows(read, table, account.id)
-    // What is one page is there before anyone reads a line about it.
+    // A single page needs no progress report.
     const shown = total > PAGE_ROWS ? progress : NOBODY
     shown.begin(table.name, total)
     for await (const page of readPages(read, table, account.id)) {
@@ -90,7 +89,7 @@ function represent({ json = [], withheld = [] }: ExportedTable, row: Row): Row {
   return Object.fromEntries(entries)
 }
 
-/** Empty where a write under an Idempotency-Key has not ended. */
+/** The column is empty while a write with an Idempotency-Key is in progress. */
 function parseJson(value: unknown): unknown {
   return typeof value !== 'string' || value === '' ? null : JSON.parse(value)
 }

@@ -1,17 +1,17 @@
 /**
- * What an account's export holds: every table with something of the account, each column but those
- * that are secrets or the service's own bookkeeping. A table that is not named here or under
- * `NOT_EXPORTED` fails a test.
+ * The tables of an export: all that have data of accounts, without columns that are secrets or internal. A
+ * test fails for a table that is neither listed here nor in `NOT_EXPORTED`.
  */
 import { type RawBuilder, type SqlBool, sql } from 'kysely'
+import { DERIVED_TABLES } from '../database/shape.ts'
 
 export interface ExportedTable {
   readonly name: string
-  /** Of the primary key, in its order. */
+  /** The columns of the primary key, in order. */
   readonly key: readonly string[]
-  /** Which rows are the account's; those with its `account_id` unless told otherwise. */
+  /** The condition for the account's rows; by default that `account_id` is equal. */
   owned?(accountId: string): RawBuilder<SqlBool>
-  /** Columns with JSON, exported as what it says. */
+  /** JSON columns, exported as JSON rather than as text. */
   readonly json?: readonly string[]
   readonly withheld?: readonly string[]
 }
@@ -27,7 +27,7 @@ export const EXPORTED: readonly ExportedTable[] = [
     json: ['scope_allowance'],
     withheld: ['revision'],
   },
-  { name: 'users', key: ['id'], withheld: ['password_hash'] },
+  { name: 'users', key: ['id'], withheld: ['password_hash', 'totp_secret', 'totp_last_step'] },
   { name: 'invitations', key: ['id'], withheld: ['code_hash'] },
   {
     name: 'api_keys',
@@ -105,9 +105,12 @@ export const EXPORTED: readonly ExportedTable[] = [
   { name: 'mail_outbox', key: ['id'], withheld: ['lease'] },
 ]
 
-/** Passing states of the service: logins, forms, the running hour of a key, gateways' reports. */
+/** Transient state: sessions, forms, current windows of keys, gateways' reports; and what is derived. */
 export const NOT_EXPORTED: readonly string[] = [
+  ...DERIVED_TABLES,
   'sessions',
+  'password_resets',
+  'recovery_codes',
   'login_guesses',
   'key_submissions',
   'key_windows',

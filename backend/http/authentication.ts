@@ -1,13 +1,14 @@
 /**
- * The scheme `principal` of every API route: whom the gateway says calls, held against the database
- * before anything is done. What the gateway remembers may be old; what is read here is not, so a
- * revocation, a narrowing, a suspension hold from the next call on.
+ * The authentication scheme `principal` of every API route: it checks the gateway's principal against the
+ * database before anything is done. The gateway's cache may be stale; the database is not, so that a
+ * revocation, a narrowing or a suspension applies from the next call on.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { LRUCache } from 'lru-cache'
 import type { Contract } from '../../shared/contract/contract.ts'
 import {
+  CLIENT_ADDRESS_HEADER,
   PRINCIPAL_HEADER,
   type Principal,
   REFUSAL_HEADER,
@@ -18,10 +19,11 @@ import {
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Caller, callerOf } from '../api/caller.ts'
 import { findKeyById } from '../api-keys/api-keys.ts'
+import { isAddressAllowed, isExpired } from '../api-keys/key-status.ts'
 import type { LastUsed } from '../api-keys/last-used.ts'
 import type { Database } from '../database/database.ts'
 
-/** Remembered as signed, each half a kilobyte; the least used give way. */
+/** Verified principals that are cached (least recently used), half a kilobyte each. */
 const PRINCIPALS_MAX = 5_000
 
 export interface AuthenticationDeps {
@@ -49,7 +51,7 @@ export function registerPrincipalStrategy(server: Server, deps: AuthenticationDe
   server.auth.strategy('principal', 'principal')
 }
 
-/** Remembers whose signature was right: a gateway sends the same principal for up to a minute. */
+/** Caches verified principals: a gateway sends the same one for up to a minute. */
 function createVerifier(secrets: readonly string[]) {
   const signed = new LRUCache<string, SignedPrincipal>({ max: PRINCIPALS_MAX })
   return (text: string, now: number): Principal | Refusal => {
@@ -78,11 +80,22 @@ async function authenticate(
   ) {
     return 'revision_changed'
   }
+  if (isExpired(row, now)) return 'key_expired'
   lastUsed.stamp(row.key_id, now)
+  checkAddress(row.allowed_addresses, request)
   return callerOf(row)
 }
 
-/** For the gateway, which acts on the reason; a client never sees it. */
+/** The gateway has checked the address already, against the list of this revision of the key. */
+function checkAddress(allowed: string | null, { headers }: Request): void {
+  const address = headers[CLIENT_ADDRESS_HEADER]
+  if (isAddressAllowed(allowed, typeof address === 'string' ? address : undefined)) return
+  throw new Problem('address_not_allowed', 'This key cannot be used from this address.', {
+    headers: { 'www-authenticate': 'Bearer realm="api"' },
+  })
+}
+
+/** The gateway acts on the reason; clients never see it. */
 function refuse(h: ResponseToolkit, reason: Refusal): Lifecycle.ReturnValueTypes {
   return h.response().code(401).header(REFUSAL_HEADER, reason).takeover()
 }
@@ -96,7 +109,7 @@ function requiredScope(
   return scopes.get(operation)
 }
 
-/** The gateway has checked this already; a mistake there must not open anything here. */
+/** The gateway has checked it already; this protects against a bug there. */
 function checkScope({ key }: Caller, scope: string | undefined): void {
   if (scope === undefined || key.effectiveScopes.some((effective) => effective === scope)) return
   throw new Problem(

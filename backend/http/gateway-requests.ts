@@ -1,7 +1,7 @@
 /**
- * Only gateways may talk to the backend. API calls prove it by a principal, which authentication
- * verifies; everything else by a signature over method, path and body. Whoever proves nothing gets
- * the same bare 404 for whatever is asked, before it is known whether that exists.
+ * Admits requests of gateways only. API calls carry a principal, which authentication verifies; all other
+ * requests carry a signature over method, path and body. A request without a valid one gets the same bare
+ * 404 whether or not its route exists.
  */
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import {
@@ -11,7 +11,7 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** As large as an API call's body may be, and then some for gateways' own reports. */
+/** More than the body of an API call may have, for gateways' reports. */
 const BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {
@@ -23,17 +23,17 @@ export interface GatewayRequestsDeps {
 export function admitGatewaysOnly(server: Server, deps: GatewayRequestsDeps): void {
   server.ext('onRequest', async (request, h) => {
     if (request.path.startsWith('/api/v1/')) {
-      return request.headers[PRINCIPAL_HEADER] === undefined ? answerBare404(h) : h.continue
+      return request.headers[PRINCIPAL_HEADER] === undefined ? respondBare404(h) : h.continue
     }
     const signature = request.headers[SIGNATURE_HEADER]
-    if (typeof signature !== 'string') return answerBare404(h)
+    if (typeof signature !== 'string') return respondBare404(h)
     const { method = '', url = '' } = request.raw.req
     const body = await readBody(request)
     const signed = { method, path: url, body }
     if (!isRequestSigned(signed, signature, deps.clock().getTime(), deps.gatewaySecrets)) {
-      return answerBare404(h)
+      return respondBare404(h)
     }
-    // hapi parses no payload where there is one.
+    // hapi parses no payload if there is one already.
     if (request.method !== 'get' && request.method !== 'head') {
       Object.assign(request, { payload: body })
     }
@@ -41,14 +41,14 @@ export function admitGatewaysOnly(server: Server, deps: GatewayRequestsDeps): vo
   })
 }
 
-export function answerBare404(h: ResponseToolkit) {
+export function respondBare404(h: ResponseToolkit) {
   return h.response().code(404).takeover()
 }
 
 async function readBody({ raw: { req } }: Request): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
-  // Not destroyed where it is too long: the refusal goes out on the same socket.
+  // Not destroyed if it is too long: the response uses the same socket.
   for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     chunks.push(chunk)
     bytes += chunk.length

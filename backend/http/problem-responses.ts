@@ -1,4 +1,4 @@
-/** The one place where what went wrong becomes an answer, and where errors are logged. */
+/** Converts every error into a response, and logs it. Nothing else does. */
 import { Boom } from '@hapi/boom'
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { createId } from '../../shared/contract/id.ts'
@@ -10,9 +10,9 @@ import {
 } from '../../shared/contract/problem.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
-import { answerBare404 } from './gateway-requests.ts'
+import { respondBare404 } from './gateway-requests.ts'
 
-/** hapi's own refusals, as far as a call that a gateway admitted can meet them. */
+/** hapi's own errors that a gateway's request can cause. */
 const CODES: ReadonlyMap<number, ProblemCode> = new Map([
   [400, 'bad_request'],
   [408, 'request_timeout'],
@@ -21,35 +21,35 @@ const CODES: ReadonlyMap<number, ProblemCode> = new Map([
   [503, 'service_unavailable'],
 ])
 
-/** A page that says it in place of the document; undefined where the document is the answer. */
+/** Returns a page to show instead of the problem document, or undefined. */
 export type RenderProblemPage = (
   request: Request,
   problem: Problem,
   requestId: string,
 ) => string | undefined
 
-export interface ProblemAnswersOptions {
+export interface ProblemResponsesOptions {
   readonly baseUrl: string
   readonly log: Logger
   readonly renderPage: RenderProblemPage
-  /** Told of each, for operators. */
-  noteProblem(problem: Problem): void
+  /** Called for each problem, for metrics. */
+  countProblem(problem: Problem): void
 }
 
-export function answerProblems(server: Server, options: ProblemAnswersOptions): void {
-  const { baseUrl, log, renderPage, noteProblem } = options
+export function respondWithProblems(server: Server, options: ProblemResponsesOptions): void {
+  const { baseUrl, log, renderPage, countProblem } = options
   const faults = createRepeatedLog(log)
   const plainLog = withoutRedaction(log)
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
-    // The gateway knows the routes: no call of its own meets this.
-    if (isRouteMissing(response)) return answerBare404(h)
+    // The gateway knows the routes, so that none of its calls gets here.
+    if (isRouteMissing(response)) return respondBare404(h)
     const problem = problemOf(response)
     const requestId = requestIdOf(request)
-    noteProblem(problem)
+    countProblem(problem)
     const { method, route } = request
-    // The route and not the path, which is the client's and may hold what is secret.
+    // The route rather than the path, which may contain secrets of the client.
     const fields = { requestId, method, route: route.path }
     if (problem.status >= 500) {
       const kind = `${problem.code} ${route.path}`
@@ -59,30 +59,30 @@ export function answerProblems(server: Server, options: ProblemAnswersOptions): 
     }
     const page = renderPage(request, problem, requestId)
     return page === undefined
-      ? answer(h, problem, PROBLEM_MEDIA_TYPE, renderProblem(problem, baseUrl, requestId))
-      : answer(h, problem, 'text/html; charset=utf-8', page)
+      ? respond(h, problem, PROBLEM_MEDIA_TYPE, renderProblem(problem, baseUrl, requestId))
+      : respond(h, problem, 'text/html; charset=utf-8', page)
   })
 }
 
-/** The gateway's, so that both log the same. */
+/** The request id of the gateway, so that both processes log the same one. */
 export function requestIdOf({ headers }: Request): string {
   const given = headers['x-request-id']
   return typeof given === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(given) ? given : createId('req')
 }
 
-function answer(h: ResponseToolkit, problem: Problem, type: string, document: string) {
+function respond(h: ResponseToolkit, problem: Problem, type: string, document: string) {
   const response = h
     .response(document)
     .code(problem.status)
     .type(type)
     .header('cache-control', 'no-store')
-  // For whoever counts.
+  // For the metrics.
   response.app.problemCode = problem.code
   for (const [name, value] of Object.entries(problem.headers)) response.header(name, value)
   return response
 }
 
-/** hapi makes a Boom of every error thrown, in place: a Problem is one too, and known by its class. */
+/** hapi turns every thrown error into a Boom in place. A Problem becomes one too, but keeps its class. */
 function isRouteMissing(error: Error): boolean {
   return !(error instanceof Problem) && error instanceof Boom && error.output.statusCode === 404
 }

@@ -1,18 +1,18 @@
-/** What is told of each request once it is answered: numbers, and a span where traces are wanted. */
+/** Records metrics of each request, and a span if tracing is on. */
 import type { Request, Server } from '@hapi/hapi'
 import type { Problem } from '../../shared/contract/problem.ts'
 import { continueTrace } from '../../shared/process/trace.ts'
 import type { Span, Tracing } from '../../shared/process/tracing.ts'
 import { requestIdOf } from './problem-responses.ts'
 
-/** Everything beside the API, by the first part of its path. */
+/** Routes outside the API, by the first segment of their path. */
 const AREAS = new Set(['docs', 'internal', 'mail', 'settings'])
-/** The gateway went away before the answer. */
+/** The gateway closed its connection before the response. */
 const CLIENT_GONE = 499
 
 export interface RequestNumbers {
   note(operation: string, status: number, seconds: number): void
-  noteProblem(problem: Problem): void
+  countProblem(problem: Problem): void
 }
 
 export interface RequestsOptions {
@@ -20,7 +20,7 @@ export interface RequestsOptions {
   readonly tracing: Tracing | undefined
 }
 
-/** To be called before anything else looks at requests. */
+/** Must be registered before all other extensions. */
 export function observeRequests(server: Server, { numbers, tracing }: RequestsOptions): void {
   // hapi's own times are whole milliseconds.
   const arrivals = new WeakMap<Request, number>()
@@ -35,7 +35,7 @@ export function observeRequests(server: Server, { numbers, tracing }: RequestsOp
     numbers.note(operationOf(request), status, (to - from) / 1000)
     if (tracing === undefined) return
     const { traceparent, tracestate } = request.headers
-    // Traces begin at gateways: what they ask for themselves, e.g. every second, is none.
+    // Traces begin at gateways. Requests of a gateway's own, e.g. health checks, have none.
     const trace = continueTrace(asText(traceparent), asText(tracestate))
     if (trace !== undefined) tracing.record(trace, spanOf(request, status, from, to), [])
   })

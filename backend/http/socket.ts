@@ -2,14 +2,14 @@
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 
-/** For the backend's user and group: a gateway of another user is made a member of the group. */
+/** Backend's user and group: a gateway with another user needs to be in the group. */
 const SOCKET_MODE = 0o660
 
 /**
- * Makes way for a socket. One that a killed backend left is removed; throws where somebody listens on
- * it, or where it is something else.
+ * Removes the socket of a backend that was killed. Throws if a process listens on it, or if the path is not
+ * a socket.
  */
-export async function makeWayForSocket(path: string): Promise<void> {
+export async function removeStaleSocket(path: string): Promise<void> {
   const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return undefined
     throw error
@@ -20,7 +20,7 @@ export async function makeWayForSocket(path: string): Promise<void> {
   await unlink(path)
 }
 
-/** Until then only its owner may connect, as it is made. */
+/** Lets the group connect too; a new socket admits its owner only. */
 export async function openSocketToGroup(path: string): Promise<void> {
   await chmod(path, SOCKET_MODE)
 }
@@ -33,7 +33,7 @@ function isListenedOn(path: string): Promise<boolean> {
       resolve(isListening)
     }
     socket.once('connect', () => settle(true))
-    // Refused: its process is gone. Anything else is not ours to remove.
+    // A refused connection shows that its process has ended. After any other error the file is kept.
     socket.once('error', (error: NodeJS.ErrnoException) => settle(error.code !== 'ECONNREFUSED'))
   })
 }

@@ -1,11 +1,11 @@
 /**
- * A write with an Idempotency-Key happens once, and every repeat gets the first one's answer, byte
- * for byte. The key's row and all that the write does are committed together, so that after any
- * crash either both are there or neither. Only success binds a key: a refusal rolls its row back.
- * Nor is anything refused for what the key itself did: before that it is looked for once more.
+ * A write with an Idempotency-Key is done once, and every repeat gets the same response, byte for byte. The
+ * key's row is committed together with the write, so that after a crash both exist or neither. Only success
+ * binds a key: a rejection rolls its row back. A write is never rejected because of what the same key did
+ * before: the row is checked again first.
  *
- * The unique row decides every race. The map of running calls only spares repeats that arrive while
- * the first one runs from doing its work in vain, and lets them wait for its answer.
+ * The unique row decides every race. The map of calls in progress only saves concurrent repeats from doing
+ * the work in vain: they wait for the response of the first.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
@@ -19,13 +19,13 @@ export interface Attempt {
   /** The operation's id in the contract. */
   readonly operation: string
   readonly key: string
-  /** Of operation and body; a repeat has the same. */
+  /** A digest of operation and body; the same for a repeat. */
   readonly fingerprint: string
 }
 
 export interface Recorded {
   readonly resourceId: string
-  /** The answer's body. */
+  /** The response's body. */
   readonly body: string
 }
 
@@ -34,14 +34,14 @@ export interface Outcome extends Recorded {
 }
 
 export interface Write {
-  /** Does the work; called only if there is nothing to replay, or throws the refusal of the body. */
+  /** Prepares the work, or throws the rejection of the body. Called only if there is nothing to replay. */
   prepare(): (tx: Transaction) => Promise<Recorded>
   /**
-   * What the key did where its row is gone after the retention time, if that can be known. Asked
-   * where the work was refused: if it did anything, the work cannot have succeeded.
+   * Finds what the key did after its row has expired, if that can be known. Called after a rejection: if
+   * the key had done the work before, it cannot succeed again.
    */
   recall(read: Reader): Promise<Recorded | undefined>
-  /** The problem's member that names the first one's resource where the key comes with another body. */
+  /** The member of `idempotency_key_reused` that names the resource which the key created. */
   readonly originalMember: string
 }
 
@@ -53,7 +53,9 @@ export interface Idempotency {
 export interface IdempotencyOptions {
   readonly database: Database
   readonly clock: () => Date
-  /** How long a repeat waits for the first call: long enough for a loaded disk, not for a client. */
+  /**
+   * How long a repeat waits for the first call: longer than a loaded disk needs, shorter than clients wait.
+   */
   readonly waitMsMax?: number
 }
 
@@ -68,7 +70,7 @@ export function createIdempotency({
     const name = JSON.stringify([attempt.accountId, attempt.operation, attempt.key])
     let patience: ReturnType<typeof startPatience> | undefined
     try {
-      // Many may wait: the one that resumes first runs, the others then find it here.
+      // Several calls may wait: the first to resume runs, and the others find it here.
       for (let other = running.get(name); other !== undefined; other = running.get(name)) {
         patience ??= startPatience(waitMsMax)
         if ((await Promise.race([other, patience.end])) === 'over') throw inProgress()
@@ -77,7 +79,7 @@ export function createIdempotency({
       patience?.stop()
     }
     const outcome = replayOrRecord(database, clock, attempt, write)
-    // Who waits learns that it ended, and what it was from the database.
+    // Waiting calls read the result from the database.
     const end = () => void running.delete(name)
     running.set(name, outcome.then(end, end))
     return outcome
@@ -105,7 +107,7 @@ async function replayOrRecord(
     const record = database.isConcurrent ? claimAndRecord : recordLast
     return await database.transaction((tx) => record(tx, attempt, clock().toISOString(), work))
   } catch (error) {
-    // The call that has inserted the key's row is still running, at another backend.
+    // The call that inserted the key's row is still in progress at another backend.
     if (error instanceof LockTimeout && error.table === 'idempotency_keys') throw inProgress()
     const isTaken = error instanceof ConstraintViolation && isAboutKey(error)
     if (!isTaken && !isRefusal(error)) throw error
@@ -146,10 +148,7 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
 
 type Work = ReturnType<Write['prepare']>
 
-/**
- * Where one transaction runs at a time nobody can come between: the row is written once, when it is
- * whole.
- */
+/** With one transaction at a time there are no races, so that the row is written once, at the end. */
 async function recordLast(
   tx: Transaction,
   attempt: Attempt,
@@ -162,8 +161,8 @@ async function recordLast(
 }
 
 /**
- * The row comes first, so that where writers run side by side a repeat waits here for the first one,
- * and does not judge the body by what the first one is about to change.
+ * The row is inserted first, so that a concurrent repeat waits here for the first call, and does not
+ * validate its body against what the first call is about to change.
  */
 async function claimAndRecord(
   tx: Transaction,
@@ -213,12 +212,12 @@ function isAboutKey({ columns }: ConstraintViolation): boolean {
   return columns.includes('idempotency_keys.key') || columns.includes('payments.idempotency_key')
 }
 
-/** Its reason may be what the key itself did before. */
+/** The reason of the rejection may be what the key itself did before. */
 function isRefusal(error: unknown): boolean {
   return error instanceof Problem && error.status < 500
 }
 
-/** `members` name the resource that the key created. */
+/** `members` identify the resource that the key created. */
 export function keyReused(members: Readonly<Record<string, unknown>>): Problem {
   return new Problem(
     'idempotency_key_reused',

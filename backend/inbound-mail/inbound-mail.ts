@@ -1,7 +1,7 @@
 /**
- * What a mail that came in is: a report that ours came back, is late or arrived (RFC 3464), a
- * complaint (RFC 5965), an answer of a person or of a machine. Anybody can send anything there, so
- * nothing here throws for what it reads, and all that is read is bounded.
+ * Classifies an inbound mail: a delivery report (RFC 3464: bounced, delayed or delivered), a complaint (RFC
+ * 5965), a reply of a person, or an automatic reply. Anybody can send anything to the address, so that
+ * nothing here throws, and everything that is read is bounded.
  */
 import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, oneLine, parseReply } from '../mail/status-codes.ts'
@@ -12,16 +12,16 @@ export interface InboundMail {
     | { readonly kind: 'bounce'; readonly bounce: Bounce }
     | { readonly kind: 'reply'; readonly subject: string; readonly text: string }
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' | 'unknown' }
-  /** Ids of messages and notices of ours, Message-IDs in `<>`: what it is about, by its own account. */
+  /** Ids of our messages and notices, and Message-IDs in `<>`, that the mail refers to. */
   readonly references: readonly string[]
-  /** As it claims. */
+  /** As the mail claims; not verified. */
   readonly sender: string | null
 }
 
 const REPORT_CHARS_MAX = 20_000
 const SUBJECT_CHARS_MAX = 300
 const TEXT_CHARS_MAX = 20_000
-/** Of HTML less is read: taking its markup out is slow where it is made to be. */
+/** The part of an HTML body that is read: hostile markup is slow to strip. */
 const HTML_CHARS_MAX = 10_000
 const REFERENCES_MAX = 50
 
@@ -36,11 +36,11 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   return { content, references, sender }
 }
 
-/** Undefined where it is deeper or longer than any real mail. */
+/** Undefined if it is nested deeper or longer than any real mail. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await PostalMime.parse(raw, {
-      // What is returned with a report must not be taken for its own text.
+      // The returned mail must not be taken for the text of the report.
       forceRfc822Attachments: true,
       attachmentEncoding: 'utf8',
       maxNestingDepth: 20,
@@ -72,11 +72,11 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
     case 'delayed':
       return { kind: 'delay' }
     case 'delivered':
-    // It reached the address, which stands for others.
+    // It reached an address that expands to others.
     case 'expanded':
       return { kind: 'delivery' }
     default:
-      // Handed on to where nobody reports.
+      // Relayed to a server that sends no reports.
       return { kind: 'unknown' }
   }
 }
@@ -84,7 +84,7 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
 function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   const diagnostic = (fields.get('diagnostic-code') ?? '').replace(/^[\w-]+;\s*/, '')
   const status = /^[245]\.\d{1,3}\.\d{1,3}/.exec(fields.get('status') ?? '')?.[0]
-  // Where a relay says no more than that it failed, the far server may have said why.
+  // If the relay reports no more than a failure, the remote server may have given a reason.
   const said = parseReply(diagnostic)
   const isVague = status === undefined || /^[45]\.0\.0$/.test(status)
   const code = (isVague ? said?.enhanced : status) ?? status ?? '5.0.0'
@@ -143,7 +143,7 @@ function partOf({ attachments }: Email, type: string): string | undefined {
   return typeof content === 'string' ? content.slice(0, REPORT_CHARS_MAX) : undefined
 }
 
-/** Of all its groups: each of our mails has one recipient. The first of a name counts. */
+/** The fields of all groups, since each of our mails has one recipient. The first of a name counts. */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()
   for (const line of report.replace(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)) {

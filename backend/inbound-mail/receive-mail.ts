@@ -1,18 +1,15 @@
-/**
- * Mail that came in, and what it changes. The same mail posted again changes nothing more: whoever
- * posts it repeats what was not confirmed.
- */
+/** Processes inbound mail. It is idempotent: providers post a mail again if its receipt was not confirmed. */
 import { createHash } from 'node:crypto'
 import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'
 import { lockDebtor } from '../debtors/debtors.ts'
-import { noteReturned } from '../mail/outbox.ts'
+import { recordReturned } from '../mail/outbox.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
 import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
 import type { InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
-/** What was received, and the message of ours that it is about; null where it is about none. */
+/** The kind of mail, and the message of ours that it refers to; null if none. */
 export interface Received {
   readonly kind: InboundMailRow['kind']
   readonly messageId: string | null
@@ -27,11 +24,11 @@ export async function receiveMail(
   const { kind } = mail.content
   const ours = await findMessage(tx, mail.references)
   if (ours === undefined) {
-    // Of strangers nothing is kept.
-    await noteReturnedNotice(tx, mail, now)
+    // Mail that refers to none of our messages is not stored.
+    await recordReturnedNotice(tx, mail, now)
     return { kind, messageId: null }
   }
-  // Two that post it at once: the second waits here for the first.
+  // If it is posted twice at once, the second transaction waits here for the first.
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('inbound_mail')
     .values({
@@ -48,11 +45,11 @@ export async function receiveMail(
   return { kind, messageId: ours.id }
 }
 
-async function noteReturnedNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
+async function recordReturnedNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
   const { content, references } = mail
   const id = references.find((reference) => reference.startsWith('mlo_'))
   if (content.kind === 'bounce' && id !== undefined) {
-    await noteReturned(tx, id, content.bounce.detail, now)
+    await recordReturned(tx, id, content.bounce.detail, now)
   }
 }
 
@@ -80,14 +77,14 @@ async function apply(
       await stopWritingTo(tx, message, now)
       break
     case 'reply':
-      await recordReply(tx, { debtor, answered: message, ...content }, now)
+      await recordReply(tx, { debtor, responded: message, ...content }, now)
       break
   }
 }
 
 function isNews({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
-  // Put off, it waits for its next try already or had the last; refused for good it is another matter.
+  // A soft bounce of a message that awaits a retry, or had its last, changes nothing. A hard one does.
   return type === 'hard' && (status === 'queued' || status === 'failed')
 }
 
@@ -104,7 +101,7 @@ async function stopWritingTo(tx: Transaction, message: MessageRow, now: Date): P
   await suppressAddress(tx, complaint, now)
 }
 
-/** By our id, or by the one that the server gave it; the latest, where a thread names several. */
+/** Finds a message by our id or by the mail server's; the latest one, if a thread names several. */
 async function findMessage(reader: Reader, references: readonly string[]) {
   if (references.length === 0) return undefined
   return reader

@@ -1,6 +1,6 @@
 /**
- * A customer's answer to a message: in the log, told to whoever is to read it, and the end of reminders
- * until a person has decided.
+ * Processes a customer's reply: it is logged, Admins are notified, and chasing pauses until a person
+ * decides.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
@@ -10,9 +10,9 @@ import { announceMessage } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
 
 export interface Reply {
-  /** Held by the caller. */
+  /** Locked by the caller. */
   readonly debtor: DebtorRow
-  readonly answered: MessageRow
+  readonly responded: MessageRow
   readonly subject: string
   readonly text: string
 }
@@ -33,18 +33,18 @@ async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Prom
   await changeDebtor(tx, debtor, pause, now)
 }
 
-/** In the log, about the same invoices as what it answers. */
+/** Logs the reply, with the invoices of the message that it replies to. */
 async function logReply(
   tx: Transaction,
-  { answered, subject, text }: Reply,
+  { responded, subject, text }: Reply,
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
   const row: MessageRow = {
     ...NO_OUTBOUND_FACTS,
     id: createId('msg'),
-    account_id: answered.account_id,
-    debtor_id: answered.debtor_id,
+    account_id: responded.account_id,
+    debtor_id: responded.debtor_id,
     channel: 'email',
     direction: 'inbound',
     kind: 'reply',
@@ -63,16 +63,16 @@ async function logReply(
       eb
         .selectFrom('message_invoices')
         .select([eb.val(row.id).as('message_id'), 'position', 'account_id', 'invoice_id'])
-        .where('message_id', '=', answered.id),
+        .where('message_id', '=', responded.id),
     )
     .execute()
   await recordTransitions(tx, [row], null, now)
   await announceMessage(tx, row, now)
-  await tellAdmins(tx, row, now)
+  await notifyAdmins(tx, row, now)
 }
 
-/** Where the account has an address for replies, its people have read it there. */
-async function tellAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
+/** Not if the account has a reply address, where its staff read replies. */
+async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
   const account = await tx
     .selectFrom('accounts')
     .select('reply_to')
@@ -82,7 +82,7 @@ async function tellAdmins(tx: Transaction, { account_id: accountId, id }: Messag
   await recordNotice(tx, { accountId, kind: 'message.received', subjectId: id, detail: {} }, now)
 }
 
-/** What only messages have that we send. */
+/** Columns that only outbound messages have. */
 const NO_OUTBOUND_FACTS = {
   stage: null,
   suppression_reason: null,

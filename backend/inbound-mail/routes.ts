@@ -1,6 +1,6 @@
 /**
- * Where a mailbox's pipe or a provider posts the mail that comes to `MAIL_FROM`, as it is
- * (`message/rfc822`), and proves itself by `MAIL_INBOUND_SECRET`.
+ * The route to which a mailbox's pipe or a mail provider posts the raw mail (`message/rfc822`) sent to
+ * `MAIL_FROM`. It authenticates with `MAIL_INBOUND_SECRET`.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Request, ServerRoute } from '@hapi/hapi'
@@ -12,7 +12,7 @@ import { receiveMail } from './receive-mail.ts'
 
 export interface InboundMailDeps {
   readonly database: Database
-  /** The ones that are accepted; undefined: no mail is taken. */
+  /** The accepted secrets; undefined: inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly clock: () => Date
   readonly log: Logger
@@ -22,7 +22,7 @@ export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
   return [inboundRoute(deps), NOTHING_ELSE]
 }
 
-/** Without this, other paths below `/mail` would get hapi's own 404. */
+/** Without this route, other paths below `/mail` would get hapi's own 404. */
 const NOTHING_ELSE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',
@@ -54,7 +54,7 @@ function inboundRoute({ database, inboundSecrets, clock, log }: InboundMailDeps)
   }
 }
 
-/** As the bearer token, or as the password of basic authentication, which addresses can carry. */
+/** The secret is a bearer token, or the password of basic authentication, which can be part of a URL. */
 function checkSecret({ headers }: Request, secrets: readonly string[]): void {
   const [scheme = '', credential = ''] = String(headers['authorization'] ?? '').split(' ')
   const basic = Buffer.from(credential, 'base64').toString('utf8')

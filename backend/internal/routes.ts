@@ -1,10 +1,12 @@
-/** What gateways ask the backend for themselves. Signed; never reachable through a gateway. */
+/** Routes for gateways' own requests. They are signed, and not reachable through a gateway. */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
+import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS, signPrincipal } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { callerOf } from '../api/caller.ts'
-import { findKeyByDigest } from '../api-keys/api-keys.ts'
+import { findKeysByDigest, type KeyOfAccount } from '../api-keys/api-keys.ts'
+import { isExpired, readAllowedAddresses } from '../api-keys/key-status.ts'
 import type { LastUsed } from '../api-keys/last-used.ts'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { Database } from '../database/database.ts'
@@ -15,23 +17,31 @@ export interface InternalDeps {
   readonly gatewaySecrets: readonly string[]
   readonly lastUsed: LastUsed
   readonly clock: () => Date
-  /** Why the backend takes no calls at present; empty where it does. */
+  /** Why the backend accepts no calls at present; empty if it does. */
   readonly unreadiness: () => Promise<readonly string[]>
 }
 
 /** SHA-256 in base64url. */
-const LOOK_UP = Joi.object<{ digest: string }>({
-  digest: Joi.string()
-    .pattern(/^[\w-]{43}$/)
-    .required(),
-}).prefs({ convert: false, presence: 'required' })
+const DIGEST = Joi.string().pattern(/^[\w-]{43}$/)
+
+const LOOK_UP = Joi.object<{ digest?: string; digests?: readonly string[] }>({
+  digest: DIGEST,
+  digests: Joi.array().items(DIGEST).min(1).max(LOOK_UPS_MAX),
+})
+  .xor('digest', 'digests')
+  .prefs({ convert: false })
 
 export function internalRoutes(deps: InternalDeps): ServerRoute[] {
   return [
     {
       method: 'POST',
       path: '/internal/api-keys/look-up',
-      handler: (request) => lookUp(parseLookUp(request.payload), deps),
+      async handler(request) {
+        const { digest, digests } = parseLookUp(request.payload)
+        if (digests !== undefined) return { results: await lookUp(digests, deps) }
+        const [result] = await lookUp([digest ?? ''], deps)
+        return result
+      },
     },
     {
       method: 'GET',
@@ -47,15 +57,22 @@ export function internalRoutes(deps: InternalDeps): ServerRoute[] {
 }
 
 /**
- * Reads committed state: a look-up that begins after a revocation was acknowledged sees it. Not
- * finding a key is an answer, not an error.
+ * Reads committed state: a look-up that starts after a revocation was acknowledged sees it. An unknown key
+ * is a result, not an error. Results are in the order of the digests.
  */
-async function lookUp({ digest }: { digest: string }, deps: InternalDeps) {
-  const { database, peppers, gatewaySecrets, lastUsed, clock } = deps
-  const row = await findKeyByDigest(database.read, digest, peppers)
+async function lookUp(digests: readonly string[], deps: InternalDeps) {
+  const rows = await findKeysByDigest(deps.database.read, digests, deps.peppers)
+  return rows.map((row) => describeKey(row, deps))
+}
+
+function describeKey(
+  row: KeyOfAccount | undefined,
+  { gatewaySecrets, lastUsed, clock }: InternalDeps,
+) {
   if (row === undefined) return { found: false }
   if (row.revoked_at !== null) return { found: true, revoked: true }
   const now = clock()
+  if (isExpired(row, now)) return { found: true, revoked: false, expired: true }
   lastUsed.stamp(row.key_id, now)
   const { key, account } = callerOf(row)
   const expiresAt = now.getTime() + PRINCIPAL_LIFETIME_MS
@@ -68,11 +85,13 @@ async function lookUp({ digest }: { digest: string }, deps: InternalDeps) {
   return {
     found: true,
     revoked: false,
+    expired: false,
     key_id: key.id,
     account_id: account.id,
     scopes: key.effectiveScopes,
     granted_scopes: key.grantedScopes,
     rate_limit: key.rateLimit,
+    allowed_addresses: readAllowedAddresses(row.allowed_addresses),
     key_revision: row.key_revision,
     account_revision: row.account_revision,
     principal: signPrincipal(principal, expiresAt, gatewaySecrets),
@@ -80,12 +99,17 @@ async function lookUp({ digest }: { digest: string }, deps: InternalDeps) {
   }
 }
 
-function parseLookUp(payload: unknown): { digest: string } {
+function parseLookUp(payload: unknown): {
+  readonly digest?: string
+  readonly digests?: readonly string[]
+} {
   try {
     const { value, error } = LOOK_UP.validate(JSON.parse(String(payload)))
     if (error !== undefined) throw error
     return value
   } catch (cause) {
-    throw new Problem('bad_request', 'The body must be {"digest": …}.', { cause })
+    throw new Problem('bad_request', 'The body must be {"digest": …} or {"digests": […]}.', {
+      cause,
+    })
   }
 }

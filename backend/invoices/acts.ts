@@ -1,6 +1,6 @@
 /**
- * What people do to an invoice (contract 1.5). Each act is refused in a state that does not allow it,
- * stops the reminders that its decision makes wrong, and is told of by an event.
+ * The acts of people on an invoice (contract 1.5). Each act is rejected in a state that does not allow it,
+ * cancels the reminders that it invalidates, and records an event.
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
@@ -18,11 +18,11 @@ import { DISPUTED, HELD_BY_DISPUTE } from './dispute.ts'
 import { findInvoice } from './invoices.ts'
 
 interface InvoiceAct {
-  /** `invoice.<past tense>`, as the audit log has it. */
+  /** The action in the audit log, `invoice.<past tense>`. */
   readonly action: string
-  /** Null: nothing that GET shows changes but the chasing. */
+  /** Null if the act changes nothing in the API's representation but the chasing. */
   readonly event: EventType | null
-  /** What the act did not do where it was refused, e.g. `finalised`. */
+  /** The past participle for the message of a rejection, e.g. `finalised`. */
   readonly name: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date): InvoiceChange
@@ -47,8 +47,7 @@ const VOID: InvoiceAct = {
   action: 'invoice.voided',
   event: 'invoice.voided',
   name: 'voided',
-  isAllowed: ({ status, amount_paid }) =>
-    status === 'draft' || (status === 'open' && amount_paid === 0),
+  isAllowed: isVoidable,
   change: (now) => ({ status: 'void', voided_at: now.toISOString(), ...NOT_CHASED }),
 }
 
@@ -76,7 +75,7 @@ const RESOLVE: InvoiceAct = {
   change: () => ({ disputed_at: null, chasing_status: 'active', chasing_blocked_reason: null }),
 }
 
-/** What a rejected reminder or a payment's pause holds back goes on. */
+/** Continues chasing that a rejected reminder, an import of history or a payment's pause has blocked. */
 const RESUME: InvoiceAct = {
   action: 'invoice.chasing_resumed',
   event: null,
@@ -85,18 +84,18 @@ const RESUME: InvoiceAct = {
   change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
 }
 
-/** Owed from now on; its number stays. Throws `invoice_state_conflict`, `not_found`. */
+/** Makes the amount owed; the number does not change. Throws `invoice_state_conflict`, `not_found`. */
 export const finaliseInvoice = acting(FINALISE)
 export const resumeInvoice = acting(RESUME)
-/** As if it had never been sent: for a mistake on which nothing was paid. For good. */
+/** Voids a mistaken invoice, on which nothing was paid or credited. Irreversible. */
 export const voidInvoice = actingWithReason(VOID)
-/** Nobody expects the money any more. It can still be paid. */
+/** Records that payment is no longer expected. The invoice can still be paid. */
 export const writeOffInvoice = actingWithReason(WRITE_OFF)
-/** Not chased until somebody has settled what the customer objects to. */
+/** Stops chasing until the customer's objection is settled. */
 export const disputeInvoice = actingWithReason(DISPUTE)
 export const resolveDispute = actingWithReason(RESOLVE)
 
-/** Of one debtor all at once, but for the disputed ones; how many it were. Throws `not_found`. */
+/** Resumes all invoices of a debtor except disputed ones, and returns their number. Throws `not_found`. */
 export async function resumeInvoicesOf(
   tx: Transaction,
   accountId: string,
@@ -134,13 +133,18 @@ export function isDisputed({ chasing_blocked_reason: reason }: InvoiceRow): bool
   return reason === DISPUTED
 }
 
-/** By a payment, a rejected reminder, or because it was past due when it came in. */
+/** Whether a person can resume chasing: it is blocked, but not by a dispute. */
 export function isHeld(invoice: InvoiceRow): boolean {
   return isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice)
 }
 
-function isOpen({ status }: InvoiceRow): boolean {
+export function isOpen({ status }: InvoiceRow): boolean {
   return status === 'open' || status === 'partially_paid'
+}
+
+/** Only an invoice on which nothing was paid or credited can be voided. */
+export function isVoidable({ status, amount_paid, amount_credited }: InvoiceRow): boolean {
+  return status === 'draft' || (status === 'open' && amount_paid === 0 && amount_credited === 0)
 }
 
 function acting(invoiceAct: InvoiceAct) {
@@ -186,9 +190,13 @@ async function perform(
   return row
 }
 
-/** The invoice as it stands once its debtor is held. Throws `not_found`. */
-async function lockInvoice(tx: Transaction, accountId: string, id: string): Promise<InvoiceRow> {
-  // An invoice never changes its debtor, so who that is may be read before the lock.
+/** Locks the debtor and returns the invoice as read under the lock. Throws `not_found`. */
+export async function lockInvoice(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<InvoiceRow> {
+  // The debtor of an invoice never changes, so that it may be read before the lock.
   const found = await findInvoice(tx, accountId, id)
   if (found !== undefined) await holdDebtor(tx, accountId, found.debtor_id)
   const invoice = found && (await findInvoice(tx, accountId, id))
@@ -196,10 +204,12 @@ async function lockInvoice(tx: Transaction, accountId: string, id: string): Prom
   return invoice
 }
 
-function conflict(invoice: InvoiceRow, name: string): Problem {
+/** `name` is the act that was rejected, e.g. `finalised`. */
+export function conflict(invoice: InvoiceRow, name: string): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
-  const why = name === 'voided' && paid > 0 ? ', and something was paid on it' : ''
+  const done = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
+  const why = name === 'voided' && done !== undefined ? `, and something was ${done} on it` : ''
   return new Problem(
     'invoice_state_conflict',
     `Invoice ${number} is ${state}${why}: it cannot be ${name}.`,

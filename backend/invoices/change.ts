@@ -10,7 +10,7 @@ export type InvoiceChange = Partial<
   Omit<InvoiceRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
 >
 
-/** Writes the change to an invoice whose debtor the caller holds, and tells of it by `event` if any. */
+/** Writes a change to an invoice whose debtor the caller has locked, and records `event` if there is one. */
 export async function changeInvoice(
   tx: Transaction,
   before: InvoiceRow,
@@ -21,19 +21,26 @@ export async function changeInvoice(
   const { id, account_id } = before
   const [stamped] = await updateInvoice(tx, { ...change, id, account_id, at: now.toISOString() })
   const row = { ...before, ...change, ...stamped }
-  if (event === null) return row
-  await recordEvent(
-    tx,
-    {
-      accountId: row.account_id,
-      type: event,
-      subjectId: row.id,
-      render: (today) => renderInvoice(row, today),
-      renderBefore: (today) => renderInvoice(before, today),
-    },
-    now,
-  )
+  if (event !== null) await announceChange(tx, before, row, event, now)
   return row
+}
+
+/** Records a further event for a change made by `changeInvoice`. */
+export async function announceChange(
+  tx: Transaction,
+  before: InvoiceRow,
+  row: InvoiceRow,
+  type: EventType,
+  now: Date,
+): Promise<void> {
+  const event = {
+    accountId: row.account_id,
+    type,
+    subjectId: row.id,
+    render: (today: string) => renderInvoice(row, today),
+    renderBefore: (today: string) => renderInvoice(before, today),
+  }
+  await recordEvent(tx, event, now)
 }
 
 const updateInvoice = prepared(

@@ -1,6 +1,6 @@
-/** What a dispute does to the chasing of an invoice. */
+/** The effect of a dispute on the chasing of an invoice. */
 
-/** What `invoices.chasing_blocked_reason` says of it. */
+/** The value of `invoices.chasing_blocked_reason`. */
 export const DISPUTED = 'disputed'
 
 export const HELD_BY_DISPUTE = {

@@ -1,4 +1,4 @@
-/** The list of invoices. What is overdue is decided by status, due date and today, in every query. */
+/** The list of invoices. Every query derives being overdue from status, due date and the current date. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
@@ -66,7 +66,7 @@ export async function listInvoices(
     .execute()
 }
 
-/** Nearly all of an old account's invoices fell due: no way to find a few. */
+/** In an old account nearly all due dates are past, so that an index on them would not narrow the search. */
 const LATE = unindexed('due_date')
 
 function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string): Condition[] {
@@ -76,7 +76,7 @@ function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string)
   return [overdue ? condition : sql<SqlBool>`not ${condition}`]
 }
 
-/** By creation, and narrowed by nothing else, which would be a better way to find them. */
+/** Whether the list shows all overdue invoices by creation. Any other filter has a better index. */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(
     (name) => !['overdue', 'created_since', 'created_before'].includes(name),
@@ -85,9 +85,10 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 }
 
 /**
- * What is owed is not all overdue, and what is not lies in the way of a walk by creation. So they
- * come from two indexes: in that order what was announced, which is all but what fell due since the
- * last look for it, and by due date the few that were not. The dates decide about both.
+ * Not every open invoice is overdue, and open invoices that are not overdue would slow down a scan by
+ * creation. Hence two indexes are read: announced invoices by creation, which are all but those that fell
+ * due since the last announcement, and the few unannounced ones by due date. The due dates decide in both
+ * parts.
  */
 async function listOverdue(
   reader: Reader,

@@ -1,10 +1,10 @@
-/** Numbers for invoices that come without one: `INV-000123`, counted up in the account. */
+/** Generates numbers for invoices that are created without one: `INV-000123`, counted per account. */
 import type { Transaction } from '../database/database.ts'
 
-/** How many are looked at together where numbers of the client's own are in the way. */
+/** Candidates checked at a time, since a client's own numbers may already be in use. */
 const BATCH = 20
 
-/** The next number that no invoice of the account has; the account's counter moves past it. */
+/** Returns the next number that no invoice of the account has, and advances the account's counter past it. */
 export async function takeInvoiceNumber(tx: Transaction, accountId: string): Promise<string> {
   const { next_invoice_number: first } = await tx
     .selectFrom('accounts')

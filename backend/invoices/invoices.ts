@@ -1,4 +1,4 @@
-/** Invoices: created by the account, paid by payments. Being overdue is derived, never stored. */
+/** Invoices are created by the account and paid by payments. Being overdue is derived, never stored. */
 import { type SqlBool, sql } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -9,8 +9,8 @@ import { prepared } from '../database/prepared.ts'
 import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
-import { foreseeChasing } from '../reminders/planning/first-look.ts'
-import { refuseTaken } from '../validation/external-id.ts'
+import { initialChasing } from '../reminders/planning/initial-chasing.ts'
+import { rejectTaken } from '../validation/external-id.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
 import { takeInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
@@ -18,21 +18,21 @@ import { renderInvoice } from './representation.ts'
 
 export interface NewInvoice {
   readonly debtor: { readonly id: string } | { readonly externalId: string }
-  /** Generated where null. */
+  /** Null: generated. */
   readonly number: string | null
   readonly externalId: string | null
   readonly currency: string
   readonly amount: number | undefined
   readonly lines: readonly NewLine[]
-  /** Today where null. */
+  /** Null: the current date. */
   readonly issueDate: string | null
-  /** By the payment terms where null. */
+  /** Null: computed from the payment terms. */
   readonly dueDate: string | null
   readonly status: 'draft' | 'open'
   readonly poNumber: string | null
   readonly notes: string | null
   readonly paymentUrl: string | null
-  /** False: history, not to be reminded of until a person says so. True unless given. */
+  /** False: the invoice is history, and is not chased until a person resumes chasing. True by default. */
   readonly chaseIfOverdue?: boolean
   readonly metadata: Readonly<Record<string, string>>
 }
@@ -71,6 +71,7 @@ export async function createInvoice(
     currency: input.currency,
     amount: totals.amount,
     amount_paid: 0,
+    amount_credited: 0,
     amount_due: totals.amount,
     line_items: JSON.stringify(totals.lines),
     issue_date: issueDate,
@@ -82,7 +83,7 @@ export async function createInvoice(
     chasing_stage: null,
     chasing_last_message_at: null,
     ...(isChased
-      ? await foreseeChasing(tx, debtor, owner.timezone, key, now)
+      ? await initialChasing(tx, debtor, owner.timezone, key, now)
       : notChased(isHistory ? 'history' : null)),
     chasing_cycle: 1,
     disputed_at: null,
@@ -95,15 +96,15 @@ export async function createInvoice(
     updated_at: now.toISOString(),
     revision: 1,
   }
-  await refuseTaken(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
-  // Nobody owes a draft yet, so it changes no balance.
+  await rejectTaken(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
+  // A draft is not owed yet, so that it changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
   const render = (today: string) => renderInvoice(row, today)
   await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, render }, now)
   return row
 }
 
-/** A draft is not, until someone finalises it. */
+/** A draft is not chased until it is finalised. */
 function notChased(chasing_blocked_reason: string | null) {
   return {
     chasing_status: 'stopped',
@@ -113,7 +114,7 @@ function notChased(chasing_blocked_reason: string | null) {
   } as const
 }
 
-/** The debtor, held, and what the invoice comes to. Throws the 422 that names every fault. */
+/** Locks the debtor and totals the lines. Throws one 422 that names every fault. */
 async function checkInvoice(
   tx: Transaction,
   accountId: string,
@@ -164,7 +165,7 @@ async function insertInvoice(
     const taken = error instanceof ConstraintViolation && error.columns.includes('invoices.number')
     if (!taken) throw error
     if (wanted === null) {
-      // A client chose the very number that was generated here, and was committed first.
+      // A client's invoice with the generated number was committed first.
       row.number = await takeInvoiceNumber(tx, row.account_id)
       return insertInvoice(tx, row, wanted)
     }
@@ -191,7 +192,7 @@ export async function findInvoice(
   return row
 }
 
-/** Those that exist in the account, in no certain order. */
+/** Returns the invoices that exist in the account, in no particular order. */
 export async function findInvoices(
   reader: Reader,
   accountId: string,
@@ -209,7 +210,7 @@ const readInvoices = prepared(
       .where('id', 'in', ids),
 )
 
-/** Those of a debtor on which something is due, in no certain order. */
+/** Returns the invoices of a debtor with an amount due, in no particular order. */
 export async function findOpenInvoices(
   reader: Reader,
   accountId: string,
@@ -226,5 +227,5 @@ export async function findOpenInvoices(
     .execute()
 }
 
-/** Literal, because a partial index is used only where the text of the statement implies it. */
+/** Literal, because a partial index is used only if the statement's text implies its condition. */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

@@ -1,4 +1,4 @@
-/** What an invoice's lines come to. Taxes are given, never computed: accounting owns them. */
+/** Totals of an invoice's lines. Taxes are given by the client, never computed: accounting owns them. */
 
 import { AMOUNT_MAX, lineAmount, type Quantity } from '../money/money.ts'
 import type { Fault } from '../validation/faults.ts'
@@ -10,13 +10,13 @@ export interface NewLine {
   readonly taxAmount: number
 }
 
-/** As it is kept in the invoice and shown. */
+/** A line as stored and shown. */
 export interface Line {
   readonly description: string
   readonly quantity: Quantity
   readonly unit_amount: number
   readonly tax_amount: number
-  /** quantity × unit_amount, rounded once; without tax. */
+  /** quantity × unit_amount without tax, rounded once. */
   readonly amount: number
 }
 
@@ -25,14 +25,14 @@ export interface Totals {
   readonly lines: readonly Line[]
 }
 
-/** Why lines and amount do not make an invoice. */
+/** The reasons for which lines and amount do not make an invoice. */
 export interface TotalsRefusal {
   readonly faults: readonly Fault[]
-  /** Of the problem, where it is about nothing else. */
+  /** Members of the problem document, if there is no other fault. */
   readonly members: Readonly<Record<string, unknown>>
 }
 
-/** `amount` as sent; one of the two must have been. */
+/** `amount` is the client's. Either `amount` or `lines` must be given. */
 export function totalsOf(
   amount: number | undefined,
   lines: readonly NewLine[],

@@ -1,7 +1,7 @@
 /**
- * Tells of invoices that became overdue: once an invoice and due date, on the day after it where the
- * account is. That it was announced is noted also where nobody listens, so that an endpoint that is
- * made later does not begin with years of overdue invoices.
+ * Records `invoice.overdue` once for each invoice and due date, on the following day in the account's time
+ * zone. The mark is also set if no endpoint is subscribed: otherwise an endpoint created later would first
+ * receive years of overdue invoices.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -11,10 +11,13 @@ import type { Database, Reader, Transaction } from '../database/database.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
-/** In one transaction: a payment never waits for longer than that. */
+/** Invoices in one transaction: a payment waits at most for one such transaction. */
 const BATCH_MAX = 25
 
-/** Days end at every full and some quarter hours; what is entered late is told of as soon. */
+/**
+ * Days end at full hours and at some quarter hours in UTC. Invoices that are already overdue when they are
+ * created are announced within this interval too.
+ */
 const EVERY_MS = 5 * 60_000
 
 export interface OverdueDeps {
@@ -35,7 +38,7 @@ export function startOverdueEvents({ database, clock, log }: OverdueDeps): Worke
   })
 }
 
-/** Of every account; `signal` ends it between two transactions. */
+/** Processes all accounts; `signal` ends the run between two transactions. */
 export async function announceOverdue(
   database: Database,
   now: Date,
@@ -44,7 +47,7 @@ export async function announceOverdue(
   const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
   for (const { id, timezone } of accounts) {
     const today = todayIn(timezone, now)
-    // Looking costs a reader; only what is found costs the writer.
+    // The check uses a read connection; only actual work occupies the writer.
     while (
       !signal?.aborted &&
       (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
@@ -60,7 +63,7 @@ async function announce(
   today: string,
   now: Date,
 ): Promise<void> {
-  // Held, so that none is paid, or announced by another backend, between the look and the event.
+  // The lock prevents a payment, or an announcement by another backend, between this query and the event.
   const rows = await selectUnannounced(tx, accountId, today, BATCH_MAX).forNoKeyUpdate().execute()
   if (rows.length === 0) return
   await tx

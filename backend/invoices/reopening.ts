@@ -1,10 +1,10 @@
-/** What the reversal of a payment does to an invoice (contract 1.5). The caller holds the debtor. */
+/** The effect of a reversed payment on an invoice (contract 1.5). The caller has locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 import { HELD_BY_DISPUTE } from './dispute.ts'
 
-/** Takes `amount`, which was allocated to it, from what has been paid. */
+/** Subtracts `amount`, which was allocated to the invoice, from the amount paid. */
 export async function reopenInvoice(
   tx: Transaction,
   invoice: InvoiceRow,
@@ -20,7 +20,7 @@ export async function reopenInvoice(
   return changeInvoice(tx, invoice, change, eventOf(invoice), now)
 }
 
-/** Of an invoice that stays written off `payment.reversed` tells all there is to tell. */
+/** An invoice that remains written off has no event of its own: `payment.reversed` reports the change. */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
   return status === 'paid' ? 'invoice.written_off' : null
@@ -28,7 +28,8 @@ function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
 
 function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
   if (invoice.written_off_at !== null) {
-    // Nobody expected the money before it came, so nobody is chased for it now that it went.
+    // The payment was not expected when the invoice was written off, so that its reversal resumes no
+    // chasing.
     return { status: 'written_off', paid_at: null }
   }
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
@@ -36,12 +37,12 @@ function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, chasing_hold: null, ...chasingOf(invoice) }
   }
-  // What a person paused or stopped stays so.
+  // A pause or stop by a person remains.
   const pausedByPayment = invoice.chasing_blocked_reason === 'payment_received'
   return pausedByPayment ? { status, ...CHASED_AGAIN } : { status }
 }
 
-/** That it was paid, and is not, has settled no dispute and changed no decision of a person. */
+/** The payment and its reversal settle no dispute and change no decision of a person. */
 function chasingOf({ disputed_at: disputedAt, chasing_hold: hold }: InvoiceRow): InvoiceChange {
   if (disputedAt !== null) return HELD_BY_DISPUTE
   if (hold === null) return CHASED_AGAIN
@@ -49,7 +50,7 @@ function chasingOf({ disputed_at: disputedAt, chasing_hold: hold }: InvoiceRow):
   return { ...CHASED_AGAIN, chasing_status, chasing_blocked_reason: hold }
 }
 
-/** `chasing_stage` stays: chasing goes on at the stage it had reached, never at a higher one. */
+/** `chasing_stage` is kept: chasing continues at the stage that it had reached, never at a higher one. */
 const CHASED_AGAIN = {
   chasing_status: 'active',
   chasing_next_stage: null,

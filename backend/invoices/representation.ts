@@ -2,7 +2,7 @@ import type { InvoiceRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import { daysPastDue } from './overdue.ts'
 
-/** An invoice as the API and events show it; `today` is the account's. */
+/** The JSON of an invoice in the API and in events; `today` is the account's date. */
 export function renderInvoice(row: InvoiceRow, today: string) {
   const pastDue = daysPastDue(row, today)
   return {
@@ -15,6 +15,7 @@ export function renderInvoice(row: InvoiceRow, today: string) {
     currency_exponent: currencyExponent(row.currency),
     amount: row.amount,
     amount_paid: row.amount_paid,
+    amount_credited: row.amount_credited,
     amount_due: row.amount_due,
     line_items: JSON.parse(row.line_items),
     issue_date: row.issue_date,

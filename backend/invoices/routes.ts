@@ -3,61 +3,18 @@ import type { Operation } from '../api/operation.ts'
 import { readOperation } from '../api/read.ts'
 import { writeOperation } from '../api/write.ts'
 import { todayIn } from '../calendar/calendar.ts'
-import { list, metadata, object, optional, required, requiredWithout } from '../validation/body.ts'
 import {
-  amount,
-  boolean,
   calendarDate,
-  currency,
   currencyFilter,
-  externalId,
-  matching,
-  oneOf,
   parsed,
   reference,
   severalOf,
   text,
 } from '../validation/fields.ts'
+import { invoiceBody, newInvoice } from './invoice-body.ts'
 import { listInvoices } from './invoice-list.ts'
-import { createInvoice, findInvoice, type NewInvoice } from './invoices.ts'
-import { type LineBody, lineBody, newLine } from './line-body.ts'
+import { createInvoice, findInvoice } from './invoices.ts'
 import { renderInvoice } from './representation.ts'
-
-interface InvoiceBody {
-  readonly debtor_id?: string
-  readonly debtor_external_id?: string
-  readonly number?: string
-  readonly external_id?: string
-  readonly currency: string
-  readonly amount?: number
-  readonly line_items?: readonly LineBody[]
-  readonly issue_date?: string
-  readonly due_date?: string
-  readonly status?: 'draft' | 'open'
-  readonly po_number?: string
-  readonly notes?: string
-  readonly payment_url?: string
-  readonly chase_if_overdue?: boolean
-  readonly metadata?: Record<string, string>
-}
-
-const invoiceBody = object<InvoiceBody>({
-  debtor_id: optional(reference),
-  debtor_external_id: optional(text({ max: 128 })),
-  number: optional(matching(/\S/, 'text that is not blank', { max: 64 })),
-  external_id: optional(externalId),
-  currency: required(currency),
-  amount: requiredWithout('line_items', amount),
-  line_items: list(lineBody, { max: 200 }).empty(null),
-  issue_date: optional(calendarDate),
-  due_date: optional(calendarDate),
-  status: optional(oneOf(['draft', 'open'])),
-  po_number: optional(text({ max: 64, min: 0 })),
-  notes: optional(text({ max: 2000, min: 0, lines: true })),
-  payment_url: optional(parsed(parseHttpsUrl, 'an https address', { max: 2048 })),
-  chase_if_overdue: optional(boolean),
-  metadata,
-}).xor('debtor_id', 'debtor_external_id')
 
 const FILTERS = {
   external_id: text({ max: 128 }),
@@ -106,32 +63,3 @@ export const invoiceOperations: readonly Operation[] = [
     },
   }),
 ]
-
-function parseHttpsUrl(value: string): string | undefined {
-  return value.startsWith('https://') && !/\s/.test(value) && URL.canParse(value)
-    ? value
-    : undefined
-}
-
-function newInvoice(body: InvoiceBody): NewInvoice {
-  return {
-    debtor:
-      body.debtor_id === undefined
-        ? { externalId: body.debtor_external_id ?? '' }
-        : { id: body.debtor_id },
-    number: body.number ?? null,
-    externalId: body.external_id ?? null,
-    currency: body.currency,
-    amount: body.amount,
-    lines: (body.line_items ?? []).map(newLine),
-    issueDate: body.issue_date ?? null,
-    dueDate: body.due_date ?? null,
-    status: body.status ?? 'open',
-    // An empty text is none.
-    poNumber: body.po_number || null,
-    notes: body.notes || null,
-    paymentUrl: body.payment_url ?? null,
-    chaseIfOverdue: body.chase_if_overdue ?? true,
-    metadata: body.metadata ?? {},
-  }
-}

@@ -1,18 +1,18 @@
-/** What a payment does to an invoice (contract 1.5). The caller holds the debtor. */
+/** The effect of a payment on an invoice (contract 1.5). The caller has locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
 
-/** How long a partial payment keeps the next reminder back. */
+/** A partial payment postpones the next reminder by this time. */
 const PAUSE_MS = 7 * 86_400_000
 const PAYMENT_RECEIVED = 'payment_received'
 
-/** Draft invoices are not final and void ones never will be; a written-off one can still be paid. */
+/** A draft is not final and a void invoice never will be; a written-off invoice can still be paid. */
 export function isPayable(status: InvoiceStatus): boolean {
   return status !== 'draft' && status !== 'void'
 }
 
-/** Adds `amount`, at most what is due, to what has been paid. Returns the invoice as it is then. */
+/** Adds `amount`, at most the amount due, to the amount paid. Returns the changed invoice. */
 export async function settleInvoice(
   tx: Transaction,
   invoice: InvoiceRow,
@@ -22,12 +22,13 @@ export async function settleInvoice(
   const amountDue = invoice.amount_due - amount
   const state = amountDue === 0 ? paid(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
-  // A part payment of what was written off changes no status: `payment.recorded` tells of it.
+  // A partial payment of a written-off invoice changes no status: `payment.recorded` reports it.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
   return changeInvoice(tx, invoice, change, event, now)
 }
 
-function paid({ chasing_blocked_reason: reason }: InvoiceRow, now: Date) {
+/** The change of an invoice on which nothing is due any more, whether by payments, credits or both. */
+export function paid({ chasing_blocked_reason: reason }: InvoiceRow, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -39,17 +40,17 @@ function paid({ chasing_blocked_reason: reason }: InvoiceRow, now: Date) {
   } as const
 }
 
-/** What a person decided, in so far as it outlasts a payment that is reversed. */
+/** Decisions of a person that remain in force if the payment is reversed. */
 const HOLDS = ['history', 'approval_rejected'] as const
 
 function partiallyPaid(
   invoice: InvoiceRow,
   now: Date,
 ): InvoiceChange & { status?: 'partially_paid' } {
-  // What was given up stays so until it is paid in full.
+  // A written-off invoice remains written off until it is paid in full.
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
-  // What a person paused or stopped stays so.
+  // A pause or stop by a person remains.
   const pausedByPayment = invoice.chasing_blocked_reason === PAYMENT_RECEIVED
   if (invoice.chasing_status !== 'active' && !pausedByPayment) return { status }
   return {

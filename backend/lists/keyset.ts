@@ -1,6 +1,6 @@
 /**
- * Pages of a list by keyset: the next page begins after the last row's sort value and id, so that
- * its cost does not grow with its place and rows created meanwhile shift nothing.
+ * Keyset pagination: the next page starts after the sort value and id of the last row, so that its cost
+ * does not depend on its position, and new rows shift nothing.
  */
 import { type Expression, type SqlBool, sql } from 'kysely'
 
@@ -13,7 +13,7 @@ export interface Position {
 export interface Page {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
-  /** Rows to fetch: one more than is shown, to know whether there are more. */
+  /** Rows to fetch: one more than are shown, to detect a next page. */
   readonly fetch: number
   readonly after: Position | undefined
   /** Set by `ignoreSortIndex`. */
@@ -21,9 +21,9 @@ export interface Page {
 }
 
 /**
- * The page of a list that any of these filters, where sent, leaves few rows of. They are then found
- * by the filter and sorted; a database without statistics would rather walk the whole account in the
- * list's order. `debtor_id` is one unless the list is by creation, for which there is an index.
+ * For a list with a selective filter: makes the database find rows by the filter and sort them. Without
+ * statistics it would walk the whole account in the list's order. `debtor_id` is selective unless the list
+ * is sorted by creation, for which there is an index.
  */
 export function ignoreSortIndex(page: Page, ...filters: readonly (string | undefined)[]): Page {
   return filters.every((filter) => filter === undefined)
@@ -33,7 +33,10 @@ export function ignoreSortIndex(page: Page, ...filters: readonly (string | undef
 
 export type Condition = Expression<SqlBool>
 
-/** Rows after the page's start. Sort column and id are unqualified: filter by subquery, not join. */
+/**
+ * The condition for rows after the page's start. Sort column and id are unqualified: filter by subquery,
+ * not by join.
+ */
 export function afterPosition(page: Page): Condition[] {
   const { direction, after } = page
   if (after === undefined) return []
@@ -42,7 +45,7 @@ export function afterPosition(page: Page): Condition[] {
   return [direction === 'asc' ? sql`${key} > ${start}` : sql`${key} < ${start}`]
 }
 
-/** What follows `order by`. */
+/** The expressions of `order by`. */
 export function orderOf(page: Page) {
   const order = sql.raw(page.direction)
   return sql`${sortOf(page)} ${order}, id ${order}`
@@ -52,19 +55,19 @@ function sortOf({ sort, ignoresSortIndex }: Page) {
   return ignoresSortIndex ? unindexed(sort) : sql.ref(sort)
 }
 
-/** A column, or an expression of one. */
+/** A column or an expression. */
 export type Column = string | Expression<unknown>
 
 /**
- * The column as an expression, which has its order and no index. A database without statistics takes
- * any filter for one that leaves few rows: it would go through all of a status to find those of one
- * debtor, or sort all that ever fell due to show the youngest.
+ * The column as an expression, for which no index is used. A database without statistics assumes that every
+ * filter is selective: it would read all rows of a status to find those of one debtor, or sort all overdue
+ * invoices to show the latest.
  */
 export function unindexed(column: string): Expression<unknown> {
   return sql`(${sql.ref(column)} || '')`
 }
 
-/** The column, `unindexed` where one of these narrower filters was sent. */
+/** The column, `unindexed` if one of these more selective filters was sent. */
 export function unindexedIfNarrowedBy(column: string, ...narrower: readonly unknown[]): Column {
   return narrower.some((filter) => filter !== undefined) ? unindexed(column) : column
 }
@@ -80,7 +83,7 @@ export function equals(column: Column, value: Value): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
 }
 
-/** From `since` (inclusive) to `before` (exclusive), each where sent. */
+/** From `since` (inclusive) to `before` (exclusive); each is optional. */
 export function within(column: Column, since: Value, before: Value): Condition[] {
   const conditions: Condition[] = []
   if (since !== undefined) conditions.push(sql`${expressionOf(column)} >= ${since}`)

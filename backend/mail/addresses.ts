@@ -1,4 +1,4 @@
-/** Addresses in headers, and those that nobody can have. */
+/** Parses addresses for headers, and recognizes reserved ones. */
 import { parseEmail } from '../validation/contact.ts'
 
 export interface NamedAddress {
@@ -6,7 +6,7 @@ export interface NamedAddress {
   readonly address: string
 }
 
-/** `ap@acme.nl` or `Acme <ap@acme.nl>`; undefined where it is neither. */
+/** Parses `ap@acme.nl` or `Acme <ap@acme.nl>`; undefined if it is neither. */
 export function parseNamedAddress(text: string): NamedAddress | undefined {
   const [, name, bracketed] = /^([^<>]*)<([^<>]+)>$/s.exec(text.trim()) ?? []
   const address = parseEmail((bracketed ?? text).trim())
@@ -14,7 +14,7 @@ export function parseNamedAddress(text: string): NamedAddress | undefined {
   return { name: headerText((name ?? '').replaceAll('"', '')), address }
 }
 
-/** One line: what could end a header early is a space in it. */
+/** Replaces line breaks by spaces, so that text cannot end a header. */
 export function headerText(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
@@ -23,14 +23,14 @@ export function hostOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1).toLowerCase()
 }
 
-/** For logs: servers like to name whom a reply is about. */
+/** Masks addresses, which servers often repeat in replies, for logs. */
 export function withoutAddresses(text: string): string {
   return text.replace(/<?[^\s<>]+@[^\s<>]+>?/g, '<address>')
 }
 
 /**
- * Of documentation and tests (RFC 2606, RFC 6761): nobody is there, and mail that is sent there all
- * the same tells of sample data on its way out.
+ * Hosts reserved for documentation and tests (RFC 2606, RFC 6761). They have no mailboxes, and mail to them
+ * would be sample data by mistake.
  */
 const RESERVED_HOST = /^(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost)$/
 

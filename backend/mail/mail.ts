@@ -1,35 +1,35 @@
-/** One e-mail, and what can come of handing it over. */
+/** An e-mail, and the outcomes of its hand-over. */
 
-/** Ready to leave: texts are written, the recipient decided. */
+/** A mail that is ready to be handed over. */
 export interface Mail {
-  /** `<msg_…@host>` by `messageIdOf`: the same at every attempt, so that receivers know a repeat. */
+  /** `<msg_…@host>` by `messageIdOf`: the same at every attempt, so that receivers recognize a repeat. */
   readonly messageId: string
   /** One address. */
   readonly to: string
-  /** As whom it is sent, e.g. the creditor's name; the address is that of `MAIL_FROM`. */
+  /** The sender's name, e.g. the creditor's. The address is that of `MAIL_FROM`. */
   readonly fromName: string
-  /** Where replies go besides to `MAIL_FROM`. */
+  /** An address for replies in addition to `MAIL_FROM`. */
   readonly replyTo?: string | undefined
   readonly subject: string
   readonly text: string
   readonly html: string
-  /** Offered to mail programs too, as one click (RFC 8058). */
+  /** For the one-click unsubscribe header (RFC 8058). */
   readonly unsubscribeUrl?: string | undefined
 }
 
 /**
- * What came of it. `refused` is about the recipient or the message: `hard` will not get better.
- * `abandoned`: nothing left, and it says nothing about the address (begun too late, server away,
- * login or sender refused); the same mail may be handed over again. `isDenied`: to this recipient, by
- * a server that may take others, as a relay does that knows some domains. `unknown`: it broke while or
- * after the text was sent, so it may have arrived; a repeat carries the same Message-ID.
+ * The outcome of a hand-over. `refused`: the server rejects the recipient or the message; `hard` is
+ * permanent. `abandoned`: nothing was sent, for a reason that is not the address (started too late, server
+ * unavailable, login or sender rejected); the mail may be handed over again. `isDenied`: the server rejects
+ * this recipient but may accept others, like a relay for some domains. `unknown`: the connection failed
+ * while or after the text was sent, so that the mail may have arrived; a repeat has the same Message-ID.
  */
 export type HandOff =
   | { readonly outcome: 'accepted'; readonly providerMessageId: string | null }
   | {
       readonly outcome: 'refused'
       readonly type: 'hard' | 'soft'
-      /** Enhanced status code (RFC 3463) where there is one, e.g. `5.1.1`, else the reply's; or `reserved_domain`. */
+      /** The enhanced status code (RFC 3463), e.g. `5.1.1`, else the reply code; or `reserved_domain`. */
       readonly code: string
       readonly detail: string
     }
@@ -38,18 +38,18 @@ export type HandOff =
 
 export interface Mailer {
   /**
-   * Never throws. Nothing leaves that has not begun by `startBefore`. Ends at most
-   * `HAND_OFF_MS_MAX` after that.
+   * Never throws. Sends nothing if it could not start by `startBefore`. Ends at most `HAND_OFF_MS_MAX`
+   * after that.
    */
   send(mail: Mail, options: { readonly startBefore: Date }): Promise<HandOff>
-  /** The Message-ID of what has this id, e.g. `msg_…`. */
+  /** The Message-ID for an id, e.g. `msg_…`. */
   messageIdOf(id: string): string
-  /** Abandons what has not begun, and waits some seconds for what has. */
+  /** Abandons hand-overs that have not started, and waits some seconds for the others. */
   close(): Promise<void>
 }
 
 /**
- * From `startBefore` to the end of a hand-off, at most: leases on messages must be longer. RFC 5321
- * would wait ten minutes for the last reply; what comes after a minute is rare and costs a repeat.
+ * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC
+ * 5321 allows ten minutes for the last reply. A reply after more than a minute is rare, and costs a repeat.
  */
 export const HAND_OFF_MS_MAX = 60_000

@@ -1,6 +1,6 @@
 /**
- * Hands mail over: by SMTP where there is a server, else into files. Whoever calls has decided that
- * it may leave; the one thing refused here once more is what nobody can receive.
+ * Hands mail over by SMTP, or writes it to files if no server is configured. The caller has decided to send
+ * it; this module itself rejects only reserved domains.
  */
 import { setMaxListeners } from 'node:events'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
@@ -23,13 +23,13 @@ export interface MailerOptions {
   /** Undefined: mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
-  /** Where files go; made when the first is written. */
+  /** The directory for files; created with the first one. */
   readonly directory: string
-  /** Reports of delivery are asked for too: there is somewhere to send them. */
+  /** Whether to request delivery reports, since inbound mail is on. */
   readonly wantsReports: boolean
   /** `HAND_OFF_MS_MAX` unless given. */
-  readonly answerMsMax?: number
-  /** Told of each. */
+  readonly replyMsMax?: number
+  /** Called after each hand-over. */
   readonly onHandOff?: (handOff: HandOff) => void
   readonly clock: () => Date
   readonly log: Logger
@@ -39,7 +39,7 @@ export function createMailer(options: MailerOptions): Mailer {
   const { server, mailFrom, directory, clock, log } = options
   if (server === undefined) log.info({ directory }, 'SMTP_URL is not set: mail is written to files')
   const stopping = new AbortController()
-  // One for each mail under way.
+  // One listener for each hand-over in progress.
   setMaxListeners(0, stopping.signal)
   const under = new Set<Promise<HandOff>>()
   const messageIdOf = (id: string) => `<${id}@${hostOf(mailFrom.address)}>`
@@ -66,8 +66,8 @@ export function createMailer(options: MailerOptions): Mailer {
       },
     }
     const { signal } = stopping
-    const answerMsMax = options.answerMsMax ?? HAND_OFF_MS_MAX
-    return handOver(server, { envelope, raw, beginWithinMs, answerMsMax, signal })
+    const replyMsMax = options.replyMsMax ?? HAND_OFF_MS_MAX
+    return handOver(server, { envelope, raw, beginWithinMs, replyMsMax, signal })
   }
 
   async function writeFileOf({ messageId, subject }: Mail, raw: Buffer): Promise<HandOff> {
@@ -112,7 +112,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     from: { name, address: mailFrom.address },
     to: { name: '', address: mail.to },
     ...(replyTo !== undefined && {
-      // Both: the creditor's people read it, and we learn of it.
+      // Both, so that the creditor's staff and this service receive replies.
       replyTo: [
         { name, address: replyTo },
         { name, address: mailFrom.address },
@@ -123,7 +123,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     html: mail.html,
     headers: {
       'Auto-Submitted': 'auto-generated',
-      // Comes back with bounces, also where a server gives the mail a Message-ID of its own.
+      // Bounces contain it even if a server replaced the Message-ID.
       'X-Receivables-Id': idIn(mail.messageId),
       ...(unsubscribeUrl !== undefined && {
         'List-Unsubscribe': { prepared: true, foldLines: false, value: `<${unsubscribeUrl}>` },

@@ -1,11 +1,11 @@
 /**
- * What people are told by mail besides reminders. A notice is written by the transaction that gives
- * the reason for it; who is to have it is decided when it goes out.
+ * Notices are mails to users, e.g. about a disabled webhook endpoint. A notice is recorded in the
+ * transaction of its cause; its recipients are decided when it is sent.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { NoticeRow, Reader, Transaction } from '../database/tables.ts'
 
-/** Each with what its `detail` holds. */
+/** The kinds of notices, with the members of their `detail`. */
 export interface NoticeDetails {
   /** To the Admins. `subject_id` is the endpoint. */
   readonly 'webhook_endpoint.disabled': {
@@ -13,19 +13,29 @@ export interface NoticeDetails {
     readonly reason: 'gone' | 'failing'
     readonly failing_since: string | null
   }
-  /** To whom was invited. `subject_id` is the invitation. */
+  /** To the invited person. `subject_id` is the invitation. */
   readonly 'user.invited': {
     readonly email: string
     readonly role: 'admin' | 'member'
     readonly invited_by: string
   }
-  /** To the Admins. `subject_id` is the message that came in. */
+  /** To the Admins. `subject_id` is the key. */
+  readonly 'api_key.expiring': {
+    readonly name: string
+    readonly prefix: string
+    readonly expires_at: string
+  }
+  /** To the user. `subject_id` is the reset. */
+  readonly 'user.password_reset': { readonly email: string }
+  /** To the user. `subject_id` is the reset that changed the password. */
+  readonly 'user.password_changed': { readonly email: string }
+  /** To the Admins. `subject_id` is the inbound message. */
   readonly 'message.received': Readonly<Record<string, never>>
 }
 
 export type NoticeKind = keyof NoticeDetails
 
-/** What it is about and what is known of that, one kind at a time. */
+/** A notice of any kind. */
 export type Notice = {
   readonly [K in NoticeKind]: { readonly kind: K; readonly detail: NoticeDetails[K] }
 }[NoticeKind]
@@ -56,7 +66,7 @@ export async function recordNotice<K extends NoticeKind>(
     .execute()
 }
 
-/** Those that are not yet on their way, the oldest first. */
+/** Returns notices that are not dispatched yet, oldest first. */
 export function findNewNotices(reader: Reader, limit: number): Promise<NoticeRow[]> {
   return reader
     .selectFrom('notices')
@@ -67,7 +77,7 @@ export function findNewNotices(reader: Reader, limit: number): Promise<NoticeRow
     .execute()
 }
 
-/** Puts it on its way to everyone who is to have it; does nothing where another did. */
+/** Queues a notice for each of its recipients. Idempotent. */
 export async function dispatchNotice(tx: Transaction, notice: NoticeRow, now: Date): Promise<void> {
   const at = now.toISOString()
   const { numUpdatedRows } = await tx
@@ -100,7 +110,7 @@ export async function dispatchNotice(tx: Transaction, notice: NoticeRow, now: Da
 
 async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
   const notice = readNotice(row)
-  if (notice.kind === 'user.invited') return [notice.detail.email]
+  if (isPersonal(notice)) return [notice.detail.email]
   const admins = await reader
     .selectFrom('users')
     .select('email')
@@ -111,7 +121,14 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
   return admins.map(({ email }) => email)
 }
 
-/** As `recordNotice` stored it. */
+type PersonalNotice = Extract<Notice, { readonly kind: `user.${string}` }>
+
+/** Whether it goes to the person it is about, not to the Admins. */
+function isPersonal(notice: Notice): notice is PersonalNotice {
+  return notice.kind.startsWith('user.')
+}
+
+/** Reads a notice that `recordNotice` stored. */
 export function readNotice({ kind, detail }: NoticeRow): Notice {
   return { kind, detail: JSON.parse(detail) } as Notice
 }

@@ -1,4 +1,4 @@
-/** Sends notices, each to each of its recipients at least once. Any number of backends may do so. */
+/** Sends each notice to each of its recipients at least once. Any number of backends may run it. */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
 import { leasesOf } from '../background/leases.ts'
@@ -20,12 +20,12 @@ const OUTBOX = leasesOf({
   leaseMs: START_MS_MAX + HAND_OFF_MS_MAX + 30_000,
 })
 
-/** After each attempt that failed; after the last of them it is given up: some three days. */
+/** Minutes until each retry. After the last one, some three days in all, the notice is dropped. */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 
 export type Delivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
-/** How the notices about these stand, by what they are about; of several recipients the last. */
+/** Returns the delivery state of notices by subject; for several recipients, of the last one. */
 export async function readDeliveries(
   reader: Reader,
   kind: NoticeKind,
@@ -43,8 +43,8 @@ export async function readDeliveries(
   return new Map(rows.map(({ subject_id, ...delivery }) => [subject_id, delivery]))
 }
 
-/** What was taken has come back after all. */
-export async function noteReturned(
+/** Records that an accepted notice has bounced. */
+export async function recordReturned(
   tx: Transaction,
   id: string,
   detail: string,
@@ -77,7 +77,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/** What is due now. */
+/** Sends the notices that are due. */
 export async function sendNotices(deps: OutboxDeps): Promise<void> {
   const { database, clock } = deps
   for (const notice of await findNewNotices(database.read, BATCH_MAX)) {

@@ -1,4 +1,4 @@
-/** Mail as a part of the backend: what others send with, what the routes need, what runs beside. */
+/** Composes the mail modules: mailer, links, inbound mail, and the worker that sends notices. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
@@ -16,13 +16,13 @@ export interface PostOfficeOptions {
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
   readonly directory: string
-  /** What mail that comes in is posted with; undefined: none is taken. */
+  /** The accepted secrets of inbound mail; undefined: inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
   /** Of 32 bytes each; the first seals. */
   readonly linkKeys: readonly Buffer[]
   readonly codeKeys: readonly Buffer[]
-  /** Nothing leaves by itself: notices wait, and people hand links on. */
+  /** Sends nothing: notices wait, and people pass links on themselves. */
   readonly isRehearsal?: boolean
   readonly onHandOff?: (handOff: HandOff) => void
   readonly clock: () => Date
@@ -34,13 +34,15 @@ export interface PostOffice {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
-  /** Undefined where none is mailed: then people hand links on. */
+  /** Undefined if invitations are not mailed: people pass links on themselves. */
   readonly mailedInvitations: InvitationCodes | undefined
-  /** Why the last mail did not leave, where that was no fault of its address. */
+  /** Makes and recognizes the codes of links that are mailed to users. */
+  readonly codes: InvitationCodes
+  /** Why the last mail was not sent, unless its address was the reason. */
   fault(): string | undefined
-  /** Begins to send notices. */
+  /** Starts sending notices. */
   start(): void
-  /** Finishes or gives back what is under way. */
+  /** Finishes or releases the notices in progress. */
   close(): Promise<void>
 }
 
@@ -62,6 +64,7 @@ export function createPostOffice(options: PostOfficeOptions): PostOffice {
     links: createUnsubscribeLinks(baseUrl, linkKeys),
     inboundSecrets,
     mailedInvitations: server === undefined || isRehearsal ? undefined : codes,
+    codes,
     fault: () => fault,
     start() {
       if (!isRehearsal) outbox = startOutbox({ ...options, mailer, codes })

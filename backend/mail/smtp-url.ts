@@ -1,16 +1,16 @@
-/** Where mail is handed over: `smtp://user:password@host:587`, or `smtps://` for TLS from the start. */
+/** Parses the address of the mail server: `smtp://user:password@host:587`, or `smtps://` for implicit TLS. */
 
 export interface SmtpAddress {
   readonly host: string
   readonly port: number
-  /** TLS from the start; else by STARTTLS where it is offered. */
+  /** Implicit TLS; else STARTTLS if the server offers it. */
   readonly isSecure: boolean
   readonly login: { readonly user: string; readonly pass: string } | undefined
-  /** On this machine: nobody listens in, and certificates are not looked at. */
+  /** The server is on this machine: certificates are not verified. */
   readonly isLocal: boolean
 }
 
-/** Throws an `Error` whose message completes "SMTP_URL …" and holds no part of the URL. */
+/** Throws an `Error` whose message completes "SMTP_URL …" and contains no part of the URL. */
 export function parseSmtpUrl(text: string): SmtpAddress {
   const url = URL.parse(text)
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {

@@ -1,7 +1,7 @@
 /**
- * One hand-over by SMTP, on a connection of its own: nothing of an earlier mail, no connection that
- * died while it was idle, can come between the decision to send and the sending. nodemailer's
- * connection rather than its transport, since only there can be seen whether the text has begun.
+ * Hands one mail over by SMTP, on a connection of its own: no stale connection can delay it after the
+ * decision to send. It uses nodemailer's connection rather than its transport, because only the connection
+ * shows whether the text has started.
  */
 import { Readable } from 'node:stream'
 import SMTPConnection, { type SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
@@ -9,31 +9,31 @@ import type { HandOff } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { faultOf, oneLine, parseReply, type Reply } from './status-codes.ts'
 
-/** For the answer to a text that is on its way while the process drains, which has 10 s. */
-const DRAINED_ANSWER_MS_MAX = 3000
+/** How long a draining process, which has 10 s in all, waits for the reply to a text. */
+const DRAINED_REPLY_MS_MAX = 3000
 
-/** For `QUIT`, when all is said. */
-const GOODBYE_MS_MAX = 2000
+/** How long `QUIT` may take. */
+const QUIT_MS_MAX = 2000
 
 export interface HandOver {
   readonly envelope: SMTPEnvelope
   /** Headers and bodies. */
   readonly raw: Buffer
-  /** After so long nothing of it may leave any more. */
+  /** After this time the hand-over must not start. */
   readonly beginWithinMs: number
-  /** What the server has from then on to take the text and to say so. */
-  readonly answerMsMax: number
-  /** Ends what has not begun, and soon what has. */
+  /** How long the server may take from then on until its final reply. */
+  readonly replyMsMax: number
+  /** Aborts a hand-over that has not started, and shortens one that has. */
   readonly signal: AbortSignal
 }
 
 export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOff> {
-  const { envelope, raw, beginWithinMs, answerMsMax, signal } = handing
+  const { envelope, raw, beginWithinMs, replyMsMax, signal } = handing
   const deadline = performance.now() + beginWithinMs
-  const connection = connectionTo(server, beginWithinMs, answerMsMax)
+  const connection = connectionTo(server, beginWithinMs, replyMsMax)
   return new Promise((resolve) => {
     let hasBegun = false
-    let answerBy = deadline + answerMsMax
+    let replyBy = deadline + replyMsMax
     const settle = (outcome: HandOff, isOver = true) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', hurry)
@@ -44,18 +44,18 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
     const giveUp = () => {
       clearTimeout(timer)
       if (!hasBegun) settle(abandoned('it had not begun in time'))
-      else if (performance.now() > answerBy) {
+      else if (performance.now() > replyBy) {
         settle({ outcome: 'unknown', detail: 'the server did not say whether it took the text' })
-      } else timer = setTimeout(giveUp, answerBy - performance.now() + 1)
+      } else timer = setTimeout(giveUp, replyBy - performance.now() + 1)
     }
     const hurry = () => {
-      answerBy = Math.min(answerBy, performance.now() + DRAINED_ANSWER_MS_MAX)
+      replyBy = Math.min(replyBy, performance.now() + DRAINED_REPLY_MS_MAX)
       giveUp()
     }
     let timer = setTimeout(giveUp, beginWithinMs)
     signal.addEventListener('abort', hurry)
 
-    // Asked for when the server has said that it wants it.
+    // nodemailer reads it once the server has accepted `DATA`.
     const text = new Readable({
       read() {
         if (hasBegun) return
@@ -81,30 +81,30 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
   })
 }
 
-function connectionTo(server: SmtpAddress, withinMs: number, answerMsMax: number): SMTPConnection {
+function connectionTo(server: SmtpAddress, withinMs: number, replyMsMax: number): SMTPConnection {
   return new SMTPConnection({
     host: server.host,
     port: server.port,
     secure: server.isSecure,
-    // A password never goes over the network in clear.
+    // A password is never sent over the network without TLS.
     requireTLS: server.login !== undefined && !server.isLocal,
     tls: { rejectUnauthorized: !server.isLocal, minVersion: 'TLSv1.2' },
     connectionTimeout: withinMs,
     greetingTimeout: withinMs,
     dnsTimeout: withinMs,
-    socketTimeout: withinMs + answerMsMax,
-    socketCloseTimeout: GOODBYE_MS_MAX,
+    socketTimeout: withinMs + replyMsMax,
+    socketCloseTimeout: QUIT_MS_MAX,
     logger: false,
   })
 }
 
 function sayGoodbye(connection: SMTPConnection): void {
-  const timer = setTimeout(() => connection.close(), GOODBYE_MS_MAX)
+  const timer = setTimeout(() => connection.close(), QUIT_MS_MAX)
   connection.once('end', () => clearTimeout(timer))
   connection.quit()
 }
 
-/** As most servers name it; others are found by our own Message-ID. */
+/** The queue id, in the form of most servers. Other messages are found by our own Message-ID. */
 function queueId(response: string): string | null {
   return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null
 }
@@ -119,7 +119,7 @@ function outcomeOf({ message, response = '', command }: SmtpError, hasBegun: boo
   if (reply === undefined || reply.status < 400) {
     return hasBegun ? { outcome: 'unknown', detail: oneLine(message) } : abandoned(message)
   }
-  // A refusal of the greeting, the login or the sender says nothing about whom it was for.
+  // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
   const type = phase === undefined ? 'ours' : faultOf(reply, phase)
   if (type === 'denied') return { ...abandoned(reply.text), isDenied: true }

@@ -1,6 +1,6 @@
 /**
- * What servers mean by their codes (RFC 5321, RFC 3463), as far as it decides who is at fault: an
- * address that does not exist, a moment that was bad, or us.
+ * Interprets SMTP codes (RFC 5321, RFC 3463): whether the address, a transient condition or our own
+ * configuration is at fault.
  */
 
 export interface Reply {
@@ -20,32 +20,35 @@ export function parseReply(text: string): Reply | undefined {
 }
 
 /**
- * `ours`: it says nothing about the recipient, and holds for every mail until someone mends it.
- * `denied`: to us, of this recipient; others may be taken.
+ * `ours`: concerns every mail until the configuration is corrected, and says nothing about the recipient.
+ * `denied`: we may not send to this recipient; others may be accepted.
  */
 export type Fault = 'hard' | 'soft' | 'ours' | 'denied'
 
-/** Of what a server said to RCPT TO, or to DATA and the text. */
+/** Interprets the reply to RCPT TO, or to DATA and the text. */
 export function faultOf({ status, enhanced }: Reply, phase: 'recipient' | 'text'): Fault {
-  // It is about to close, whatever was asked.
+  // The server is closing the connection, whatever the command.
   if (status === 421) return 'ours'
   const subject = enhanced?.slice(2)
   const isTrouble = subject !== undefined && /^[35]\./.test(subject) && subject !== '3.4'
   if (isTrouble || subject === '1.7' || subject === '1.8') return 'ours'
   if (status < 500) return 'soft'
   if (subject !== undefined && subject !== '0.0') {
-    // Before the text a policy is about who we are: relaying denied, login required.
+    // Before the text, a policy concerns the sender: relaying denied, login required.
     return phase === 'recipient' && subject.startsWith('7.')
       ? 'denied'
       : bounceTypeOf(`5.${subject}`)
   }
   if (phase === 'text') return 'soft'
   if (status === 530) return 'ours'
-  // No such user, not here, not a mailbox, no mail at all; others may be about a full mailbox.
+  // Unknown user, not local, invalid mailbox, no mail accepted. Other codes may mean a full mailbox.
   return [550, 551, 553, 556].includes(status) ? 'hard' : 'soft'
 }
 
-/** Of the status in a report (RFC 3464): bad addresses are for good, all else may get better. */
+/**
+ * Interprets the status of a report (RFC 3464): bad addresses are permanent, anything else may be
+ * transient.
+ */
 export function bounceTypeOf(status: string): 'hard' | 'soft' {
   if (!status.startsWith('5.')) return 'soft'
   return /^5\.(?:0\.0|1\.(?![78]$)\d+|2\.1|4\.[14])$/.test(status) ? 'hard' : 'soft'

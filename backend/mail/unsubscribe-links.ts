@@ -1,7 +1,7 @@
 /**
- * The links by which whoever reads a mail stops the next one. A link is for an account and an address
- * and holds for ever; both are sealed in it, since addresses in clear would end up in logs. The same
- * link every time, so that a text that is written again is the same text.
+ * Unsubscribe links. A link is for an account and an address and never expires; it contains both encrypted,
+ * so that no address appears in logs. It is deterministic, so that a text that is written again is the
+ * same.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
@@ -13,7 +13,7 @@ export interface Subscription {
 
 export interface UnsubscribeLinks {
   linkFor(subscription: Subscription): string
-  /** Undefined where it is none of ours, or not whole. */
+  /** Undefined if the token is not ours or incomplete. */
   open(token: string): Subscription | undefined
 }
 
@@ -22,7 +22,7 @@ export const UNSUBSCRIBE_PATH = '/mail/unsubscribe'
 const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** An id and the longest address are far below. */
+/** Far more than an id and the longest address need. */
 const TOKEN_CHARS_MAX = 600
 
 /** `keys` are of 32 bytes each; the first seals, all open. */
@@ -37,7 +37,7 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
     open(token) {
       if (token.length > TOKEN_CHARS_MAX || !/^[\w-]+$/.test(token)) return undefined
       const sealed = Buffer.from(token, 'base64url')
-      // One link has one spelling.
+      // A link has one spelling only.
       if (sealed.toString('base64url') !== token) return undefined
       const text = keys.map((key) => open(key, sealed)).find((opened) => opened !== undefined)
       const [accountId, address] = text?.split('\n') ?? []
@@ -46,7 +46,7 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
   }
 }
 
-/** The nonce comes of the text: it repeats only where all of it does. */
+/** The nonce is derived from the text, so that it repeats only with the whole text. */
 function seal(key: Buffer, text: string): string {
   const nonce = createHmac('sha256', key).update(`nonce\n${text}`).digest().subarray(0, NONCE_BYTES)
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })

@@ -1,4 +1,4 @@
-/** Messages that needed somebody's approval: how many wait for one, and what became of the others. */
+/** Messages that need approval: the number that await it, and the decisions on the others. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
@@ -18,11 +18,11 @@ export async function countWaiting(reader: Reader, accountId: string): Promise<n
 }
 
 export interface DecidedMessage extends MessageRow {
-  /** Of its last state: who or what led to it. */
+  /** Who or what caused the last state. */
   readonly outcome: string | null
 }
 
-/** Approved, rejected, expired or lapsed; the latest first. */
+/** Messages whose approval was given, rejected, expired or lapsed, latest first. */
 export async function listDecided(
   reader: Reader,
   accountId: string,

@@ -1,8 +1,6 @@
 /**
- * How a message goes from state to state: written here, noted in the append-only log of transitions,
- * told of by an event. What is cancelled or suppressed gives back the stages it had taken.
- *
- * Whoever calls holds the debtor.
+ * Changes the state of a message: it updates the row, appends to the log of transitions and records an
+ * event. A cancelled or suppressed message frees its stages. The caller has locked the debtor.
  */
 
 import type { Transaction } from '../database/database.ts'
@@ -27,7 +25,7 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
   received: 'message.received',
 }
 
-/** `detail` says why, for the history that people see. Returns the message as it is then. */
+/** `detail` is the reason, shown in the message's history. Returns the changed message. */
 export async function moveMessage(
   tx: Transaction,
   message: MessageRow,
@@ -48,7 +46,7 @@ export async function moveMessage(
   return moved
 }
 
-/** Tells of the state that it is in, where that is told of at all. */
+/** Records the event of the message's state, if that state has one. */
 export async function announceMessage(
   tx: Transaction,
   message: MessageRow,

@@ -14,7 +14,7 @@ export async function findMessage(
     .executeTakeFirst()
 }
 
-/** Its text as HTML, as it is or was sent; undefined where it has none, or not yet. */
+/** The HTML of a message; undefined if it has none, or none yet. */
 export async function findMessageHtml(
   reader: Reader,
   accountId: string,

@@ -1,4 +1,4 @@
-/** The log of messages, and what a payment stops. */
+/** Reads messages, and cancels those that a payment makes obsolete. */
 
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
@@ -17,8 +17,8 @@ import {
 } from '../lists/keyset.ts'
 import { recordTransitions } from './transitions.ts'
 
-/** Not yet leaving: a payment cancels these. */
-export const STOPPABLE: readonly MessageStatus[] = [
+/** Statuses that a payment cancels, since no hand-over has started. */
+export const CANCELLABLE: readonly MessageStatus[] = [
   'scheduled',
   'awaiting_approval',
   'approved',
@@ -27,13 +27,13 @@ export const STOPPABLE: readonly MessageStatus[] = [
 
 export interface Stopped {
   readonly cancelledIds: readonly string[]
-  /** Handed to a worker already: they may leave still. */
+  /** Messages in hand-over, which may still be sent. */
   readonly inFlightIds: readonly string[]
 }
 
 /**
- * Cancels every waiting message that covers one of the invoices, also where it covers others too:
- * its text would be wrong. The caller holds the debtor, so none of them can begin to leave meanwhile.
+ * Cancels every waiting message that covers one of the invoices, even if it covers others too: its text
+ * would be wrong. The caller has locked the debtor, so that no hand-over can start meanwhile.
  */
 export async function stopMessages(
   tx: Transaction,
@@ -59,7 +59,7 @@ const readStoppable = prepared(
       .select(['id', 'status'])
       .where('account_id', '=', accountId)
       .where('direction', '=', 'outbound')
-      .where('status', 'in', [...STOPPABLE, 'sending'])
+      .where('status', 'in', [...CANCELLABLE, 'sending'])
       .where('id', 'in', (eb) =>
         eb
           .selectFrom('message_invoices')
@@ -69,7 +69,7 @@ const readStoppable = prepared(
       .orderBy('id'),
 )
 
-/** Cancels all that waits to go to the debtor, which the caller holds. */
+/** Cancels all waiting messages to the debtor, which the caller has locked. */
 export async function stopMessagesTo(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
@@ -81,14 +81,14 @@ export async function stopMessagesTo(
     .select('id')
     .where('debtor_id', '=', id)
     .where('direction', '=', 'outbound')
-    .where('status', 'in', STOPPABLE)
+    .where('status', 'in', CANCELLABLE)
     .orderBy('id')
     .execute()
   const ids = rows.map((row) => row.id)
   if (ids.length > 0) await cancelMessages(tx, accountId, ids, detail, now)
 }
 
-/** Cancels messages that wait. The caller holds their debtor. */
+/** Cancels waiting messages. The caller has locked their debtor. */
 export async function cancelMessages(
   tx: Transaction,
   accountId: string,
@@ -100,7 +100,7 @@ export async function cancelMessages(
     .updateTable('messages')
     .set((eb) => ({
       status: 'cancelled',
-      // A decision that was never taken cannot be taken any more, and one that was does not hold.
+      // A pending approval can no longer be decided, and a given one no longer applies.
       approval_status: eb
         .case()
         .when('approval_status', 'in', ['pending', 'approved'])
@@ -173,7 +173,7 @@ function coversInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-/** Ids of the invoices that each message covers, in their order, by message id. */
+/** The ids of the invoices of each message, in order, by message id. */
 export async function readCoveredInvoices(
   reader: Reader,
   accountId: string,

@@ -2,7 +2,7 @@ import type { MessageRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import { maskRecipient, previewOf } from './shown-text.ts'
 
-/** A message as the API and events show it. */
+/** The JSON of a message in the API and in events. */
 export function renderMessage(row: MessageRow, invoiceIds: readonly string[]) {
   return {
     object: 'message',

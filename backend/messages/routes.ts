@@ -43,7 +43,7 @@ export const messageOperations: readonly Operation[] = [
   }),
 ]
 
-/** A worker's lease on a message is no state of its own to clients. */
+/** Clients see a message in hand-over as `queued`. */
 function statusesShownAs(status: (typeof STATUSES)[number]): readonly string[] {
   return status === 'queued' ? ['queued', 'sending'] : [status]
 }

@@ -1,18 +1,18 @@
-/** What of a message's recipient and text the API shows. */
+/** Masks the recipient and shortens the text of a message for the API. */
 
 const MASK = '•••'
 const PREVIEW_MAX = 200
-/** As much of a body as is looked at: a reply can be long, and made to be slow to strip. */
+/** Characters of a body that are read: a reply may be long, and hostile markup is slow to strip. */
 const READ_MAX = 4000
 
-/** `ap@acme.example` as `a•••@acme.example`; of a telephone number the last three digits stay. */
+/** Masks `ap@acme.example` as `a•••@acme.example`, and a telephone number but for its last three digits. */
 export function maskRecipient(recipient: string): string {
   const at = recipient.lastIndexOf('@')
   if (at > 0) return `${[...recipient][0]}${MASK}${recipient.slice(at)}`
   return /^\+\d+$/.test(recipient) ? `${MASK}${recipient.slice(-3)}` : MASK
 }
 
-/** The beginning of the text on one line, without markup. */
+/** The beginning of the text, on one line and without markup. */
 export function previewOf(body: string): string {
   const text = body
     .slice(0, READ_MAX)

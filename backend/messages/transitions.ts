@@ -1,15 +1,12 @@
-/**
- * The append-only log of what states messages have been in, and what follows from a state whoever
- * wrote it: what nobody received gives back the stages it had taken.
- */
+/** The append-only log of message states. A message that was not received frees its stages. */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/** Nobody was reminded: neither of what did not leave nor of what came back. */
+/** The recipient did not receive these messages. */
 const FREEING: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
-/** For messages whose state was written already. */
+/** For messages whose rows are updated already. */
 export async function recordTransitions(
   tx: Transaction,
   messages: readonly Pick<MessageRow, 'id' | 'account_id' | 'status'>[],
@@ -36,8 +33,8 @@ export async function recordTransitions(
 }
 
 /**
- * Its invoices may be reminded at the same stages again, by another message. What may have left
- * already keeps them: nobody is to get the same stage twice.
+ * Lets another message use the same stages of its invoices. A message that may have been sent keeps them,
+ * so that nobody receives a stage twice.
  */
 export async function freeStages(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

@@ -1,8 +1,8 @@
 import { currencyExponent } from './money.ts'
 
 /**
- * An amount in minor units as people write it in their language, e.g. `€1,234.50`: with as many
- * decimals as our table has, which are not always those of the browser's or the runtime's.
+ * Formats an amount in minor units for a language, e.g. `€1,234.50`, with the decimals of our own table,
+ * which may differ from those of the runtime.
  */
 export function moneyText(amount: number, currency: string, language = 'en'): string {
   const exponent = currencyExponent(currency)
@@ -10,12 +10,21 @@ export function moneyText(amount: number, currency: string, language = 'en'): st
   const whole = digits.slice(0, digits.length - exponent)
   const fraction = digits.slice(digits.length - exponent)
   const sign = amount < 0 ? '-' : ''
-  // As text, which is taken exactly: a number would be rounded beyond 2^53.
+  // As text, which is formatted exactly; a number would be rounded beyond 2^53.
   const exact = `${sign}${whole}.${fraction || '0'}` as Intl.StringNumericLiteral
   return formatOf(language, currency, exponent).format(exact)
 }
 
-/** Making one costs 50 µs. Bounded by the currencies and languages there are. */
+/** `1234.50`, with as many decimals as the currency has. */
+export function moneyDecimal(amount: number, currency: string): string {
+  const exponent = currencyExponent(currency)
+  const digits = String(Math.abs(amount)).padStart(exponent + 1, '0')
+  const whole = digits.slice(0, digits.length - exponent)
+  const fraction = exponent === 0 ? '' : `.${digits.slice(digits.length - exponent)}`
+  return `${amount < 0 ? '-' : ''}${whole}${fraction}`
+}
+
+/** Cached, since creating one costs 50 µs. Bounded by currencies and languages. */
 const formats = new Map<string, Intl.NumberFormat>()
 
 function formatOf(language: string, currency: string, exponent: number): Intl.NumberFormat {

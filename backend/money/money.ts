@@ -1,6 +1,6 @@
 /**
- * Money is an integer in the currency's minor unit. Products and sums are computed in BigInt and
- * come back as numbers only where they are exact; nothing here ever holds a fraction.
+ * Money is an integer in the currency's minor unit. Products and sums are computed as BigInt, and converted
+ * to numbers only if they are exact.
  */
 import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'
@@ -15,15 +15,16 @@ const QUANTITY_PLACES_MAX = 6
 const DECIMAL = /^(\d{1,7})(?:\.(\d{1,6}))?$/
 const MICRO = 10n ** BigInt(QUANTITY_PLACES_MAX)
 
-/** The code in upper case, or undefined where we cannot hold amounts in it. */
+/** Returns the code in upper case; undefined if amounts in it are not supported. */
 export function parseCurrency(text: string): string | undefined {
-  // Exactly three letters first: upper case turns some others into ASCII ("ı" becomes "I").
+  // Three ASCII letters are checked first, since upper case turns some other letters into ASCII ("ı" into
+  // "I").
   if (!/^[A-Za-z]{3}$/.test(text)) return undefined
   const code = text.toUpperCase()
   return CURRENCY_EXPONENTS.has(code) ? code : undefined
 }
 
-/** Decimals between the minor unit and the one people speak of. */
+/** The number of decimals of the currency. */
 export function currencyExponent(currency: string): number {
   const exponent = CURRENCY_EXPONENTS.get(currency)
   assert(exponent !== undefined, `${currency} was accepted but is not in the table`)
@@ -36,8 +37,8 @@ export function isQuantity(quantity: Quantity): boolean {
 }
 
 /**
- * quantity × unit amount, rounded once, halves away from zero: a discount line cancels the charge
- * it mirrors to the last unit. Both must have been checked.
+ * Returns quantity × unit amount, rounded once, with halves away from zero, so that a discount line cancels
+ * its charge exactly. Both must be valid.
  */
 export function lineAmount(quantity: Quantity, unitAmount: number): bigint {
   const micros = quantityMicros(quantity)

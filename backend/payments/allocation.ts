@@ -1,41 +1,44 @@
-/**
- * How a payment is spread over invoices. Pure: what it decides depends on nothing but the invoices as
- * they stand under the debtor's lock.
- */
+/** Allocates a payment to invoices. Pure functions of the invoices as read under the debtor's lock. */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { byDueDate } from '../debtors/credit.ts'
 import { isPayable } from '../invoices/settlement.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
 
-/** What the client asked for on one invoice. */
+/** An invoice of the request, and the amount for it. */
 export interface Target {
-  /** Where in the body it stands; empty for the payment as a whole. */
+  /** The JSON pointer of the invoice in the body; empty for the payment as a whole. */
   readonly pointer: string
   readonly invoice: InvoiceRow
-  /** Undefined: as much of the payment as is due. */
+  /** Undefined: the whole payment, at most the amount due. */
   readonly amount: number | undefined
 }
 
 export interface Share {
   readonly invoice: InvoiceRow
-  /** 0 where nothing is due any more. */
+  /** 0 if nothing is due any more. */
   readonly amount: number
 }
 
 export interface Incoming {
   readonly amount: number
   readonly currency: string
-  readonly allowOverpayment: boolean
+  /** Undefined: a surplus is rejected without the hint that the client may allow it. */
+  readonly allowOverpayment: boolean | undefined
 }
 
 /**
- * Throws `invoice_not_payable`, `currency_mismatch`, `payment_exceeds_balance`, and
- * `validation_failed` where the invoices are not of one debtor.
+ * `debtorId` is the debtor of an existing payment; by default the first invoice's debtor pays. Throws
+ * `invoice_not_payable`, `currency_mismatch`, `payment_exceeds_balance`, and `validation_failed` if an
+ * invoice belongs to another debtor.
  */
-export function allocate(payment: Incoming, targets: readonly Target[]): Share[] {
+export function allocate(
+  payment: Incoming,
+  targets: readonly Target[],
+  debtorId = targets[0]?.invoice.debtor_id,
+): Share[] {
   refuseUnpayable(targets)
-  refuseSeveralDebtors(targets)
+  refuseOtherDebtors(targets, debtorId)
   refuseOtherCurrency(payment, targets)
   if (!payment.allowOverpayment) refuseSurplus(payment, targets)
   return targets.map(({ invoice, amount = payment.amount }) => ({
@@ -45,8 +48,8 @@ export function allocate(payment: Incoming, targets: readonly Target[]): Share[]
 }
 
 /**
- * Adds what is left of the payment to the shares: to the debtor's open invoices of its currency, the
- * oldest due date first. An invoice with a share already gets more of it, up to what is due.
+ * Adds the rest of the payment to the shares: to the debtor's open invoices of its currency, oldest due
+ * date first. An invoice that already has a share gets more, up to the amount due.
  */
 export function applyOldestFirst(
   payment: Pick<Incoming, 'amount'>,
@@ -76,14 +79,13 @@ function refuseUnpayable(targets: readonly Target[]): void {
   )
 }
 
-function refuseSeveralDebtors(targets: readonly Target[]): void {
-  const debtorId = targets[0]?.invoice.debtor_id
+function refuseOtherDebtors(targets: readonly Target[], debtorId: string | undefined): void {
   const faults = targets
     .filter(({ invoice }) => invoice.debtor_id !== debtorId)
     .map(({ pointer }) => ({
       pointer: `${pointer}/invoice_id`,
       code: 'invalid_format',
-      detail: 'invoice_id must be an invoice of the same debtor as the first',
+      detail: 'invoice_id must be an invoice of the same debtor as the first, or as the payment',
     }))
   if (faults.length > 0) throw faultsProblem(faults)
 }
@@ -105,11 +107,13 @@ function refuseSurplus(payment: Incoming, targets: readonly Target[]): void {
   )
   const [first] = exceeding
   if (first === undefined) return
+  const isChoice = payment.allowOverpayment !== undefined
+  const hint = isChoice ? '; if more was really paid, send allow_overpayment: true' : ''
   const faults = exceeding.map(
     ({ pointer, invoice }): Fault => ({
       pointer: `${pointer}/amount`,
       code: 'payment_exceeds_balance',
-      detail: `amount must be at most ${invoice.amount_due}, what is due on invoice ${invoice.number}; if more was really paid, send allow_overpayment: true`,
+      detail: `amount must be at most ${invoice.amount_due}, what is due on invoice ${invoice.number}${hint}`,
     }),
   )
   throw faultsProblem(faults, { amount_due: first.invoice.amount_due })

@@ -1,4 +1,4 @@
-/** Payments as they were recorded: the list, and the one that an idempotency key recorded. */
+/** Reads payments: the list, and the payment that was recorded with an idempotency key. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
@@ -90,7 +90,7 @@ const readByKey = prepared(
 
 export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
 
-/** Of all payments at once, by payment id, each in the order of its request. */
+/** Returns the allocations of several payments by payment id, each in the order of its request. */
 export async function readAllocations(
   reader: Reader,
   accountId: string,

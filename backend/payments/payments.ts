@@ -1,6 +1,6 @@
 /**
- * Payments: money received, recorded once, and all that follows from it in the same transaction: the
- * invoices are settled and messages that were waiting to chase them are cancelled.
+ * Records payments: money received. In the same transaction the invoices are settled, and waiting messages
+ * that would chase them are cancelled.
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
@@ -8,42 +8,36 @@ import { readApplyCredit } from '../accounts/apply-credit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
-import type {
-  AllocationRow,
-  DebtorRow,
-  InvoiceRow,
-  InvoiceStatus,
-  PaymentRow,
-} from '../database/tables.ts'
+import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts'
 import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
-import { findInvoices, findOpenInvoices } from '../invoices/invoices.ts'
-import { settleInvoice } from '../invoices/settlement.ts'
-import { type Stopped, stopMessages } from '../messages/messages.ts'
+import { findOpenInvoices } from '../invoices/invoices.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCovered } from '../reminders/planning/stop-covered.ts'
-import { refuseTaken } from '../validation/external-id.ts'
-import { type Fault, faultsProblem } from '../validation/faults.ts'
-import { allocate, applyOldestFirst, type Share, type Target } from './allocation.ts'
+import { rejectTaken } from '../validation/external-id.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { allocate, applyOldestFirst, type Share } from './allocation.ts'
 import { renderPayment } from './representation.ts'
+import { effectsOf, settleInvoices } from './settle-invoices.ts'
+import { type NewAllocation, readTargets, type WantedShare, wantedShares } from './targets.ts'
 
 export type PaymentTarget =
   | { readonly kind: 'invoice'; readonly invoiceId: string }
   | { readonly kind: 'allocations'; readonly allocations: readonly NewAllocation[] }
-  /** On account: nothing is allocated. */
+  /** The whole payment goes on account. */
   | { readonly kind: 'debtor'; readonly debtorId: string }
-
-export interface NewAllocation {
-  readonly invoiceId: string
-  readonly amount: number
-}
+  /**
+   * The payment is allocated to the debtor's open invoices, oldest due date first; the rest goes on
+   * account.
+   */
+  | { readonly kind: 'oldest_first'; readonly debtorId: string }
 
 export interface NewPayment {
   readonly target: PaymentTarget
   readonly amount: number
   readonly currency: string
-  readonly allowOverpayment: boolean
-  /** Today where null. */
+  readonly allowOverpayment: boolean | undefined
+  /** Null: the current date. */
   readonly receivedOn: string | null
   readonly method: PaymentRow['method']
   readonly reference: string | null
@@ -51,14 +45,14 @@ export interface NewPayment {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** On whose behalf and by which way it is recorded. */
+/** The account, the actor and the source of a payment. */
 export interface Recording {
   readonly accountId: string
   readonly timezone: string
   readonly source: PaymentRow['source']
   readonly recordedBy: { readonly type: string; readonly id: string | null; readonly label: string }
   readonly idempotencyKey: string | null
-  /** Of what was sent with the key. */
+  /** The fingerprint of the request that carried the key. */
   readonly fingerprint: string | null
   readonly now: Date
 }
@@ -68,16 +62,9 @@ export interface RecordedPayment {
   readonly allocations: readonly AllocationRow[]
 }
 
-/** What recording did, as it was at that moment; kept with the payment. */
-interface Effects {
-  readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
-  readonly messages_cancelled: number
-  readonly messages_in_flight: readonly string[]
-}
-
 /**
- * Throws `invoice_not_found`, `debtor_not_found`, what `allocate` throws,
- * `allocation_exceeds_payment` and `duplicate_external_id`.
+ * Throws `invoice_not_found`, `debtor_not_found`, `allocation_exceeds_payment`, `duplicate_external_id`,
+ * and the problems of `allocate`.
  */
 export async function recordPayment(
   tx: Transaction,
@@ -88,7 +75,13 @@ export async function recordPayment(
   const { debtorId, shares: wanted } = await decide(tx, accountId, input, now)
   const debtor = { id: debtorId, account_id: accountId }
   const shares = await applyCredit(tx, debtor, input, wanted)
-  const { settled, stopped } = await settle(tx, debtor, shares, now)
+  const { settled, stopped } = await settleInvoices(
+    tx,
+    debtor,
+    shares,
+    now,
+    'a payment was recorded',
+  )
   const allocated = shares.filter(({ amount }) => amount > 0)
   const unapplied = allocated.reduce((rest, { amount }) => rest - amount, input.amount)
   if (unapplied > 0) {
@@ -96,11 +89,6 @@ export async function recordPayment(
     stopped.push(await stopCovered(tx, debtor, onAccount, now))
   }
   const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
-  const effects: Effects = {
-    invoices: settled.map(({ id, status, amount_due }) => ({ id, status, amount_due })),
-    messages_cancelled: cancelledIds.length,
-    messages_in_flight: [...new Set(stopped.flatMap((each) => each.inFlightIds))],
-  }
   const payment: PaymentRow = {
     id: createId('pay'),
     account_id: accountId,
@@ -117,14 +105,14 @@ export async function recordPayment(
     request_fingerprint: recording.fingerprint,
     source: recording.source,
     recorded_by: JSON.stringify(recording.recordedBy),
-    effects: JSON.stringify(effects),
+    effects: JSON.stringify(effectsOf(settled, stopped)),
     metadata: JSON.stringify(input.metadata),
     created_at: now.toISOString(),
     updated_at: now.toISOString(),
     revision: 1,
   }
   if (payment.external_id === null) await insertPayment(tx, payment)
-  else await refuseTaken(tx, 'payments', payment, () => insertUndoable(tx, payment))
+  else await rejectTaken(tx, 'payments', payment, () => insertUndoable(tx, payment))
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,
@@ -133,7 +121,7 @@ export async function recordPayment(
     amount,
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
-  // Planned after the payment is among the records, because money on account decides too.
+  // Planning comes after the insertion of the payment, because money on account affects it.
   const settledIds = settled.map(({ id }) => id)
   await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
   const render = () => renderPayment(payment, allocations)
@@ -153,7 +141,7 @@ const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =
   tx.insertInto('payment_allocations').values(allocation),
 )
 
-/** Whose payment it is and what goes to which invoice, decided under the debtor's lock. */
+/** Determines the debtor and the share of each invoice, under the debtor's lock. */
 async function decide(
   tx: Transaction,
   accountId: string,
@@ -161,9 +149,13 @@ async function decide(
   now: Date,
 ): Promise<{ debtorId: string; shares: readonly Share[] }> {
   const { target } = input
-  if (target.kind === 'debtor') {
+  if (target.kind === 'debtor' || target.kind === 'oldest_first') {
     const { debtorId } = target
-    if (await touchDebtor(tx, accountId, debtorId, now)) return { debtorId, shares: [] }
+    if (await touchDebtor(tx, accountId, debtorId, now)) {
+      const isSpread = target.kind === 'oldest_first'
+      const open = isSpread ? await findOpenInvoices(tx, accountId, debtorId, input.currency) : []
+      return { debtorId, shares: applyOldestFirst(input, [], open) }
+    }
     const detail = 'debtor_id must be the id of a debtor'
     throw faultsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
   }
@@ -176,7 +168,7 @@ async function decide(
   return { debtorId, shares: allocate(input, targets) }
 }
 
-/** With what is left of the payment on open invoices, where the account has chosen so. */
+/** Allocates the rest of the payment to open invoices, if the account's settings say so. */
 async function applyCredit(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
@@ -189,72 +181,10 @@ async function applyCredit(
   return applyOldestFirst({ amount }, shares, open)
 }
 
-type Wanted = Pick<Target, 'pointer' | 'amount'> & { readonly invoiceId: string }
-
-/** Throws `allocation_exceeds_payment`, and `validation_failed` where an invoice occurs twice. */
 function wantedOf(
   amount: number,
-  target: Exclude<PaymentTarget, { readonly kind: 'debtor' }>,
-): Wanted[] {
-  if (target.kind === 'invoice') {
-    return [{ pointer: '', invoiceId: target.invoiceId, amount: undefined }]
-  }
-  const wanted = target.allocations.map((allocation, index) => ({
-    ...allocation,
-    pointer: `/allocations/${index}`,
-  }))
-  const ids = wanted.map(({ invoiceId }) => invoiceId)
-  const faults = wanted
-    .filter(({ invoiceId }, index) => ids.indexOf(invoiceId) !== index)
-    .map(({ pointer }) => fault(pointer, 'invalid_format', 'must not occur twice in allocations'))
-  const sum = wanted.reduce((total, allocation) => total + allocation.amount, 0)
-  if (sum > amount) {
-    const detail = `allocations add up to ${sum}, more than the amount of ${amount}`
-    faults.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
-  }
-  if (faults.length > 0) throw faultsProblem(faults)
-  return wanted
-}
-
-/** In the order wanted. Throws `invoice_not_found` with every one that the account does not have. */
-async function readTargets(
-  tx: Transaction,
-  accountId: string,
-  wanted: readonly Wanted[],
-): Promise<Target[]> {
-  const ids = wanted.map(({ invoiceId }) => invoiceId)
-  const rows = await findInvoices(tx, accountId, ids)
-  const byId = new Map(rows.map((row) => [row.id, row]))
-  const targets = wanted.flatMap(({ pointer, invoiceId, amount }) => {
-    const invoice = byId.get(invoiceId)
-    return invoice === undefined ? [] : [{ pointer, invoice, amount }]
-  })
-  if (targets.length === wanted.length) return targets
-  throw faultsProblem(
-    wanted
-      .filter(({ invoiceId }) => !byId.has(invoiceId))
-      .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'must be the id of an invoice')),
-  )
-}
-
-function fault(pointer: string, code: string, detail: string): Fault {
-  return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
-}
-
-/** Settles the invoices and stops the messages that wait to chase them. */
-async function settle(
-  tx: Transaction,
-  debtor: Pick<DebtorRow, 'id' | 'account_id'>,
-  shares: readonly Share[],
-  now: Date,
-): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
-  if (shares.length === 0) return { settled: [], stopped: [] }
-  const settled: InvoiceRow[] = []
-  for (const { invoice, amount } of shares) {
-    // A surplus on an invoice that was paid already changes nothing about it.
-    settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
-  }
-  const ids = settled.map(({ id }) => id)
-  const stopped = await stopMessages(tx, debtor.account_id, ids, now, 'a payment was recorded')
-  return { settled, stopped: [stopped] }
+  target: Extract<PaymentTarget, { readonly kind: 'invoice' | 'allocations' }>,
+): WantedShare[] {
+  if (target.kind === 'allocations') return wantedShares(target.allocations, amount)
+  return [{ pointer: '', invoiceId: target.invoiceId, amount: undefined }]
 }

@@ -2,7 +2,7 @@ import type { PaymentRow } from '../database/tables.ts'
 import { currencyExponent } from '../money/money.ts'
 import type { Allocation } from './payment-list.ts'
 
-/** A payment as the API and events show it. */
+/** The JSON of a payment in the API and in events. */
 export function renderPayment(row: PaymentRow, allocations: readonly Allocation[]) {
   return {
     object: 'payment',

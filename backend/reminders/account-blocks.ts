@@ -1,20 +1,20 @@
 /**
- * What concerns all debtors of an account at once. It may be changed by any process; the planning run
- * notices, and has the debtors looked at some at a time.
+ * Detects changes that concern all debtors of an account, made by any process, and schedules planning of
+ * its debtors in batches.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type { Database, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
 import { type ChasingAccount, readChasingAccounts } from './planning/situations.ts'
 
-/** Accounts read, and debtors marked, at a time. */
+/** Accounts or debtors in one batch. */
 const ROWS_MAX = 500
 
 /**
- * Whether a whole account is held back. Put on, what is waiting is decided now and not when it would
- * have left; put off, everyone is looked at again.
+ * Detects accounts that were blocked or unblocked as a whole. After a block, waiting messages are decided
+ * now rather than when they would have been sent; after an unblock, all debtors are planned again.
  */
-export async function noticeAccounts(
+export async function recordAccountBlocks(
   database: Database,
   now: Date,
   accountId?: string,
@@ -38,19 +38,20 @@ export async function noticeAccounts(
       const account = accounts.get(id)
       const blockedBy = account === undefined ? null : blockOf(account)
       if (blockedBy === known) continue
-      await database.transaction((tx) => noticeBlock(tx, id, blockedBy, now))
+      await database.transaction((tx) => recordBlock(tx, id, blockedBy, now))
     }
     after = last
   }
 }
 
-function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
+/** What blocks all reminders of the account now. */
+export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  // Sample data never become anything else, so that there is nothing to notice.
+  // Sample accounts never change.
   return isReadOnly(row.status) ? 'account_read_only' : null
 }
 
-async function noticeBlock(
+async function recordBlock(
   tx: Transaction,
   accountId: string,
   blockedBy: ChasingSettingsRow['blocked_by'],
@@ -73,8 +74,8 @@ async function noticeBlock(
     .execute()
 }
 
-/** Has all debtors looked at of accounts whose settings or state changed. */
-export async function markAccounts(
+/** Schedules planning of all debtors of the accounts whose settings or state changed. */
+export async function scheduleAccounts(
   database: Database,
   now: Date,
   signal?: AbortSignal,
@@ -85,14 +86,14 @@ export async function markAccounts(
     .where('replan_after', 'is not', null)
     .execute()
   for (const { account_id: id } of rows) {
-    while (!signal?.aborted && (await database.transaction((tx) => markSome(tx, id, now)))) {
-      // Until all are marked.
+    while (!signal?.aborted && (await database.transaction((tx) => scheduleBatch(tx, id, now)))) {
+      // Repeats until all are scheduled.
     }
   }
 }
 
-/** Whether there may be more. */
-async function markSome(tx: Transaction, accountId: string, now: Date): Promise<boolean> {
+/** Returns whether there may be more. */
+async function scheduleBatch(tx: Transaction, accountId: string, now: Date): Promise<boolean> {
   const settings = await tx
     .selectFrom('chasing_settings')
     .select('replan_after')

@@ -1,6 +1,6 @@
 /**
- * Firm and final reminders leave only after a person has approved them. What was approved is bound
- * to what was seen: text, recipient, stage, invoices and amounts. The gate compares it again.
+ * Firm and final reminders are sent only after a person has approved them. An approval is bound to what
+ * that person saw: text, recipient, stage, invoices and amounts. The gate compares them again.
  */
 
 import { createHash } from 'node:crypto'
@@ -12,27 +12,30 @@ import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
 import { moveMessage } from '../messages/lifecycle.ts'
-import { askedFor, type Facts, readFacts } from './planning/facts.ts'
+import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
-/** A message that waits for a person, as the person is to see it. */
+/** A message that awaits approval, as shown to the person who decides. */
 export interface Approval {
   readonly message: MessageRow
   readonly debtorName: string
-  /** Its text as HTML. */
+  /** The text as HTML. */
   readonly html: string
   readonly invoices: Facts['invoices']
-  /** Nobody can decide it after this. */
+  /** After this it cannot be decided. */
   readonly expiresAt: string
-  /** Names what was seen; a decision carries it back. */
+  /** A digest of what is shown, to be sent back with the decision. */
   readonly seen: string
 }
 
-/** `seen` absent: whatever it says now, e.g. from the command line. */
+/** Without `seen` the decision applies to the current text, e.g. from the command line. */
 export type Decision =
   | { readonly approve: true; readonly seen?: string | undefined }
   | { readonly approve: false; readonly reason: string; readonly seen?: string | undefined }
 
-/** What is not written yet is not among them: that takes a moment after it was planned. The oldest first. */
+/**
+ * Returns the messages that await approval, oldest first. A message appears once its text is written,
+ * shortly after it was planned.
+ */
 export async function listApprovals(
   reader: Reader,
   accountId: string,
@@ -46,7 +49,7 @@ export async function listApprovals(
   return rows.map(approvalOf)
 }
 
-/** Undefined where it does not wait for a decision. */
+/** Undefined if the message does not await a decision. */
 export async function findApproval(
   reader: Reader,
   accountId: string,
@@ -58,7 +61,7 @@ export async function findApproval(
   return row && approvalOf(row)
 }
 
-/** Every state that a message has been in, the first first. */
+/** All states of the message, oldest first. */
 export async function readHistory(
   reader: Reader,
   accountId: string,
@@ -74,9 +77,9 @@ export async function readHistory(
 }
 
 /**
- * Decided once, under the debtor's lock. A rejection keeps its invoices from being chased until a
- * person resumes them. Throws `not_found`, `approval_decided`, `approval_outdated`,
- * `validation_failed` at `/reason`.
+ * Decides once, under the debtor's lock. After a rejection the invoices are not chased until a person
+ * resumes chasing. Throws `not_found`, `approval_decided`, `approval_outdated`, `validation_failed` at
+ * `/reason`.
  */
 export async function decideApproval(
   tx: Transaction,
@@ -106,7 +109,7 @@ export async function decideApproval(
   })
 }
 
-/** What an approval is bound to. */
+/** Digest of what an approval is bound to. */
 export function hashOf(
   { stage, recipient, invoices }: Facts,
   { subject, body }: Pick<MessageRow, 'subject' | 'body'>,
@@ -114,7 +117,7 @@ export function hashOf(
   const seen = [
     stage,
     recipient,
-    invoices.map((invoice) => [invoice.id, askedFor(invoice)]),
+    invoices.map((invoice) => [invoice.id, amountDemanded(invoice)]),
     subject,
     body,
   ]

@@ -1,9 +1,9 @@
 /**
- * The kill switch: while it is on nothing leaves, of an account or of the whole installation. It
- * holds for the very next message. What was waiting when it was put on is suppressed, not held back:
- * putting it off again begins from today.
+ * The kill switch stops all reminders of an account or of the whole installation, from the very next
+ * message on. Messages that wait when it is activated are suppressed, not postponed: after its release
+ * planning starts from that day.
  *
- * Settings and the command line reach it; the API does not, in either direction.
+ * Settings and the command line can change it; the API cannot.
  */
 
 import { lockAccount } from '../accounts/accounts.ts'
@@ -13,12 +13,12 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 
-/** The scope that is no account's. */
+/** The scope of the installation's switch. */
 export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
   readonly scope: 'account' | 'installation'
-  /** Null: the installation's. */
+  /** Null for the installation's switch. */
   readonly accountId: string | null
   readonly isOn: boolean
   /** Why it was activated; null while it is released. */
@@ -29,12 +29,12 @@ export interface KillSwitch {
   readonly activationCount: number
 }
 
-/** `on` needs a reason; for `off` it goes to the audit log where one is given. */
+/** `on` requires a reason. For `off` it is optional, and written to the audit log. */
 export type KillSwitchChange =
   | { readonly on: true; readonly reason: string }
   | { readonly on: false; readonly reason?: string | undefined }
 
-/** The installation's, then the account's. */
+/** Returns the installation's switch, then the account's. */
 export async function readKillSwitches(
   reader: Reader,
   accountId: string,
@@ -47,7 +47,7 @@ export async function readKillSwitches(
   return switchesOf(rows, accountId)
 }
 
-/** Of rows that may hold others' too. */
+/** Picks the account's switches from rows that may include others. */
 export function switchesOf(
   rows: readonly KillSwitchRow[],
   accountId: string,
@@ -60,14 +60,14 @@ export function switchesOf(
   return [find(INSTALLATION), find(accountId)]
 }
 
-/** Those that were ever used, the installation's first. */
+/** Returns the switches that were ever used, the installation's first. */
 export async function listKillSwitches(reader: Reader): Promise<KillSwitch[]> {
   const rows = await reader.selectFrom('kill_switches').selectAll().orderBy('scope').execute()
   const switches = rows.map((row) => switchOf(row.scope, row))
   return switches.sort((a, b) => (a.accountId ?? '').localeCompare(b.accountId ?? ''))
 }
 
-/** Setting the state it has changes nothing. Throws `not_found`, `validation_failed` at `/reason`. */
+/** Idempotent. Throws `not_found`, `validation_failed` at `/reason`. */
 export async function setKillSwitch(
   tx: Transaction,
   accountId: string | null,
@@ -75,7 +75,7 @@ export async function setKillSwitch(
   act: Act,
 ): Promise<KillSwitch> {
   const reason = change.on ? checkReason(change.reason) : null
-  // No gate is open while this is held, and what it decides is seen by the next one.
+  // This lock waits for gates in progress, and the next gate sees the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
   const scope = accountId ?? INSTALLATION
@@ -108,7 +108,7 @@ export async function setKillSwitch(
   return after
 }
 
-/** The switch as events show it. */
+/** The JSON of a switch in events. */
 export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: KillSwitch) {
   return {
     object: 'kill_switch',
@@ -120,7 +120,7 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** How often these switches were activated, together: a message planned at a lower count must not leave. */
+/** The total number of activations: a message planned at a lower count must not be sent. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, found) => sum + found.activationCount, 0)
 }

@@ -1,10 +1,10 @@
 /**
- * What is going to leave over the next days, as the planner would have it if nobody paid and nothing
- * changed; and what would be held back, and why. Approvals are taken as given at once.
+ * Lists the messages of the next days as the planner would write them if nothing changed, and those that a
+ * rail would block, with the reason. It assumes that approvals are given at once.
  */
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
-import { readFacts, shownStage } from './planning/facts.ts'
+import { loggedStage, readFacts } from './planning/facts.ts'
 import { needsApproval } from './planning/ladder.ts'
 import type { PlannedMessage } from './planning/planner.ts'
 import { decide } from './planning/planning.ts'
@@ -21,11 +21,11 @@ import type { WorkingTime } from './planning/working-time.ts'
 import type { Refusal } from './rails.ts'
 
 export interface PreviewedMessage {
-  /** When it would leave, at the earliest. */
+  /** The earliest instant at which it would be sent. */
   readonly at: string
   readonly debtorId: string
   readonly debtorName: string
-  /** In clear. */
+  /** Not masked. */
   readonly recipient: string | null
   /** Null: a courtesy before the due date. */
   readonly stage: ReminderStage | null
@@ -34,24 +34,24 @@ export interface PreviewedMessage {
     readonly number: string
     readonly dueDate: string
     readonly amountDue: number
-    /** How much of it money on account covers; absent: nothing. */
+    /** The part that money on account covers, in minor units; absent: nothing. */
     readonly onAccount?: number
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
-  /** Why it would be held back. */
+  /** The rail that would block it. */
   readonly refusal: Refusal | null
-  /** Of one that is on its way already. */
+  /** The message, if it is planned already. */
   readonly message: { readonly id: string; readonly status: MessageStatus } | null
 }
 
-/** Read at a time: bounds memory. */
+/** Debtors read at a time, to bound memory. */
 const DEBTORS_MAX = 200
 
-/** A debtor's messages, at most; far more than a ladder has in a year. */
+/** The most messages of a debtor: far more than a ladder has in a year. */
 const STEPS_MAX = 400
 
-/** In the order in which they would leave. */
+/** Sorted by the instant at which they would be sent. */
 export async function previewReminders(
   reader: Reader,
   accountId: string,
@@ -80,7 +80,7 @@ export async function previewReminders(
       const time = account.timeOf(debtor)
       const own = waiting.get(debtor.id) ?? []
       messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, time, now)))
-      const left = asIfLeft(situation, leavesAt(time, now))
+      const left = asIfSent(situation, sendsAt(time, now))
       messages.push(...foresee(debtor, account, left, now, until))
     }
   }
@@ -113,25 +113,25 @@ function foresee(
   return found
 }
 
-/** Also what is approved on a Saturday, or tried again at night, waits for the gate to open. */
-function leavesAt(time: WorkingTime, from: Date): Date {
+/** A message that is approved on a Saturday, or retried at night, waits for the next send window. */
+function sendsAt(time: WorkingTime, from: Date): Date {
   return time.firstSlot(time.dayOf(from), from) ?? from
 }
 
-/** What waits leaves as soon as it can. */
-function asIfLeft(chased: ChasedDebtor, leftAt: Date): ChasedDebtor {
+/** A message that waits is sent as soon as possible. */
+function asIfSent(chased: ChasedDebtor, leftAt: Date): ChasedDebtor {
   const at = leftAt.toISOString()
   return {
     ...chased,
-    isLeaving: false,
-    lastSentAt: chased.isLeaving ? at : chased.lastSentAt,
+    hasScheduledMessage: false,
+    lastSentAt: chased.hasScheduledMessage ? at : chased.lastSentAt,
     invoices: chased.invoices.map((invoice) =>
       invoice.isWaiting ? { ...invoice, isWaiting: false, chasing_last_message_at: at } : invoice,
     ),
   }
 }
 
-/** As if it had left, or had been held back, when it was to. */
+/** Returns the debtor as it would be after the message was sent or blocked. */
 function applied(
   chased: ChasedDebtor,
   { scheduledFor, invoices }: PlannedMessage,
@@ -150,7 +150,7 @@ function applied(
       ...invoice,
       chasing_status: 'active',
       chasing_blocked_reason: null,
-      chasing_stage: shownStage(own) ?? invoice.chasing_stage,
+      chasing_stage: loggedStage(own) ?? invoice.chasing_stage,
       chasing_last_message_at: at,
       taken: [...invoice.taken, own],
     }
@@ -174,7 +174,7 @@ function describe(
     debtorId: id,
     debtorName: name,
     recipient: email,
-    stage: shownStage(stage),
+    stage: loggedStage(stage),
     invoices: covered.flatMap((one) => {
       const invoice = byId.get(one.id)
       if (invoice === undefined) return []
@@ -205,11 +205,11 @@ function describeWaiting(
   const { stage, recipient, invoices } = readFacts(text)
   const from = new Date(Math.max(now.getTime(), Date.parse(scheduledFor ?? now.toISOString())))
   return {
-    at: leavesAt(time, from).toISOString(),
+    at: sendsAt(time, from).toISOString(),
     debtorId: id,
     debtorName: name,
     recipient,
-    stage: shownStage(stage),
+    stage: loggedStage(stage),
     invoices,
     requiresApproval: needsApproval(stage),
     refusal,

@@ -1,7 +1,7 @@
 /**
- * The rails: what keeps a reminder from leaving, in the order in which they are looked at
- * (contract 3.1, rule 5). The planner asks them whether a debtor can be reminded at all, the gate
- * once more about the very message. When something may leave (window, cap) is no rail: it postpones.
+ * The rails block reminders. They are checked in a fixed order: the planner checks whether a debtor can be
+ * reminded at all, the gate checks each message again before it is sent. The send window and the daily cap
+ * are not rails: they postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {
@@ -32,7 +32,7 @@ export type RefusalReason =
 
 export interface Refusal {
   readonly reason: RefusalReason
-  /** The same in words, for people. */
+  /** The reason in words, for people. */
   readonly detail: string
 }
 
@@ -51,14 +51,14 @@ export interface Situation {
     | 'chasing_reason'
     | 'chasing_until'
   >
-  /** Of the debtor's address. */
+  /** Why the debtor's address is suppressed. */
   readonly suppressed: SuppressedAddressRow['reason'] | undefined
-  /** Absent: is there anything that would hold back whatever one wrote now? */
+  /** Absent: check only what blocks every message to the debtor. */
   readonly message?: {
     readonly row: Pick<MessageRow, 'approval_status'>
     readonly facts: Facts
     readonly invoices: ReadonlyMap<string, InvoiceState>
-    /** How much of each invoice money on account covers now, by invoice id. */
+    /** The part of each invoice that money on account covers now, in minor units, by invoice id. */
     readonly onAccount: ReadonlyMap<string, number>
   }
 }
@@ -68,7 +68,7 @@ export type InvoiceState = Pick<
   'id' | 'status' | 'amount_due' | 'chasing_status' | 'chasing_blocked_reason' | 'chasing_cycle'
 >
 
-/** Nobody is reminded of what money on account covers. */
+/** Blocks reminders of invoices that money on account covers. */
 export const CREDIT_ON_ACCOUNT = {
   reason: 'credit_on_account',
   detail: 'money on account covers what is due',
@@ -79,7 +79,7 @@ type Rail = (situation: Situation) => Refusal | undefined
 const RAILS: readonly Rail[] = [
   killSwitch('installation'),
   killSwitch('account'),
-  putOnMeanwhile,
+  activatedSince,
   accountReadOnly,
   demo,
   debtorPaused,
@@ -91,7 +91,7 @@ const RAILS: readonly Rail[] = [
   approvalExpired,
 ]
 
-/** The first rail that fails. */
+/** Returns the first rail that fails. */
 export function findRefusal(situation: Situation): Refusal | undefined {
   for (const rail of RAILS) {
     const refusal = rail(situation)
@@ -100,7 +100,7 @@ export function findRefusal(situation: Situation): Refusal | undefined {
   return undefined
 }
 
-/** Whether the pause has ended by itself. */
+/** Whether the last day of the pause has passed. */
 export function isPauseOver(
   { chasing_status: status, chasing_until: until }: Situation['debtor'],
   now: Date,
@@ -117,8 +117,8 @@ function killSwitch(scope: KillSwitch['scope']): Rail {
   }
 }
 
-/** What was waiting then does not leave now: putting the switch off begins from today. */
-function putOnMeanwhile({ account, message }: Situation): Refusal | undefined {
+/** A message that waited while the switch was on is not sent after its release. */
+function activatedSince({ account, message }: Situation): Refusal | undefined {
   if (message === undefined || message.facts.timesPutOn === activationCountOf(account.switches)) {
     return undefined
   }
@@ -145,7 +145,7 @@ function debtorPaused(situation: Situation): Refusal | undefined {
   }
   if (chasing !== 'active' && !isPauseOver(debtor, now)) {
     const detail = `reminders to the customer are ${chasing}${why === null ? '' : `: ${why}`}`
-    // Mail pauses whom it cannot reach: what is wrong with the address tells more.
+    // A bounce pauses the debtor too, but the state of the address explains more.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
   const held = coveredBy(message).find(
@@ -197,7 +197,7 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
   return undefined
 }
 
-/** Money that is on no invoice yet pays the debtor's invoices, the oldest due date first. */
+/** Unapplied money covers the debtor's invoices, the oldest due date first. */
 function creditOnAccount({ message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
   if (coveredInFull(message).length > 0) return CREDIT_ON_ACCOUNT
@@ -208,7 +208,7 @@ function creditOnAccount({ message }: Situation): Refusal | undefined {
   return { reason: 'payment_received', detail: 'the customer has paid on account since' }
 }
 
-/** The ids of the invoices of a message of which money on account covers all that is due. */
+/** Returns the ids of those invoices of a message that money on account covers in full. */
 export function coveredInFull({
   facts,
   invoices,

@@ -1,6 +1,6 @@
 /**
- * A rehearsal: plans and sends as at an instant, and ends when what was to leave then is decided. The
- * backend's own planner and worker stand still meanwhile (`REHEARSAL=on`); other rehearsals may run.
+ * A rehearsal plans and sends as at a given instant, and ends when every message due then is decided. The
+ * backend's own planner and worker do not run meanwhile (`REHEARSAL=on`); other rehearsals may.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'
@@ -9,10 +9,12 @@ import { runPlanning } from './planning/planning-run.ts'
 import { REMINDERS } from './sending/leases.ts'
 import { type SendDeps, sendRound } from './sending/send-worker.ts'
 
-/** Each goes on where the one before has changed something: an approval that expired is asked for anew. */
+/** A round may lead to another, e.g. when an expired approval is requested again. */
 const ROUNDS_MAX = 20
 
-/** `deps.clock` tells the instant. Returns the messages that it touched, as they are at its end. */
+/**
+ * `deps.clock` returns the instant. Returns the messages that the rehearsal changed, in their final state.
+ */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
   const begin = createId('mtr')
@@ -23,7 +25,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
       accountId,
     })
     let sent = await sendRound(deps, 1, { accountId })
-    while (sent.isFull && !sent.isAway) sent = await sendRound(deps, 1, { accountId })
+    while (sent.isFull && !sent.isUnavailable) sent = await sendRound(deps, 1, { accountId })
     if (messages === 0 && round > 0) break
   }
   const query = database.read

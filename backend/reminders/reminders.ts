@@ -1,4 +1,4 @@
-/** The reminder engine as a part of the backend: it plans and sends beside the calls. */
+/** Runs the reminder engine in the backend's process. */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
@@ -7,21 +7,21 @@ import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { runPlanning } from './planning/planning-run.ts'
 import { startSendWorker } from './sending/send-worker.ts'
 
-/** How soon the planner sees what has changed or become due; looking costs a millisecond. */
+/** How often the planner checks for debtors that have changed or become due. A check takes a millisecond. */
 const PLAN_EVERY_MS = 15_000
 
 export interface RemindersOptions {
   readonly database: Database
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
-  /** No other backend sends from this database. */
+  /** No other backend uses this database. */
   readonly isOnly: boolean
   readonly clock: () => Date
   readonly log: Logger
 }
 
 export interface Reminders {
-  /** Takes no more, and finishes what is under way. */
+  /** Starts nothing more, and finishes what is in progress. */
   drain(): Promise<void>
 }
 

@@ -1,7 +1,7 @@
 import { maskRecipient } from '../messages/shown-text.ts'
 import type { PreviewedMessage } from './preview.ts'
 
-/** What is going to be sent, or not and why, as scripts see it. */
+/** The JSON of a previewed message. */
 export function renderPreviewed({ recipient, invoices, ...message }: PreviewedMessage) {
   return {
     at: message.at,

@@ -1,6 +1,6 @@
 /**
- * What a message was planned for is kept while servers may still say what became of it, which is far
- * shorter. The message stays, with its log and the stages that it took.
+ * Deletes the planning facts of old messages. Mail servers report outcomes long before that. The message
+ * itself is kept, with its log and its stages.
  */
 
 import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../database/forgetting.ts'
@@ -11,7 +11,7 @@ const KEPT_MS = 90 * DAY_MS
 export const FORGETTING_REMINDERS: Forgetting = {
   what: 'plans of reminders',
   find: findDecided,
-  forget: forgetDecided,
+  evict: deleteDecided,
 }
 
 async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {
@@ -24,9 +24,9 @@ async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {
     .execute()
 }
 
-async function forgetDecided(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteDecided(tx: Transaction, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // One that came back meanwhile is tried again.
+  // A message that bounced meanwhile is retried.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

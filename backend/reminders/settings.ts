@@ -1,4 +1,7 @@
-/** How an account chases: its ladder, holidays and the day from which it does; a debtor's own ladder. */
+/**
+ * The chasing settings of an account (ladder, holidays, the date from which it chases), and a debtor's own
+ * ladder.
+ */
 import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { isCalendarDate } from '../calendar/calendar.ts'
@@ -10,15 +13,15 @@ import { checkLadder, type Ladder, readLadder, USUAL_LADDER } from './planning/l
 
 export interface ChasingSettings {
   readonly ladder: Ladder
-  /** Calendar dates, in order, on which nothing leaves. */
+  /** Sorted calendar dates on which nothing is sent. */
   readonly holidays: readonly string[]
-  /** What fell due before this day is never chased; null: everything is. */
+  /** Invoices due before this date are never chased; null: all are. */
   readonly chaseFrom: string | null
 }
 
 export type ChasingSettingsChange = Partial<ChasingSettings>
 
-/** Twenty years of public holidays and more. */
+/** More than twenty years of public holidays. */
 const HOLIDAYS_MAX = 500
 
 export async function readChasingSettings(
@@ -45,8 +48,8 @@ export function settingsOf(
 }
 
 /**
- * Holds from the next plan on; what is on its way stays as it is. Throws `validation_failed` with
- * pointers `/ladder/…`, `/holidays/…`, `/chase_from`; `not_found`.
+ * Applies from the next plan on; messages that are planned already stay as they are. Throws
+ * `validation_failed` with pointers `/ladder/…`, `/holidays/…`, `/chase_from`; `not_found`.
  */
 export async function changeChasingSettings(
   tx: Transaction,
@@ -54,7 +57,7 @@ export async function changeChasingSettings(
   change: ChasingSettingsChange,
   act: Act,
 ): Promise<ChasingSettings> {
-  // Two changes at once are made one after the other.
+  // Serializes concurrent changes.
   await lockAccount(tx, accountId)
   const before = await readChasingSettings(tx, accountId)
   const settings = check({ ...before, ...change })
@@ -64,7 +67,7 @@ export async function changeChasingSettings(
     ladder: JSON.stringify(settings.ladder),
     holidays: JSON.stringify(settings.holidays),
     chase_from: settings.chaseFrom,
-    // Every debtor may be due at another time than was planned.
+    // Every debtor may now be due at another time.
     replan_after: '',
   }
   await tx
@@ -81,7 +84,7 @@ export async function changeChasingSettings(
   return settings
 }
 
-/** Null: the account's. Throws `not_found`, `validation_failed`. */
+/** Null: the debtor uses the account's ladder. Throws `not_found`, `validation_failed`. */
 export async function setDebtorLadder(
   tx: Transaction,
   accountId: string,

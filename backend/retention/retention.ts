@@ -1,6 +1,6 @@
 /**
- * How long is kept what is not kept for ever. Each backend looks now and then; any number may do so
- * at once. Debtors, invoices, payments, messages and the audit log are not here: they stay.
+ * Deletes expired rows. Any number of backends may run it at once. Debtors, invoices, payments, messages
+ * and the audit log are kept for ever.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker, type Worker } from '../background/worker.ts'
@@ -14,7 +14,7 @@ const EVERY_MS = 600_000
 const FORGETTING: readonly Forgetting[] = [
   ...FORGETTING_WEBHOOKS,
   FORGETTING_REMINDERS,
-  // A repeat of a payment is still known, by the key on the payment (contract 1.10).
+  // A repeat of a payment is still recognized by the key on the payment.
   oldRows('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],
     age: 'created_at',
@@ -26,18 +26,19 @@ const FORGETTING: readonly Forgetting[] = [
     keptMs: 90 * DAY_MS,
   }),
   oldRows('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
-  // Longer than any gateway repeats a report.
+  // Longer than any gateway retries a report.
   oldRows('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
   oldRows('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
+  oldRows('password_resets', { key: ['id'], age: 'expires_at', keptMs: DAY_MS }),
   oldRows('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
-  // Whom an Admin invited is in the audit log.
+  // The audit log keeps who was invited.
   oldRows('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
-  // A form is sent again within the session that showed it.
+  // A form is submitted within the session that showed it.
   oldRows('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
-  // The outbox first: its rows are of notices.
+  // Before the notices that its rows reference.
   oldRows('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
   oldRows('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
-  // Nobody posts the same mail again after that.
+  // The same mail is not posted again after that.
   oldRows('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 
@@ -54,8 +55,8 @@ export function startRetention({ database, clock, log }: RetentionDeps): Worker 
     log,
     async round(signal) {
       for (const forgetting of FORGETTING) {
-        // One that fails does not keep the others from their turn.
-        await forgetDue(database, forgetting, clock(), signal).then(
+        // A failure of one does not block the others.
+        await deleteDue(database, forgetting, clock(), signal).then(
           (count) => count > 0 && log.info({ count }, `forgot old ${forgetting.what}`),
           (error: unknown) => log.error({ err: error }, `old ${forgetting.what} not forgotten`),
         )
@@ -65,15 +66,15 @@ export function startRetention({ database, clock, log }: RetentionDeps): Worker 
   })
 }
 
-/** Of every kind, until nothing is due. */
-export async function forgetOld(database: Database, now: Date): Promise<void> {
-  for (const forgetting of FORGETTING) await forgetDue(database, forgetting, now)
+/** Deletes all expired rows of every table. */
+export async function deleteExpired(database: Database, now: Date): Promise<void> {
+  for (const forgetting of FORGETTING) await deleteDue(database, forgetting, now)
 }
 
-/** Resolves to how many; `signal` ends it between two transactions. */
-async function forgetDue(
+/** Resolves with the number of deleted rows. `signal` stops it between two transactions. */
+async function deleteDue(
   database: Database,
-  { find, forget }: Forgetting,
+  { find, evict }: Forgetting,
   now: Date,
   signal?: AbortSignal,
 ): Promise<number> {
@@ -81,7 +82,7 @@ async function forgetDue(
   while (!signal?.aborted) {
     const keys = await find(database.read, now)
     if (keys.length === 0) break
-    await database.transaction((tx) => forget(tx, keys))
+    await database.transaction((tx) => evict(tx, keys))
     count += keys.length
   }
   return count

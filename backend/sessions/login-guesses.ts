@@ -1,7 +1,7 @@
 /**
- * Holds back who guesses passwords, in the database, so that neither a restart nor a second backend
- * forgets. A guess is counted before it is tried: a hundred at once are a hundred guesses. Existing
- * addresses and others are counted alike, so that the answer tells nothing.
+ * Limits password guessing. The counts are in the database, so that they survive a restart and apply to all
+ * backends. A guess is counted before it is verified: a hundred concurrent guesses count as a hundred.
+ * Unknown e-mail addresses are counted like known ones, so that the response does not reveal which exist.
  */
 import { createHash } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
@@ -10,16 +10,16 @@ import type { Transaction } from '../database/tables.ts'
 
 const WINDOW_MS = 15 * 60_000
 
-/** In a window; the last one is followed by waiting for the window's end. */
+/** Guesses in one window; after the last one further guesses are rejected until the window ends. */
 const GUESSES_MAX = 10
 
-/** People mistype; from then on each guess costs twice the wait of the one before. */
+/** Guesses without a wait, for typing errors. After that each wait is twice the previous one. */
 const GUESSES_FREE = 5
 const WAIT_MS_FIRST = 2000
 
 export interface Guesser {
   readonly email: string
-  /** Where it comes from; undefined where that is not known. */
+  /** The client's IP address; undefined if it is unknown. */
   readonly address: string | undefined
 }
 
@@ -57,7 +57,10 @@ export async function claimGuess(tx: Transaction, guesser: Guesser, now: Date): 
   }
 }
 
-/** Their rows, made where there are none, held so that guesses at once are counted one by one. */
+/**
+ * Locks the rows of the subjects, inserting missing ones, so that concurrent guesses are counted one by
+ * one.
+ */
 async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Date) {
   const none = {
     guesses: 0,
@@ -79,8 +82,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * The password was right. The user starts anew; the address gets this one guess back and no more,
- * for one's own account must not pay for guesses at others'.
+ * Called after a correct password. The user's count is reset; the address regains only this guess, since
+ * otherwise an attacker's own account would reset the count of guesses at others.
  */
 export async function forgiveGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   const [email, address] = subjectsOf(guesser)
@@ -103,17 +106,17 @@ function blockedAfter(guesses: number, now: Date, windowEndsAt: string): string 
   return until < windowEndsAt ? until : windowEndsAt
 }
 
-/** E-mail addresses as hashes: what people mistype there may be their password. */
+/** E-mail addresses are hashed: a user may have typed the password into this field. */
 function subjectsOf({ email, address }: Guesser): string[] {
   const hash = createHash('sha256').update(email.trim().toLowerCase()).digest('base64url')
   const byEmail = `email:${hash}`
   return address === undefined ? [byEmail] : [byEmail, `address:${networkOf(address)}`]
 }
 
-/** Whoever has one IPv6 address has 2^64. */
+/** An IPv6 client usually has a whole /64 network. */
 function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address
-  // An IPv4 address that is mapped into IPv6 comes out as what it is.
+  // Converts an IPv4-mapped IPv6 address to IPv4.
   const parsed = ipaddr.process(address)
   if (parsed instanceof ipaddr.IPv4) return parsed.toString()
   const network = parsed.parts.slice(0, 4).map((part) => part.toString(16))

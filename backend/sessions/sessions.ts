@@ -1,7 +1,6 @@
 /**
- * Sessions of the Settings pages. The token is in the browser's cookie alone; here is its hash, so
- * that a stolen copy of the database logs nobody in. Who the session is, and in which role, is read
- * anew on every request.
+ * Sessions of Settings. Only the browser has the token; the database stores its hash, so that a stolen copy
+ * of the database contains no valid token. The user and the role are read on every request.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { AccountStatus, Reader, Transaction, UserRow } from '../database/tables.ts'
@@ -11,32 +10,46 @@ const MINUTE_MS = 60_000
 const IDLE_MS = 30 * MINUTE_MS
 const LIFETIME_MS = 12 * 60 * MINUTE_MS
 
-/** A session that is looked at all the time is written once a minute. */
+/** The last use of a session is written at most once a minute. */
 const SEEN_MS = MINUTE_MS
+
+/** The time to enter the second factor. */
+const PENDING_MS = 10 * MINUTE_MS
+
+const USER_AGENT_LENGTH_MAX = 400
 
 /** 256 random bits. */
 const TOKEN = /^[\w-]{43}$/
 
 export interface Session {
   readonly token: string
-  readonly user: { readonly id: string; readonly email: string; readonly role: UserRow['role'] }
+  readonly user: {
+    readonly id: string
+    readonly email: string
+    readonly role: UserRow['role']
+    readonly hasSecondFactor: boolean
+  }
   readonly account: {
     readonly id: string
     readonly name: string
     readonly status: AccountStatus
     readonly timezone: string
     readonly scopeAllowance: string | null
-    /** Sample data: nobody is ever contacted. */
+    /** Whether the account requires a second factor of Admins. */
+    readonly requiresSecondFactor: boolean
+    /** The account's data are samples: no message is ever sent. */
     readonly isDemo: boolean
   }
   readonly flash: string | null
-  /** The user's role is not the one the token was made for. */
+  /** Whether the user's role has changed since the token was created. */
   readonly isStale: boolean
-  /** It is time to note that the session is in use. */
+  /** Whether the last use should be written again. */
   readonly isUnseen: boolean
+  /** When the password was last entered in this session. */
+  readonly confirmedAt: Date
 }
 
-/** What a form must carry: only who knows the cookie's value, or was shown the form, has it. */
+/** The CSRF token of forms, which only a reader of the cookie or of the form knows. */
 export function csrfTokenOf(token: string): string {
   return createHmac('sha256', token).update('csrf').digest('base64url')
 }
@@ -46,11 +59,20 @@ export function isCsrfToken(given: string, token: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
-/** The token of a new session. */
+/** The browser of a session. */
+export interface Browser {
+  readonly address: string | undefined
+  /** The User-Agent header. */
+  readonly userAgent: string | undefined
+}
+
+/** Returns the token of a new session. A pending session allows only the entry of the second factor. */
 export async function startSession(
   tx: Transaction,
   user: Pick<UserRow, 'id' | 'role'>,
+  { address, userAgent }: Browser,
   now: Date,
+  isPending = false,
 ): Promise<string> {
   const token = createToken()
   await tx
@@ -63,12 +85,16 @@ export async function startSession(
       created_at: now.toISOString(),
       last_seen_at: now.toISOString(),
       expires_at: new Date(now.getTime() + LIFETIME_MS).toISOString(),
+      address: address ?? null,
+      user_agent: userAgent?.slice(0, USER_AGENT_LENGTH_MAX) ?? null,
+      confirmed_at: now.toISOString(),
+      pending_until: isPending ? new Date(now.getTime() + PENDING_MS).toISOString() : null,
     })
     .execute()
   return token
 }
 
-/** Undefined where it never was, is over, or its user is no longer active. */
+/** Undefined if the session is unknown or has ended, or if its user is not active. */
 export async function findSession(
   reader: Reader,
   token: string | undefined,
@@ -83,9 +109,13 @@ export async function findSession(
       'sessions.role as session_role',
       'sessions.flash',
       'sessions.last_seen_at',
+      'sessions.created_at',
+      'sessions.confirmed_at',
       'users.id as user_id',
       'users.email',
       'users.role',
+      'users.totp_enabled_at',
+      'accounts.second_factor_required_at',
       'accounts.id as account_id',
       'accounts.name',
       'accounts.status',
@@ -94,6 +124,7 @@ export async function findSession(
       'accounts.is_demo',
     ])
     .where('sessions.token_hash', '=', hashToken(token))
+    .where('sessions.pending_until', 'is', null)
     .where('sessions.expires_at', '>', now.toISOString())
     .where('sessions.last_seen_at', '>', new Date(now.getTime() - IDLE_MS).toISOString())
     .where('users.status', '=', 'active')
@@ -101,19 +132,43 @@ export async function findSession(
   if (row === undefined) return undefined
   return {
     token,
-    user: { id: row.user_id, email: row.email, role: row.role },
+    user: {
+      id: row.user_id,
+      email: row.email,
+      role: row.role,
+      hasSecondFactor: row.totp_enabled_at !== null,
+    },
     account: {
       id: row.account_id,
       name: row.name,
       status: row.status,
       timezone: row.timezone,
       scopeAllowance: row.scope_allowance,
+      requiresSecondFactor: row.second_factor_required_at !== null,
       isDemo: row.is_demo === 1,
     },
     flash: row.flash,
     isStale: row.session_role !== row.role,
     isUnseen: now.getTime() - Date.parse(row.last_seen_at) > SEEN_MS,
+    confirmedAt: new Date(row.confirmed_at ?? row.created_at),
   }
+}
+
+/** Returns the user of a pending session: the password was entered, the second factor was not. */
+export async function findPendingUser(
+  reader: Reader,
+  token: string | undefined,
+  now: Date,
+): Promise<UserRow | undefined> {
+  if (token === undefined || !TOKEN.test(token)) return undefined
+  return await reader
+    .selectFrom('sessions')
+    .innerJoin('users', 'users.id', 'sessions.user_id')
+    .selectAll('users')
+    .where('sessions.token_hash', '=', hashToken(token))
+    .where('sessions.pending_until', '>', now.toISOString())
+    .where('users.status', '=', 'active')
+    .executeTakeFirst()
 }
 
 export async function noteSeen(tx: Transaction, token: string, now: Date): Promise<void> {
@@ -124,7 +179,7 @@ export async function noteSeen(tx: Transaction, token: string, now: Date): Promi
     .execute()
 }
 
-/** The same session under a new token; the old one is worth nothing. Its limits stay. */
+/** Replaces the session's token and invalidates the old one. The session's time limits do not change. */
 export async function rotateSession(tx: Transaction, session: Session): Promise<string> {
   const token = createToken()
   await tx
@@ -135,7 +190,96 @@ export async function rotateSession(tx: Transaction, session: Session): Promise<
   return token
 }
 
-/** What the session's next page says once. Null: it has said it. */
+/** Replaces the session's token and records that the password was just entered. */
+export async function confirmSession(
+  tx: Transaction,
+  session: Session,
+  now: Date,
+): Promise<string> {
+  const token = await rotateSession(tx, session)
+  await tx
+    .updateTable('sessions')
+    .set({ confirmed_at: now.toISOString() })
+    .where('token_hash', '=', hashToken(token))
+    .execute()
+  return token
+}
+
+export interface ListedSession {
+  /** Identifies the session to its user; it is not valid as a token. */
+  readonly id: string
+  readonly isCurrent: boolean
+  readonly createdAt: string
+  readonly lastSeenAt: string
+  /** The end of the session unless it is used before. */
+  readonly endsAt: string
+  readonly address: string | null
+  readonly userAgent: string | null
+}
+
+/** Returns the user's active sessions, the most recently used first. */
+export async function listSessions(
+  reader: Reader,
+  { user, token }: Session,
+  now: Date,
+): Promise<ListedSession[]> {
+  const rows = await selectOpen(reader, user.id, now)
+    .selectAll()
+    .orderBy('last_seen_at', 'desc')
+    .orderBy('created_at', 'desc')
+    .execute()
+  const current = hashToken(token)
+  return rows.map((row) => {
+    const idleEnd = new Date(Date.parse(row.last_seen_at) + IDLE_MS).toISOString()
+    return {
+      id: listedId(row.token_hash),
+      isCurrent: row.token_hash === current,
+      createdAt: row.created_at,
+      lastSeenAt: row.last_seen_at,
+      endsAt: idleEnd < row.expires_at ? idleEnd : row.expires_at,
+      address: row.address,
+      userAgent: row.user_agent,
+    }
+  })
+}
+
+export async function countSessions(reader: Reader, userId: string, now: Date): Promise<number> {
+  const rows = await selectOpen(reader, userId, now).select('token_hash').execute()
+  return rows.length
+}
+
+function selectOpen(reader: Reader, userId: string, now: Date) {
+  return reader
+    .selectFrom('sessions')
+    .where('user_id', '=', userId)
+    .where('pending_until', 'is', null)
+    .where('expires_at', '>', now.toISOString())
+    .where('last_seen_at', '>', new Date(now.getTime() - IDLE_MS).toISOString())
+}
+
+/** Ends one of the user's own sessions. Returns false if there is no such session. */
+export async function endListedSession(
+  tx: Transaction,
+  { user }: Session,
+  id: string,
+): Promise<boolean> {
+  const rows = await tx
+    .selectFrom('sessions')
+    .select('token_hash')
+    .where('user_id', '=', user.id)
+    .execute()
+  const row = rows.find(({ token_hash }) => listedId(token_hash) === id)
+  if (row === undefined) return false
+  await tx.deleteFrom('sessions').where('token_hash', '=', row.token_hash).execute()
+  return true
+}
+
+/** Not the stored hash itself, which would identify the row in a stolen copy of the database. */
+function listedId(tokenHash: string): string {
+  return `ses_${hashToken(tokenHash).slice(0, 22)}`
+}
+
+/** Sets the message that the session's next page shows once; null removes it. */
 export async function setFlash(tx: Transaction, token: string, flash: string | null) {
   await tx
     .updateTable('sessions')
@@ -148,7 +292,7 @@ export async function endSession(tx: Transaction, token: string): Promise<void> 
   await tx.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute()
 }
 
-/** All of a user's, except the one of `keptToken`. */
+/** Ends all sessions of a user except that of `keptToken`. */
 export async function endSessionsOf(
   tx: Transaction,
   userId: string,

@@ -1,14 +1,32 @@
-/** Settings: the pages for the people who hold the account, and the same as JSON for scripts. */
+/** Settings: HTML pages for the users of an account, and the same resources as JSON for scripts. */
 import type { ServerRoute } from '@hapi/hapi'
 import { Problem } from '../../shared/contract/problem.ts'
+import { createIdempotency } from '../idempotency/idempotency.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
 import { auditPages } from './audit/audit-routes.ts'
 import { customerPages } from './customers/customer-routes.ts'
+import { editInvoicePages } from './customers/edit-invoice.ts'
 import { invoicePages } from './customers/invoice-routes.ts'
+import { newCustomerPages } from './customers/new-customer.ts'
+import { newInvoicePages } from './customers/new-invoice.ts'
 import { paymentPages } from './customers/payment-routes.ts'
+import { homePages } from './home/home-routes.ts'
+import { keyChangePages } from './keys/change-routes.ts'
 import { allowancePages, keyPages } from './keys/routes.ts'
+import { customerListPages } from './lists/customer-list.ts'
+import { invoiceListPages } from './lists/invoice-list.ts'
+import { paymentListPages } from './lists/payment-list.ts'
+import { searchPages } from './lists/search-page.ts'
+import { codePages } from './login/code-routes.ts'
 import { invitationPages } from './login/invitation-routes.ts'
 import { loginPages, sessionPages } from './login/login-routes.ts'
+import { resetPages } from './login/reset-routes.ts'
+import { secondFactorPages } from './login/second-factor-routes.ts'
+import { ownSessionPages } from './login/session-routes.ts'
+import { allocatePages } from './money/allocate.ts'
+import { creditPages } from './money/credit.ts'
+import { recordPaymentPages } from './money/record-payment.ts'
+import { undoPages } from './money/undo-pages.ts'
 import { peoplePages } from './people/routes.ts'
 import { approvalPages } from './reminders/approval-routes.ts'
 import { killSwitchPages } from './reminders/kill-switch-routes.ts'
@@ -17,12 +35,12 @@ import { reminderPages } from './reminders/reminder-routes.ts'
 import { schedulePages } from './reminders/schedule-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
 import { cookiesFor } from './shell/cookies.ts'
-import { openRoute, type SettingsDeps, sessionRoute } from './shell/page-request.ts'
+import { openRoute, refuse, type SettingsDeps, sessionRoute } from './shell/page-request.ts'
 import { webhookDeliveryPages } from './webhooks/delivery-routes.ts'
 import { webhookEndpointPages } from './webhooks/endpoint-routes.ts'
 
-export interface SettingsOptions extends Omit<SettingsDeps, 'cookies'> {
-  /** Absent: no pages for webhooks. */
+export interface SettingsOptions extends Omit<SettingsDeps, 'cookies' | 'idempotency'> {
+  /** Absent: there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
 }
 
@@ -30,42 +48,53 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   const cookies = cookiesFor(given.baseUrl)
   if (cookies === undefined) {
     given.log.warn({ baseUrl: given.baseUrl }, 'no Settings pages: BASE_URL is not https')
-    return everyPath(
-      new Problem('service_unavailable', 'Settings are served over https: set BASE_URL.'),
-    )
+    return everyPath(() => {
+      throw new Problem('service_unavailable', 'Settings are served over https: set BASE_URL.')
+    })
   }
-  const deps = { ...given, cookies }
+  const deps = { ...given, cookies, idempotency: createIdempotency(given) }
   const loggedInPages = [
+    ...homePages,
+    ...searchPages,
+    ...customerListPages,
+    ...invoiceListPages,
+    ...paymentListPages,
     ...sessionPages,
+    ...ownSessionPages,
+    ...secondFactorPages,
     ...customerPages,
+    ...newCustomerPages,
     ...invoicePages,
+    ...newInvoicePages,
+    ...editInvoicePages,
     ...paymentPages,
+    ...recordPaymentPages,
+    ...allocatePages,
+    ...undoPages,
+    ...creditPages,
     ...reminderPages(),
     ...approvalPages,
     ...messagePages,
     ...schedulePages,
     ...killSwitchPages,
     ...keyPages,
+    ...keyChangePages,
     ...allowancePages,
     ...(webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]),
     ...peoplePages,
     ...auditPages,
   ]
   return [
-    ...[...loginPages, ...invitationPages].map((page) => openRoute(page, deps)),
+    ...[...loginPages, ...codePages, ...invitationPages, ...resetPages].map((page) =>
+      openRoute(page, deps),
+    ),
     ...loggedInPages.map((page) => sessionRoute(page, deps)),
     ...assetRoutes(),
-    ...everyPath(new Problem('route_not_found', 'There is no such page.')),
+    ...everyPath(refuse(new Problem('route_not_found', 'There is no such page.'), deps)),
   ]
 }
 
-/** Whatever nothing else answers. */
-function everyPath({ code, message }: Problem): ServerRoute[] {
-  return ['/settings', '/settings/{path*}'].map((path) => ({
-    method: '*',
-    path,
-    handler() {
-      throw new Problem(code, message)
-    },
-  }))
+/** Handles all requests without another route. */
+function everyPath(handler: NonNullable<ServerRoute['handler']>): ServerRoute[] {
+  return ['/settings', '/settings/{path*}'].map((path) => ({ method: '*', path, handler }))
 }

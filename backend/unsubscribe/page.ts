@@ -1,7 +1,4 @@
-/**
- * The page behind the link to unsubscribe. It needs nothing besides itself: it is served where the
- * Settings pages are not.
- */
+/** The page of an unsubscribe link. It loads no other files, since it may be served where Settings is not. */
 import { createHash } from 'node:crypto'
 import { Html, html } from '../html/html.ts'
 import type { Language } from '../mail/wording/languages.ts'
@@ -22,7 +19,7 @@ button:focus-visible { outline: 3px solid var(--act); outline-offset: 3px }
 
 const HASH = createHash('sha256').update(STYLE).digest('base64')
 
-/** Besides those of all pages. */
+/** In addition to the headers of all pages. */
 export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': [
     "default-src 'none'",
@@ -45,7 +42,7 @@ export interface UnsubscribeView {
   readonly address: string
 }
 
-/** Forms lead back to the page's own address. */
+/** Forms post to the page's own URL. */
 export function renderUnsubscribe({ language, state, creditor, address }: UnsubscribeView): string {
   const words = UNSUBSCRIBE_WORDS[language]
   if (state === 'stopped') {
@@ -61,7 +58,7 @@ export function renderUnsubscribe({ language, state, creditor, address }: Unsubs
       stop,
     ])
   }
-  return render(language, words.ask, [
+  return render(language, words.request, [
     html`<p>${words.explain(creditor, address)}</p><p class="soft">${words.stays}</p>`,
     stop,
   ])

@@ -1,7 +1,7 @@
 /**
- * The link to unsubscribe. Reading it changes nothing, for mail scanners open every link. A POST
- * does, from the page's button or from a mail program (RFC 8058), which brings neither cookie nor
- * token: the link is the proof. It may be posted any number of times.
+ * The routes of unsubscribe links. A GET changes nothing, because mail scanners open every link. A POST
+ * from the page's button or from a mail program (RFC 8058) unsubscribes; it has neither cookie nor token,
+ * since the link is the proof. It is idempotent.
  */
 import type { Request, ResponseToolkit, ServerRoute } from '@hapi/hapi'
 import type { Database } from '../database/database.ts'
@@ -32,21 +32,21 @@ export function unsubscribeRoutes(deps: UnsubscribeDeps): ServerRoute[] {
 
 async function show(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
   const subscription = deps.links.open(String(request.params['token']))
-  if (subscription === undefined) return answerBroken(request, h)
+  if (subscription === undefined) return respondToBrokenLink(request, h)
   const isStopped = await isUnsubscribed(subscription, deps)
-  return answer(request, h, subscription, isStopped ? 'stopped' : 'asked', deps)
+  return respond(request, h, subscription, isStopped ? 'stopped' : 'asked', deps)
 }
 
 async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDeps) {
   const subscription = deps.links.open(String(request.params['token']))
-  if (subscription === undefined) return answerBroken(request, h)
+  if (subscription === undefined) return respondToBrokenLink(request, h)
   const { database, clock } = deps
   const { accountId, address } = subscription
   if (wishOf(request) === 'resume') {
     await database.transaction((tx) => resubscribeAddress(tx, accountId, address, clock()))
-    // Of who has complained we ask nothing more.
+    // After a complaint the page offers nothing more.
     const isStopped = await isUnsubscribed(subscription, deps)
-    return answer(request, h, subscription, isStopped ? 'stopped' : 'resumed', deps)
+    return respond(request, h, subscription, isStopped ? 'stopped' : 'resumed', deps)
   }
   if (!(await isUnsubscribed(subscription, deps))) {
     const suppression = { reason: 'unsubscribed', detail: null, messageId: null } as const
@@ -54,10 +54,10 @@ async function decide(request: Request, h: ResponseToolkit, deps: UnsubscribeDep
       suppressAddress(tx, { ...suppression, accountId, address }, clock()),
     )
   }
-  return answer(request, h, subscription, 'stopped', deps)
+  return respond(request, h, subscription, 'stopped', deps)
 }
 
-/** Mail programs may send either kind of form, and some send none: only our own button says more. */
+/** Mail programs may send either form type or no body; only our own buttons send a choice. */
 function wishOf({ payload, headers }: Request): string | null {
   const isForm = /^application\/x-www-form-urlencoded/i.test(String(headers['content-type']))
   if (!isForm || !Buffer.isBuffer(payload) || payload.length > 200) return null
@@ -72,7 +72,7 @@ async function isUnsubscribed(
   return suppression !== undefined && suppression.reason !== 'bounced'
 }
 
-async function answer(
+async function respond(
   request: Request,
   h: ResponseToolkit,
   { accountId, address }: Subscription,
@@ -84,12 +84,12 @@ async function answer(
     .select('name')
     .where('id', '=', accountId)
     .executeTakeFirst()
-  if (account === undefined) return answerBroken(request, h)
+  if (account === undefined) return respondToBrokenLink(request, h)
   const debtor = await database.read
     .selectFrom('debtors')
     .select('language')
     .where('account_id', '=', accountId)
-    .where('email', '=', address)
+    .where(({ fn }) => fn('lower', ['email']), '=', address.toLowerCase())
     .where('language', 'is not', null)
     .executeTakeFirst()
   const language = languageOf(request, debtor?.language)
@@ -97,11 +97,11 @@ async function answer(
   return page(h, 200, renderUnsubscribe(view))
 }
 
-function answerBroken(request: Request, h: ResponseToolkit) {
+function respondToBrokenLink(request: Request, h: ResponseToolkit) {
   return page(h, 404, renderBrokenLink(languageOf(request, null)))
 }
 
-/** The debtor's, as in the mail; else what the browser asks for. */
+/** The debtor's language, as in the mail; else the browser's preference. */
 function languageOf({ headers }: Request, ofDebtor: string | null | undefined): Language {
   return speak(ofDebtor, ...acceptedTags(String(headers['accept-language'] ?? '')))
 }

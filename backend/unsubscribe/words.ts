@@ -1,8 +1,8 @@
-/** What the page to unsubscribe says, in the languages that reminders are written in. */
+/** The texts of the unsubscribe page, in the languages of reminders. */
 import type { Language } from '../mail/wording/languages.ts'
 
 export interface UnsubscribeWords {
-  readonly ask: string
+  readonly request: string
   /** `address` is masked. */
   explain(creditor: string, address: string): string
   readonly stays: string
@@ -18,7 +18,7 @@ export interface UnsubscribeWords {
 
 export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
   en: {
-    ask: 'Stop reminders by e-mail?',
+    request: 'Stop reminders by e-mail?',
     explain: (creditor, address) =>
       `${creditor} will send no more payment reminders to ${address}.`,
     stays: 'What is owed stays owed, and you may still be reached in other ways.',
@@ -34,7 +34,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     explainBroken: 'It is not whole. Open it from the e-mail, or copy all of it.',
   },
   nl: {
-    ask: 'Herinneringen per e-mail stoppen?',
+    request: 'Herinneringen per e-mail stoppen?',
     explain: (creditor, address) =>
       `${creditor} stuurt dan geen betalingsherinneringen meer naar ${address}.`,
     stays: 'Wat openstaat blijft verschuldigd, en u kunt op een andere manier worden benaderd.',
@@ -50,7 +50,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
     explainBroken: 'De link is niet compleet. Open hem vanuit de e-mail, of kopieer hem helemaal.',
   },
   de: {
-    ask: 'Erinnerungen per E-Mail abbestellen?',
+    request: 'Erinnerungen per E-Mail abbestellen?',
     explain: (creditor, address) =>
       `${creditor} sendet dann keine Zahlungserinnerungen mehr an ${address}.`,
     stays: 'Offene Beträge bleiben geschuldet, und Sie können auf anderem Weg angesprochen werden.',
@@ -67,7 +67,7 @@ export const UNSUBSCRIBE_WORDS: Readonly<Record<Language, UnsubscribeWords>> = {
       'Er ist unvollständig. Öffnen Sie ihn aus der E-Mail, oder kopieren Sie ihn ganz.',
   },
   fr: {
-    ask: 'Ne plus recevoir de rappels par e-mail ?',
+    request: 'Ne plus recevoir de rappels par e-mail ?',
     explain: (creditor, address) =>
       `${creditor} n’enverra plus de rappels de paiement à ${address}.`,
     stays: 'Les sommes dues le restent, et vous pouvez être contacté par d’autres moyens.',

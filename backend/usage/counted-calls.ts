@@ -1,4 +1,7 @@
-/** Counts the calls of the API that are answered here. What a gateway refuses it does not forward. */
+/**
+ * Counts the API calls to which the backend responds. Calls that a gateway rejects are not forwarded, and
+ * are reported by the gateway.
+ */
 import type { Server } from '@hapi/hapi'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import type { Caller } from '../api/caller.ts'
@@ -6,14 +9,14 @@ import type { Usage } from './usage.ts'
 
 declare module '@hapi/hapi' {
   interface ResponseApplicationState {
-    /** Of the problem that was answered; absent where none was. */
+    /** The code of the problem in the response; absent if there was none. */
     problemCode?: ProblemCode
   }
 }
 
 export function countCalls(server: Server, usage: Usage, clock: () => Date): void {
   server.events.on('response', ({ auth, response }) => {
-    // Null where nobody was let in. Only API routes have any.
+    // Null if the caller is not authenticated. Only API routes have credentials.
     const caller = auth.credentials as Partial<Caller> | null
     if (caller?.key === undefined || response === null || response instanceof Error) return
     usage.count(caller.key.id, response.statusCode, clock(), response.app.problemCode)

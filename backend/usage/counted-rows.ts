@@ -1,6 +1,6 @@
 /**
- * One row for each name, in the order of the names: one statement may meet each stored row only once,
- * and two transactions that lock the same rows lock them in the same order.
+ * One row per name, sorted by name: a statement may update each stored row only once, and two transactions
+ * that lock the same rows lock them in the same order.
  */
 export function summed<Row extends { readonly calls: number }>(
   rows: readonly Row[],

@@ -1,4 +1,7 @@
-/** Where gateways report the use of keys. Signed, as all they ask for themselves. */
+/**
+ * The routes by which gateways report the use of keys. The requests are signed, as are all internal
+ * requests of gateways.
+ */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
 import { PROBLEM_TYPES, Problem } from '../../shared/contract/problem.ts'
@@ -7,8 +10,9 @@ import {
   USAGE_REPORT_PATH,
   type UsageReport,
 } from '../../shared/contract/usage-report.ts'
+import { inBatches } from '../background/batches.ts'
 import type { Database } from '../database/database.ts'
-import { applyUsageReport } from './usage-reports.ts'
+import { addReportedCalls, moveWindows } from './usage-reports.ts'
 
 export interface UsageRouteDeps {
   readonly database: Database
@@ -29,7 +33,7 @@ const REPORT = Joi.object<UsageReport>({
       status_class: Joi.number().integer().min(2).max(5),
       calls: whole,
     }),
-  // A gateway of the version before sends none.
+  // A gateway of the previous version does not send this field.
   errors: Joi.array()
     .max(USAGE_REPORT_ENTRIES_MAX)
     .items({
@@ -52,7 +56,11 @@ export function usageRoutes({ database, clock }: UsageRouteDeps): ServerRoute[] 
       path: USAGE_REPORT_PATH,
       async handler(request) {
         const report = parseReport(request.payload)
-        await database.transaction((tx) => applyUsageReport(tx, report, clock()))
+        await database.transaction((tx) => addReportedCalls(tx, report, clock()))
+        // A thousand keys take several transactions, between which payments are recorded.
+        await inBatches(report.windows, (batch) =>
+          database.transaction((tx) => moveWindows(tx, batch)),
+        )
         return { applied: report.batch }
       },
     },

@@ -1,4 +1,4 @@
-/** Applies what gateways report; each report once, whatever is repeated or comes late. */
+/** Applies the reports of gateways, each report once, even if it is repeated or late. */
 import type {
   KeyWindow,
   RefusalCode,
@@ -9,25 +9,62 @@ import type { KeyWindowRow, Reader, Transaction } from '../database/tables.ts'
 import { addErrors } from './key-errors.ts'
 import { addUsage } from './usage.ts'
 
-export async function applyUsageReport(
+/** Adds the reported counts. Windows are applied separately, since moving a window twice has no effect. */
+export async function addReportedCalls(
   tx: Transaction,
-  { gateway, batch, refused, errors, windows }: UsageReport,
+  { gateway, batch, refused, errors }: UsageReport,
   now: Date,
 ): Promise<void> {
   if (!(await claimBatch(tx, gateway, batch, now))) return
-  const known = await knownKeys(tx, [...refused, ...errors, ...windows])
-  const isKnown = ({ key_id }: OfKey) => known.has(key_id)
-  await addUsage(tx, refused.filter(isKnown))
-  await addErrors(tx, errors.filter(isKnown))
-  for (const window of windows.filter(isKnown).sort(byKey)) await moveWindow(tx, window)
+  const known = await knownKeys(tx, [...refused, ...errors])
+  await addUsage(tx, refused.filter(isOf(known)))
+  await addErrors(tx, errors.filter(isOf(known)))
 }
 
-/** The hour a key is in, as gateways last said it; undefined where none did. */
+/**
+ * Moves the windows of many keys in one statement, and only forward, since reports of several gateways may
+ * arrive out of order. The rows are sorted by key, so that two concurrent reports lock rows in the same
+ * order.
+ */
+export async function moveWindows(tx: Transaction, windows: readonly KeyWindow[]): Promise<void> {
+  const known = await knownKeys(tx, windows)
+  const rows = new Map<string, KeyWindowRow>()
+  for (const { key_id, used, limit, ends_at } of windows.filter(isOf(known)).toSorted(byKey)) {
+    const row = { key_id, used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
+    const other = rows.get(key_id)
+    if (other === undefined || isBehind(other, row)) rows.set(key_id, row)
+  }
+  if (rows.size === 0) return
+  await tx
+    .insertInto('key_windows')
+    .values([...rows.values()])
+    .onConflict((conflict) =>
+      conflict
+        .column('key_id')
+        .doUpdateSet(({ ref }) => ({
+          used: ref('excluded.used'),
+          rate_limit: ref('excluded.rate_limit'),
+          ends_at: ref('excluded.ends_at'),
+        }))
+        .where(({ eb, or, and, ref }) =>
+          or([
+            eb('key_windows.ends_at', '<', ref('excluded.ends_at')),
+            and([
+              eb('key_windows.ends_at', '=', ref('excluded.ends_at')),
+              eb('key_windows.used', '<', ref('excluded.used')),
+            ]),
+          ]),
+        ),
+    )
+    .execute()
+}
+
+/** The current hour of a key as gateways last reported it; undefined if none did. */
 export async function findWindow(reader: Reader, keyId: string): Promise<KeyWindowRow | undefined> {
   return reader.selectFrom('key_windows').selectAll().where('key_id', '=', keyId).executeTakeFirst()
 }
 
-/** False where this report, or a later one of this gateway, was applied before. */
+/** Returns false if this report, or a later one of the same gateway, was applied before. */
 async function claimBatch(tx: Transaction, gateway: string, batch: number, now: Date) {
   const reported = { batch, reported_at: now.toISOString() }
   const claimed = await tx
@@ -50,30 +87,14 @@ async function knownKeys(tx: Transaction, entries: readonly OfKey[]) {
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Forward only: gateways' reports overtake each other. */
-async function moveWindow(tx: Transaction, { key_id, used, limit, ends_at }: KeyWindow) {
-  const row = { used, rate_limit: limit, ends_at: new Date(ends_at).toISOString() }
-  await tx
-    .insertInto('key_windows')
-    .values({ key_id, ...row })
-    .onConflict((conflict) =>
-      conflict
-        .column('key_id')
-        .doUpdateSet(row)
-        .where((where) =>
-          where.or([
-            where('key_windows.ends_at', '<', row.ends_at),
-            where.and([
-              where('key_windows.ends_at', '=', row.ends_at),
-              where('key_windows.used', '<', used),
-            ]),
-          ]),
-        ),
-    )
-    .execute()
+function isOf(known: ReadonlySet<string>): (entry: OfKey) => boolean {
+  return ({ key_id }) => known.has(key_id)
 }
 
-/** Two reports at once lock the same rows in the same order. */
+function isBehind(one: KeyWindowRow, other: KeyWindowRow): boolean {
+  return one.ends_at === other.ends_at ? one.used < other.used : one.ends_at < other.ends_at
+}
+
 function byKey(a: KeyWindow, b: KeyWindow): number {
   return a.key_id < b.key_id ? -1 : 1
 }

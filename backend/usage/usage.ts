@@ -1,6 +1,6 @@
 /**
- * How often keys are used and how that ended, by the hour. Counted in memory and added together: a
- * crash loses seconds of a chart, never a call.
+ * Counts the calls of keys by hour and status. Counts are gathered in memory and written together: a crash
+ * loses seconds of a chart, but never a call.
  */
 
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -15,11 +15,11 @@ import { addErrors } from './key-errors.ts'
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
-/** What the longest chart shows, and the day that is passing. */
+/** The days of the longest chart, including the current day. */
 export const USAGE_DAYS = 30
 
 export interface Usage extends GatheredWrites {
-  /** `code` where it was answered with a problem. */
+  /** `code` is the problem's code, if the response was a problem. */
   count(keyId: string, status: number, at: Date, code?: ProblemCode): void
 }
 
@@ -37,34 +37,34 @@ export function createUsage(database: Database, log: Logger): Usage {
   }
 
   async function write(): Promise<boolean> {
-    const [taken, takenErrors] = [counts, errors]
-    if (taken.size === 0 && takenErrors.size === 0) return false
+    const [pending, pendingErrors] = [counts, errors]
+    if (pending.size === 0 && pendingErrors.size === 0) return false
     counts = new Map()
     errors = new Map()
     try {
-      // A batch that is written is not among what is taken back.
-      await inBatches([...taken], async (batch) => {
+      // Batches that were written are not put back after an error.
+      await inBatches([...pending], async (batch) => {
         await database.transaction((tx) =>
           addUsage(
             tx,
             batch.map(([, row]) => row),
           ),
         )
-        for (const [name] of batch) taken.delete(name)
+        for (const [name] of batch) pending.delete(name)
       })
-      await inBatches([...takenErrors], async (batch) => {
+      await inBatches([...pendingErrors], async (batch) => {
         await database.transaction((tx) =>
           addErrors(
             tx,
             batch.map(([, row]) => row),
           ),
         )
-        for (const [name] of batch) takenErrors.delete(name)
+        for (const [name] of batch) pendingErrors.delete(name)
       })
       return true
     } catch (error) {
-      for (const row of taken.values()) add(row)
-      for (const row of takenErrors.values()) addError(row)
+      for (const row of pending.values()) add(row)
+      for (const row of pendingErrors.values()) addError(row)
       throw error
     }
   }
@@ -93,41 +93,43 @@ function addTo<Row extends { calls: number }>(
   else known.calls += row.calls
 }
 
-/** Adds to what is counted already. In one order, so that two at once do not lock each other out. */
+/**
+ * Adds to the stored counts, in one statement of at most a thousand rows. The rows are sorted, so that two
+ * concurrent calls do not deadlock.
+ */
 export async function addUsage(tx: Transaction, rows: readonly KeyUsageRow[]): Promise<void> {
   const counted = summed(rows, (row) => `${row.key_id} ${row.hour} ${row.status_class}`)
-  await inBatches(counted, (batch) =>
-    tx
-      .insertInto('key_usage')
-      .values(batch)
-      .onConflict((conflict) =>
-        conflict.columns(['key_id', 'hour', 'status_class']).doUpdateSet((set) => ({
-          calls: set('key_usage.calls', '+', set.ref('excluded.calls')),
-        })),
-      )
-      .execute(),
-  )
+  if (counted.length === 0) return
+  await tx
+    .insertInto('key_usage')
+    .values(counted)
+    .onConflict((conflict) =>
+      conflict.columns(['key_id', 'hour', 'status_class']).doUpdateSet((set) => ({
+        calls: set('key_usage.calls', '+', set.ref('excluded.calls')),
+      })),
+    )
+    .execute()
 }
 
-/** Calls of one hour or one day, by how they were answered. */
+/** The calls of one hour or one day, by status. */
 export interface UsageBar {
-  /** When it begins. */
+  /** When the hour or day begins. */
   readonly at: string
   readonly succeeded: number
-  /** Refused: 4xx. */
+  /** Responses with 4xx. */
   readonly refused: number
-  /** Our fault: 5xx. */
+  /** Responses with 5xx. */
   readonly failed: number
 }
 
 export interface KeyUsage {
-  /** The current hour last. */
+  /** The current hour is the last. */
   readonly hours: readonly UsageBar[]
-  /** UTC days, today last. */
+  /** UTC days; today is the last. */
   readonly days: readonly UsageBar[]
 }
 
-/** The last 24 hours and 30 days; one bar for each, also where nothing was called. */
+/** Returns the last 24 hours and 30 days, with a bar for each, even without calls. */
 export async function readUsage(reader: Reader, keyId: string, now: Date): Promise<KeyUsage> {
   const firstDay = startOf(now, DAY_MS) - (USAGE_DAYS - 1) * DAY_MS
   const rows = await reader

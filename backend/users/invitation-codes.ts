@@ -1,6 +1,6 @@
 /**
- * The codes of invitations that are mailed. A code is made of the invitation's id and a key, so that
- * the mail can be written, and written again, though only the code's hash is stored.
+ * The codes of mailed invitations. A code is derived from the invitation's id and a key, so that the mail
+ * can be written again although only the code's hash is stored.
  */
 import assert from 'node:assert'
 import { createHmac } from 'node:crypto'
@@ -8,11 +8,13 @@ import { hashToken } from './tokens.ts'
 
 export interface InvitationCodes {
   codeOf(invitationId: string): string
-  /** The one whose hash this is: a key may have been rotated since. Undefined where none is. */
+  /**
+   * Returns the code with this hash, also if the keys were rotated since; undefined if no key generates it.
+   */
   findCode(invitationId: string, codeHash: string): string | undefined
 }
 
-/** `keys` are of 32 bytes each; the first makes new codes. */
+/** `keys` have 32 bytes each; the first generates new codes. */
 export function createInvitationCodes(keys: readonly Buffer[]): InvitationCodes {
   const [first] = keys
   assert(first !== undefined, 'There is no key to make codes with')

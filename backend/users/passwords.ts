@@ -1,20 +1,20 @@
 /**
- * Passwords as argon2id hashes in PHC string format. Hashing is meant to be dear: one at a time, a
- * short queue, and beyond that 503, so that a flood of logins cannot take the threads that payments
+ * Hashes passwords with argon2id in the PHC string format. Hashing is expensive by design: one at a time,
+ * with a short queue and a 503 beyond it, so that a flood of logins cannot occupy the threads that payments
  * need.
  */
 import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** OWASP's least for argon2id: 19 MiB, two passes, one lane. About 80 ms here. */
+/** The minimum that OWASP recommends for argon2id: 19 MiB, two passes, one lane. Measured: about 80 ms. */
 const MEMORY_KIB = 19_456
 const PASSES = 2
 const PARALLELISM = 1
 const SALT_BYTES = 16
 const HASH_BYTES = 32
 
-/** Two seconds' worth. */
+/** Two seconds of work. */
 const WAITING_MAX = 20
 
 const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/
@@ -22,25 +22,25 @@ const PHC = /^\$argon2id\$v=19\$m=(\d+),t=(\d+),p=(\d+)\$([A-Za-z0-9+/]+)\$([A-Z
 const derive = promisify(argon2)
 
 export interface Passwords {
-  /** Those that wait for their turn, or have it. */
+  /** Operations that wait or run. */
   readonly waiting: number
-  /** How many were answered 503, because too many waited. */
+  /** Operations that were rejected with 503 because the queue was full. */
   readonly refused: number
-  /** Throws `Problem` 503 where too many wait. */
+  /** Throws `Problem` 503 if the queue is full. */
   hash(password: string): Promise<string>
-  /** Takes as long where there is no such user: `stored` is undefined then, the answer false. */
+  /** For an unknown user `stored` is undefined: the result is false after the same time. */
   verify(stored: string | undefined, password: string): Promise<boolean>
-  /** Hashed more cheaply than today: to be hashed anew when the password is next at hand. */
+  /** Whether the hash has weaker parameters than today's. It should be replaced at the next login. */
   isOutdated(stored: string): boolean
 }
 
-/** One for the process: it holds the queue. */
+/** Call once for the process, since the queue is part of it. */
 export function createPasswords(): Passwords {
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
   let refused = 0
 
-  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  async function enqueue<T>(work: () => Promise<T>): Promise<T> {
     if (waiting > WAITING_MAX) {
       refused += 1
       throw new Problem(
@@ -68,14 +68,14 @@ export function createPasswords(): Passwords {
       nonce,
       tagLength: HASH_BYTES,
     }
-    const tag = await inTurn(() => deriveTag(password, parameters))
+    const tag = await enqueue(() => deriveTag(password, parameters))
     const options = `m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}`
     return `$argon2id$v=19$${options}$${unpadded(nonce)}$${unpadded(tag)}`
   }
 
   async function verify(stored: string | undefined, password: string): Promise<boolean> {
     const { parameters, tag } = parsePhc(stored ?? UNKNOWN_USER)
-    const derived = await inTurn(() => deriveTag(password, parameters))
+    const derived = await enqueue(() => deriveTag(password, parameters))
     return timingSafeEqual(derived, tag) && stored !== undefined
   }
 
@@ -99,7 +99,7 @@ export function createPasswords(): Passwords {
 
 type Parameters = Omit<Argon2Parameters, 'message'>
 
-/** The hash of nothing anyone can type: costs what a real one costs. */
+/** The hash of no password, which takes as long to verify as a real one. */
 const UNKNOWN_USER = `$argon2id$v=19$m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}$${unpadded(
   Buffer.alloc(SALT_BYTES),
 )}$${unpadded(Buffer.alloc(HASH_BYTES))}`

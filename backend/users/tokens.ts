@@ -1,4 +1,4 @@
-/** Tokens that prove who presents them: a session's, an invitation's code. Only their hash is stored. */
+/** Bearer tokens of sessions and invitations. Only their hashes are stored. */
 import { createHash, randomBytes } from 'node:crypto'
 
 /** 256 random bits. */

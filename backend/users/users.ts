@@ -1,4 +1,4 @@
-/** People who log in to Settings. E-mail addresses are unique over all accounts. */
+/** Users log in to Settings. E-mail addresses are unique over all accounts. */
 import { createId } from '../../shared/contract/id.ts'
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { getAccount, lockAccount } from '../accounts/accounts.ts'
@@ -17,7 +17,7 @@ export interface NewUser {
   readonly accountId: string
   readonly email: string
   readonly role: UserRow['role']
-  /** Of `Passwords.hash`: hashing takes too long for a transaction. */
+  /** The result of `Passwords.hash`: hashing takes too long for a transaction. */
   readonly passwordHash: string
 }
 
@@ -31,6 +31,9 @@ export async function createUser(tx: Transaction, input: NewUser, act: Act): Pro
     role: input.role,
     status: 'active',
     password_hash: input.passwordHash,
+    totp_secret: null,
+    totp_enabled_at: null,
+    totp_last_step: null,
     created_at: now,
     updated_at: now,
   }
@@ -58,7 +61,7 @@ export async function findUserByEmail(reader: Reader, email: string): Promise<Us
     .executeTakeFirst()
 }
 
-/** In the order of their arrival. */
+/** Returns the users in the order of their creation. */
 export async function listUsers(reader: Reader, accountId: string): Promise<UserRow[]> {
   return reader
     .selectFrom('users')
@@ -69,7 +72,7 @@ export async function listUsers(reader: Reader, accountId: string): Promise<User
     .execute()
 }
 
-/** Throws `Problem` `not_found`, also for another account's. */
+/** Throws `Problem` `not_found`, also for a user of another account. */
 export async function getUser(reader: Reader, accountId: string, id: string): Promise<UserRow> {
   const user = await reader
     .selectFrom('users')
@@ -81,7 +84,7 @@ export async function getUser(reader: Reader, accountId: string, id: string): Pr
   return user
 }
 
-/** Throws `Problem` `not_found`, `last_admin`. Setting the role they have changes nothing. */
+/** Idempotent. Throws `Problem` `not_found`, `last_admin`. */
 export async function changeRole(
   tx: Transaction,
   { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
@@ -90,7 +93,7 @@ export async function changeRole(
 ): Promise<UserRow> {
   const user = await getUser(tx, accountId, id)
   if (user.role === role) return user
-  await keepAnAdmin(tx, user)
+  await requireOtherAdmin(tx, user)
   await update(tx, id, { role }, act.now)
   await recordAudit(tx, act, {
     accountId,
@@ -101,7 +104,10 @@ export async function changeRole(
   return { ...user, role }
 }
 
-/** They cannot log in any more; what they did stays. Throws `Problem` `not_found`, `last_admin`. */
+/**
+ * A deactivated user cannot log in; the records of the user's actions are kept. Throws `Problem`
+ * `not_found`, `last_admin`.
+ */
 export async function setUserStatus(
   tx: Transaction,
   { accountId, id }: Pick<UserRow, 'id'> & { readonly accountId: string },
@@ -110,7 +116,7 @@ export async function setUserStatus(
 ): Promise<UserRow> {
   const user = await getUser(tx, accountId, id)
   if (user.status === status) return user
-  if (status === 'deactivated') await keepAnAdmin(tx, user)
+  if (status === 'deactivated') await requireOtherAdmin(tx, user)
   await update(tx, id, { status }, act.now)
   await recordAudit(tx, act, {
     accountId,
@@ -136,7 +142,7 @@ export function checkPassword(password: string): void {
   if (fault !== undefined) throw new Problem('validation_failed', fault)
 }
 
-/** A password that people choose for themselves: none that is tried first. */
+/** Checks a password that a user has chosen: it must not be one that attackers try first. */
 export function checkChosenPassword(password: string, email: string, pointer: string): void {
   const lower = password.normalize('NFKC').toLowerCase()
   const isGuessed = COMMON_PASSWORDS.has(lower) || lower === email || lower === email.split('@')[0]
@@ -148,7 +154,7 @@ export function checkChosenPassword(password: string, email: string, pointer: st
   throw new Problem('validation_failed', fault, { members: { errors } })
 }
 
-/** As it is stored. Throws `Problem` `validation_failed`. */
+/** Returns the address as it is stored. Throws `Problem` `validation_failed`. */
 export function parseEmail(text: string): string {
   const email = text.trim().toLowerCase()
   if (email.length > EMAIL_LENGTH_MAX || !/^[^\s@,;<>"\p{Cc}]+@[^\s@,;<>"\p{Cc}]+$/u.test(email)) {
@@ -157,7 +163,7 @@ export function parseEmail(text: string): string {
   return email
 }
 
-/** Beside the field, where there is one. */
+/** The fault is shown beside the field, if the form has one. */
 export function emailFault(detail: string): Problem {
   const errors: FieldError[] = [{ pointer: '/email', code: 'invalid_format', detail }]
   return new Problem('validation_failed', detail, { members: { errors } })
@@ -169,25 +175,22 @@ function passwordFault(password: string): string | undefined {
   return `A password has ${PASSWORD_LENGTH_MIN} to ${PASSWORD_LENGTH_MAX} characters.`
 }
 
-/** Without an Admin nobody could issue or revoke keys, nor make an Admin. */
-async function keepAnAdmin(tx: Transaction, leaving: UserRow): Promise<void> {
-  if (leaving.role !== 'admin' || leaving.status !== 'active') return
-  // Two Admins who leave at once would each see the other stay.
-  await lockAccount(tx, leaving.account_id)
+/** Without an Admin, an account could not issue or revoke keys, nor appoint an Admin. */
+async function requireOtherAdmin(tx: Transaction, user: UserRow): Promise<void> {
+  if (user.role !== 'admin' || user.status !== 'active') return
+  // Without the lock, two Admins could be removed concurrently, each because the other remains.
+  await lockAccount(tx, user.account_id)
   const other = await tx
     .selectFrom('users')
     .select('id')
-    .where('account_id', '=', leaving.account_id)
+    .where('account_id', '=', user.account_id)
     .where('role', '=', 'admin')
     .where('status', '=', 'active')
-    .where('id', '<>', leaving.id)
+    .where('id', '<>', user.id)
     .limit(1)
     .executeTakeFirst()
   if (other !== undefined) return
-  throw new Problem(
-    'last_admin',
-    `${leaving.email} is the last Admin. Make someone else Admin first.`,
-  )
+  throw new Problem('last_admin', `${user.email} is the last Admin. Make someone else Admin first.`)
 }
 
 async function update(

@@ -1,6 +1,6 @@
 /**
- * Bodies by joi: which fields an object has and how they nest. Every fault is found at once, and
- * becomes a member of `errors` with a JSON pointer.
+ * Validates bodies by joi. All faults are reported together, each as a member of `errors` with a JSON
+ * pointer.
  */
 import joi, { type AnySchema, type ObjectSchema, type Schema, type ValidationErrorItem } from 'joi'
 import { type Fault, faultsProblem } from './faults.ts'
@@ -13,7 +13,7 @@ export function required(schema: AnySchema): Schema {
   return optional(schema).required()
 }
 
-/** Null is a value of the wrong type: the rule for amounts, where omitting must be meant. */
+/** Null has the wrong type: a rule for amounts, which must not be omitted by accident. */
 export function requiredNotNull(schema: AnySchema): Schema {
   return schema.required()
 }
@@ -57,7 +57,7 @@ export const metadata: Schema = joi
     return rejections.length > 0 ? helpers.error('members', { rejections }) : value
   })
 
-/** The body as its schema describes it; `today` is the account's. Throws the 422 that names every fault. */
+/** Returns the validated body; `today` is the account's date. Throws the 422 with all faults. */
 export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
   const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
   if (error === undefined) return value
@@ -72,7 +72,7 @@ function faultsOf(item: ValidationErrorItem): Fault[] {
         context['rejections']
       return rejections.map(([key, rejection]) => fault([...path, key], rejection))
     }
-    // These are found in the object, and shown at one of its members.
+    // Faults of the object that are reported at one of its members.
     case 'object.missing': {
       const peers: readonly string[] = context['peers']
       return peers.slice(0, 1).map((name) => fault([...path, name], rejectionOf(item)))

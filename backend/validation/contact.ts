@@ -1,18 +1,18 @@
-/** How a debtor can be reached, as it may be sent and as it is kept. */
+/** Validates and normalizes contact details. */
 import { domainToASCII } from 'node:url'
 import { matching, parsed } from './fields.ts'
 
-/** A dot-atom of RFC 5322: what every mail server takes. Quoted local parts are not addresses people have. */
+/** A dot-atom of RFC 5322, which every mail server accepts. Quoted local parts do not occur in practice. */
 const LOCAL_PART = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*$/
 const LABELS = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
-/** One address: local part as sent, host in lower case and, where it is international, in ASCII. */
+/** Parses one address. The local part is kept; the host becomes lower case and ASCII. */
 export function parseEmail(text: string): string | undefined {
   const at = text.lastIndexOf('@')
   const local = text.slice(0, Math.max(at, 0))
   const host = text.slice(at + 1)
   if (!LOCAL_PART.test(local) || local.length > 64) return undefined
-  // What is no letter, digit, dot or hyphen could end the host early where URLs are parsed.
+  // Only letters, digits, dots and hyphens: other characters could end the host when it is parsed as a URL.
   const ascii = /^[\p{L}\p{M}\p{N}.-]+$/u.test(host) ? domainToASCII(host) : ''
   const address = `${local}@${ascii}`
   return LABELS.test(ascii) && address.length <= 254 ? address : undefined

@@ -3,8 +3,8 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Transaction } from '../database/database.ts'
 
-/** Runs the insert of a row; throws 409 `duplicate_external_id` where another row has its id. */
-export async function refuseTaken(
+/** Runs the insert of a row. Throws 409 `duplicate_external_id` if another row already has its `external_id`. */
+export async function rejectTaken(
   tx: Transaction,
   table: 'debtors' | 'invoices' | 'payments',
   row: { readonly account_id: string; readonly external_id: string | null },

@@ -1,11 +1,13 @@
 /**
- * Which addresses a webhook may be sent to: global unicast and nothing else. IPv6 names what is
- * allowed, so that every way to wrap an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) is
- * out without being listed; IPv4 is all but the special ranges of IANA's registry.
+ * Webhooks are sent to global unicast addresses only. The IPv6 check lists what is allowed, so that every
+ * form of wrapped IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) is rejected without being listed.
+ * The IPv4 check rejects the special ranges of IANA's registry.
  */
-import { BlockList, isIPv4, isIPv6 } from 'node:net'
+import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
 
-const SPECIAL_IPV4 = blockList('ipv4', [
+const IPV4 = readAddressPrefixes(['0.0.0.0/0'])
+
+const SPECIAL_IPV4 = readAddressPrefixes([
   '0.0.0.0/8',
   '10.0.0.0/8',
   '100.64.0.0/10',
@@ -22,42 +24,36 @@ const SPECIAL_IPV4 = blockList('ipv4', [
   '198.18.0.0/15',
   '198.51.100.0/24',
   '203.0.113.0/24',
-  // Multicast, reserved, broadcast.
+  // Multicast, reserved and broadcast addresses.
   '224.0.0.0/3',
 ])
 
-const GLOBAL_IPV6 = blockList('ipv6', ['2000::/3'])
+const GLOBAL_IPV6 = readAddressPrefixes(['2000::/3'])
 
-/** Within 2000::/3. */
-const SPECIAL_IPV6 = blockList('ipv6', [
-  // Protocol assignments, Teredo (2001::/32) and benchmarking among them.
+/** The special ranges within 2000::/3. */
+const SPECIAL_IPV6 = readAddressPrefixes([
+  // Protocol assignments, including Teredo (2001::/32) and benchmarking.
   '2001::/23',
   '2001:db8::/32',
-  // 6to4: an IPv4 address, whichever.
+  // 6to4, which contains any IPv4 address.
   '2002::/16',
   '2620:4f:8000::/48',
   '3fff::/20',
 ])
 
-const LOOPBACK_IPV4 = blockList('ipv4', ['127.0.0.0/8'])
+const LOOPBACK = readAddressPrefixes(['127.0.0.0/8', '::1/128'])
 
-/** Of a canonical address, as the resolver gives it; text that is none is not one. */
+/**
+ * Whether the address is global unicast. The address has the usual form, as resolvers return it; any other
+ * text returns false.
+ */
 export function isGlobalUnicast(address: string): boolean {
-  if (isIPv4(address)) return !SPECIAL_IPV4.check(address, 'ipv4')
-  // A zone makes it an address of one link.
-  if (!isIPv6(address) || address.includes('%')) return false
-  return GLOBAL_IPV6.check(address, 'ipv6') && !SPECIAL_IPV6.check(address, 'ipv6')
+  // Every IPv4-mapped IPv6 address is rejected, and so is a link-local address with a zone.
+  if (!address.includes(':')) return IPV4.contain(address) && !SPECIAL_IPV4.contain(address)
+  if (address.includes('%')) return false
+  return GLOBAL_IPV6.contain(address) && !SPECIAL_IPV6.contain(address)
 }
 
 export function isLoopbackAddress(address: string): boolean {
-  return isIPv4(address) ? LOOPBACK_IPV4.check(address, 'ipv4') : address === '::1'
-}
-
-function blockList(family: 'ipv4' | 'ipv6', networks: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const network of networks) {
-    const [address = '', prefix] = network.split('/')
-    list.addSubnet(address, Number(prefix), family)
-  }
-  return list
+  return LOOPBACK.contain(address)
 }

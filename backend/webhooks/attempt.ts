@@ -1,4 +1,4 @@
-/** A claimed delivery, signed and sent. */
+/** Signs and sends a claimed delivery. */
 import type { ClaimedDelivery } from './deliveries.ts'
 import type { Outcome } from './outcomes.ts'
 import type { SecretBox } from './secret-box.ts'
@@ -9,11 +9,11 @@ export interface AttemptDeps {
   readonly sender: Sender
   readonly box: SecretBox
   readonly clock: () => Date
-  /** Public address of the service, which the `User-Agent` names. */
+  /** The public URL of the service, which the `User-Agent` contains. */
   readonly baseUrl: string
 }
 
-/** Throws only where the secret cannot be opened. */
+/** Throws only if a secret cannot be decrypted. */
 export async function attemptDelivery(
   delivery: ClaimedDelivery,
   { sender, box, clock, baseUrl }: AttemptDeps,
@@ -34,7 +34,7 @@ export async function attemptDelivery(
   return { delivery, requestHeaders, result, startedAt, endedAt: clock() }
 }
 
-/** The new one first; the old one as long as both are to be known. */
+/** The new secret first, then the old one while both are valid. */
 function openSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
   const owner = { accountId: delivery.account_id, endpointId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery

@@ -1,10 +1,9 @@
 /**
- * Connects a delivery to an address that was checked, and to no other: the name is resolved once for
- * each connection, every address of the answer is judged, and the socket goes to one of those very
- * addresses, so that a name cannot mean one thing when it is checked and another when it is used. A
- * name of which any address is not allowed is refused whole.
+ * Connects a delivery only to an address that was checked. Each connection resolves the name once, checks
+ * every address of the result, and connects to one of these addresses. The name therefore cannot resolve
+ * differently between check and use. A name is rejected if any of its addresses is not allowed.
  *
- * Resolved with c-ares: `dns.lookup` takes a thread of the pool that the database lives on.
+ * Names are resolved with c-ares, since `dns.lookup` uses a thread of the pool that the database needs.
  */
 import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
@@ -12,20 +11,20 @@ import { buildConnector } from 'undici'
 import { isGlobalUnicast, isLoopbackAddress } from './addresses.ts'
 import type { PrivateTargets } from './target-url.ts'
 
-/** Each is part of the attempt's 15 s. */
+/** These limits are part of the attempt's 15 s. */
 const CONNECT_MS_MAX = 10_000
 const DNS_TRY_MS_MAX = 2000
 const DNS_TRIES = 2
 
 export interface ConnectorOptions {
   readonly privateTargets: PrivateTargets
-  /** Names servers to ask in place of the system's, as `127.0.0.1:5353`. */
+  /** DNS servers to query instead of the system's, e.g. `127.0.0.1:5353`. */
   readonly dnsServers?: readonly string[] | undefined
-  /** Trusted in place of the well-known authorities. */
+  /** The certificate authorities to trust instead of the well-known ones. */
   readonly ca?: string | undefined
 }
 
-/** Why there is no connection; `code` is what the log shows. */
+/** Thrown if there is no connection; the delivery log shows `code`. */
 export class TargetError extends Error {
   readonly code: 'target_not_allowed' | 'dns_failed'
 
@@ -40,7 +39,7 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   const connect = buildConnector({
     allowH2: false,
     timeout: CONNECT_MS_MAX,
-    // A session of one account's endpoint is no other's.
+    // A TLS session of one account's endpoint must not be resumed for another's.
     maxCachedSessions: 0,
     rejectUnauthorized: true,
     minVersion: 'TLSv1.2',
@@ -53,10 +52,10 @@ export function createConnector(options: ConnectorOptions): buildConnector.conne
   async function addressesOf(hostname: string): Promise<readonly string[]> {
     const host = hostname.replace(/^\[(.*)\]$/, '$1')
     if (isIP(host) !== 0) return [host]
-    // Resolvers know this name by convention only, some not at all.
+    // Resolvers know this name by convention only, and some do not know it.
     if (/^(?:.*\.)?localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
-    const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
-    return answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+    const responses = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+    return responses.flatMap((response) => (response.status === 'fulfilled' ? response.value : []))
   }
 
   async function checkedAddresses(protocol: string, hostname: string): Promise<readonly string[]> {

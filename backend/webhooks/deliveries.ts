@@ -1,13 +1,13 @@
-/** Deliveries as the workers see them. A receiver may get the same event twice, never not at all. */
+/** Deliveries for the delivery workers. A receiver may get the same event twice, but never misses one. */
 import { leasesOf } from '../background/leases.ts'
-import type { Reader } from '../database/tables.ts'
+import type { Reader, Transaction } from '../database/tables.ts'
 
-/** An attempt of 15 s, the wait for the writer, and clocks that differ. */
+/** Covers an attempt of 15 s, waiting for the writer, and clocks that differ. */
 export const LEASE_MS = 30_000
 
 export const DELIVERIES = leasesOf({ table: 'webhook_deliveries', key: 'id', leaseMs: LEASE_MS })
 
-/** Endpoints served in one round: bounds its queries. */
+/** The number of endpoints in one round, which bounds the round's queries. */
 const ENDPOINTS_MAX = 100
 
 export interface DueEndpoint {
@@ -15,36 +15,53 @@ export interface DueEndpoint {
   readonly isFailing: boolean
 }
 
-/** Enabled endpoints that have something due, less the `busy` ones. */
-export async function findDueEndpoints(
-  reader: Reader,
-  now: Date,
-  busy: readonly string[],
-): Promise<DueEndpoint[]> {
-  const at = now.toISOString()
-  const rows = await reader
-    .selectFrom('webhook_endpoints')
-    .select(['id', 'failing_since'])
-    .where('status', '=', 'enabled')
-    .where((eb) => eb.or([eb('hold_until', 'is', null), eb('hold_until', '<=', at)]))
-    .where('id', 'not in', busy.length === 0 ? [''] : busy)
-    .where(({ exists, selectFrom }) =>
-      exists(
-        selectFrom('webhook_deliveries')
-          .select('webhook_deliveries.id')
-          .whereRef('webhook_deliveries.endpoint_id', '=', 'webhook_endpoints.id')
-          .where('webhook_deliveries.run_at', '<=', at),
-      ),
-    )
-    .execute()
-  // Any of them, so that none waits for ever behind many others.
-  const start = Math.floor(Math.random() * Math.max(1, rows.length))
-  return [...rows.slice(start), ...rows.slice(0, start)]
-    .slice(0, ENDPOINTS_MAX)
-    .map((row) => ({ id: row.id, isFailing: row.failing_since !== null }))
+export interface DueWork {
+  readonly endpoints: readonly DueEndpoint[]
+  /** When the next delivery after these is due; undefined if none is due before the horizon. */
+  readonly nextAt: Date | undefined
 }
 
-/** What an attempt needs to know. */
+/**
+ * Returns the enabled endpoints, without the `busy` ones, that have a delivery due now, and when the next
+ * one is due.
+ */
+export async function findDueEndpoints(
+  reader: Reader,
+  { now, horizonMs, busy }: { now: Date; horizonMs: number; busy: readonly string[] },
+): Promise<DueWork> {
+  const at = now.toISOString()
+  const horizon = new Date(now.getTime() + horizonMs).toISOString()
+  const rows = await reader
+    .selectFrom('webhook_endpoints')
+    .select(['id', 'failing_since', 'hold_until'])
+    .select(({ selectFrom }) =>
+      selectFrom('webhook_deliveries')
+        .select(({ fn }) => fn.min('webhook_deliveries.run_at').as('run_at'))
+        .whereRef('webhook_deliveries.endpoint_id', '=', 'webhook_endpoints.id')
+        .where('webhook_deliveries.run_at', '<=', horizon)
+        .as('run_at'),
+    )
+    .where('status', '=', 'enabled')
+    .where((eb) => eb.or([eb('hold_until', 'is', null), eb('hold_until', '<=', horizon)]))
+    .where('id', 'not in', busy.length === 0 ? [''] : busy)
+    .execute()
+  const waiting = rows.flatMap(({ id, failing_since, hold_until, run_at }) => {
+    if (run_at === null) return []
+    const dueAt = hold_until !== null && hold_until > run_at ? hold_until : run_at
+    return [{ id, isFailing: failing_since !== null, dueAt }]
+  })
+  const due = waiting.filter(({ dueAt }) => dueAt <= at)
+  const later = waiting.map(({ dueAt }) => dueAt).filter((dueAt) => dueAt > at)
+  const [next] = later.toSorted()
+  // The list starts at a random endpoint, so that none waits for ever behind many others.
+  const start = Math.floor(Math.random() * Math.max(1, due.length))
+  return {
+    endpoints: [...due.slice(start), ...due.slice(0, start)].slice(0, ENDPOINTS_MAX),
+    nextAt: next === undefined ? undefined : new Date(next),
+  }
+}
+
+/** A delivery with all that an attempt needs. */
 export type ClaimedDelivery = Awaited<ReturnType<typeof readClaimed>>[number]
 
 export async function readClaimed(reader: Reader, ids: readonly string[], lease: string) {
@@ -66,5 +83,19 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
     ])
     .where('webhook_deliveries.id', 'in', ids)
     .where('webhook_deliveries.lease', '=', lease)
+    .execute()
+}
+
+/**
+ * Fails the pending deliveries of an endpoint that was disabled or deleted. An attempt in progress
+ * finishes.
+ */
+export async function failWaiting(tx: Transaction, endpointId: string, now: Date): Promise<void> {
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ status: 'failed', run_at: null, updated_at: now.toISOString() })
+    .where('endpoint_id', '=', endpointId)
+    .where('run_at', 'is not', null)
+    .where('status', '=', 'pending')
     .execute()
 }

@@ -1,7 +1,9 @@
-/** What was sent where, what came of it, and sending it again. */
+/** The delivery log: deliveries, their attempts, and redelivery. */
+
 import { sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
+import { announce } from '../database/announcements.ts'
 import type { Database } from '../database/database.ts'
 import type {
   Reader,
@@ -10,6 +12,7 @@ import type {
   WebhookDeliveryRow,
   WebhookEndpointRow,
 } from '../database/tables.ts'
+import { DELIVERIES_DUE } from '../events/events.ts'
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed'] as const
 
@@ -19,11 +22,11 @@ export interface DeliveryFilters {
   readonly endpointId?: string | undefined
   readonly status?: DeliveryStatus | undefined
   readonly type?: string | undefined
-  /** The id of the last one of the page before. */
+  /** The id of the last delivery of the previous page. */
   readonly before?: string | undefined
 }
 
-/** The newest first. */
+/** Returns deliveries, the newest first. */
 export async function listDeliveries(
   reader: Reader,
   accountId: string,
@@ -32,7 +35,7 @@ export async function listDeliveries(
 ): Promise<WebhookDeliveryRow[]> {
   let rows = reader.selectFrom('webhook_deliveries').selectAll().where('account_id', '=', accountId)
   if (endpointId !== undefined) rows = rows.where('endpoint_id', '=', endpointId)
-  // What is being sent has not arrived yet.
+  // Clients see a delivery that is being sent as pending.
   if (status === 'pending') rows = rows.where('status', 'in', ['pending', 'sending'])
   else if (status !== undefined) rows = rows.where('status', '=', status)
   if (type !== undefined) rows = rows.where('event_type', '=', type)
@@ -43,7 +46,7 @@ export async function listDeliveries(
 export interface DeliveryDetail {
   readonly delivery: WebhookDeliveryRow
   readonly attempts: readonly WebhookAttemptRow[]
-  /** What was sent, byte for byte. */
+  /** The body as sent, byte for byte. */
   readonly body: string
 }
 
@@ -86,8 +89,8 @@ async function readDelivery(
 }
 
 /**
- * Sent again at once, with the same `webhook-id`, whatever came of it before; the schedule begins
- * anew. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
+ * Makes a delivery due now, whatever its previous outcome, with the same `webhook-id`, and restarts its
+ * schedule. Throws `Problem` `not_found`, `webhook_endpoint_disabled`.
  */
 export async function redeliver(
   tx: Transaction,
@@ -112,10 +115,10 @@ export async function redeliver(
   return readDelivery(tx, accountId, id)
 }
 
-/** In one transaction: a payment never waits for longer than that. */
+/** The size of one transaction, which bounds how long a payment waits. */
 const BATCH_MAX = 200
 
-/** All that failed and happened at `since` or later. Returns how many. */
+/** Redelivers all failed deliveries of events since `since`. Returns their number. */
 export async function redeliverFailed(
   database: Database,
   endpoint: WebhookEndpointRow,
@@ -132,7 +135,7 @@ export async function redeliverFailed(
       .where('endpoint_id', '=', id)
       .where('status', '=', 'failed')
       .where('created_at', '>=', since.toISOString())
-      // What fails again while this runs is not taken up again.
+      // A delivery that fails again in the meantime is not redelivered twice.
       .where('updated_at', '<', act.now.toISOString())
       .limit(BATCH_MAX)
       .execute()
@@ -152,7 +155,7 @@ export async function redeliverFailed(
   return count
 }
 
-/** What is being sent now stays as it is. */
+/** Does not change deliveries that are being sent. */
 async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
@@ -165,6 +168,7 @@ async function makeDue(tx: Transaction, ids: readonly string[], now: Date): Prom
     .where('id', 'in', ids)
     .where('status', '!=', 'sending')
     .execute()
+  announce(tx, DELIVERIES_DUE)
 }
 
 function refuseDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
@@ -175,9 +179,9 @@ function refuseDisabled({ status }: Pick<WebhookEndpointRow, 'status'>): void {
   )
 }
 
-/** Attempts in one hour. */
+/** The attempts of one hour. */
 export interface HourOfAttempts {
-  /** UTC, `2026-11-21T10`. */
+  /** In UTC, e.g. `2026-11-21T10`. */
   readonly hour: string
   readonly attempts: number
   readonly succeeded: number
@@ -185,7 +189,7 @@ export interface HourOfAttempts {
 
 const DAY_MS = 24 * 3_600_000
 
-/** Of the last 24 hours, by endpoint; hours without attempts are left out. */
+/** Returns the attempts of the last 24 hours by endpoint, without hours that have none. */
 export async function readAttemptHours(
   reader: Reader,
   endpointIds: readonly string[],
@@ -210,7 +214,7 @@ export async function readAttemptHours(
   for (const row of rows) {
     byEndpoint.get(row.endpoint_id)?.push({
       hour: row.hour,
-      // Databases that count beyond 53 bits give text.
+      // PostgreSQL returns counts as text, because they may exceed 53 bits.
       attempts: Number(row.attempts),
       succeeded: Number(row.succeeded),
     })
@@ -218,7 +222,7 @@ export async function readAttemptHours(
   return byEndpoint
 }
 
-/** When something was last sent to each endpoint. */
+/** Returns the time of the last attempt at each endpoint. */
 export async function readLastAttempts(
   reader: Reader,
   endpointIds: readonly string[],

@@ -1,45 +1,60 @@
 /**
- * Delivers what is due, from inside the backend's process. Everything claimed is being sent: nothing
- * waits in memory. Each endpoint has so many at once, and one that fails has one, so that receivers
- * that hang hold up their own events and nobody else's.
+ * Delivers due events inside the backend's process. Every claimed delivery is being sent, and none is
+ * queued in memory. Each endpoint has a limit of concurrent attempts, which is one while the endpoint
+ * fails. A receiver that hangs therefore delays its own events only.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
+import { DELIVERIES_DUE } from '../events/events.ts'
 import { type AttemptDeps, attemptDelivery } from './attempt.ts'
 import { type ClaimedDelivery, DELIVERIES, findDueEndpoints, readClaimed } from './deliveries.ts'
 import { type Outcome, recordOutcomes } from './outcomes.ts'
 
-/** At one endpoint: enough for hundreds a second at a receiver that answers in 50 ms. */
+/**
+ * Concurrent attempts at one endpoint: enough for hundreds per second if the receiver responds within 50
+ * ms.
+ */
 const PER_ENDPOINT_MAX = 16
 
-/** In all: bounds sockets and memory (a body is at most some 100 kB). */
+/** Concurrent attempts in total, which bounds sockets and memory (a body has at most about 100 kB). */
 const IN_FLIGHT_MAX = 512
 
-/** One transaction records so many: a payment never waits for longer than that. */
+/** Outcomes recorded in one transaction, which bounds how long a payment waits. */
 const RECORDED_MAX = 32
 
-/** How soon a new event is seen. */
-const POLL_MS = 50
+/**
+ * The worker also polls, since an announcement is lost if its process is killed. Polling bounds the delay
+ * of such a delivery. A delivery that becomes due within this time wakes the worker on time.
+ */
+const POLL_MS = 5000
+
+/**
+ * The delay between an announcement and the round that it wakes, so that events of the same moment are
+ * claimed together.
+ */
+const GATHERING_MS = 20
 const AFTER_ERROR_MS = 1000
 
-/** What draining waits for attempts under way before it cuts them off, unrecorded. */
+/**
+ * How long a drain waits for attempts in progress before it aborts them. Aborted attempts are not recorded.
+ */
 const DRAIN_MS_MAX = 4000
 
 export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly database: Database
   readonly log: Logger
-  /** No other worker runs on this database, so leases found at the start belong to a process that has ended. */
+  /** No other worker uses this database, so leases found at the start belong to a process that has ended. */
   readonly isOnly: boolean
   readonly random?: () => number
-  /** Told of each attempt, for operators. */
+  /** Receives each attempt, for metrics. */
   readonly onAttempt?: (attempt: Outcome) => void
   readonly pollMs?: number
   readonly drainMsMax?: number
 }
 
 export interface DeliveryWorker {
-  /** Takes no more, finishes or gives back what is under way. */
+  /** Starts no more attempts, and finishes or releases those in progress. */
   drain(): Promise<void>
 }
 
@@ -55,10 +70,19 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
       if (!isOnly) return
       await database.transaction((tx) => DELIVERIES.reclaim(tx, clock(), () => true))
     },
-    round: async () => ((await deliverer.startDue()) > 0 ? 0 : undefined),
+    round: () => deliverer.startDue(pollMs),
+  })
+  let waking: NodeJS.Timeout | undefined
+  const stopListening = database.listen(DELIVERIES_DUE, () => {
+    waking ??= setTimeout(() => {
+      waking = undefined
+      worker.wake()
+    }, GATHERING_MS)
   })
   return {
     async drain() {
+      stopListening()
+      clearTimeout(waking)
       await worker.stop()
       await deliverer.finish()
     },
@@ -67,53 +91,57 @@ export function startDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
 
 class Deliverer {
   readonly #deps: DeliveryWorkerDeps
-  /** Called when an attempt has ended, so that there is room for another. */
-  readonly #onRoom: () => void
-  /** How many are under way at each endpoint. */
+  /** Starts another round: there is capacity for another attempt, or an attempt is due at a new time. */
+  readonly #wakeWorker: () => void
+  /** The number of attempts in progress by endpoint. */
   readonly #inFlight = new Map<string, number>()
   readonly #attempts = new Set<Promise<void>>()
   #outcomes: Outcome[] = []
   #recording: Promise<void> | undefined
 
-  constructor(deps: DeliveryWorkerDeps, onRoom: () => void) {
+  constructor(deps: DeliveryWorkerDeps, wakeWorker: () => void) {
     this.#deps = deps
-    this.#onRoom = onRoom
+    this.#wakeWorker = wakeWorker
   }
 
-  /** Once no more are started. */
+  /** Finishes the attempts in progress. The caller starts no more. */
   async finish(): Promise<void> {
     const { sender, drainMsMax = DRAIN_MS_MAX } = this.#deps
-    const patience = setTimeout(() => sender.cutOff(), drainMsMax)
+    const timer = setTimeout(() => sender.cutOff(), drainMsMax)
     await Promise.all(this.#attempts)
-    clearTimeout(patience)
+    clearTimeout(timer)
     await this.#recording
   }
 
-  /** Claims and starts what is due, as far as there is room; resolves with how many. */
-  async startDue(): Promise<number> {
+  /**
+   * Claims and starts due deliveries up to the limits. Resolves with the milliseconds until more may be
+   * due, or with undefined if none is due within `pollMs`.
+   */
+  async startDue(pollMs: number): Promise<number | undefined> {
     const { database, clock } = this.#deps
     const now = clock()
-    const ids = await this.#findWork(now)
-    if (ids.length === 0) return 0
+    const { ids, nextAt } = await this.#findWork(now, pollMs)
+    if (ids.length === 0) return nextAt && Math.min(pollMs, nextAt.getTime() - now.getTime())
     const lease = await database.transaction((tx) =>
       DELIVERIES.claim(tx, ids, now, { status: 'sending', updated_at: now.toISOString() }),
     )
     const claimed = await readClaimed(database.read, ids, lease)
     for (const delivery of claimed) this.#start(delivery)
-    return claimed.length
+    // If another backend claimed all of them, the next round follows after the usual time.
+    return claimed.length > 0 ? 0 : undefined
   }
 
-  async #findWork(now: Date): Promise<string[]> {
+  async #findWork(now: Date, horizonMs: number) {
     const { read } = this.#deps.database
     const room = IN_FLIGHT_MAX - this.#attempts.size
     const busy = [...this.#inFlight].filter(([, count]) => count >= PER_ENDPOINT_MAX)
-    if (room <= 0) return []
-    const endpoints = await findDueEndpoints(
-      read,
+    if (room <= 0) return { ids: [], nextAt: undefined }
+    const { endpoints, nextAt } = await findDueEndpoints(read, {
       now,
-      busy.map(([id]) => id),
-    )
-    // Where there is not room for all, each gets its share.
+      horizonMs,
+      busy: busy.map(([id]) => id),
+    })
+    // If there is not enough capacity for all, each endpoint gets an equal share.
     const share = Math.max(1, Math.floor(room / Math.max(1, endpoints.length)))
     const found = await Promise.all(
       endpoints.map(({ id, isFailing }) => {
@@ -124,7 +152,7 @@ class Deliverer {
           : DELIVERIES.findDue(read, now, { limit, where: { endpoint_id: id } })
       }),
     )
-    return found.flat().slice(0, room)
+    return { ids: found.flat().slice(0, room), nextAt }
   }
 
   #start(delivery: ClaimedDelivery): void {
@@ -132,7 +160,7 @@ class Deliverer {
     this.#attempts.add(attempt)
   }
 
-  /** The endpoint has room again before the outcome is recorded. */
+  /** Frees the endpoint's capacity before the outcome is recorded. */
   async #send(delivery: ClaimedDelivery): Promise<Outcome> {
     const { endpoint_id: id } = delivery
     this.#inFlight.set(id, (this.#inFlight.get(id) ?? 0) + 1)
@@ -142,11 +170,11 @@ class Deliverer {
       const count = (this.#inFlight.get(id) ?? 1) - 1
       if (count === 0) this.#inFlight.delete(id)
       else this.#inFlight.set(id, count)
-      this.#onRoom()
+      this.#wakeWorker()
     }
   }
 
-  /** Never rejects: what is not recorded is claimed again when its lease ends. */
+  /** Never rejects: a delivery whose outcome is not recorded is claimed again when its lease ends. */
   async #deliver(delivery: ClaimedDelivery): Promise<void> {
     const { database, clock, log } = this.#deps
     try {
@@ -166,11 +194,14 @@ class Deliverer {
     }
   }
 
-  /** Until there are no more: those that end meanwhile are recorded together. */
+  /**
+   * Records outcomes until there are no more. Attempts that end during a transaction are recorded together
+   * in the next one.
+   */
   async #record(): Promise<void> {
     const { database, log, random = Math.random } = this.#deps
     try {
-      // Those that end in the same turn come along.
+      // Outcomes of the same turn of the event loop are recorded together.
       await Promise.resolve()
       while (this.#outcomes.length > 0) {
         const outcomes = this.#outcomes.splice(0, RECORDED_MAX)
@@ -180,6 +211,8 @@ class Deliverer {
       }
     } finally {
       this.#recording = undefined
+      // A failed delivery is due again at a time that was unknown in the last round.
+      this.#wakeWorker()
     }
   }
 }

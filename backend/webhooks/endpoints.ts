@@ -1,13 +1,16 @@
 /**
- * Endpoints: where an account wants to be told, and with which secret. Never deleted: what was sent
- * where stays known. The secret leaves this module when it is made and is sealed afterwards.
+ * Endpoints: the URL to which an account's events are sent, and the secret that signs them. A deleted
+ * endpoint remains as a row for the delivery log. A secret is returned once and stored encrypted.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
+import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from '../events/event-types.ts'
+import { DELIVERIES_DUE } from '../events/events.ts'
+import { failWaiting } from './deliveries.ts'
 import type { SecretBox } from './secret-box.ts'
 import { mintSigningSecret } from './signature.ts'
 import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
@@ -21,13 +24,13 @@ const OVERLAP_MS = 24 * 3_600_000
 export interface EndpointSettings {
   readonly url: string
   readonly description: string
-  /** Null: every type, also those that come to be. */
+  /** Null: every type, including types added later. */
   readonly eventTypes: readonly string[] | null
 }
 
 export interface EndpointWithSecret {
   readonly row: WebhookEndpointRow
-  /** To be shown once. */
+  /** Shown once. */
   readonly secret: string
 }
 
@@ -36,7 +39,7 @@ export interface EndpointDeps {
   readonly privateTargets: PrivateTargets
 }
 
-/** Throws `Problem` `validation_failed` with all faults, `too_many_webhook_endpoints`. */
+/** Throws `Problem` `validation_failed` with all errors, `too_many_webhook_endpoints`. */
 export async function createEndpoint(
   tx: Transaction,
   accountId: string,
@@ -71,6 +74,7 @@ export async function createEndpoint(
     created_at: now,
     created_by: act.actor.label,
     updated_at: now,
+    deleted_at: null,
   }
   await tx.insertInto('webhook_endpoints').values(row).execute()
   await audit(tx, row, 'created', act, { url: row.url, events: input.eventTypes ?? 'all' })
@@ -88,7 +92,7 @@ export async function updateEndpoint(
   return changed
 }
 
-/** What happens meanwhile waits for it. */
+/** Pauses an endpoint. Events recorded meanwhile wait until it is resumed. */
 export async function pauseEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -97,16 +101,24 @@ export async function pauseEndpoint(
   return row.status === 'paused' ? row : setStatus(tx, row, 'paused', act)
 }
 
-/** What waits is sent at once; what was missed while it was disabled is not, unless asked for. */
+/**
+ * Resumes an endpoint. Pending deliveries are sent at once. Events missed while the endpoint was disabled
+ * are not sent, unless their redelivery is requested.
+ */
 export async function resumeEndpoint(
   tx: Transaction,
   row: WebhookEndpointRow,
   act: Act,
 ): Promise<WebhookEndpointRow> {
-  return row.status === 'enabled' ? row : setStatus(tx, row, 'enabled', act)
+  if (row.status === 'enabled') return row
+  announce(tx, DELIVERIES_DUE)
+  return setStatus(tx, row, 'enabled', act)
 }
 
-/** Both sign for a day. Throws `Problem` `webhook_secret_overlap` while an earlier one still does. */
+/**
+ * Issues a new secret; both secrets sign for a day. Throws `Problem` `webhook_secret_overlap` while an
+ * earlier secret still signs.
+ */
 export async function rotateSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -135,7 +147,7 @@ export async function rotateSecret(
   return { row: rotated, secret }
 }
 
-/** Where there is none, nothing changes. */
+/** Expires the old secret. Changes nothing if there is none. */
 export async function expireOldSecret(
   tx: Transaction,
   row: WebhookEndpointRow,
@@ -146,7 +158,36 @@ export async function expireOldSecret(
   return change(tx, row, { old_secret: null, old_secret_expires_at: null }, act)
 }
 
-/** In the order they were made. */
+/**
+ * Deletes the endpoint: no more events are sent to it, and its pending deliveries fail. The delivery log
+ * keeps its deliveries as long as any others.
+ */
+export async function deleteEndpoint(
+  tx: Transaction,
+  row: WebhookEndpointRow,
+  act: Act,
+): Promise<void> {
+  const now = act.now.toISOString()
+  await audit(tx, row, 'deleted', act)
+  await change(
+    tx,
+    row,
+    {
+      status: 'disabled',
+      status_since: now,
+      disabled_reason: row.disabled_reason ?? 'gone',
+      // These secrets never sign again.
+      secret: '',
+      old_secret: null,
+      old_secret_expires_at: null,
+      deleted_at: now,
+    },
+    act,
+  )
+  await failWaiting(tx, row.id, act.now)
+}
+
+/** Returns endpoints in the order of their creation. */
 export async function listEndpoints(
   reader: Reader,
   accountId: string,
@@ -155,6 +196,7 @@ export async function listEndpoints(
     .selectFrom('webhook_endpoints')
     .selectAll()
     .where('account_id', '=', accountId)
+    .where('deleted_at', 'is', null)
     .orderBy('created_at')
     .orderBy('id')
     .execute()
@@ -169,7 +211,37 @@ export async function getEndpoint(
   return (await selectEndpoint(reader, accountId, id).executeTakeFirst()) ?? noEndpoint()
 }
 
-/** The same, held until the transaction ends: for who changes it. */
+/** As `getEndpoint`, but also returns a deleted endpoint, for the delivery log. */
+export async function getLoggedEndpoint(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<WebhookEndpointRow> {
+  const row = await reader
+    .selectFrom('webhook_endpoints')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return row ?? noEndpoint()
+}
+
+/** Returns URLs by id of all endpoints that the delivery log may contain, including deleted ones. */
+export async function readEndpointUrls(
+  reader: Reader,
+  accountId: string,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await reader
+    .selectFrom('webhook_endpoints')
+    .select(['id', 'url', 'deleted_at'])
+    .where('account_id', '=', accountId)
+    .execute()
+  return new Map(
+    rows.map(({ id, url, deleted_at }) => [id, deleted_at === null ? url : `${url} (deleted)`]),
+  )
+}
+
+/** As `getEndpoint`, but locks the row for changes until the transaction ends. */
 export async function lockEndpoint(
   tx: Transaction,
   accountId: string,
@@ -185,6 +257,7 @@ function selectEndpoint(reader: Reader, accountId: string, id: string) {
     .selectAll()
     .where('account_id', '=', accountId)
     .where('id', '=', id)
+    .where('deleted_at', 'is', null)
 }
 
 function noEndpoint(): never {
@@ -269,7 +342,7 @@ function eventFaults(eventTypes: readonly string[] | null) {
   })
 }
 
-/** Each once. */
+/** Sorted, without duplicates. */
 function inOrder(types: readonly string[]): EventType[] {
   return [...new Set(types)].filter(isEventType).sort()
 }

@@ -1,6 +1,6 @@
 /**
- * What came of an attempt: a row of the log, the delivery's next step, and what it says about the
- * endpoint. All in one transaction, and only while the lease holds.
+ * Records the outcome of an attempt: the attempt's row in the log, the delivery's next attempt, and the
+ * endpoint's status. One transaction writes all of these, and only while the lease is valid.
  */
 import { recordAudit } from '../accounts/audit.ts'
 import type {
@@ -10,11 +10,11 @@ import type {
   WebhookEndpointRow,
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
-import { type ClaimedDelivery, DELIVERIES } from './deliveries.ts'
+import { type ClaimedDelivery, DELIVERIES, failWaiting } from './deliveries.ts'
 import { holdUntil, nextAttemptAt } from './schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
-/** Of failures without one success in between. */
+/** The longest period of failures without a success before the endpoint is disabled. */
 const FAILING_MS_MAX = 5 * 24 * 3_600_000
 
 export interface Outcome {
@@ -25,7 +25,10 @@ export interface Outcome {
   readonly endedAt: Date
 }
 
-/** How many were recorded: the others' leases had passed. `random` gives numbers from 0 to 1. */
+/**
+ * Returns the number of recorded outcomes; the leases of the others had expired. `random` returns numbers
+ * from 0 to 1.
+ */
 export async function recordOutcomes(
   tx: Transaction,
   outcomes: readonly Outcome[],
@@ -45,36 +48,36 @@ export async function recordOutcomes(
   return attempts.length
 }
 
-/** Held where it may be changed: two workers that fail at once disable it once. */
+/** Locks the row if it may be changed, so that two workers that fail at once disable the endpoint once. */
 async function readEndpoint(
   tx: Transaction,
   id: string,
-  isWell: boolean,
+  succeeded: boolean,
 ): Promise<WebhookEndpointRow> {
   const query = tx.selectFrom('webhook_endpoints').selectAll().where('id', '=', id)
-  return await (isWell ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
+  return await (succeeded ? query : query.forNoKeyUpdate()).executeTakeFirstOrThrow()
 }
 
-/** Undefined where the lease is no longer ours. */
+/** Returns undefined if the lease has passed to another worker. */
 async function settleDelivery(
   tx: Transaction,
   { delivery, result, startedAt, endedAt }: Outcome,
   mayRetry: boolean,
   random: number,
 ): Promise<Pick<WebhookDeliveryRow, 'attempts'> | undefined> {
-  const held = await tx
+  const claimed = await tx
     .selectFrom('webhook_deliveries')
     .select(['attempts', 'step'])
     .where('id', '=', delivery.id)
     .where('lease', '=', delivery.lease)
     .executeTakeFirst()
-  if (held === undefined) return undefined
-  const attempts = held.attempts + 1
-  const step = held.step + 1
+  if (claimed === undefined) return undefined
+  const attempts = claimed.attempts + 1
+  const step = claimed.step + 1
   const next =
     result.succeeded || !mayRetry ? undefined : nextAttemptAt(step, result, endedAt, random)
   const settled = result.succeeded ? 'delivered' : 'failed'
-  const isOurs = await DELIVERIES.finish(tx, delivery, next ?? null, {
+  const isRecorded = await DELIVERIES.finish(tx, delivery, next ?? null, {
     status: next === undefined ? settled : 'pending',
     attempts,
     step,
@@ -83,25 +86,25 @@ async function settleDelivery(
     last_error: result.error,
     updated_at: endedAt.toISOString(),
   })
-  return isOurs ? { attempts } : undefined
+  return isRecorded ? { attempts } : undefined
 }
 
-/** Written only where it changes: most attempts succeed at an endpoint that is well. */
+/** Writes only changes, since most attempts succeed at an endpoint that works. */
 async function judgeEndpoint(
   tx: Transaction,
   endpoint: WebhookEndpointRow,
   { result, startedAt, endedAt }: Outcome,
 ): Promise<WebhookEndpointRow> {
   if (result.succeeded) {
-    const isWell = endpoint.failing_since === null && endpoint.hold_until === null
-    if (isWell) return endpoint
+    const isHealthy = endpoint.failing_since === null && endpoint.hold_until === null
+    if (isHealthy) return endpoint
     return updateEndpoint(tx, endpoint, { failing_since: null, hold_until: null })
   }
   const failingSince = endpoint.failing_since ?? startedAt.toISOString()
   if (endpoint.status !== 'disabled') {
-    const lastsMs = endedAt.getTime() - Date.parse(failingSince)
+    const failingMs = endedAt.getTime() - Date.parse(failingSince)
     const reason =
-      result.statusCode === 410 ? 'gone' : lastsMs >= FAILING_MS_MAX ? 'failing' : undefined
+      result.statusCode === 410 ? 'gone' : failingMs >= FAILING_MS_MAX ? 'failing' : undefined
     if (reason !== undefined) {
       return disableEndpoint(tx, { ...endpoint, failing_since: failingSince }, reason, endedAt)
     }
@@ -123,8 +126,8 @@ async function updateEndpoint(
 const SYSTEM = { type: 'system', id: null, label: 'webhook deliveries', address: null } as const
 
 /**
- * It gets no more events, and what waited for it will not be sent by itself: an Admin resumes it and
- * has it redelivered. Admins are told.
+ * Disables the endpoint, fails its pending deliveries, and notifies Admins. An Admin can resume the
+ * endpoint and redeliver the failed deliveries.
  */
 async function disableEndpoint(
   tx: Transaction,
@@ -140,13 +143,7 @@ async function disableEndpoint(
     failing_since,
     updated_at: now.toISOString(),
   })
-  await tx
-    .updateTable('webhook_deliveries')
-    .set({ status: 'failed', run_at: null, updated_at: now.toISOString() })
-    .where('endpoint_id', '=', id)
-    .where('run_at', 'is not', null)
-    .where('status', '=', 'pending')
-    .execute()
+  await failWaiting(tx, id, now)
   const detail = { url, reason, failing_since }
   await recordNotice(
     tx,

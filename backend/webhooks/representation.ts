@@ -5,13 +5,13 @@ import type {
 } from '../database/tables.ts'
 import type { DeliveryDetail, HourOfAttempts } from './delivery-log.ts'
 
-/** How an endpoint has fared. */
+/** The recent attempts of an endpoint. */
 export interface EndpointRecord {
   readonly hours: readonly HourOfAttempts[]
   readonly lastAttemptAt: string | undefined
 }
 
-/** An endpoint as Settings shows it; never its secret. */
+/** The endpoint's JSON for Settings, without its secret. */
 export function renderEndpoint(row: WebhookEndpointRow, { hours, lastAttemptAt }: EndpointRecord) {
   const attempts = hours.reduce((sum, hour) => sum + hour.attempts, 0)
   const succeeded = hours.reduce((sum, hour) => sum + hour.succeeded, 0)
@@ -58,19 +58,22 @@ export function renderDelivery(row: WebhookDeliveryRow) {
     last_attempt_at: row.last_attempt_at,
     last_status_code: row.last_status_code,
     last_error: row.last_error,
-    // Of one that is being sent the column holds the end of the lease.
+    // While a delivery is being sent, the column contains the end of its lease.
     next_attempt_at: row.status === 'pending' ? row.run_at : null,
     created_at: row.created_at,
     updated_at: row.updated_at,
   }
 }
 
-/** What is being sent has not arrived yet. */
+/** A delivery that is being sent is shown as pending. */
 export function shownStatus({ status }: WebhookDeliveryRow) {
   return status === 'sending' ? 'pending' : status
 }
 
-/** Bodies are for Admins: they tell of debtors, and receivers' answers of their insides. */
+/**
+ * Bodies are shown to Admins only: events contain debtors' data, and responses may reveal the receiver's
+ * internals.
+ */
 export function renderDeliveryDetail(
   { delivery, attempts, body }: DeliveryDetail,
   { withBodies }: { readonly withBodies: boolean },

@@ -1,16 +1,50 @@
-/** The log is kept for 30 days. What still waits, for a paused endpoint, is kept with its event. */
+/**
+ * The delivery log is kept for 30 days. A delivery that still waits, for a paused endpoint, is kept with
+ * its event.
+ */
 
 import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../database/forgetting.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 30 * DAY_MS
 
-/** In this order: an event goes when its last delivery is gone. */
+/** The order matters: an event is deleted after its last delivery. */
 export const FORGETTING_WEBHOOKS: readonly Forgetting[] = [
-  { what: 'webhook deliveries', find: findDeliveries, forget: forgetDeliveries },
-  { what: 'webhook events', find: findEvents, forget: forgetEvents },
-  { what: 'webhook secrets', find: findSecrets, forget: forgetSecrets },
+  { what: 'stranded webhook deliveries', find: findStranded, evict: failStranded },
+  { what: 'webhook deliveries', find: findDeliveries, evict: deleteDeliveries },
+  { what: 'webhook events', find: findEvents, evict: deleteEvents },
+  { what: 'webhook secrets', find: findSecrets, evict: deleteSecrets },
 ]
+
+/**
+ * On PostgreSQL, an event recorded while its endpoint is being disabled leaves a pending delivery, which is
+ * never sent and would be kept for ever.
+ */
+async function findStranded(read: Reader): Promise<readonly Key[]> {
+  return await read
+    .selectFrom('webhook_deliveries')
+    .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')
+    .select('webhook_deliveries.id')
+    .where('webhook_endpoints.status', '=', 'disabled')
+    .where('webhook_deliveries.run_at', 'is not', null)
+    .where('webhook_deliveries.status', '=', 'pending')
+    .limit(BATCH_MAX)
+    .execute()
+}
+
+async function failStranded(tx: Transaction, keys: readonly Key[]): Promise<void> {
+  await tx
+    .updateTable('webhook_deliveries')
+    .set({ status: 'failed', run_at: null })
+    .where('id', 'in', idsOf(keys))
+    .where('status', '=', 'pending')
+    .where(
+      'endpoint_id',
+      'in',
+      tx.selectFrom('webhook_endpoints').select('id').where('status', '=', 'disabled'),
+    )
+    .execute()
+}
 
 async function findDeliveries(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
@@ -22,7 +56,7 @@ async function findDeliveries(read: Reader, now: Date): Promise<readonly Key[]> 
     .execute()
 }
 
-async function forgetDeliveries(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteDeliveries(tx: Transaction, keys: readonly Key[]): Promise<void> {
   await tx.deleteFrom('webhook_attempts').where('delivery_id', 'in', idsOf(keys)).execute()
   await tx.deleteFrom('webhook_deliveries').where('id', 'in', idsOf(keys)).execute()
 }
@@ -45,11 +79,11 @@ async function findEvents(read: Reader, now: Date): Promise<readonly Key[]> {
     .execute()
 }
 
-async function forgetEvents(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteEvents(tx: Transaction, keys: readonly Key[]): Promise<void> {
   await tx.deleteFrom('webhook_events').where('id', 'in', idsOf(keys)).execute()
 }
 
-/** What no longer signs need not be there to be stolen. */
+/** Expired secrets are deleted, so that they cannot be stolen. */
 async function findSecrets(read: Reader, now: Date): Promise<readonly Key[]> {
   return await read
     .selectFrom('webhook_endpoints')
@@ -59,13 +93,13 @@ async function findSecrets(read: Reader, now: Date): Promise<readonly Key[]> {
     .execute()
 }
 
-async function forgetSecrets(tx: Transaction, keys: readonly Key[]): Promise<void> {
+async function deleteSecrets(tx: Transaction, keys: readonly Key[]): Promise<void> {
   for (const { id, old_secret_expires_at: expiresAt } of keys) {
     await tx
       .updateTable('webhook_endpoints')
       .set({ old_secret: null, old_secret_expires_at: null })
       .where('id', '=', String(id))
-      // Not one of a rotation since.
+      // The secret of a later rotation is kept.
       .where('old_secret_expires_at', '=', String(expiresAt))
       .execute()
   }

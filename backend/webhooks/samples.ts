@@ -1,4 +1,4 @@
-/** What test events tell of: made up, and recognisable by ids that no record has. */
+/** Sample data of test events, recognizable by ids that no record has. */
 
 import type { EventType } from '../events/event-types.ts'
 import type { EventData } from '../events/events.ts'
@@ -42,6 +42,7 @@ const invoice = {
   ...MONEY,
   amount: 12_500,
   amount_paid: 0,
+  amount_credited: 0,
   amount_due: 12_500,
   line_items: [],
   issue_date: '2026-01-15',
@@ -145,6 +146,9 @@ const apiKey = {
   status: 'active',
   granted_scopes: ['invoices:read'],
   rate_limit: 600,
+  expires_at: '2026-04-15T00:00:00.000Z',
+  allowed_addresses: ['203.0.113.0/24'],
+  replaced_by: null,
   created_at: AT,
   created_by: 'admin@customer.example',
   last_used_at: null,
@@ -180,6 +184,7 @@ const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before:
     { contactability: { email: 'ok' } },
   ],
   'invoice.opened': [{}, { status: 'draft' }],
+  'invoice.updated': [{ due_date: '2026-02-28' }, { due_date: '2026-02-14' }],
   'invoice.overdue': [
     { is_overdue: true, days_past_due: 1 },
     { is_overdue: false, days_past_due: 0 },
@@ -200,15 +205,25 @@ const CHANGES: Readonly<Partial<Record<EventType, readonly [now: object, before:
     { status: 'written_off', written_off_at: AT },
     { status: 'open', written_off_at: null },
   ],
+  'invoice.credited': [
+    { amount_credited: 2500, amount_due: 10_000 },
+    { amount_credited: 0, amount_due: 12_500 },
+  ],
   'invoice.reopened': [
     { status: 'open', amount_paid: 0, amount_due: 12_500, paid_at: null },
     { status: 'paid', amount_paid: 12_500, amount_due: 0, paid_at: AT },
   ],
   'invoice.disputed': [{ chasing: DISPUTED }, { chasing: invoice.chasing }],
   'invoice.dispute_resolved': [{}, { chasing: DISPUTED }],
+  'payment.updated': [
+    { allocations: payment.allocations, unapplied_amount: 0 },
+    { allocations: [], unapplied_amount: 12_500 },
+  ],
   'payment.reversed': [{ status: 'reversed' }, { status: 'recorded' }],
   'account.read_only_changed': [{}, { status: 'active', read_only: false }],
   'kill_switch.changed': [{}, { on: false, reason: null }],
+  'api_key.updated': [{}, { expires_at: null, allowed_addresses: null }],
+  'api_key.expired': [{ status: 'expired' }, { status: 'active' }],
   'api_key.revoked': [
     { status: 'revoked', revoked_at: AT, revoked_by: 'admin@customer.example' },
     { status: 'active', revoked_at: null, revoked_by: null },

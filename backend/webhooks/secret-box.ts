@@ -1,15 +1,16 @@
 /**
- * Secrets that we must be able to read again, at rest: AES-256-GCM. What a secret belongs to is
- * authenticated with it, so that a sealed secret copied to another row cannot be opened there. Each
- * names the key that sealed it: a new key seals from now on, the old one opens what it sealed.
+ * Encrypts secrets at rest with AES-256-GCM, so that the service can read them again. The owner of a secret
+ * is authenticated with it, so that a sealed secret copied to another row cannot be decrypted there. Each
+ * sealed secret contains the id of its key, so that an old key still decrypts its secrets after a new key
+ * was added.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 
 export interface SecretBox {
-  /** `v1.<key id>.<nonce, ciphertext and tag in base64url>`. */
+  /** Returns `v1.<key id>.<nonce, ciphertext and tag in base64url>`. */
   seal(secret: string, owner: SecretOwner): string
-  /** Throws where the box lacks the key, or the sealed text is not the owner's. */
+  /** Throws if the box lacks the key, or if the sealed text belongs to another owner. */
   open(sealed: string, owner: SecretOwner): string
 }
 
@@ -22,7 +23,7 @@ const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
-/** `keys` are of 32 bytes each; the first seals. */
+/** `keys` have 32 bytes each; the first one encrypts. */
 export function createSecretBox(keys: readonly Buffer[]): SecretBox {
   const byId = new Map(keys.map((key) => [keyId(key), key]))
   const [sealing] = keys
@@ -52,7 +53,7 @@ export function createSecretBox(keys: readonly Buffer[]): SecretBox {
   }
 }
 
-/** Of a hash, so that it tells nothing of the key. */
+/** The id is derived from a hash, so that it reveals nothing about the key. */
 function keyId(key: Buffer): string {
   return createHash('sha256').update('key id').update(key).digest('hex').slice(0, 8)
 }

@@ -1,19 +1,22 @@
-/** One attempt: a POST to wherever an account says, with a bound on everything that comes back. */
+/** One attempt: a POST to the endpoint's URL, with limits on the size and duration of the response. */
 import { Agent, type Dispatcher, errors } from 'undici'
 import { type ConnectorOptions, createConnector, TargetError } from './connector.ts'
 
-/** From the look-up of the name to the end of the answer. */
+/** From name resolution to the end of the response. */
 const ATTEMPT_MS_MAX = 15_000
 
-/** Of the answer; what comes after is not read. */
+/** The limit of the response body; further bytes are not read. */
 const RESPONSE_BYTES_MAX = 65_536
 const RESPONSE_HEADER_BYTES_MAX = 16_384
 
-/** Shown in the log. */
+/** The part of the response that the delivery log shows. */
 const SHOWN_BYTES_MAX = 1024
 const SHOWN_HEADERS_MAX = 50
 
-/** Shorter than receivers keep theirs, so that no attempt dies of a connection that just closed. */
+/**
+ * Shorter than receivers keep idle connections, so that no attempt fails on a connection that was just
+ * closed.
+ */
 const IDLE_MS_MAX = 2000
 
 export interface OutgoingRequest {
@@ -34,11 +37,11 @@ export type AttemptError =
   | 'cut_off'
 
 export interface AttemptResult {
-  /** 2xx, and the whole answer (or as much of it as we read) in time. */
+  /** The status was 2xx, and the response (or as much of it as is read) arrived in time. */
   readonly succeeded: boolean
-  /** Null where no answer came. */
+  /** Null if there was no response. */
   readonly statusCode: number | null
-  /** Null where the answer is complete, whatever its status. */
+  /** Null if the response is complete, whatever its status. */
   readonly error: AttemptError | null
   readonly responseHeaders: Readonly<Record<string, string>> | null
   /** The first 1 kB. */
@@ -47,9 +50,9 @@ export interface AttemptResult {
 }
 
 export interface Sender {
-  /** Never throws: whatever goes wrong is the attempt's result. */
+  /** Never throws: errors are part of the attempt's result. */
   send(request: OutgoingRequest): Promise<AttemptResult>
-  /** Ends what is under way, with the error `cut_off`. */
+  /** Aborts the attempts in progress with the error `cut_off`. */
   cutOff(): void
   close(): Promise<void>
 }
@@ -60,8 +63,9 @@ export interface SenderOptions extends ConnectorOptions {
 
 export function createSender(options: SenderOptions): Sender {
   const { attemptMsMax = ATTEMPT_MS_MAX } = options
-  // No bound on connections: a receiver that hangs must not hold up another account's at the same
-  // host. How much is under way is the worker's affair. Proxies of the environment are not used.
+  // There is no limit on connections, so that a receiver that hangs does not delay another account's
+  // endpoint on the same host. The worker limits the attempts in progress. Proxies of the environment are
+  // not used.
   const agent = new Agent({
     connect: createConnector(options),
     allowH2: false,
@@ -69,35 +73,35 @@ export function createSender(options: SenderOptions): Sender {
     keepAliveTimeout: IDLE_MS_MAX,
     keepAliveMaxTimeout: IDLE_MS_MAX,
     maxHeaderSize: RESPONSE_HEADER_BYTES_MAX,
-    // The attempt's own bound covers both.
+    // The timeout of the attempt covers both.
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  const underWay = new Set<AbortController>()
+  const inProgress = new Set<AbortController>()
   return {
     async send(request) {
       const startedAt = performance.now()
-      const ending = new AbortController()
-      const timer = setTimeout(() => ending.abort('timeout'), attemptMsMax)
-      underWay.add(ending)
+      const controller = new AbortController()
+      const timer = setTimeout(() => controller.abort('timeout'), attemptMsMax)
+      inProgress.add(controller)
       const received: Received = { chunks: [] }
-      const error = await exchange(agent, request, ending.signal, received).then(
+      const error = await exchange(agent, request, controller.signal, received).then(
         () => null,
         (reason: unknown) => codeOf(reason),
       )
       clearTimeout(timer)
-      underWay.delete(ending)
+      inProgress.delete(controller)
       return resultOf(received, error, Math.round(performance.now() - startedAt))
     },
     cutOff() {
-      for (const ending of underWay) ending.abort('cut_off')
+      for (const controller of inProgress) controller.abort('cut_off')
     },
-    // What is under way was cut off before; idle connections need no farewell.
+    // Attempts in progress were aborted before; idle connections need no graceful close.
     close: () => agent.destroy(),
   }
 }
 
-/** Filled as it arrives, so that what came before a failure is known. */
+/** Filled while the response arrives, so that a failed attempt keeps the part before the failure. */
 interface Received {
   statusCode?: number
   headers?: Dispatcher.ResponseData['headers']
@@ -112,12 +116,12 @@ async function exchange(
 ): Promise<void> {
   const { origin, pathname, search } = new URL(url)
   const path = pathname + search
-  // A redirect is an answer like any other: nothing here follows it.
-  const answer = await agent.request({ origin, path, method: 'POST', headers, body, signal })
-  received.statusCode = answer.statusCode
-  received.headers = answer.headers
+  // A redirect is a response like any other and is not followed.
+  const response = await agent.request({ origin, path, method: 'POST', headers, body, signal })
+  received.statusCode = response.statusCode
+  received.headers = response.headers
   let bytes = 0
-  for await (const chunk of answer.body) {
+  for await (const chunk of response.body) {
     if (!Buffer.isBuffer(chunk)) continue
     if (bytes < SHOWN_BYTES_MAX) received.chunks.push(chunk)
     bytes += chunk.length
@@ -127,11 +131,11 @@ async function exchange(
 }
 
 function resultOf(
-  { statusCode: answered, headers, chunks }: Received,
+  { statusCode: responded, headers, chunks }: Received,
   error: AttemptError | null,
   durationMs: number,
 ): AttemptResult {
-  const statusCode = answered ?? null
+  const statusCode = responded ?? null
   const isSuccess = statusCode !== null && statusCode >= 200 && statusCode < 300
   return {
     succeeded: isSuccess && error === null,
@@ -150,7 +154,7 @@ function shownHeaders(headers: Dispatcher.ResponseData['headers']): Record<strin
   )
 }
 
-/** U+0000 is text that PostgreSQL does not keep. */
+/** PostgreSQL does not store U+0000 in text. */
 function shownText(chunks: readonly Buffer[]): string {
   return Buffer.concat(chunks).subarray(0, SHOWN_BYTES_MAX).toString('utf8').replaceAll('\0', '�')
 }
@@ -166,17 +170,17 @@ const ERRORS: Readonly<Record<string, AttemptError>> = {
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'invalid_response',
 }
 
-/** Certificates are refused under many names: `CERT_HAS_EXPIRED`, `DEPTH_ZERO_SELF_SIGNED_CERT`… */
+/** Invalid certificates have many error codes: `CERT_HAS_EXPIRED`, `DEPTH_ZERO_SELF_SIGNED_CERT`… */
 const TLS_ERROR =
   /^(?:CERT_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH|EPROTO)/
 
-/** Of what undici throws, or of the reason that it was aborted for. */
+/** Maps an error of undici, or the reason of an abort, to a code. */
 function codeOf(reason: unknown): AttemptError {
   if (reason === 'timeout' || reason === 'cut_off') return reason
   if (reason instanceof TargetError) return reason.code
   const code = reason instanceof Error && 'code' in reason ? String(reason.code) : ''
   if (TLS_ERROR.test(code)) return 'tls_failed'
-  // The parser's error has a code only where its parser gives one.
+  // HTTPParserError does not always have a code.
   if (reason instanceof errors.HTTPParserError) return 'invalid_response'
   return ERRORS[code] ?? 'connection_failed'
 }

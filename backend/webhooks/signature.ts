@@ -3,7 +3,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 
 const SECRET_PREFIX = 'whsec_'
 
-/** The specification asks for 24 to 64. */
+/** The specification requires 24 to 64 bytes. */
 const SECRET_BYTES = 32
 
 export function mintSigningSecret(): string {
@@ -11,21 +11,21 @@ export function mintSigningSecret(): string {
 }
 
 export interface SignedMessage {
-  /** `webhook-id`: the same on every attempt. */
+  /** `webhook-id`: the same for every attempt. */
   readonly id: string
-  /** `webhook-timestamp`: of this attempt. */
+  /** `webhook-timestamp`: the time of this attempt. */
   readonly timestampSeconds: number
-  /** The very bytes that are sent. */
+  /** Exactly the bytes that are sent. */
   readonly body: Buffer
 }
 
-/** `webhook-signature`: one signature a secret, so that a receiver may know either. */
+/** Returns `webhook-signature`: one signature per secret, so that a receiver may have either. */
 export function signMessage(message: SignedMessage, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(message, secret)).join(' ')
 }
 
 function signOnce({ id, timestampSeconds, body }: SignedMessage, secret: string): string {
-  // The key is what follows the prefix, decoded: not the text that people see.
+  // The key is the decoded text after the prefix, not the text that people see.
   const key = Buffer.from(secret.slice(SECRET_PREFIX.length), 'base64')
   const mac = createHmac('sha256', key).update(`${id}.${timestampSeconds}.`).update(body)
   return `v1,${mac.digest('base64')}`

@@ -1,21 +1,21 @@
 /**
- * What an endpoint's address may look like. This finds mistakes early and says what is wrong; what
- * keeps deliveries out of our own network is the check of every address at connect time
- * (connector.ts), since a name can come to mean anything.
+ * Validates an endpoint's URL. This check finds mistakes early and explains them. The check of every
+ * address at connect time (connector.ts) keeps deliveries out of our own network, since a name can resolve
+ * to any address later.
  */
 import { isIP } from 'node:net'
 
-/** `allow` is for development: this machine and its network are then within reach. */
+/** `allow` is for development: endpoints may then be on this machine and its network. */
 export type PrivateTargets = 'refuse' | 'allow'
 
 const LENGTH_MAX = 2048
 
-/** Below are other services' ports: nobody's receiver, somebody's database. */
+/** Lower ports belong to other services, which are not webhook receivers. */
 const PORT_MIN = 1024
 
 const INTERNAL_NAME = /(?:^|\.)(?:localhost|local|internal)$/
 
-/** The address in its canonical form, or what is wrong with it. */
+/** Returns the URL in canonical form, or the error in it. */
 export function parseTargetUrl(
   text: string,
   privateTargets: PrivateTargets,
@@ -26,7 +26,7 @@ export function parseTargetUrl(
 
 function faultOf(text: string, privateTargets: PrivateTargets): string | undefined {
   if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
-  // The parser would drop or mend these, and people would not see what they got.
+  // The parser would remove or repair these characters without notice.
   if (/[\s\p{Cc}\\]/u.test(text)) return 'must not contain spaces, control characters or \\'
   const url = URL.parse(text)
   if (url === null || !/^https?:\/\/[^/]/i.test(text)) {

@@ -1,4 +1,4 @@
-/** A test event: sent at once and once, also to an endpoint that is paused or disabled. */
+/** A test event is sent at once and once, even to a paused or disabled endpoint. */
 import { randomUUID } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -14,8 +14,8 @@ import { sampleOf } from './samples.ts'
 import { ATTEMPTS_MAX } from './schedule.ts'
 import type { WebhookServices } from './webhooks.ts'
 
-/** Less than the gateway waits for a page. What takes longer is seen in the log. */
-const PATIENCE_MS = 8000
+/** Shorter than the gateway's timeout for a page. The delivery log shows a later outcome. */
+const WAIT_MS_MAX = 8000
 
 export interface TestDeps {
   readonly database: Database
@@ -24,8 +24,8 @@ export interface TestDeps {
 }
 
 /**
- * The delivery's id, once the outcome is in the log or has taken too long to wait for. Throws
- * `Problem` `validation_failed` for a type that does not exist.
+ * Returns the delivery's id once the outcome is recorded or `WAIT_MS_MAX` have passed. Throws `Problem`
+ * `validation_failed` for an unknown event type.
  */
 export async function sendTestEvent(
   endpoint: WebhookEndpointRow,
@@ -37,14 +37,14 @@ export async function sendTestEvent(
   const sending = deliver(claimed, database, webhooks).catch((error: unknown) => {
     log.error({ err: error, delivery: claimed.id }, 'test event not recorded')
   })
-  const { promise: patience, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, PATIENCE_MS)
-  await Promise.race([sending, patience])
+  const { promise: timedOut, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, WAIT_MS_MAX)
+  await Promise.race([sending, timedOut])
   clearTimeout(timer)
   return claimed.id
 }
 
-/** With a lease of its own, so that no worker takes it, and no place left in the schedule. */
+/** The delivery has a lease of its own, so that no worker claims it, and no retries left in its schedule. */
 async function recordTest(
   endpoint: WebhookEndpointRow,
   type: string,

@@ -1,4 +1,4 @@
-/** Webhooks as a part of the backend: what the Settings pages need of them, and what runs beside. */
+/** Composes webhooks: the services for the Settings pages, and the delivery worker. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 import type { AttemptDeps } from './attempt.ts'
@@ -8,27 +8,27 @@ import type { Outcome } from './outcomes.ts'
 import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
 
-/** For whoever keeps endpoints and sends test events. */
+/** The dependencies of endpoints and test events. */
 export interface WebhookServices extends AttemptDeps, EndpointDeps {}
 
 export interface Webhooks {
   readonly services: WebhookServices
-  /** Begins to deliver what is due. */
+  /** Starts delivering due events. */
   start(): void
-  /** Finishes or gives back what is under way. */
+  /** Finishes or releases the attempts in progress. */
   drain(): Promise<void>
 }
 
 export interface WebhooksOptions extends SenderOptions {
   readonly database: Database
   readonly baseUrl: string
-  /** Of 32 bytes each; the first seals. */
+  /** The keys have 32 bytes each; the first one encrypts. */
   readonly boxKeys: readonly Buffer[]
   /** No other backend delivers from this database. */
   readonly isOnly: boolean
   readonly clock: () => Date
   readonly log: Logger
-  /** Told of each attempt to deliver, for operators. */
+  /** Receives each attempt, for metrics. */
   readonly onAttempt: (attempt: Outcome) => void
 }
 

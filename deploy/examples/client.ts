@@ -1,18 +1,18 @@
 /**
- * Calls the Receivables API and goes on until the outcome is known: waits where it is told to, and repeats
- * what may succeed later. A repeated POST carries the same Idempotency-Key, so it never counts twice.
+ * Calls the Receivables API until the outcome is known: waits for `Retry-After`, and retries calls that may
+ * succeed later. A repeated POST has the same Idempotency-Key, so it is carried out once.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Problem } from './receivables-api.ts'
 
 export interface Client {
-  /** `path` begins behind `/api/v1`. Throws a `Refusal`, or an `Error` where the outcome stays unknown. */
+  /** `path` begins after `/api/v1`. Throws a `Rejection`, or an `Error` if the outcome is unknown. */
   get<T>(path: string): Promise<T>
   post<T>(path: string, body: unknown, idempotencyKey: string): Promise<T>
 }
 
-/** The service understood and refused: repeating the call unchanged does not help. */
-export class Refusal extends Error {
+/** The service rejected the call: repeating it unchanged does not help. */
+export class Rejection extends Error {
   readonly problem: Problem
 
   constructor(problem: Problem) {
@@ -21,46 +21,47 @@ export class Refusal extends Error {
   }
 }
 
-/** With the waits between them these take about four minutes where nothing answers. */
-const TRIES_MAX = 12
+/** With the waits between them, these attempts take about four minutes if no response arrives. */
+const ATTEMPTS_MAX = 12
 const WAIT_MIN_MS = 100
 const WAIT_MAX_MS = 60_000
-/** Longer than the service ever takes, so that it is the service who gives up first. */
-const ANSWER_TIMEOUT_MS = 30_000
+/** Longer than any response of the service takes, so that the service times out first. */
+const RESPONSE_TIMEOUT_MS = 30_000
 
 export function createClient(url: string, key: string): Client {
   async function call(path: string, options: RequestInit): Promise<unknown> {
-    for (let tries = 1; ; tries += 1) {
-      const answer = await attempt(`${url}/api/v1${path}`, options)
-      if (answer !== undefined && answer.status < 300) return answer.json
-      const problem = answer && problemOf(answer.json)
-      if (problem !== undefined && !problem.retryable) throw new Refusal(problem)
-      const what = problem?.code ?? 'no answer'
-      if (tries === TRIES_MAX)
-        throw new Error(`${path}: ${what}, after ${tries} tries. Run it again.`)
-      // At the end of the hour's calls Retry-After is what is left of the hour.
-      const told = Number(answer?.retryAfter ?? 0) * 1000
-      await wait(told || Math.min(WAIT_MIN_MS * 2 ** tries, WAIT_MAX_MS) * (0.5 + Math.random()))
+    for (let attempts = 1; ; attempts += 1) {
+      const response = await send(`${url}/api/v1${path}`, options)
+      if (response !== undefined && response.status < 300) return response.json
+      const problem = response && problemOf(response.json)
+      if (problem !== undefined && !problem.retryable) throw new Rejection(problem)
+      const reason = problem?.code ?? 'no response'
+      if (attempts === ATTEMPTS_MAX)
+        throw new Error(`${path}: ${reason}, after ${attempts} attempts. Run the program again.`)
+      // At the hourly limit, Retry-After is the rest of the hour.
+      const retryAfterMs = Number(response?.retryAfter ?? 0) * 1000
+      const backoffMs = Math.min(WAIT_MIN_MS * 2 ** attempts, WAIT_MAX_MS) * (0.5 + Math.random())
+      await wait(retryAfterMs || backoffMs)
     }
   }
 
-  /** Nothing where no whole answer came: whether the call was carried out is unknown. */
-  async function attempt(target: string, options: RequestInit) {
+  /** Undefined if no complete response arrived: whether the call was carried out is unknown. */
+  async function send(target: string, options: RequestInit) {
     try {
-      const answer = await fetch(target, {
+      const response = await fetch(target, {
         ...options,
         headers: { authorization: `Bearer ${key}`, ...options.headers },
-        signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+        signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS),
       })
-      const json: unknown = await answer.json()
-      return { status: answer.status, retryAfter: answer.headers.get('retry-after'), json }
+      const json: unknown = await response.json()
+      return { status: response.status, retryAfter: response.headers.get('retry-after'), json }
     } catch {
       return undefined
     }
   }
 
   return {
-    // What a call resolves with is as the contract says, which receivables-api.ts is made from.
+    // The contract, from which receivables-api.ts is generated, promises the form of a response.
     get: <T>(path: string) => call(path, {}) as Promise<T>,
     post<T>(path: string, body: unknown, idempotencyKey: string) {
       const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
@@ -69,14 +70,14 @@ export function createClient(url: string, key: string): Client {
   }
 }
 
-/** Something else than this service may have answered: that is no refusal. */
+/** Undefined for a response of something else than the service, such as a proxy: that is no rejection. */
 function problemOf(json: unknown): Problem | undefined {
   const isProblem =
     typeof json === 'object' && json !== null && 'code' in json && 'retryable' in json
   return isProblem ? (json as Problem) : undefined
 }
 
-/** The client of the key and the address in the environment. */
+/** A client with the key and the address in the environment. */
 export function clientOfEnvironment(): Client {
   const { RECEIVABLES_URL = 'http://127.0.0.1:8080', RECEIVABLES_API_KEY } = process.env
   if (RECEIVABLES_API_KEY === undefined) throw new Error('Set RECEIVABLES_API_KEY.')

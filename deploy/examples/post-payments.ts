@@ -3,14 +3,15 @@
  *
  *   node post-payments.ts statement.csv books.db
  *
- * The file has a line for each payment: the bank's id of it, the day, the amount with a decimal point, the
- * currency and the number of the invoice, separated by semicolons, under a line of names. The same file,
- * or one that overlaps it, may be given again. Killed at any moment, the next run goes on: each line's
- * body is kept, with its Idempotency-Key, before it is first sent, and what is sent again is the same.
+ * After a header line, the file has a line for each payment with these fields, separated by semicolons: the
+ * bank's id of the payment, the date, the amount with a decimal point, the currency, and the number of the
+ * invoice. The same file, or one that overlaps it, may be passed again. The program can be killed at any time:
+ * the body of each line is stored with its Idempotency-Key before it is first sent, so the next run sends the
+ * same request.
  */
 import { readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
-import { type Client, clientOfEnvironment, Refusal } from './client.ts'
+import { type Client, clientOfEnvironment, Rejection } from './client.ts'
 import type { Invoice, InvoiceList, Payment, PaymentCreate } from './receivables-api.ts'
 
 const SCHEMA = `create table if not exists bank_lines (
@@ -20,19 +21,19 @@ const SCHEMA = `create table if not exists bank_lines (
   currency text not null,
   invoice_number text not null,
   idempotency_key text not null unique,
-  body text,        -- what is sent; null until the invoice was found
-  outcome text,     -- recorded, refused; null while it is not known
-  detail text       -- the payment's id, or why it was refused
+  body text,        -- the body of the request; null until the invoice was found
+  outcome text,     -- recorded or rejected; null while unknown
+  detail text       -- the payment's id, or the reason of the rejection
 ) strict`
 
 type Line = Readonly<Record<'bank_id' | 'booked_on' | 'amount' | 'currency', string>> &
   Readonly<Record<'invoice_number' | 'idempotency_key', string>> & { readonly body: string | null }
 
-/** A person must correct the line. */
+/** The line needs a person to correct it. */
 class Unusable extends Error {}
 
-/** Lines that are there already stay as they are. */
-function takeLines(database: DatabaseSync, file: string): void {
+/** Lines that are already stored do not change. */
+function storeLines(database: DatabaseSync, file: string): void {
   const insert = database.prepare(`insert or ignore into bank_lines
     (bank_id, booked_on, amount, currency, invoice_number, idempotency_key)
     values (?, ?, ?, ?, ?, ?)`)
@@ -59,16 +60,16 @@ async function bodyOf(client: Client, line: Line): Promise<PaymentCreate> {
     amount: minorUnits(line.amount, invoice),
     received_on: line.booked_on,
     method: 'bank_transfer',
-    // A second net: a payment of this id is recorded once, whatever its Idempotency-Key.
+    // An extra safeguard: a payment with this id is recorded once, even with another Idempotency-Key.
     external_id: line.bank_id,
   }
 }
 
-/** `125.5` of a currency with two decimals is 12550. By digits: 1.005 × 100 is not 100.5 for a computer. */
+/** `125.5` in a currency with two decimals is 12550. Computed from digits, because floating point rounds. */
 function minorUnits(amount: string, { currency, currency_exponent: decimals }: Invoice): number {
   const [, whole = '', fraction = ''] = /^(\d+)(?:\.(\d+))?$/.exec(amount) ?? []
   if (whole === '' || fraction.length > decimals)
-    throw new Unusable(`${amount} is no ${currency} amount`)
+    throw new Unusable(`${amount} is not an amount in ${currency}`)
   return Number(whole + fraction.padEnd(decimals, '0'))
 }
 
@@ -81,14 +82,14 @@ async function post(client: Client, database: DatabaseSync, line: Line): Promise
     const payment = await client.post<Payment>('/payments', JSON.parse(body), line.idempotency_key)
     settle.run('recorded', payment.id, line.bank_id)
   } catch (error) {
-    if (!isOfLine(error)) throw error
-    settle.run('refused', error.message, line.bank_id)
+    if (!concernsLine(error)) throw error
+    settle.run('rejected', error.message, line.bank_id)
   }
 }
 
-/** Else it is of all lines, such as a revoked key, and ends the run. */
-function isOfLine(error: unknown): error is Error {
-  if (error instanceof Refusal) return [409, 422].includes(error.problem.status)
+/** Any other error, such as a revoked key, concerns all lines and ends the run. */
+function concernsLine(error: unknown): error is Error {
+  if (error instanceof Rejection) return [409, 422].includes(error.problem.status)
   return error instanceof Unusable
 }
 
@@ -96,12 +97,12 @@ const [statement, file = 'books.db'] = process.argv.slice(2)
 if (statement === undefined) throw new Error('Usage: node post-payments.ts statement.csv books.db')
 const database = new DatabaseSync(file)
 database.exec(SCHEMA)
-takeLines(database, statement)
+storeLines(database, statement)
 const open = database.prepare('select * from bank_lines where outcome is null order by rowid')
 const client = clientOfEnvironment()
 for (const line of open.all()) await post(client, database, line as Line)
 for (const { bank_id, detail } of database
-  .prepare("select bank_id, detail from bank_lines where outcome = 'refused'")
+  .prepare("select bank_id, detail from bank_lines where outcome = 'rejected'")
   .all()) {
-  console.log(`refused: ${bank_id}: ${detail}`)
+  console.log(`rejected: ${bank_id}: ${detail}`)
 }

@@ -17,6 +17,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': Probe } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         414: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -43,23 +44,26 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many to return at most. */
+          /** How many objects a page has at most. */
           limit?: number
-          /** The `next_cursor` of the page before, with the same filters and `sort`. Opaque; do not make one yourself. */
+          /**
+           * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
+           * not construct one.
+           */
           cursor?: string
           /** The order, `-` for descending. Equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
-          /** Only what was created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
-          /** Only what was created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. RFC 3339 with an offset. */
           created_before?: string
-          /** Only what changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. RFC 3339 with an offset. */
           updated_since?: string
-          /** Only what last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. RFC 3339 with an offset. */
           updated_before?: string
-          /** Only the one with exactly this external id. */
+          /** Only the object with exactly this external id. */
           external_id?: string
-          /** Only debtors with exactly this address. */
+          /** Only debtors with exactly this email address. */
           email?: string
           /** Only debtors whose name starts with this text. */
           q?: string
@@ -75,7 +79,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': DebtorList } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         414: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -95,8 +99,8 @@ export interface paths {
         query?: never
         header?: {
           /**
-           * Makes a repeat safe: 1 to 255 visible ASCII characters, new for each object you mean to create and the
-           * same when you repeat the call. One pair of double quotes around it is removed.
+           * Makes repeating the call safe. Use a new key for each object that you create, and the same key when you
+           * repeat a call: 1 to 255 visible ASCII characters. One pair of double quotes around the key is removed.
            */
           'Idempotency-Key'?: string
         }
@@ -108,7 +112,7 @@ export interface paths {
         201: { headers: Record<string, unknown>; content: { 'application/json': Debtor } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         409: { headers: Record<string, unknown>; content: { 'application/problem+json': ConflictProblem } }
@@ -140,7 +144,7 @@ export interface paths {
         query?: never
         header?: never
         path: {
-          /** The id, for example from a list or a `Location`. */
+          /** The id of the object, for example from a list or from a `Location` header. */
           id: string
         }
         cookie?: never
@@ -150,7 +154,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': Debtor } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         404: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -178,29 +182,32 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many to return at most. */
+          /** How many objects a page has at most. */
           limit?: number
-          /** The `next_cursor` of the page before, with the same filters and `sort`. Opaque; do not make one yourself. */
+          /**
+           * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
+           * not construct one.
+           */
           cursor?: string
           /** The order, `-` for descending. Equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at' | 'due_date' | '-due_date'
-          /** Only what was created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
-          /** Only what was created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. RFC 3339 with an offset. */
           created_before?: string
-          /** Only what changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. RFC 3339 with an offset. */
           updated_since?: string
-          /** Only what last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. RFC 3339 with an offset. */
           updated_before?: string
-          /** Only the one with exactly this external id. */
+          /** Only the object with exactly this external id. */
           external_id?: string
-          /** Only what belongs to this debtor. An id that does not exist gives an empty list. */
+          /** Only objects of this debtor. If the id does not exist, the list is empty. */
           debtor_id?: string
           /** Only the invoice with exactly this number. */
           number?: string
           /** Only invoices with one of these statuses, separated by commas. */
           status?: InvoiceStatus[]
-          /** Only what is in this currency (ISO 4217). */
+          /** Only objects in this currency (ISO 4217). */
           currency?: string
           /** Only invoices that are overdue (`true`), or that are not (`false`). */
           overdue?: boolean
@@ -218,7 +225,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': InvoiceList } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         414: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -238,8 +245,8 @@ export interface paths {
         query?: never
         header?: {
           /**
-           * Makes a repeat safe: 1 to 255 visible ASCII characters, new for each object you mean to create and the
-           * same when you repeat the call. One pair of double quotes around it is removed.
+           * Makes repeating the call safe. Use a new key for each object that you create, and the same key when you
+           * repeat a call: 1 to 255 visible ASCII characters. One pair of double quotes around the key is removed.
            */
           'Idempotency-Key'?: string
         }
@@ -251,7 +258,7 @@ export interface paths {
         201: { headers: Record<string, unknown>; content: { 'application/json': Invoice } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         409: { headers: Record<string, unknown>; content: { 'application/problem+json': ConflictProblem } }
@@ -283,7 +290,7 @@ export interface paths {
         query?: never
         header?: never
         path: {
-          /** The id, for example from a list or a `Location`. */
+          /** The id of the object, for example from a list or from a `Location` header. */
           id: string
         }
         cookie?: never
@@ -293,7 +300,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': Invoice } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         404: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -321,27 +328,30 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many to return at most. */
+          /** How many objects a page has at most. */
           limit?: number
-          /** The `next_cursor` of the page before, with the same filters and `sort`. Opaque; do not make one yourself. */
+          /**
+           * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
+           * not construct one.
+           */
           cursor?: string
           /** The order, `-` for descending. Equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
-          /** Only what was created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
-          /** Only what was created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. RFC 3339 with an offset. */
           created_before?: string
-          /** Only what changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. RFC 3339 with an offset. */
           updated_since?: string
-          /** Only what last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. RFC 3339 with an offset. */
           updated_before?: string
-          /** Only the one with exactly this external id. */
+          /** Only the object with exactly this external id. */
           external_id?: string
-          /** Only what belongs to this debtor. An id that does not exist gives an empty list. */
+          /** Only objects of this debtor. If the id does not exist, the list is empty. */
           debtor_id?: string
           /** Only payments with an allocation to this invoice. */
           invoice_id?: string
-          /** Only what is in this currency (ISO 4217). */
+          /** Only objects in this currency (ISO 4217). */
           currency?: string
           /** Only payments received on this date or later. */
           received_since?: string
@@ -359,7 +369,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': PaymentList } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         414: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -379,9 +389,9 @@ export interface paths {
         query?: never
         header: {
           /**
-           * Makes a repeat safe: 1 to 255 visible ASCII characters, new for each payment and the same when you
-           * repeat the call. One pair of double quotes around it is removed. Your bank's id of the transaction
-           * is a good one. The payment keeps it for ever, as `idempotency_key`.
+           * Makes repeating the call safe. Use a new key for each payment, such as the id that your bank gives the
+           * transaction, and the same key when you repeat a call: 1 to 255 visible ASCII characters. One pair of
+           * double quotes around the key is removed. The payment keeps the key forever, as `idempotency_key`.
            */
           'Idempotency-Key': string
         }
@@ -393,7 +403,7 @@ export interface paths {
         201: { headers: Record<string, unknown>; content: { 'application/json': Payment } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         409: { headers: Record<string, unknown>; content: { 'application/problem+json': ConflictProblem } }
@@ -423,21 +433,24 @@ export interface paths {
     get: {
       parameters: {
         query?: {
-          /** How many to return at most. */
+          /** How many objects a page has at most. */
           limit?: number
-          /** The `next_cursor` of the page before, with the same filters and `sort`. Opaque; do not make one yourself. */
+          /**
+           * The `next_cursor` of the previous page; send it with the same filters and `sort`. Cursors are opaque: do
+           * not construct one.
+           */
           cursor?: string
           /** The order, `-` for descending. Equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
-          /** Only what was created at this time or later. RFC 3339 with an offset. */
+          /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
-          /** Only what was created before this time. RFC 3339 with an offset. */
+          /** Only objects created before this time. RFC 3339 with an offset. */
           created_before?: string
-          /** Only what changed at this time or later. RFC 3339 with an offset. */
+          /** Only objects changed at this time or later. RFC 3339 with an offset. */
           updated_since?: string
-          /** Only what last changed before this time. RFC 3339 with an offset. */
+          /** Only objects last changed before this time. RFC 3339 with an offset. */
           updated_before?: string
-          /** Only what belongs to this debtor. An id that does not exist gives an empty list. */
+          /** Only objects of this debtor. If the id does not exist, the list is empty. */
           debtor_id?: string
           /** Only messages that cover this invoice. */
           invoice_id?: string
@@ -461,7 +474,7 @@ export interface paths {
         200: { headers: Record<string, unknown>; content: { 'application/json': MessageList } }
         400: { headers: Record<string, unknown>; content: { 'application/problem+json': RequestProblem } }
         401: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
-        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ScopeProblem } }
+        403: { headers: Record<string, unknown>; content: { 'application/problem+json': ForbiddenProblem } }
         406: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         408: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
         414: { headers: Record<string, unknown>; content: { 'application/problem+json': Problem } }
@@ -491,15 +504,18 @@ export interface webhooks {
   'debtor.contactability_changed': DebtorEvent
   'invoice.created': InvoiceEvent
   'invoice.opened': InvoiceEvent
+  'invoice.updated': InvoiceEvent
   'invoice.overdue': InvoiceEvent
   'invoice.partially_paid': InvoiceEvent
   'invoice.paid': InvoiceEvent
   'invoice.voided': InvoiceEvent
   'invoice.written_off': InvoiceEvent
+  'invoice.credited': InvoiceEvent
   'invoice.reopened': InvoiceEvent
   'invoice.disputed': InvoiceEvent
   'invoice.dispute_resolved': InvoiceEvent
   'payment.recorded': PaymentEvent
+  'payment.updated': PaymentEvent
   'payment.reversed': PaymentEvent
   'message.awaiting_approval': MessageEvent
   'message.sent': MessageEvent
@@ -510,6 +526,9 @@ export interface webhooks {
   'account.read_only_changed': AccountEvent
   'kill_switch.changed': KillSwitchEvent
   'api_key.issued': ApiKeyEvent
+  'api_key.updated': ApiKeyEvent
+  'api_key.expiring': ApiKeyEvent
+  'api_key.expired': ApiKeyEvent
   'api_key.revoked': ApiKeyEvent
   'webhook.test': TestEvent
 }
@@ -538,22 +557,25 @@ export type ReferenceId = string
 /** The id of an object of this account, or null. */
 export type NullableReferenceId = string | null
 
-/** An instant, in UTC with milliseconds. */
+/** A time in UTC with milliseconds. */
 export type Timestamp = string
 
-/** An instant, in UTC with milliseconds, or null. */
+/** A time in UTC with milliseconds, or null. */
 export type NullableTimestamp = string | null
 
 /** A currency, ISO 4217 alpha-3, upper case. */
 export type Currency = string
 
 /**
- * A currency, ISO 4217 alpha-3, in upper or lower case. Unknown ones and those without a minor unit
- * (XAU, XDR, XXX, …) are refused with 422 `unsupported_currency`.
+ * A currency, ISO 4217 alpha-3, in upper or lower case. Unknown currencies and those without a minor unit
+ * (XAU, XDR, XXX, …) are rejected with 422 `unsupported_currency`.
  */
 export type CurrencyInput = string
 
-/** The decimals of the currency by ISO 4217. Divide an amount by 10 to this power to show it. */
+/**
+ * The number of decimals of the currency, as ISO 4217 defines it. Divide an amount by 10 to this power to
+ * display it.
+ */
 export type CurrencyExponent = number
 
 /** An amount in the currency's minor unit, e.g. 12345 for EUR 123.45. A JSON number. */
@@ -563,18 +585,18 @@ export type AmountInput = number
 export type Amount = number
 
 /**
- * Your own id, 1 to 128 visible characters, unique among objects of this type in the account. Taken
- * already: 409 `duplicate_external_id` with `existing_id`.
+ * Your own id: 1 to 128 visible characters, unique among objects of this type in the account. If it is
+ * already used, the response is 409 `duplicate_external_id` with `existing_id`.
  */
 export type ExternalIdInput = string | null
 
-/** Your own id, if you gave one. */
+/** Your own id, if you sent one. */
 export type ExternalId = string | null
 
-/** Up to 20 values of your own, under keys of up to 40 characters. */
+/** Up to 20 values of your own, with keys of up to 40 characters. */
 export type MetadataInput = Record<string, string> | null
 
-/** Values of your own. Empty if you gave none. */
+/** Values of your own. Empty if you sent none. */
 export type Metadata = Record<string, string>
 
 /** Who did it. */
@@ -593,7 +615,7 @@ export type Stage = 'friendly' | 'reminder' | 'firm' | 'final'
 /** How firm a reminder is, or null. Firm and final ones need a person's approval. */
 export type NullableStage = 'friendly' | 'reminder' | 'firm' | 'final' | null
 
-/** Whose key this is, and what it may do. */
+/** The account of the key, and what the key may do. */
 export type Probe = {
   object: 'probe'
   account: ProbeAccount
@@ -607,9 +629,9 @@ export type ProbeAccount = {
   /** The account's name. */
   name: string
   status: AccountStatus
-  /** Whether writes are refused with 423. */
+  /** Whether writes are rejected with 423. */
   read_only: boolean
-  /** The IANA time zone in which calendar dates are judged. */
+  /** The IANA time zone of the account's calendar dates. */
   timezone: string
   default_currency: Currency
   currency_exponent: CurrencyExponent
@@ -627,8 +649,8 @@ export type ProbeKey = {
   /** The part of the key that is shown in Settings. */
   prefix: string
   /**
-   * What the key may do now: the scopes it was granted, less those the account does not allow at
-   * present. May be empty.
+   * What the key may do now: the scopes that it was issued with, without those that the account does not
+   * allow at present. May be empty.
    */
   scopes: Scope[]
   /** The scopes that the key was issued with. */
@@ -638,11 +660,16 @@ export type ProbeKey = {
   /** The length of the window that `rate_limit` is for. */
   rate_limit_window_seconds: number
   created_at: Timestamp
-  /** When the key was used before this call, to within 5 seconds; null on its first use. */
+  /**
+   * When the key expires: from then on, calls with it return 401 `expired_api_key`. Null if the key does
+   * not expire. An Admin can choose an earlier time, but not a later one.
+   */
+  expires_at: string | null
+  /** When the key was last used before this call, to within 5 seconds; null at its first use. */
   last_used_at: string | null
 }
 
-/** Archived debtors are kept but no longer chased. */
+/** Archived debtors are kept, but no reminders are sent to them. */
 export type DebtorStatus = 'active' | 'archived'
 
 /** A debtor to create. An optional field that is null counts as omitted. */
@@ -651,20 +678,26 @@ export type DebtorCreate = {
   /** The name, 1 to 200 characters after spaces at both ends are removed. */
   name: string
   /**
-   * One address to send reminders to. Need not be unique: several debtors may share a mailbox. The
-   * part after the @ is stored in lower case.
+   * The email address to which reminders are sent. It need not be unique: several debtors can share a
+   * mailbox. The part after the @ is stored in lower case.
    */
   email?: string | null
   /** A number in E.164 form. */
   phone?: string | null
-  /** The language to write in, as a BCP 47 tag. */
+  /** The language of reminders, as a BCP 47 tag. */
   language?: string | null
-  /** The currency for new invoices in the product, ISO 4217 alpha-3. Invoices sent here name their own. */
+  /**
+   * The currency of new invoices in the product, ISO 4217 alpha-3. Invoices created by this API have a
+   * currency of their own.
+   */
   currency?: string | null
-  /** Days from issue to due date of an invoice without a `due_date`. Default is the account's. */
+  /**
+   * How many days after its issue date an invoice without a `due_date` is due. The default is the
+   * account's.
+   */
   payment_terms_days?: number | null
   /**
-   * An IANA time zone, e.g. `Europe/Amsterdam`, for the hours in which reminders are sent. Default is
+   * The IANA time zone of the hours in which reminders are sent, e.g. `Europe/Amsterdam`. The default is
    * the account's.
    */
   timezone?: string | null
@@ -698,24 +731,27 @@ export type Address = {
   country: string | null
 } | null
 
-/** Someone who owes you. Shown to people as a Customer. */
+/** A person or company that owes you money. The product calls it a Customer. */
 export type Debtor = {
   object: 'debtor'
   id: DebtorId
   external_id: ExternalId
   /** The name. */
   name: string
-  /** The address that reminders go to. */
+  /** The email address to which reminders are sent. */
   email: string | null
   /** A number in E.164 form. */
   phone: string | null
-  /** The language to write in, as a BCP 47 tag. */
+  /** The language of reminders, as a BCP 47 tag. */
   language: string | null
   /** The currency for new invoices, ISO 4217 alpha-3. */
   currency: string | null
-  /** The decimals of `currency`; null if that is null. */
+  /** The number of decimals of `currency`; null if `currency` is null. */
   currency_exponent: number | null
-  /** Days from issue to due date of an invoice without one; null for the account's default. */
+  /**
+   * How many days after its issue date an invoice without a due date is due; null for the account's
+   * default.
+   */
   payment_terms_days: number | null
   /** The debtor's IANA time zone; null for the account's. */
   timezone: string | null
@@ -730,24 +766,27 @@ export type Debtor = {
   /** Whether the debtor can be reached. */
   contactability: {
     /**
-     * The state of the e-mail address. Nothing is sent to one that bounced, complained of spam or
+     * The state of the email address. No reminder is sent to an address that bounced, reported spam or
      * unsubscribed.
      */
     email: 'ok' | 'missing' | 'bounced' | 'complained' | 'unsubscribed'
   }
-  /** Whether this debtor is being reminded. Read only; resumed by people, in the product. */
+  /**
+   * Whether reminders are sent to this debtor. Read-only: people pause and resume reminders in the
+   * product.
+   */
   chasing: {
     status: ChasingStatus
-    /** Why it is paused or stopped. */
+    /** Why reminders are paused or stopped. */
     reason: string | null
-    /** When a pause ends by itself; null if it does not. */
+    /** When the pause ends; null if it has no end. */
     until: string | null
   }
-  /** One for each currency in which there are invoices or payments; never added up. */
+  /** One element for each currency in which there are invoices or payments. Currencies are never added up. */
   balances: Balance[]
   /**
-   * When what tells of the person was erased, on request: the name reads `[erased]`, how to reach
-   * the debtor and `metadata` are gone, also from invoices, payments and messages. Amounts stay.
+   * When the debtor's personal data was erased on request. The name is then `[erased]`; contact details
+   * and `metadata` are removed, also from invoices, payments and messages. Amounts are kept.
    */
   erased_at: string | null
   metadata: Metadata
@@ -756,18 +795,18 @@ export type Debtor = {
   revision: Revision
 }
 
-/** Whether reminders are sent, held for a while, or have ended. */
+/** Whether reminders are sent, are paused, or have ended. */
 export type ChasingStatus = 'active' | 'paused' | 'stopped'
 
 /** What a debtor owes in one currency. */
 export type Balance = {
   currency: Currency
   currency_exponent: CurrencyExponent
-  /** Due on open and partially paid invoices, in minor units. */
+  /** The amount due on open and partially paid invoices, in minor units. */
   outstanding: number
   /** The part of `outstanding` that is past its due date. */
   overdue: number
-  /** Received but not allocated to an invoice. */
+  /** Money that was received, but is not allocated to an invoice. */
   unapplied: number
 }
 
@@ -782,47 +821,47 @@ export type DebtorList = {
 /** Whether there is another page. */
 export type HasMore = boolean
 
-/** Send it as `cursor` to get the next page; null on the last one. */
+/** Send it as `cursor` to get the next page; null on the last page. */
 export type NextCursor = string | null
 
 /**
- * - `draft`: not final, neither payable nor chased
+ * - `draft`: not final; it cannot be paid, and no reminders are sent
  * - `open`: nothing has been paid
- * - `partially_paid`: something has been paid
- * - `paid`: nothing is due any more
- * - `void`: cancelled; final
- * - `written_off`: given up, but can still be paid
+ * - `partially_paid`: a part has been paid
+ * - `paid`: no amount is due
+ * - `void`: cancelled; this is final
+ * - `written_off`: no longer expected to be paid, but can still be paid
  *
- * Being overdue is not a status: see `is_overdue`.
+ * Overdue is not a status: see `is_overdue`.
  */
 export type InvoiceStatus = 'draft' | 'open' | 'partially_paid' | 'paid' | 'void' | 'written_off'
 
 /** One line of an invoice. */
 export type LineItemInput = {
-  /** What is charged. */
+  /** The goods or service that is charged. */
   description: string
   /**
-   * How many: an integer, or a decimal as a string with up to 6 decimals such as `"7.5"`. More than
-   * 0, at most 1 000 000. Default is 1.
+   * The quantity: an integer, or a string with up to 6 decimals such as `"7.5"`. More than 0, at most
+   * 1,000,000. The default is 1.
    */
   quantity?: number | string | null
-  /** The price of one, in minor units. Negative for a discount. */
+  /** The price of one unit, in minor units of the currency. Negative for a discount. */
   unit_amount: number
-  /** The tax on this line, in minor units, as your accounting computed it. Default is 0. */
+  /** The tax on this line, in minor units, as your accounting computed it. The default is 0. */
   tax_amount?: number | null
 }
 
 /** One line of an invoice. */
 export type LineItem = {
-  /** What is charged. */
+  /** The goods or service that is charged. */
   description: string
-  /** How many, as it was sent. */
+  /** The quantity, as it was sent. */
   quantity: number | string
-  /** The price of one, in minor units. */
+  /** The price of one unit, in minor units of the currency. */
   unit_amount: number
   /** The tax on this line, in minor units. */
   tax_amount: number
-  /** `quantity × unit_amount`, rounded, halves away from zero; without tax. */
+  /** `quantity × unit_amount` without tax, with halves rounded away from zero. */
   amount: number
 }
 
@@ -831,42 +870,48 @@ export type LineItem = {
  * and `line_items`. An optional field that is null counts as omitted.
  */
 export type InvoiceCreate = {
-  /** The debtor, by the id that it has here. */
+  /** The id of the debtor. */
   debtor_id?: NullableReferenceId
-  /** Your own id of the debtor, instead of `debtor_id`. */
+  /** Your own id of the debtor, in place of `debtor_id`. */
   debtor_external_id?: string | null
   /**
-   * The invoice number, unique in the account; one is given (`INV-000123`) if you send none. Taken
-   * already: 409 `duplicate_invoice_number` with `existing_id`.
+   * The invoice number, unique in the account. If you send none, the service assigns one (`INV-000123`).
+   * If it is already used, the response is 409 `duplicate_invoice_number` with `existing_id`.
    */
   number?: string | null
   external_id?: ExternalIdInput
   currency: CurrencyInput
-  /** The total owed, tax included, in minor units. May be left out with `line_items`. */
+  /** The total with tax, in minor units. Optional if you send `line_items`. */
   amount?: number | null
-  /** The lines, from which the amount is computed: together, with tax, 1 to 999 999 999 999. */
+  /** The lines from which the amount is computed. Their total with tax must be 1 to 999,999,999,999. */
   line_items?: LineItemInput[] | null
-  /** Default is today in the account's time zone. */
+  /** The default is today in the account's time zone. */
   issue_date?: string | null
-  /** Not before `issue_date`. Default is that plus the debtor's payment terms, else the account's. */
+  /**
+   * Not before `issue_date`. The default is `issue_date` plus the payment terms of the debtor, or else of
+   * the account.
+   */
   due_date?: string | null
-  /** An open invoice is chased when it is past due; a draft is not. Default is `open`. */
+  /**
+   * Reminders are sent about an open invoice when it is past due, but not about a draft. The default is
+   * `open`.
+   */
   status?: 'draft' | 'open' | null
-  /** The debtor's purchase order. */
+  /** The number of the debtor's purchase order. */
   po_number?: string | null
-  /** Notes for yourself and the debtor. */
+  /** Notes for you and the debtor. */
   notes?: string | null
   /** Where the debtor can pay; https only. */
   payment_url?: string | null
   /**
-   * `false` for history: if the invoice is past due already, it is not reminded of until a person resumes it in
-   * Settings (`chasing.blocked_reason` is `history`). Default is `true`.
+   * Send `false` for old invoices: if the invoice is already past due, no reminder about it is sent until
+   * a person resumes it in Settings (`chasing.blocked_reason` is `history`). The default is `true`.
    */
   chase_if_overdue?: boolean | null
   metadata?: MetadataInput
 }
 
-/** What a debtor owes you for something. */
+/** An amount that a debtor owes you. */
 export type Invoice = {
   object: 'invoice'
   id: InvoiceId
@@ -876,24 +921,26 @@ export type Invoice = {
   external_id: ExternalId
   currency: Currency
   currency_exponent: CurrencyExponent
-  /** The total, tax included, in minor units. */
+  /** The total with tax, in minor units. */
   amount: number
-  /** What has been paid of it. */
+  /** The amount that has been paid. */
   amount_paid: number
-  /** `amount − amount_paid`; never negative. */
+  /** The amount that a person has credited in Settings; it is no longer owed. */
+  amount_credited: number
+  /** `amount − amount_paid − amount_credited`; never negative. */
   amount_due: number
   /** The lines; empty if the invoice was created with an amount only. */
   line_items: LineItem[]
   /** The date of the invoice. */
   issue_date: string
-  /** The last day on which it is paid in time. */
+  /** The last day on which a payment is on time. */
   due_date: string
   status: InvoiceStatus
   /** Open or partially paid, and past the due date in the account's time zone. */
   is_overdue: boolean
   /** Days since the due date; 0 if not overdue. */
   days_past_due: number
-  /** The debtor's purchase order. */
+  /** The number of the debtor's purchase order. */
   po_number: string | null
   /** Notes. */
   notes: string | null
@@ -909,7 +956,7 @@ export type Invoice = {
   revision: Revision
 }
 
-/** Where the reminders for this invoice stand. Read only. */
+/** The state of the reminders about this invoice. Read-only. */
 export type InvoiceChasing = {
   status: ChasingStatus
   /** The stage of the last reminder that was sent. */
@@ -919,10 +966,11 @@ export type InvoiceChasing = {
   next_action_at: NullableTimestamp
   last_message_at: NullableTimestamp
   /**
-   * What holds the next reminder back: a reason that a message's `suppression` can have, or `awaiting_approval`,
-   * `approval_rejected`, `before_chase_from` (it fell due before the day from which the account chases), `history`
-   * (it was past due when it was created, and is not to be chased). `credit_on_account`: the debtor's money
-   * on account covers all that is due on it. More may be added.
+   * Why the next reminder is not sent: a `reason` of a message's `suppression`, or `awaiting_approval`,
+   * `approval_rejected`, `before_chase_from` (the invoice fell due before the date from which the account
+   * sends reminders), or `history` (the invoice was past due when it was created with `chase_if_overdue: false`).
+   * `credit_on_account` means that the debtor's money on account covers the whole amount due. More values
+   * may be added.
    */
   blocked_reason: string | null
 }
@@ -946,63 +994,72 @@ export type PaymentCreate = {
   amount: AmountInput
   /** The currency of the payment; it must be that of every invoice it pays. */
   currency: CurrencyInput
-  /** It pays this one invoice, up to what is due. */
+  /** The payment pays this invoice, up to its amount due. */
   invoice_id?: NullableReferenceId
   /**
-   * It is spread over these invoices: each at most once, all of one debtor, together at most `amount`.
-   * What is left over is kept as `unapplied_amount`.
+   * The payment is divided among these invoices: each at most once, all of one debtor, together at most
+   * `amount`. The rest is kept as `unapplied_amount`.
    */
   allocations?: {
     invoice_id: ReferenceId
     amount: AmountInput
   }[] | null
-  /** It is kept on account of this debtor. */
+  /** The payment is kept on account for this debtor. */
   debtor_id?: NullableReferenceId
   /**
-   * Accept more than is due on an invoice, and keep the surplus as `unapplied_amount`. Default is
-   * false.
+   * Accepts more than the amount due on an invoice, and keeps the surplus as `unapplied_amount`. The
+   * default is false.
    */
   allow_overpayment?: boolean | null
-  /** When you received it: from 2000-01-01 to tomorrow. Default is today in the account's time zone. */
+  /**
+   * When you received the money: from 2000-01-01 to tomorrow. The default is today in the account's time
+   * zone.
+   */
   received_on?: string | null
-  /** How it was paid. Default is `other`. */
+  /** How it was paid. The default is `other`. */
   method?: 'bank_transfer' | 'card' | 'direct_debit' | 'cash' | 'cheque' | 'other' | null
-  /** What the payer wrote. */
+  /** The payer's reference. */
   reference?: string | null
   external_id?: ExternalIdInput
   metadata?: MetadataInput
 }
 
-/** Money received. A payment never changes, except that people can reverse it in the product. */
+/**
+ * Money that was received. Its amount never changes. In the product, people can allocate money on account to
+ * invoices, take an allocation back, and reverse the payment.
+ */
 export type Payment = {
   object: 'payment'
   id: PaymentId
   debtor_id: DebtorId
   external_id: ExternalId
-  /** What was received, in minor units. */
+  /** The amount received, in minor units. */
   amount: number
   currency: Currency
   currency_exponent: CurrencyExponent
-  /** What it paid, however that was said; empty if it was kept on account. */
+  /**
+   * The invoices that the payment pays at present; empty if all of it is on account. Allocations can be
+   * made and taken back later.
+   */
   allocations: Allocation[]
-  /** What is not allocated to an invoice. */
+  /** The part that is not allocated to an invoice. */
   unapplied_amount: number
   /** When it was received. */
   received_on: string
   method: PaymentMethod
-  /** What the payer wrote. */
+  /** The payer's reference. */
   reference: string | null
-  /** Payments are reversed in the product only. */
+  /** Payments can only be reversed in the product. */
   status: 'recorded' | 'reversed'
-  /** The key it was recorded with; null if not through this API. */
+  /** The idempotency key with which it was recorded; null if it was not recorded by this API. */
   idempotency_key: string | null
-  /** This API, the product, or an import. */
+  /** Whether it was recorded by this API, in the product, or by an import. */
   source: 'api' | 'app' | 'import'
   recorded_by: Actor
   effects: PaymentEffects
   metadata: Metadata
   created_at: Timestamp
-  /** The same as `created_at`, or when the payment was reversed. */
+  /** When the payment was last changed: recorded, allocated or reversed. */
   updated_at: Timestamp
   revision: Revision
 }
@@ -1014,9 +1071,9 @@ export type Allocation = {
   amount: number
 }
 
-/** What recording the payment did, as it was at that moment. */
+/** What recording the payment did at that time. */
 export type PaymentEffects = {
-  /** The invoices it paid, as they were afterwards. */
+  /** The invoices that it paid, as they were afterwards. */
   invoices: {
     id: InvoiceId
     status: InvoiceStatus
@@ -1024,7 +1081,7 @@ export type PaymentEffects = {
   }[]
   /** How many waiting messages about these invoices were cancelled. */
   messages_cancelled: number
-  /** Messages about these invoices that were already leaving and could not be stopped. */
+  /** Messages about these invoices that were already being sent and could not be stopped. */
   messages_in_flight: MessageId[]
 }
 
@@ -1040,13 +1097,13 @@ export type PaymentList = {
 export type MessageChannel = 'email' | 'sms' | 'letter' | 'call'
 
 /**
- * - `scheduled`: planned
- * - `awaiting_approval`, `approved`: a firm or final reminder before and after a person's decision
- * - `queued`: leaving
- * - `sent`, `delivered`, `bounced`, `failed`: what became of it
- * - `suppressed`: held back at the last moment, see `suppression`
- * - `cancelled`: no longer needed, for example because a payment came in
- * - `received`: from the debtor
+ * - `scheduled`: it will be sent later
+ * - `awaiting_approval`, `approved`: a firm or final reminder before and after a person's approval
+ * - `queued`: it is being sent
+ * - `sent`, `delivered`, `bounced`, `failed`: it was sent, with this result
+ * - `suppressed`: it was due but not sent; see `suppression`
+ * - `cancelled`: no longer needed, for example because a payment was recorded
+ * - `received`: sent by the debtor
  */
 export type MessageStatus = 'scheduled' | 'awaiting_approval' | 'approved' | 'queued' | 'sent' | 'delivered' | 'bounced' | 'failed' | 'suppressed' | 'cancelled' | 'received'
 
@@ -1055,29 +1112,29 @@ export type Message = {
   object: 'message'
   id: MessageId
   debtor_id: DebtorId
-  /** The invoices it is about; a message may cover several. */
+  /** The invoices that the message is about; it can be about several. */
   invoice_ids: InvoiceId[]
   channel: MessageChannel
   /** To the debtor, or from the debtor. */
   direction: 'outbound' | 'inbound'
-  /** What it is for. */
+  /** The purpose of the message. */
   kind: 'reminder' | 'invoice_copy' | 'receipt' | 'statement' | 'reply'
   stage: NullableStage
   status: MessageStatus
-  /** Why it was held back; null unless it was. */
+  /** Why it was suppressed; null if it was not. */
   suppression: {
-    /** The rail that held it back. */
+    /** The reason as a code. */
     reason: 'kill_switch' | 'demo' | 'invoice_paid' | 'payment_received' | 'credit_on_account' | 'account_read_only' | 'debtor_paused' | 'disputed' | 'unsubscribed' | 'bounced' | 'complained' | 'no_contact' | 'approval_rejected' | 'approval_expired' | 'duplicate' | 'send_window' | 'frequency_cap'
-    /** The same in words. */
+    /** The reason in words. */
     detail: string | null
   } | null
-  /** A person's decision on a firm or final reminder; null for all others. */
+  /** The approval of a firm or final reminder; null for other messages. */
   approval: {
-    /** Whether it may not leave without approval. */
+    /** Whether it must be approved before it is sent. */
     required: boolean
-    /** The decision. It lapses if what was approved has changed. */
+    /** The decision. It expires if the message changes after its approval. */
     status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired'
-    /** Who decided; null until then. */
+    /** Who approved or rejected it; null before the decision. */
     decided_by: string | null
     decided_at: NullableTimestamp
   } | null
@@ -1087,22 +1144,25 @@ export type Message = {
   subject: string | null
   /** The beginning of the text, without markup. */
   preview: string | null
-  /** What it asks for, in minor units. That is what was due on its invoices when it was written, less money on account. */
+  /**
+   * The amount that the message demands, in minor units: the amount due on its invoices when it was
+   * created, minus money on account.
+   */
   amount_due: number | null
   /** The currency of `amount_due`. */
   currency: string | null
   /** The decimals of `currency`. */
   currency_exponent: number | null
-  /** How late the oldest of its invoices was when it was written. */
+  /** How many days the oldest of its invoices was past due when it was created. */
   days_past_due: number | null
-  /** What the mail provider told. */
+  /** What the mail provider reported. */
   delivery: {
-    /** The provider's name for it. */
+    /** The provider's id of the message. */
     provider_message_id: string | null
     delivered_at: NullableTimestamp
-    /** Why it came back; null unless it did. */
+    /** Why it bounced; null if it did not. */
     bounce: {
-      /** Hard ones are final, soft ones are tried again. */
+      /** Hard bounces are final; soft bounces are retried. */
       type: 'hard' | 'soft'
       /** The mail server's status code. */
       code: string | null
@@ -1133,22 +1193,22 @@ export type Problem = {
   status: number
   /** What is wrong with this call, and what to do about it. */
   detail: string
-  /** Names this occurrence. */
+  /** Identifies this occurrence. */
   instance?: string
   code: ProblemCode
   /** The same as `X-Request-Id`. */
   request_id: string
   /**
-   * Whether the same call can succeed later. Repeat a POST only with the same `Idempotency-Key`, and
-   * after `Retry-After` where there is one.
+   * Whether the same call may succeed later. Repeat a POST only with the same `Idempotency-Key`, and wait
+   * for `Retry-After` if the response has it.
    */
   retryable: boolean
 }
 
-/** What went wrong, for programs. Each has an example under the status it comes with. */
-export type ProblemCode = 'bad_request' | 'malformed_json' | 'duplicate_json_key' | 'invalid_query_parameter' | 'unknown_query_parameter' | 'invalid_cursor' | 'idempotency_key_required' | 'idempotency_key_invalid' | 'missing_api_key' | 'malformed_authorization' | 'invalid_api_key' | 'revoked_api_key' | 'insufficient_scope' | 'not_found' | 'route_not_found' | 'method_not_allowed' | 'not_acceptable' | 'request_timeout' | 'idempotency_in_progress' | 'duplicate_external_id' | 'duplicate_invoice_number' | 'invoice_not_payable' | 'payload_too_large' | 'uri_too_long' | 'unsupported_media_type' | 'validation_failed' | 'idempotency_key_reused' | 'currency_mismatch' | 'unsupported_currency' | 'payment_exceeds_balance' | 'allocation_exceeds_payment' | 'total_mismatch' | 'debtor_not_found' | 'invoice_not_found' | 'account_read_only' | 'rate_limit_exceeded' | 'headers_too_large' | 'internal_error' | 'bad_gateway' | 'service_unavailable' | 'gateway_timeout'
+/** The code of the error, for programs. Each code has an example under its status. */
+export type ProblemCode = 'bad_request' | 'malformed_json' | 'duplicate_json_key' | 'invalid_query_parameter' | 'unknown_query_parameter' | 'invalid_cursor' | 'idempotency_key_required' | 'idempotency_key_invalid' | 'missing_api_key' | 'malformed_authorization' | 'invalid_api_key' | 'revoked_api_key' | 'expired_api_key' | 'insufficient_scope' | 'address_not_allowed' | 'not_found' | 'route_not_found' | 'method_not_allowed' | 'not_acceptable' | 'request_timeout' | 'idempotency_in_progress' | 'duplicate_external_id' | 'duplicate_invoice_number' | 'invoice_not_payable' | 'payload_too_large' | 'uri_too_long' | 'unsupported_media_type' | 'validation_failed' | 'idempotency_key_reused' | 'currency_mismatch' | 'unsupported_currency' | 'payment_exceeds_balance' | 'allocation_exceeds_payment' | 'total_mismatch' | 'debtor_not_found' | 'invoice_not_found' | 'account_read_only' | 'rate_limit_exceeded' | 'headers_too_large' | 'internal_error' | 'bad_gateway' | 'service_unavailable' | 'gateway_timeout'
 
-/** The call could not be understood. */
+/** The request is malformed. */
 export type RequestProblem = Problem & {
   /** With `unknown_query_parameter` and `invalid_query_parameter`, the name of the parameter. */
   parameter?: string
@@ -1156,21 +1216,28 @@ export type RequestProblem = Problem & {
   pointer?: string
 }
 
-/** The key lacks a scope. */
-export type ScopeProblem = Problem & {
-  required_scope: Scope
+/** The key lacks a scope, or may not be used from the address of this call. */
+export type ForbiddenProblem = Problem & {
+  /**
+   * With `insufficient_scope`, the scope that the call needs. The next two members are present with
+   * this code only.
+   */
+  required_scope?: Scope
   /** What the key may do now, as `key.scopes` of `GET /api/v1/me`. */
-  scopes: Scope[]
+  scopes?: Scope[]
   /**
    * What the key was issued with. If `required_scope` is among them, the account does not allow
    * it at present.
    */
-  granted_scopes: Scope[]
+  granted_scopes?: Scope[]
 }
 
-/** The call conflicts with what exists. */
+/** The call conflicts with an existing object. */
 export type ConflictProblem = Problem & {
-  /** With `duplicate_external_id` and `duplicate_invoice_number`, the object that has it. */
+  /**
+   * With `duplicate_external_id` and `duplicate_invoice_number`, the id of the object that already
+   * uses the value.
+   */
   existing_id?: string
   /** With `invoice_not_payable`, the invoice's status. */
   invoice_status?: InvoiceStatus
@@ -1178,29 +1245,29 @@ export type ConflictProblem = Problem & {
 
 /** The body is too large. */
 export type PayloadProblem = Problem & {
-  /** How large a body may be. */
+  /** The largest size that a body may have. */
   max_bytes: number
 }
 
-/** The body was understood and refused. */
+/** The body is well-formed, but was rejected. */
 export type ValidationProblem = Problem & {
-  /** Every field that is wrong; with all codes but `idempotency_key_reused`. */
+  /** Every field that is wrong. Present with every code but `idempotency_key_reused`. */
   errors?: FieldError[]
-  /** With `currency_mismatch` and `total_mismatch`, what it should have been. */
+  /** With `currency_mismatch` and `total_mismatch`, the correct value. */
   expected?: number | string
-  /** With `currency_mismatch` and `total_mismatch`, what it was. */
+  /** With `currency_mismatch` and `total_mismatch`, the value that was sent. */
   actual?: number | string
-  /** With `payment_exceeds_balance`, what is due on the invoice. */
+  /** With `payment_exceeds_balance`, the amount due on the invoice. */
   amount_due?: Amount
-  /** With `idempotency_key_reused` on a debtor or an invoice, the one that the key created. */
+  /** With `idempotency_key_reused`, the debtor or invoice that was created with the key. */
   original_id?: string
-  /** With `idempotency_key_reused` on a payment, the one that the key recorded. */
+  /** With `idempotency_key_reused`, the payment that was recorded with the key. */
   original_payment_id?: PaymentId
 }
 
 /** One field that is wrong. */
 export type FieldError = {
-  /** Where, as a JSON Pointer (RFC 6901) into the body you sent. */
+  /** The field, as a JSON Pointer (RFC 6901) into the body that you sent. */
   pointer: string
   /**
    * One of `required`, `invalid_type`, `too_long`, `too_short`, `out_of_range`, `invalid_format`,
@@ -1211,24 +1278,24 @@ export type FieldError = {
   detail: string
 }
 
-/** The account cannot write. */
+/** The account is read-only. */
 export type ReadOnlyProblem = Problem & {
-  /** Why it cannot. */
+  /** The state of the account, which is the reason. */
   account_status: 'suspended' | 'cancelled' | 'trial_paused'
-  /** Where an Admin can change that. */
+  /** Where an Admin can resume the account. */
   resume_url: string
 }
 
 /** Something happened to a debtor. */
 export type DebtorEvent = {
   id: EventId
-  /** What happened. */
+  /** The type of the event. */
   type: 'debtor.created' | 'debtor.updated' | 'debtor.contactability_changed'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: Debtor
     previous: Previous
@@ -1239,13 +1306,13 @@ export type DebtorEvent = {
 /** Something happened to an invoice. */
 export type InvoiceEvent = {
   id: EventId
-  /** What happened. */
-  type: 'invoice.created' | 'invoice.opened' | 'invoice.overdue' | 'invoice.partially_paid' | 'invoice.paid' | 'invoice.voided' | 'invoice.written_off' | 'invoice.reopened' | 'invoice.disputed' | 'invoice.dispute_resolved'
+  /** The type of the event. */
+  type: 'invoice.created' | 'invoice.opened' | 'invoice.updated' | 'invoice.overdue' | 'invoice.partially_paid' | 'invoice.paid' | 'invoice.voided' | 'invoice.written_off' | 'invoice.credited' | 'invoice.reopened' | 'invoice.disputed' | 'invoice.dispute_resolved'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: Invoice
     previous: Previous
@@ -1256,13 +1323,13 @@ export type InvoiceEvent = {
 /** Something happened to a payment. */
 export type PaymentEvent = {
   id: EventId
-  /** What happened. */
-  type: 'payment.recorded' | 'payment.reversed'
+  /** The type of the event. */
+  type: 'payment.recorded' | 'payment.updated' | 'payment.reversed'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: Payment
     previous: Previous
@@ -1273,13 +1340,13 @@ export type PaymentEvent = {
 /** Something happened to a message. */
 export type MessageEvent = {
   id: EventId
-  /** What happened. */
+  /** The type of the event. */
   type: 'message.awaiting_approval' | 'message.sent' | 'message.delivered' | 'message.bounced' | 'message.suppressed' | 'message.received'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: Message
     previous: Previous
@@ -1290,13 +1357,13 @@ export type MessageEvent = {
 /** Something happened to the account. */
 export type AccountEvent = {
   id: EventId
-  /** What happened. */
+  /** The type of the event. */
   type: 'account.read_only_changed'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: Account
     previous: Previous
@@ -1304,16 +1371,16 @@ export type AccountEvent = {
   }
 }
 
-/** The kill switch was put on or off. */
+/** The kill switch was activated or released. */
 export type KillSwitchEvent = {
   id: EventId
-  /** What happened. */
+  /** The type of the event. */
   type: 'kill_switch.changed'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: KillSwitch
     previous: Previous
@@ -1324,13 +1391,13 @@ export type KillSwitchEvent = {
 /** Something happened to an API key. */
 export type ApiKeyEvent = {
   id: EventId
-  /** What happened. */
-  type: 'api_key.issued' | 'api_key.revoked'
+  /** The type of the event. */
+  type: 'api_key.issued' | 'api_key.updated' | 'api_key.expiring' | 'api_key.expired' | 'api_key.revoked'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: ApiKey
     previous: Previous
@@ -1338,16 +1405,16 @@ export type ApiKeyEvent = {
   }
 }
 
-/** Nothing happened. */
+/** A test; nothing happened. */
 export type TestEvent = {
   id: EventId
-  /** What happened. */
+  /** The type of the event. */
   type: 'webhook.test'
   timestamp: Timestamp
   api_version: EventVersion
   account_id: AccountId
   test?: EventTest
-  /** What it happened to. */
+  /** The object that changed. */
   data: {
     object: WebhookTest
     previous: Previous
@@ -1356,8 +1423,9 @@ export type TestEvent = {
 }
 
 /**
- * How often it was changed: 1 when it was created, one more with each change. Of two states of an object keep
- * the one with the higher revision, wherever they come from. An event has the revision of its object.
+ * The version of the object: 1 when it is created, and one more with each change. Of two versions of an
+ * object, keep the one with the higher revision, wherever you received them. An event has the revision of
+ * its object.
  */
 export type Revision = number
 
@@ -1365,24 +1433,21 @@ export type Revision = number
 export type NoRevision = null
 
 /**
- * The event's id, also the `webhook-id` of every attempt to deliver it. The same event may arrive
- * more than once: remember the ids that you have dealt with.
+ * The event's id, which is also the `webhook-id` of every attempt to deliver it. The same event may arrive
+ * more than once: store the ids that you have processed.
  */
 export type EventId = string
 
-/** The version of the API whose objects it carries. */
+/** The version of the API in which its objects are represented. */
 export type EventVersion = 'v1'
 
-/** Present, and true, on test events alone. Their objects are made up. */
+/** Present, and true, on test events only. Their objects are samples. */
 export type EventTest = boolean
 
 /** The account's id. */
 export type AccountId = string
 
-/**
- * The members of `object` that changed, with what they were before; null where there was nothing
- * before.
- */
+/** The previous values of the members of `object` that changed; null if the object is new. */
 export type Previous = Record<string, unknown> | null
 
 /** An account, as in `GET /api/v1/me`. */
@@ -1392,9 +1457,9 @@ export type Account = {
   /** The account's name. */
   name: string
   status: AccountStatus
-  /** Whether writes are refused with 423. */
+  /** Whether writes are rejected with 423. */
   read_only: boolean
-  /** The IANA time zone in which calendar dates are judged. */
+  /** The IANA time zone of the account's calendar dates. */
   timezone: string
   default_currency: Currency
   currency_exponent: CurrencyExponent
@@ -1411,12 +1476,17 @@ export type ApiKey = {
   label: string
   /** The part of the key that is shown in Settings. */
   prefix: string
-  /** Whether calls with it are accepted. */
-  status: 'active' | 'revoked'
+  /** Whether calls with the key are accepted. */
+  status: 'active' | 'expired' | 'revoked'
   /** The scopes that the key was issued with. */
   granted_scopes: Scope[]
   /** Calls per hour. */
   rate_limit: number
+  expires_at: NullableTimestamp
+  /** The address prefixes from which the key may be used; null if it may be used from any address. */
+  allowed_addresses: string[] | null
+  /** The id of the key that a rotation issued in place of this one. */
+  replaced_by: string | null
   created_at: Timestamp
   /** Who issued it. */
   created_by: string
@@ -1427,25 +1497,25 @@ export type ApiKey = {
 }
 
 /**
- * What stops every reminder at once. While it is on nothing leaves; what was waiting when it was put on is
- * suppressed, and putting it off begins from today.
+ * The switch that stops every reminder at once. While it is active, no reminder is sent. Activating it
+ * suppresses the reminders that were waiting; after its release, reminders are scheduled from that day on.
  */
 export type KillSwitch = {
   object: 'kill_switch'
-  /** The account's own, or that of the whole installation. */
+  /** Whether it is the switch of the account, or of the whole installation. */
   scope: 'account' | 'installation'
-  /** Whether nothing leaves. */
+  /** Whether the switch is active. */
   on: boolean
-  /** Why it was put on; null while it is off. */
+  /** Why it was activated; null while it is released. */
   reason: string | null
   changed_at: NullableTimestamp
-  /** Who put it on or off. */
+  /** Who activated or released it. */
   changed_by: string | null
 }
 
-/** What a test event carries. */
+/** The object of a test event. */
 export type WebhookTest = {
   object: 'webhook_test'
-  /** That it is a test. */
+  /** Says that this is a test. */
   message: string
 }

@@ -3,8 +3,8 @@
  *
  *   node sync.ts books.db
  *
- * Run it every night. It reads what changed since its last complete run, and can be killed at any moment:
- * what was written stays, and the next run reads the rest.
+ * Run it every night. It reads the objects that changed since its last complete run. It can be killed at any
+ * time: the objects that it has written are kept, and the next run reads the rest.
  */
 import { DatabaseSync } from 'node:sqlite'
 import { type Client, clientOfEnvironment } from './client.ts'
@@ -16,7 +16,7 @@ interface Page {
 }
 
 const TYPES = ['debtors', 'invoices', 'payments'] as const
-/** Covers calls that were under way when the last run began, and clocks that differ. */
+/** Covers calls that were in progress when the last run began, and clocks that differ. */
 const OVERLAP_MS = 5 * 60_000
 
 const SCHEMA = `
@@ -53,7 +53,7 @@ async function sync(
     if (next_cursor === null) break
     query.set('cursor', next_cursor)
   }
-  // Only now: a run that did not get here reads the same again.
+  // Only a complete run stores its time, so that the next run repeats one that was interrupted.
   database.prepare('insert or replace into runs (type, begun_at) values (?, ?)').run(type, begunAt)
   return count
 }

@@ -43,6 +43,8 @@ export class Call {
   readonly record: CallRecord
   /** Set once the key is authenticated and the call counted. */
   allowance: Allowance | undefined = undefined
+  /** The key as far as the call may know its rate limit before, or without, being counted. */
+  rateLimited: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
   /** Whether the key is cached, so that the memory of the body is of its partition. */
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */

@@ -1,4 +1,4 @@
-/** Finds the address of a client behind trusted proxies. */
+/** Finds the address of a client behind trusted proxies, and the network that it stands for. */
 import { isIP } from 'node:net'
 import type { RequestHead } from '../http1/request-head.ts'
 
@@ -15,4 +15,25 @@ export function clientAddress(
   const forwarded = headers.get('x-forwarded-for')?.split(',') ?? []
   const seen = [...forwarded.map((address) => address.trim()), own].at(-1 - trustedProxies)
   return seen !== undefined && isIP(seen) ? seen : own
+}
+
+/**
+ * Returns the unit that shares are given to: an IPv4 address, or the /64 of an IPv6 address, since a host can have any
+ * address of its /64. `address` is valid, or empty.
+ */
+export function clientNetwork(address: string): string {
+  if (!address.includes(':')) return address
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  const [head = '', tail] = address.split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const behind = tail === undefined || tail === '' ? 0 : tail.split(':').length
+  if (tail !== undefined) {
+    while (groups.length + behind < 8 && groups.length < 4) groups.push('0')
+    groups.push(...tail.split(':'))
+  }
+  return groups
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(':')
 }

@@ -5,12 +5,16 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { Problem } from '../../shared/contract/problem.ts'
+import type { Budget, BudgetMember } from '../budget/budget.ts'
+import type { Client } from '../budget/clients.ts'
+import type { HeldMemory } from '../budget/memory.ts'
 import type { Body, Call, CallConnection } from '../call/call.ts'
 import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import { Http1Error, malformed } from '../http1/errors.ts'
 import { CONTINUE, writeMessage } from '../http1/message-writer.ts'
 import { type RawRequestHead, RequestReader } from '../http1/request-reader.ts'
-import { type BodyMemories, type BodyMemory, BodyReader, mayFit, NO_BODY } from './request-body.ts'
+import { readAccepted } from './accepted-socket.ts'
+import { BodyReader, mayFit, NO_BODY } from './request-body.ts'
 import { KEEP_ALIVE_MS } from './response.ts'
 
 /** From the first byte of a request to the end of its head, at most. */
@@ -27,10 +31,10 @@ const LINGER_MS = 2_000
 const HALF_CLOSED_MS = 1_000
 /** Bytes buffered behind a call in progress; beyond it, reading pauses until the response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
-/** Response bytes buffered for slow clients (backpressure), over all connections. */
-const BUFFERED_BYTES_MAX = 64 * 1024 * 1024
 /** Responses up to this size are never cut off for the memory of others: over TLS each is buffered briefly. */
 const SMALL_BYTES_MAX = 16 * 1024
+/** A body that has been arriving for this long must keep the least rate. */
+const BODY_RATE_FROM_MS = 3_000
 
 /** What all connections of a listener share. */
 export interface ConnectionHost {
@@ -38,9 +42,12 @@ export interface ConnectionHost {
   readonly requestTimeoutMs: number
   /** For a client to receive a response. */
   readonly responseTimeoutMs: number
-  readonly bodyMemory: BodyMemories
-  /** Response bytes that are written and not flushed to the clients yet. */
-  bufferedBytes: number
+  /** The least rate of a body, in bytes a second. */
+  readonly bodyRateMin: number
+  readonly connectionAgeMs: number
+  readonly budget: Budget
+  /** The client of a call, which is not the one of its connection behind a proxy. */
+  clientOf(call: Call, peer: Client): Client
   /** Begins a call. The host ends it with `Connection.end`. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
   /** Returns the response to bytes that did not become a call. */
@@ -49,13 +56,24 @@ export interface ConnectionHost {
   onResponseTimeout(call: Call | undefined): void
 }
 
+export interface ConnectionOptions {
+  /** Of the client, or of the proxy in front; empty if the client closed the connection at once. */
+  readonly address: string
+  readonly peer: Client
+}
+
 /** A body that is being read. */
 interface PendingBody {
   readonly reader: BodyReader
+  /** By `performance.now()`. */
+  readonly beganAt: number
   settle(result: Body | Error): void
 }
 
-export class Connection implements CallConnection {
+export class Connection implements CallConnection, BudgetMember {
+  readonly isHandshake = false
+  readonly peer: Client
+  readonly memory: HeldMemory
   /** Empty if the client closed the connection at once. */
   readonly address: string
   readonly #socket: Socket
@@ -66,10 +84,15 @@ export class Connection implements CallConnection {
   #isBodyRead = false
   /** The body was not read to its end, so that the next request cannot be found behind it. */
   #isBodyLost = false
-  /** Of the last body. */
-  #bodyMemory: BodyMemory | undefined
   /** Memory of the body, until the call ends. */
   #bodyBytes = 0
+  /** Bytes of the response that are not flushed yet. */
+  #responseBytes = 0
+  /** Of the call in progress, once it uses memory. */
+  #client: Client | undefined
+  #isKnown = false
+  /** Requests behind the call in progress were dropped, so that the connection must close. */
+  #isReadAheadLost = false
   /** Called when all that was written is flushed, or the connection is closed. */
   #onFlushed: (() => void) | undefined
   readonly #openedAt = performance.now()
@@ -84,22 +107,27 @@ export class Connection implements CallConnection {
   /** `performance.now()` by which a buffered response must be flushed, whole. */
   #responseDeadline: number | undefined
   #isFresh = true
+  /** `performance.now()` from which the next response closes the connection. */
+  readonly #oldFrom: number
+  #isOld = false
   /** The client has closed its half of the connection. */
   #hasEnded = false
   /** The last response is written; all bytes that still arrive are dropped. */
   #isClosing = false
 
-  constructor(socket: Socket, host: ConnectionHost) {
-    this.#socket = socket
+  constructor(accepted: Socket, { address, peer }: ConnectionOptions, host: ConnectionHost) {
     this.#host = host
-    // Node does not know it any more once the connection is closed.
-    this.address = socket.remoteAddress ?? ''
+    this.address = address
+    this.peer = peer
+    this.memory = host.budget.createHeldMemory(peer)
+    this.#socket = readAccepted(accepted, (bytes) => this.#read(bytes))
     this.#deadline = this.#begunAt + this.#headTimeoutMs
-    socket.on('data', (bytes: Buffer) => this.#read(bytes))
-    socket.on('end', () => this.#readEnd())
+    // Connections that were opened together do not end together.
+    this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
+    this.#socket.on('end', () => this.#readEnd())
     // The close event that follows is handled.
-    socket.on('error', () => {})
-    socket.on('close', () => this.#close())
+    this.#socket.on('error', () => {})
+    this.#socket.on('close', () => this.#close())
   }
 
   get isOpen(): boolean {
@@ -116,9 +144,57 @@ export class Connection implements CallConnection {
     return this.#requests.isEmpty
   }
 
+  /** It has reached the age from which the next response closes it. */
+  get isOld(): boolean {
+    return this.#isOld
+  }
+
+  get isReadAheadLost(): boolean {
+    return this.#isReadAheadLost
+  }
+
   /** The client has closed its half of the connection. */
   get hasEnded(): boolean {
     return this.#hasEnded
+  }
+
+  /** Whether the key of its last call was cached. */
+  get isKnown(): boolean {
+    return this.#isKnown
+  }
+
+  get hasServed(): boolean {
+    return !this.#isFresh
+  }
+
+  /** No call is in progress. */
+  get isWaiting(): boolean {
+    return this.#call === undefined
+  }
+
+  /** See `MemoryUser`. The body of a call at the backend is not evictable. */
+  get evictableBytes(): number {
+    const isClients =
+      this.#call === undefined || this.#body !== undefined || this.#onFlushed !== undefined
+    return isClients ? this.memory.bytes : this.#requests.length
+  }
+
+  get heldSince(): number {
+    const { responseTimeoutMs } = this.#host
+    const deadline = this.#responseDeadline
+    return deadline === undefined ? this.#begunAt : deadline - responseTimeoutMs
+  }
+
+  evict(): void {
+    if (this.#body !== undefined) this.#body.settle(memoryUsedUp())
+    else if (this.#call !== undefined && this.#onFlushed === undefined) this.#dropReadAhead()
+    else {
+      this.#requests.takeAll()
+      this.#bodyBytes = 0
+      this.#responseBytes = 0
+      this.#account()
+      this.reset()
+    }
   }
 
   get bytesWritten(): number {
@@ -137,7 +213,8 @@ export class Connection implements CallConnection {
       this.#readBody(bytes)
     } else if (!this.#isBodyLost) {
       this.#requests.push(bytes)
-      if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
+      if (this.#isReadAheadLost || !this.#account()) this.#dropReadAhead()
+      else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
     }
   }
 
@@ -148,10 +225,13 @@ export class Connection implements CallConnection {
     sendContinue: boolean,
   ): Promise<Body> {
     return new Promise((resolve, reject) => {
-      const { known, unknown } = this.#host.bodyMemory
-      const memory = call.isKeyKnown ? known : unknown
-      this.#bodyMemory = memory
-      const reader = new BodyReader({ framing, bytesMax, memory, onEvict: (why) => settle(why) })
+      // This method may be called before `serve` has returned the call.
+      this.#call = call
+      const onMemory = (bytes: number) => {
+        this.#bodyBytes = bytes
+        if (!this.#account()) throw memoryUsedUp()
+      }
+      const reader = new BodyReader({ framing, bytesMax, onMemory })
       const settle = (result: Body | Error) => {
         call.abort.listen(undefined)
         this.#deadline = Number.POSITIVE_INFINITY
@@ -162,7 +242,7 @@ export class Connection implements CallConnection {
         reader.discard()
         reject(result)
       }
-      this.#body = { reader, settle }
+      this.#body = { reader, beganAt: call.arrivedAt, settle }
       if (!mayFit(framing, bytesMax)) return settle('tooLarge')
       if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
       this.#deadline = this.#begunAt + this.#host.requestTimeoutMs
@@ -208,14 +288,15 @@ export class Connection implements CallConnection {
 
   /** Ends the call in progress, whose response is written. `closes`: it was the last one. */
   end(closes: boolean): void {
+    this.#isKnown = this.#call?.isKeyKnown ?? false
     this.#call = undefined
+    this.#client = undefined
     this.#isBodyRead = false
-    this.#bodyMemory?.release(this.#bodyBytes)
     this.#bodyBytes = 0
     this.#responseDeadline = undefined
-    if (closes) this.#closeSoon()
+    if (closes || this.#isReadAheadLost) this.#closeSoon()
     // Requests of a client that has disconnected are not acted on.
-    if (this.#isClosing || !this.isOpen) return
+    if (this.#isClosing || !this.isOpen) return void this.#account()
     const now = performance.now()
     this.#begunAt = now
     this.#hasBegun = !this.#requests.isEmpty
@@ -243,9 +324,17 @@ export class Connection implements CallConnection {
 
   /** Closes the connection or aborts the call if a deadline has passed. */
   checkTime(now: number): void {
+    this.#isOld = now > this.#oldFrom
     // A client that is receiving a response is still there.
     if (now > this.#endsBy && this.#responseDeadline === undefined) this.destroy()
-    else if (now > this.#deadline) this.#expire()
+    else if (now > this.#deadline || this.#isBodyTooSlow(now)) this.#expire()
+  }
+
+  #isBodyTooSlow(now: number): boolean {
+    if (this.#body === undefined) return false
+    const { reader, beganAt } = this.#body
+    const ms = now - beganAt - BODY_RATE_FROM_MS
+    return reader.bytesRead * 1_000 < ms * this.#host.bodyRateMin
   }
 
   /** Begins the next call if its head has arrived. */
@@ -262,6 +351,7 @@ export class Connection implements CallConnection {
       this.#isFresh = false
       this.#deadline = Number.POSITIVE_INFINITY
       this.#call = this.#host.serve(this, head, now)
+      if (!this.#account()) this.#dropReadAhead()
     } else if (this.#hasEnded) {
       if (this.#requests.isEmpty) this.#closeSoon()
       else this.#reject(malformed())
@@ -269,7 +359,8 @@ export class Connection implements CallConnection {
       const isIdle = !this.#isFresh && this.#requests.isEmpty
       const from = this.#isFresh ? this.#openedAt : this.#begunAt
       this.#deadline = from + (isIdle ? KEEP_ALIVE_MS : this.#headTimeoutMs)
-      if (this.#socket.isPaused()) this.#socket.resume()
+      if (!this.#account()) this.evict()
+      else if (this.#socket.isPaused()) this.#socket.resume()
     }
   }
 
@@ -283,7 +374,6 @@ export class Connection implements CallConnection {
     try {
       const result = body.reader.read(bytes)
       if (result === undefined) return
-      this.#bodyBytes = result.body === 'tooLarge' ? 0 : result.body.length
       this.#requests.push(result.rest)
       body.settle(result.body)
     } catch (error) {
@@ -315,9 +405,34 @@ export class Connection implements CallConnection {
     this.#closeSoon()
   }
 
+  /**
+   * Updates the memory that this connection uses. Returns false if there is none for what has come last. Nothing is
+   * counted for the requests and responses that are processed as they arrive.
+   */
+  #account(): boolean {
+    const bytes = this.#requests.length + this.#bodyBytes + this.#responseBytes
+    if (bytes === this.memory.bytes) return true
+    this.#requests.compact()
+    const call = this.#call
+    if (call === undefined) return this.memory.set(bytes, this.#isKnown, this.peer)
+    // A client that uses nothing is deleted, so that it is looked up anew.
+    if (this.#client === undefined || this.memory.bytes === 0) {
+      this.#client = this.#host.clientOf(call, this.peer)
+    }
+    return this.memory.set(bytes, call.isKeyKnown, this.#client)
+  }
+
+  /** Drops what has arrived behind the call in progress; its response closes the connection. */
+  #dropReadAhead(): void {
+    this.#isReadAheadLost = true
+    this.#requests.takeAll()
+    this.#account()
+  }
+
   #closeSoon(): void {
     this.#isClosing = true
     this.#requests.takeAll()
+    this.#account()
     this.#socket.end()
     this.#socket.resume()
     this.#deadline = performance.now() + LINGER_MS
@@ -325,24 +440,32 @@ export class Connection implements CallConnection {
 
   #close(): void {
     this.#isClosing = true
+    this.#requests.takeAll()
+    this.#account()
     this.#onFlushed?.()
     this.#call?.abort.abort(new Error('the client closed its connection'))
   }
 
   #untilFlushed(bytes: number): Promise<void> {
-    const host = this.#host
-    if (bytes > SMALL_BYTES_MAX && host.bufferedBytes + bytes > BUFFERED_BYTES_MAX) this.reset()
+    this.#responseDeadline ??= performance.now() + this.#host.responseTimeoutMs
+    this.#responseBytes = bytes
+    if (!this.#account() && bytes > SMALL_BYTES_MAX) this.reset()
     if (this.#socket.destroyed) return Promise.resolve()
-    host.bufferedBytes += bytes
-    this.#responseDeadline ??= performance.now() + host.responseTimeoutMs
     this.#deadline = this.#responseDeadline
     return new Promise((resolve) => {
       this.#onFlushed = () => {
         this.#onFlushed = undefined
-        host.bufferedBytes -= bytes
+        this.#responseBytes = 0
+        this.#account()
         this.#deadline = Number.POSITIVE_INFINITY
         resolve()
       }
     })
   }
+}
+
+function memoryUsedUp(): Problem {
+  return new Problem('service_unavailable', 'Too many requests at once. Try again in a second.', {
+    headers: { 'retry-after': '1' },
+  })
 }

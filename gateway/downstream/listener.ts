@@ -5,11 +5,13 @@
 import cluster from 'node:cluster'
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
 import type { Readable } from 'node:stream'
-import { createServer as createTlsServer, type Server as TlsServer } from 'node:tls'
+import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from 'node:tls'
 import { createId } from '../../shared/contract/id.ts'
 import type { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog, type RepeatedLog } from '../../shared/process/repeated-log.ts'
+import type { Budget } from '../budget/budget.ts'
+import type { Client } from '../budget/clients.ts'
 import { Call } from '../call/call.ts'
 import type { Http1Error } from '../http1/errors.ts'
 import { fieldValue } from '../http1/fields.ts'
@@ -17,9 +19,10 @@ import { renderChunkSize } from '../http1/message-writer.ts'
 import { clientRequestId, type RequestHead, validateRequestHead } from '../http1/request-head.ts'
 import type { RawRequestHead } from '../http1/request-reader.ts'
 import type { TlsFiles } from './certificate.ts'
+import { clientAddress, clientNetwork } from './client-address.ts'
 import { Connection, type ConnectionHost } from './connection.ts'
+import { endpointOf, Handshake } from './handshake.ts'
 import { assertFree, close, isUnsupported, listenOn } from './listening-socket.ts'
-import type { BodyMemories } from './request-body.ts'
 import {
   asProblem,
   lengthHeader,
@@ -57,12 +60,20 @@ export interface ListenerOptions {
   readonly requestTimeoutMs: number
   /** For a client to receive a response. */
   readonly responseTimeoutMs: number
-  readonly bodyMemory: BodyMemories
+  /** The least rate of a body, in bytes a second. */
+  readonly bodyRateMin: number
+  /** From this age on, more or less a tenth, a connection is closed with its next response. */
+  readonly connectionAgeMs: number
+  readonly budget: Budget
+  /** How many proxies in front add to `X-Forwarded-For`. */
+  readonly trustedProxies: number
   readonly log: Logger
   /** Undefined: plain HTTP, for a balancer in front that terminates TLS. */
   readonly tls: TlsFiles | undefined
   /** Whether calls record the timings of their steps, for traces. */
   readonly recordsSteps: boolean
+  /** Called if the head of a call is rejected; `fields`: names in lower case and values alternate. */
+  onInvalidHead(call: Call, fields: readonly string[]): void
   /** Handles a valid request. Throws `Problem` to reject it. */
   serve(head: RequestHead, call: Call): Promise<Response> | Response
   /** Headers that every response carries; `call` is undefined if the bytes did not become a call. */
@@ -80,29 +91,34 @@ export class Listener {
   readonly #log: Logger
   readonly #faults: RepeatedLog
   readonly #connections = new Set<Connection>()
-  readonly #server: Server & Partial<Pick<TlsServer, 'setSecureContext'>>
-  /** Further sockets on the port, which pass their connections to `#server`. */
   readonly #acceptors: Server[] = []
+  /** Undefined: plain HTTP. It does not listen: the acceptors pass their connections to it. */
+  readonly #tls: TlsServer | undefined
+  /** By the other end of the connection. */
+  readonly #handshakes = new Map<string, Handshake>()
   readonly #checking: NodeJS.Timeout
   readonly #host: ConnectionHost
   #draining = false
 
   constructor(options: ListenerOptions) {
-    const { requestTimeoutMs, responseTimeoutMs, bodyMemory, log, tls } = options
+    const { requestTimeoutMs, responseTimeoutMs, bodyRateMin, connectionAgeMs } = options
+    const { budget, log, tls } = options
     this.#options = options
     this.#log = log
     this.#faults = createRepeatedLog(log)
     this.#host = {
       requestTimeoutMs,
       responseTimeoutMs,
-      bodyMemory,
-      bufferedBytes: 0,
+      bodyRateMin,
+      connectionAgeMs,
+      budget,
+      clientOf: (call, peer) => this.#clientOf(call, peer),
       serve: (connection, head, arrivedAt) => this.#serve(connection, head, arrivedAt),
       reject: (connection, error) => this.#reject(connection, error),
       onResponseTimeout: (call) =>
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
     }
-    this.#server = this.#createServer(tls)
+    this.#tls = tls && this.#createTlsServer(tls)
     this.#checking = setInterval(() => {
       const now = performance.now()
       for (const connection of this.#connections) connection.checkTime(now)
@@ -117,41 +133,36 @@ export class Listener {
     const at = { host, backlog: BACKLOG, reusePort: true }
     let shared: number
     try {
-      shared = await this.#open(this.#server, { ...at, port })
+      shared = await this.#open({ ...at, port })
     } catch (error) {
       if (!isUnsupported(error) || cluster.isWorker) throw error
-      return this.#open(this.#server, { ...at, port, reusePort: false })
+      return this.#open({ ...at, port, reusePort: false })
     }
-    while (this.#acceptors.length < LISTENING_SOCKETS - 1) {
-      const acceptor = createServer(SOCKET_OPTIONS, (socket) => {
-        this.#server.emit('connection', socket)
-      })
-      this.#acceptors.push(acceptor)
-      await this.#open(acceptor, { ...at, port: shared })
-    }
+    while (this.#acceptors.length < LISTENING_SOCKETS) await this.#open({ ...at, port: shared })
     return shared
   }
 
-  async #open(server: Server, options: ListenOptions): Promise<number> {
-    const port = await listenOn(server, options)
-    server.on('error', (err) => this.#log.error({ err }, 'cannot accept a connection'))
+  async #open(options: ListenOptions): Promise<number> {
+    // `readAccepted` wants paused sockets; TLS reads its own.
+    const pauseOnConnect = this.#tls === undefined
+    const acceptor = createServer({ ...SOCKET_OPTIONS, pauseOnConnect }, (socket) => {
+      this.#accept(socket)
+    })
+    const port = await listenOn(acceptor, options)
+    acceptor.on('error', (err) => this.#log.error({ err }, 'cannot accept a connection'))
+    this.#acceptors.push(acceptor)
     return port
-  }
-
-  /** Open connections of clients. */
-  get connections(): number {
-    return this.#connections.size
   }
 
   /** For new connections; open ones keep their certificate. */
   renewTls(tls: TlsFiles): void {
-    this.#server.setSecureContext?.({ ...tls, minVersion: TLS_VERSION_MIN })
+    this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }
 
   /** Accepts no more connections; resolves when every accepted call has its response. */
   async drain(): Promise<void> {
     this.#draining = true
-    const closed = Promise.all([this.#server, ...this.#acceptors].map(close))
+    const closed = Promise.all(this.#acceptors.map(close))
     // A call may be on its way on an idle connection, so that none is closed at once. Each response says
     // `Connection: close`.
     const closing = setInterval(() => {
@@ -163,26 +174,73 @@ export class Listener {
     clearInterval(this.#checking)
   }
 
-  #createServer(tls: TlsFiles | undefined): Server {
-    const onConnection = (socket: Socket) => {
-      const connection = new Connection(socket, this.#host)
-      this.#connections.add(connection)
-      socket.on('close', () => this.#connections.delete(connection))
+  #accept(socket: Socket): void {
+    const { budget, trustedProxies } = this.#options
+    // Node does not know it any more once the connection is closed.
+    const address = socket.remoteAddress ?? ''
+    const peer = budget.clientOf(clientNetwork(address), trustedProxies === 0)
+    if (this.#tls === undefined) {
+      const connection = new Connection(socket, { address, peer }, this.#host)
+      if (budget.open(connection)) this.#follow(connection, socket)
+      else connection.destroy()
+      return
     }
-    const server =
-      tls === undefined
-        ? createServer(SOCKET_OPTIONS, onConnection)
-        : createTlsServer(
-            {
-              ...SOCKET_OPTIONS,
-              ...tls,
-              minVersion: TLS_VERSION_MIN,
-              ALPNProtocols: ['http/1.1'],
-              handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-            },
-            onConnection,
-          )
+    const handshake = new Handshake(socket, address, peer, budget)
+    if (!budget.open(handshake)) {
+      handshake.destroy()
+      return
+    }
+    const endpoint = endpointOf(socket)
+    this.#handshakes.set(endpoint, handshake)
+    socket.on('close', () => {
+      this.#handshakes.delete(endpoint)
+      budget.close(handshake)
+    })
+    this.#tls.emit('connection', socket)
+  }
+
+  /** The handshake of a connection has ended. */
+  #secure(socket: TLSSocket): void {
+    const endpoint = endpointOf(socket)
+    const handshake = this.#handshakes.get(endpoint)
+    this.#handshakes.delete(endpoint)
+    // The client has closed the connection meanwhile.
+    if (handshake === undefined) return void socket.destroy()
+    const { address, peer } = handshake
+    const connection = new Connection(socket, { address, peer }, this.#host)
+    this.#options.budget.replace(handshake, connection)
+    this.#follow(connection, socket)
+  }
+
+  #follow(connection: Connection, socket: Socket): void {
+    this.#connections.add(connection)
+    socket.on('close', () => {
+      this.#connections.delete(connection)
+      this.#options.budget.close(connection)
+    })
+  }
+
+  #createTlsServer(tls: TlsFiles): TlsServer {
+    const server = createTlsServer(
+      {
+        ...SOCKET_OPTIONS,
+        ...tls,
+        minVersion: TLS_VERSION_MIN,
+        ALPNProtocols: ['http/1.1'],
+        handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+      },
+      (socket) => this.#secure(socket),
+    )
     return server.on('tlsClientError', (_: Error, socket: Socket) => socket.destroy())
+  }
+
+  #clientOf({ record: { address, head } }: Call, peer: Client): Client {
+    const { budget, trustedProxies } = this.#options
+    if (trustedProxies === 0 || head === undefined) return peer
+    return budget.clientOf(
+      clientNetwork(clientAddress(address, head.headers, trustedProxies)),
+      true,
+    )
   }
 
   #serve(connection: Connection, raw: RawRequestHead, arrivedAt: number): Call {
@@ -204,6 +262,7 @@ export class Listener {
       } catch (error) {
         // The call was aborted: no client is left to respond to.
         if (!connection.isOpen) return this.#options.onSettled(call, CLIENT_GONE)
+        if (call.record.head === undefined) this.#options.onInvalidHead(call, raw.fields)
         response = this.#responseTo(error, call)
       }
       closes = this.#isLast(call, connection, response)
@@ -237,8 +296,9 @@ export class Listener {
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
     // Without a 100 the client may send its body or not.
     if (head.expectsContinue && !sentContinue) return true
-    if (!connection.skipBody(head.framing)) return true
-    return (this.#draining || connection.hasEnded) && connection.isReadEmpty
+    if (!connection.skipBody(head.framing) || connection.isReadAheadLost) return true
+    const { hasEnded, isOld, isReadEmpty } = connection
+    return (this.#draining || hasEnded || isOld) && isReadEmpty
   }
 
   #send(

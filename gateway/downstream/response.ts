@@ -107,13 +107,17 @@ const FAULT_CODES: Record<Http1Fault, ProblemCode> = {
   target_too_long: 'uri_too_long',
   headers_too_large: 'headers_too_large',
 }
-const KNOWN_METHODS = { allow: 'GET, HEAD, POST, OPTIONS' }
+/** Headers of the problem of a fault. RFC 9110, section 15.5.2: a 401 has a challenge. */
+const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>>> = {
+  unknown_method: { allow: 'GET, HEAD, POST, OPTIONS' },
+  duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },
+}
 
 /** The problem that an error means for the client. An unexpected error is a 500 without details. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (error instanceof Http1Error) {
-    const headers = error.fault === 'unknown_method' ? KNOWN_METHODS : {}
+    const headers = FAULT_HEADERS[error.fault] ?? {}
     return new Problem(FAULT_CODES[error.fault], error.message, { headers })
   }
   return new Problem(

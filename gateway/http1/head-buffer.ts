@@ -35,6 +35,15 @@ export class HeadBuffer {
     if (this.#bytes.length > 0) this.#bytes = Buffer.from(this.#bytes)
   }
 
+  /** Copies the buffered bytes if they keep far more memory than their length, that of the packet around them. */
+  compact(): void {
+    const { length, buffer } = this.#bytes
+    if (length === 0 || buffer.byteLength <= 2 * length) return
+    const own = Buffer.allocUnsafeSlow(length)
+    this.#bytes.copy(own)
+    this.#bytes = own
+  }
+
   /** Removes and returns the next head; undefined while it is not whole, or longer than `bytesMax`. */
   takeHead(bytesMax: number): HeadBytes | undefined {
     const bytes = this.#bytes

@@ -6,9 +6,16 @@
 import { LRUCache } from 'lru-cache'
 import { API_KEY_LENGTH, digestApiKey, parseApiKey } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
-import { Problem } from '../../shared/contract/problem.ts'
+import { Problem, type ProblemCode } from '../../shared/contract/problem.ts'
 import type { Backends } from '../upstream/backends.ts'
-import { type KnownKey, type LookUpResult, lookUpKey } from './look-up.ts'
+import {
+  type KeyVerdict,
+  type KnownKey,
+  type LookUpResult,
+  lookUpKey,
+  lookUpKeys,
+} from './look-up.ts'
+import { TooManyLookUps, UnknownKeys } from './unknown-keys.ts'
 
 const SCHEME = 'bearer '
 const KEYS_CACHED_MAX = 100_000
@@ -22,15 +29,14 @@ const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
 /** Beyond it, and for a while after a failure, keys are not refreshed in the background. */
 const REFRESHES_IN_FLIGHT_MAX = 32
 const REFRESH_AGAIN_MS = 1_000
-/** The negative cache: an unknown random secret cannot come to exist, and a revoked one stays revoked. */
+/** The negative cache: an unknown random secret cannot come to exist, and the other verdicts are final. */
 const REFUSED_CACHED_MAX = 100_000
 const REFUSED_CACHED_MS = 60_000
-/** Look-ups of unknown keys at once, and in the queue; beyond it they are shed with 503. */
-const UNKNOWN_IN_FLIGHT_MAX = 8
-const UNKNOWN_QUEUED_MAX = 500
 
 export interface Credential {
   readonly digest: string
+  /** Of the key; empty if it is cached. */
+  readonly prefix: string
   /** The result of an earlier look-up. */
   readonly cached: KnownKey | undefined
 }
@@ -51,7 +57,7 @@ export interface AuthenticatorCounts {
   readonly waiting: number
 }
 
-type LookUpOutcome = 'found' | 'unknown' | 'revoked' | 'failed' | 'overloaded'
+type LookUpOutcome = 'found' | KeyVerdict | 'failed' | 'overloaded'
 
 /** A look-up in progress, and the one that follows it. */
 interface LookUp {
@@ -62,14 +68,21 @@ interface LookUp {
 
 export class Authenticator {
   readonly #backends: Pick<Backends, 'request'>
-  readonly #unknownKeys = createQueue(UNKNOWN_IN_FLIGHT_MAX, UNKNOWN_QUEUED_MAX)
+  readonly #unknownKeys: UnknownKeys
   readonly #known = new LRUCache<string, KnownKey>({ max: KEYS_CACHED_MAX })
-  readonly #refused = new LRUCache<string, 'unknown' | 'revoked'>({
+  readonly #refused = new LRUCache<string, KeyVerdict>({
     max: REFUSED_CACHED_MAX,
     ttl: REFUSED_CACHED_MS,
   })
   readonly #lookUps = new Map<string, LookUp>()
-  readonly #outcomes = { found: 0, unknown: 0, revoked: 0, failed: 0, overloaded: 0 }
+  readonly #outcomes: Record<LookUpOutcome, number> = {
+    found: 0,
+    unknown: 0,
+    revoked: 0,
+    expired: 0,
+    failed: 0,
+    overloaded: 0,
+  }
   #hits = 0
   #misses = 0
   #refusals = 0
@@ -80,6 +93,7 @@ export class Authenticator {
 
   constructor(backends: Pick<Backends, 'request'>) {
     this.#backends = backends
+    this.#unknownKeys = new UnknownKeys((digests) => lookUpKeys(backends, digests))
   }
 
   /**
@@ -93,18 +107,25 @@ export class Authenticator {
     if (!isBearer || secret.length !== API_KEY_LENGTH) throw malformedKey()
     const digest = digestApiKey(secret)
     const cached = this.#known.get(digest)
-    if (cached !== undefined) return { digest, cached }
-    if (parseApiKey(secret) === undefined) throw malformedKey()
+    if (cached !== undefined) return { digest, prefix: '', cached }
+    const key = parseApiKey(secret)
+    if (key === undefined) throw malformedKey()
     const verdict = this.#refused.get(digest)
     if (verdict !== undefined) {
       this.#refusals++
       throw invalidKey(verdict)
     }
-    return { digest, cached }
+    return { digest, prefix: key.prefix, cached }
   }
 
-  /** Returns the cached key or looks it up. Throws 401 if it is unknown or revoked, 503 if undecided. */
-  identify({ digest, cached }: Credential): KnownKey | Promise<KnownKey> {
+  /** Returns the key of this header if it is cached, whatever its age; for a head that was rejected. */
+  peek(authorization: string | undefined): KnownKey | undefined {
+    const secret = authorization?.slice(SCHEME.length)
+    return secret?.length === API_KEY_LENGTH ? this.#known.peek(digestApiKey(secret)) : undefined
+  }
+
+  /** Returns the cached key; undefined if it must be looked up. */
+  findCached({ digest, cached }: Credential): KnownKey | undefined {
     const now = performance.now()
     const age = now - (cached?.lookedUpAt ?? Number.NEGATIVE_INFINITY)
     if (cached !== undefined && age < CACHED_MS) {
@@ -113,12 +134,23 @@ export class Authenticator {
       return cached
     }
     this.#misses++
-    return this.#lookUps.get(digest)?.result ?? this.#lookUp(digest)
+    return undefined
+  }
+
+  /**
+   * Looks the key up. Rejects with 401 if it is unknown or revoked, with 503 if undecided. `client`: the network of the
+   * client; clients take turns.
+   */
+  lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
+    const running = this.#lookUps.get(digest)
+    if (running !== undefined) return running.result
+    if (cached !== undefined) return this.#lookUp(digest)
+    return this.#track(digest, this.#unknownKeys.lookUp({ digest, prefix, client }))
   }
 
   /**
    * Resolves with the result of a look-up that began after `since` (`performance.now()`), and that all
-   * waiting calls share. Throws as `identify` does.
+   * waiting calls share. Throws as `lookUp` does.
    */
   confirm(digest: string, since: number): Promise<KnownKey> {
     const cached = this.#known.get(digest)
@@ -133,6 +165,13 @@ export class Authenticator {
     return running.next
   }
 
+  /** Evicts a key that a backend reported as expired, so that no other backend is asked; throws 401. */
+  rejectExpired(digest: string): never {
+    this.#known.delete(digest)
+    this.#refused.set(digest, 'expired')
+    throw invalidKey('expired')
+  }
+
   counts(): AuthenticatorCounts {
     const { waiting } = this.#unknownKeys
     return {
@@ -142,8 +181,8 @@ export class Authenticator {
       lookUps: this.#outcomes,
       known: this.#known.size,
       refused: this.#refused.size,
-      inFlight: this.#lookUps.size - waiting.length,
-      waiting: waiting.length,
+      inFlight: this.#lookUps.size - waiting,
+      waiting,
     }
   }
 
@@ -156,11 +195,13 @@ export class Authenticator {
     this.#lookUp(digest).then(end, end)
   }
 
+  /** Of a key that was found before. */
   #lookUp(digest: string): Promise<KnownKey> {
+    return this.#track(digest, lookUpKey(this.#backends, digest))
+  }
+
+  #track(digest: string, lookUp: Promise<LookUpResult>): Promise<KnownKey> {
     const startedAt = performance.now()
-    const lookUp = this.#known.has(digest)
-      ? lookUpKey(this.#backends, digest, 'internal')
-      : this.#unknownKeys.run(() => lookUpKey(this.#backends, digest, 'unknownKeys'))
     const result = lookUp
       .then(
         (found) => this.#cache(digest, found),
@@ -184,7 +225,7 @@ export class Authenticator {
   }
 
   #noteFailure(error: unknown): never {
-    if (error instanceof QueueFull) this.#outcomes.overloaded++
+    if (error instanceof TooManyLookUps) this.#outcomes.overloaded++
     else {
       this.#outcomes.failed++
       this.#refreshFrom = performance.now() + REFRESH_AGAIN_MS
@@ -202,39 +243,6 @@ function refreshAge(digest: string): number {
 /** Keeps the id of the earlier result, which the rate limit's window refers to: one string less a key. */
 function withSameId(before: KnownKey | undefined, found: KnownKey): KnownKey {
   return before?.keyId === found.keyId ? { ...found, keyId: before.keyId } : found
-}
-
-class QueueFull extends Problem {
-  constructor() {
-    super('service_unavailable', 'Too many new keys at once. Try again shortly.', {
-      headers: { 'retry-after': '1' },
-    })
-  }
-}
-
-/** Runs at most `inFlightMax` at once and queues `waitingMax`; beyond it throws `QueueFull`. */
-function createQueue(inFlightMax: number, waitingMax: number) {
-  let inFlight = 0
-  const waiting: (() => void)[] = []
-
-  async function run<T>(work: () => Promise<T>): Promise<T> {
-    if (inFlight >= inFlightMax) {
-      if (waiting.length >= waitingMax) throw new QueueFull()
-      await new Promise<void>((resolve) => waiting.push(resolve))
-    } else {
-      inFlight++
-    }
-    try {
-      return await work()
-    } finally {
-      // The slot passes to the next one in the queue, or becomes free.
-      const next = waiting.shift()
-      if (next === undefined) inFlight--
-      else next()
-    }
-  }
-
-  return { run, waiting }
 }
 
 const CHALLENGE = 'Bearer realm="api"'
@@ -256,13 +264,29 @@ function malformedKey(): Problem {
   )
 }
 
-function invalidKey(verdict: 'unknown' | 'revoked'): Problem {
+function invalidKey(verdict: KeyVerdict): Problem {
   const headers = { 'www-authenticate': `${CHALLENGE}, error="invalid_token"` }
-  return verdict === 'revoked'
-    ? new Problem('revoked_api_key', 'This API key was revoked. Issue a new one in Settings.', {
-        headers,
-      })
-    : new Problem('invalid_api_key', 'This API key does not exist.', { headers })
+  const { code, detail } = VERDICT_PROBLEMS[verdict]
+  return new Problem(code, detail, { headers })
+}
+
+const VERDICT_PROBLEMS = {
+  unknown: { code: 'invalid_api_key', detail: 'This API key does not exist.' },
+  revoked: {
+    code: 'revoked_api_key',
+    detail: 'This API key was revoked. Issue a new one in Settings.',
+  },
+  expired: {
+    code: 'expired_api_key',
+    detail: 'This API key has expired. Issue a new one in Settings.',
+  },
+} as const satisfies Record<KeyVerdict, { code: ProblemCode; detail: string }>
+
+/** Does not say which addresses are allowed: the caller may have found the key. */
+export function addressNotAllowed(): Problem {
+  return new Problem('address_not_allowed', 'This key cannot be used from this address.', {
+    headers: { 'www-authenticate': CHALLENGE },
+  })
 }
 
 /** RFC 6750, section 3.1, with the scope that the call needs. */

@@ -1,4 +1,8 @@
-/** Looks a key up at the backend by its digest. The response is validated here and trusted afterwards. */
+/** Looks keys up at the backend by their digests. The response is validated here and trusted afterwards. */
+import {
+  type AddressPrefixes,
+  readAddressPrefixes,
+} from '../../shared/contract/address-prefixes.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { isFieldValue } from '../http1/fields.ts'
 import type { Backends, InternalRequest } from '../upstream/backends.ts'
@@ -13,32 +17,61 @@ export interface KnownKey {
   readonly grantedScopes: ReadonlySet<string>
   /** Calls in a window. */
   readonly rateLimit: number
+  /** Where calls may come from; undefined: from any address. */
+  readonly allowedAddresses: AddressPrefixes | undefined
   /** Signed by the backend; forwarded as it is. */
   readonly principal: string
   /** `performance.now()` when the look-up began: it saw everything committed before. */
   readonly lookedUpAt: number
 }
 
-export type LookUpResult = KnownKey | 'unknown' | 'revoked'
+/** A key that cannot be used, for good: neither a revoked nor an expired key comes back. */
+export type KeyVerdict = 'unknown' | 'revoked' | 'expired'
+
+export type LookUpResult = KnownKey | KeyVerdict
 
 const LOOK_UP_PATH = '/internal/api-keys/look-up'
 
 /** Throws `Problem` 503 if no backend responds: an undecided key is never a 401. */
-export async function lookUpKey(
+export function lookUpKey(
   backends: Pick<Backends, 'request'>,
   digest: string,
-  pool: InternalRequest['pool'],
 ): Promise<LookUpResult> {
+  return request(backends, { digest }, 'internal', parseResult)
+}
+
+/**
+ * Looks up to `LOOK_UPS_MAX` unknown keys up with one request; the results are in the order of the digests. Throws as
+ * `lookUpKey` does.
+ */
+export function lookUpKeys(
+  backends: Pick<Backends, 'request'>,
+  digests: readonly string[],
+): Promise<LookUpResult[]> {
+  return request(backends, { digests }, 'unknownKeys', (response, lookedUpAt) => {
+    if (!isRecord(response) || !Array.isArray(response['results'])) throw malformedResult()
+    const results = response['results'].map((result) => parseResult(result, lookedUpAt))
+    if (results.length !== digests.length) throw malformedResult()
+    return results
+  })
+}
+
+async function request<T>(
+  backends: Pick<Backends, 'request'>,
+  body: unknown,
+  pool: InternalRequest['pool'],
+  parse: (response: unknown, lookedUpAt: number) => T,
+): Promise<T> {
   const lookedUpAt = performance.now()
   try {
     const { status, text } = await backends.request({
       method: 'POST',
       path: LOOK_UP_PATH,
-      body: { digest },
+      body,
       pool,
     })
     if (status !== 200) throw new Error(`the backend responded to a key look-up with ${status}`)
-    return parseResult(JSON.parse(text), lookedUpAt)
+    return parse(JSON.parse(text), lookedUpAt)
   } catch (cause) {
     throw new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
       headers: { 'retry-after': '1' },
@@ -51,7 +84,9 @@ function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
   if (!isRecord(response)) throw malformedResult()
   if (response['found'] === false) return 'unknown'
   if (response['found'] === true && response['revoked'] === true) return 'revoked'
+  if (response['found'] === true && response['expired'] === true) return 'expired'
   const { key_id, account_id, scopes, granted_scopes, rate_limit, principal } = response
+  const { allowed_addresses = null } = response
   if (
     typeof key_id !== 'string' ||
     typeof account_id !== 'string' ||
@@ -60,7 +95,8 @@ function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
     typeof rate_limit !== 'number' ||
     !Number.isSafeInteger(rate_limit) ||
     typeof principal !== 'string' ||
-    !isFieldValue(principal)
+    !isFieldValue(principal) ||
+    (allowed_addresses !== null && !Array.isArray(allowed_addresses))
   ) {
     throw malformedResult()
   }
@@ -70,6 +106,8 @@ function parseResult(response: unknown, lookedUpAt: number): LookUpResult {
     scopes: setOf(scopes.map(String)),
     grantedScopes: setOf(granted_scopes.map(String)),
     rateLimit: rate_limit,
+    allowedAddresses:
+      allowed_addresses === null ? undefined : readAddressPrefixes(allowed_addresses.map(String)),
     principal,
     lookedUpAt,
   }

@@ -1,13 +1,15 @@
 /** The gateway's metrics (docs/metrics.md): those of each call, and those read from its components. */
+import type { Agent } from 'node:http'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import type { Durations, Metrics } from '../../shared/process/metrics.ts'
+import type { Budget } from '../budget/budget.ts'
 import type { CallRecord } from '../call/call-record.ts'
-import type { Listener } from '../downstream/listener.ts'
-import type { BodyMemories } from '../downstream/request-body.ts'
 import type { Authenticator } from '../keys/authenticator.ts'
+import type { PagesProxy } from '../pages/proxy.ts'
 import type { RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 import type { Forwarder } from '../upstream/forward.ts'
+import type { UsageReporter } from './usage-reporter.ts'
 
 export interface CallMetrics {
   record(call: CallRecord, status: number, ms: number): void
@@ -84,26 +86,23 @@ export interface GatewayComponents {
   readonly authenticator: Authenticator
   readonly backends: Backends
   readonly forwarder: Forwarder
-  readonly bodyMemory: BodyMemories
-  readonly listener: Listener
+  readonly pages: Pick<PagesProxy, 'waiting'>
+  readonly usage: Pick<UsageReporter, 'rejected'>
+  readonly budget: Budget
   /** End of the certificate in use, Unix time in milliseconds; undefined without TLS. */
   certificateExpiresAt(): number | undefined
 }
 
 /** Registers metrics that are read at each scrape. */
 export function measureComponents(metrics: Metrics, components: GatewayComponents): void {
-  const { listener, bodyMemory, certificateExpiresAt } = components
+  const { budget, usage, certificateExpiresAt } = components
   measureKeys(metrics, components)
   measureUpstream(metrics, components)
-  metrics.gauge(
-    'receivables_gateway_body_bytes',
-    'Memory of request bodies.',
-    () => bodyMemory.known.bytesUsed + bodyMemory.unknown.bytesUsed,
-  )
-  metrics.gauge(
-    'receivables_gateway_connections',
-    'Open connections of clients.',
-    () => listener.connections,
+  measureBudget(metrics, budget)
+  metrics.total(
+    'receivables_gateway_usage_reports_rejected_total',
+    'Reports of rejected calls that a backend did not accept, and that are dropped.',
+    () => usage.rejected,
   )
   if (certificateExpiresAt() === undefined) return
   metrics.gauge(
@@ -111,6 +110,34 @@ export function measureComponents(metrics: Metrics, components: GatewayComponent
     'When the certificate in use expires, in Unix time.',
     () => Number(certificateExpiresAt()) / 1000,
     { gathering: 'min' },
+  )
+}
+
+function measureBudget(metrics: Metrics, budget: Budget): void {
+  metrics.gauge(
+    'receivables_gateway_client_memory_bytes',
+    'Memory of what clients have sent in part or have not received yet.',
+    () => [
+      ['known', budget.bytesOf('known')],
+      ['unknown', budget.bytesOf('unknown')],
+    ],
+    { labels: ['key'] },
+  )
+  metrics.gauge(
+    'receivables_gateway_connections',
+    'Open connections of clients.',
+    () => budget.connections.size,
+  )
+  metrics.gauge(
+    'receivables_gateway_handshakes',
+    'Connections in their TLS handshake.',
+    () => budget.handshakes,
+  )
+  metrics.total(
+    'receivables_gateway_evictions_total',
+    'Connections, bodies and responses that gave way to others, by the limit that was reached.',
+    () => Object.entries(budget.evicted),
+    { labels: ['limit'] },
   )
 }
 
@@ -155,12 +182,25 @@ function measureKeys(metrics: Metrics, { authenticator }: GatewayComponents): vo
   )
 }
 
-function measureUpstream(metrics: Metrics, { backends, forwarder }: GatewayComponents): void {
+function measureUpstream(metrics: Metrics, components: GatewayComponents): void {
+  const { backends, forwarder, pages } = components
   metrics.gauge(
     'receivables_gateway_upstream_ready',
     'Whether the readiness probe of the backend succeeds.',
     () => backends.statuses().map(({ url, ready }) => [url, ready ? 1 : 0]),
     { labels: ['backend'], gathering: 'min' },
+  )
+  metrics.gauge(
+    'receivables_gateway_upstream_ejected',
+    'Whether the backend is passed over, or on trial, since it failed far more often than the others.',
+    () => backends.statuses().map(({ url, health }) => [url, health === 'healthy' ? 0 : 1]),
+    { labels: ['backend'] },
+  )
+  metrics.total(
+    'receivables_gateway_upstream_ejections_total',
+    'How often the backend was ejected since it failed far more often than the others.',
+    () => [...backends.ejections],
+    { labels: ['backend'] },
   )
   metrics.gauge(
     'receivables_gateway_upstream_in_flight',
@@ -172,11 +212,15 @@ function measureUpstream(metrics: Metrics, { backends, forwarder }: GatewayCompo
     'receivables_gateway_upstream_connections',
     'Open connections to the backend.',
     () =>
-      backends.statuses().flatMap(({ url, pools }) => {
+      backends.statuses().flatMap(({ url, pools, agent }) => {
         const stats = Object.values(pools).map((pool) => pool.stats)
         const connected = stats.reduce((sum, one) => sum + one.connected, 0)
         const idle = stats.reduce((sum, one) => sum + one.idle, 0)
-        return [[url, 'busy', connected - idle] as const, [url, 'idle', idle] as const]
+        const busy = connected - idle + countSockets(agent.sockets)
+        return [
+          [url, 'busy', busy] as const,
+          [url, 'idle', idle + countSockets(agent.freeSockets)] as const,
+        ]
       }),
     { labels: ['backend', 'state'] },
   )
@@ -184,6 +228,11 @@ function measureUpstream(metrics: Metrics, { backends, forwarder }: GatewayCompo
     'receivables_gateway_calls_waiting',
     'Calls that wait for the rate limiter or for a connection to a backend.',
     () => forwarder.waiting,
+  )
+  metrics.gauge(
+    'receivables_gateway_pages_waiting',
+    'Pages that wait for others to be loaded.',
+    () => pages.waiting,
   )
   metrics.total(
     'receivables_gateway_calls_shed_total',
@@ -204,6 +253,10 @@ function measureUpstream(metrics: Metrics, { backends, forwarder }: GatewayCompo
   )
 }
 
+function countSockets(sockets: Agent['sockets']): number {
+  return Object.values(sockets).reduce((sum, some = []) => sum + some.length, 0)
+}
+
 /** Returns the histogram of Redis script calls. */
 export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): Durations {
   metrics.gauge(
@@ -221,6 +274,11 @@ export function measureRedis(metrics: Metrics, rateLimiter: () => RateLimiter): 
     'receivables_gateway_local_admissions_total',
     'Calls counted by this gateway alone while Redis was unavailable.',
     () => rateLimiter().counts.localAdmissions,
+  )
+  metrics.total(
+    'receivables_gateway_redis_counters_replaced_total',
+    'Counters of keys in Redis that were unusable and were replaced.',
+    () => rateLimiter().counts.countersReplaced,
   )
   const durations = metrics.histogram(
     'receivables_gateway_redis_spend_duration_seconds',

@@ -30,6 +30,8 @@ export interface FinishedCall {
 
 export interface UsageReporter {
   record(call: FinishedCall, status: number): void
+  /** Reports that a backend rejected, since the start. */
+  readonly rejected: number
   /** Sends the last reports if a backend is reachable. */
   close(): Promise<void>
 }
@@ -44,11 +46,14 @@ export function createUsageReporter(
   const refused = new Map<string, RefusedCalls & { calls: number }>()
   const errors = new Map<string, RefusalCode & { calls: number }>()
   let batch = 0
+  let rejected = 0
   /** Sent and not acknowledged: sent again unchanged, so that the backend recognizes it. */
   let unacknowledged: UsageReport | undefined
 
   function record({ keyId, allowance, forwarded, code }: FinishedCall, status: number): void {
-    if (keyId === undefined || allowance === undefined) return
+    // Refused calls from other addresses are not counted against the limit, but Admins must see them.
+    const isShown = allowance !== undefined || code === 'address_not_allowed'
+    if (keyId === undefined || !isShown) return
     // The backend has counted a call whose response was lost.
     const isKnown = forwarded || status === 502 || status === 504
     if (isKnown && code === undefined) return
@@ -95,8 +100,22 @@ export function createUsageReporter(
       body: unacknowledged,
       pool: 'internal',
     })
-    if (status !== 200) throw new Error(`the backend responded to a usage report with ${status}`)
+    if (status !== 200 && !isRejection(status)) {
+      throw new Error(`the backend responded to a usage report with ${status}`)
+    }
+    if (status !== 200) dropRejected(status)
     unacknowledged = undefined
+  }
+
+  /** A report that the backend cannot accept is dropped: it would block those behind it for ever. */
+  function dropRejected(status: number): void {
+    if (rejected === 0) {
+      log.error(
+        { status, gateway, batch },
+        'a backend rejects usage reports, which are dropped: charts of rejected calls lack them; compare the versions of gateway and backend',
+      )
+    }
+    rejected++
   }
 
   let reporting = Promise.resolve()
@@ -110,6 +129,9 @@ export function createUsageReporter(
 
   return {
     record,
+    get rejected() {
+      return rejected
+    },
     async close() {
       clearInterval(timer)
       // Twice: the report in progress may lack the latest calls.
@@ -117,6 +139,11 @@ export function createUsageReporter(
       await reportQuietly()
     },
   }
+}
+
+/** Whether to repeat the request is useless. A 404 is that of a wrong secret. */
+function isRejection(status: number): boolean {
+  return [400, 409, 413, 415, 422].includes(status)
 }
 
 /** Removes and returns as many entries as one report may have. */

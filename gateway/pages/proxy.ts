@@ -2,7 +2,8 @@
  * Forwards page requests of browsers to a backend by http-proxy-3. The request is validated and its body
  * read before, its headers are an allow-list, and the listener writes the response
  * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and a response that
- * breaks off would look whole.
+ * breaks off would look whole. Backends are chosen and connected to as for calls; `PageSlots` bounds how
+ * many pages are loaded at once, so that the agent of http-proxy-3 never queues requests itself.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -17,20 +18,16 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { createSpanId, traceHeaders } from '../../shared/process/trace.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
-import { clientAddress } from '../downstream/client-address.ts'
+import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
 import type { Response } from '../downstream/response.ts'
 import { isFieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
-import type { BackendAddress } from '../upstream/addresses.ts'
 import type { Backend, Backends } from '../upstream/backends.ts'
 import { isUnreachable, sendWithFailover } from '../upstream/failover.ts'
 import { clientHeaders } from '../upstream/response-headers.ts'
-
-/**
- * Inbound mail may have attachments, and its sender does not retry a mail that was rejected. The backend
- * needs only the beginning of a mail: that is forwarded, the rest is read and dropped.
- */
-const MAIL_BYTES_MAX = 40 * 1024 * 1024
+import { bufferPage } from './page-body.ts'
+import { type PageRoute, pageRouteOf } from './page-route.ts'
+import { PageSlots } from './page-slots.ts'
 
 /** The request headers that every page may receive. */
 const REQUEST_HEADERS = [
@@ -49,36 +46,13 @@ const REQUEST_HEADERS = [
   'x-csrf-token',
 ]
 
-export interface PageRoute {
-  readonly prefix: string
-  readonly methods: readonly string[]
-  /** The largest accepted body; `BODY_BYTES_MAX` if undefined. */
-  readonly bodyBytesMax?: number
-  /** Further request headers that the backend receives. */
-  readonly headers?: readonly string[]
-}
-
-const PAGES: readonly PageRoute[] = [
-  { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'] },
-  { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
-]
-
-/** Links in mails lead here, so that every gateway serves these. */
-const MAIL: readonly PageRoute[] = [
-  { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
-  {
-    prefix: '/mail/inbound',
-    methods: ['POST'],
-    headers: ['authorization'],
-    bodyBytesMax: MAIL_BYTES_MAX,
-  },
-]
-
 export interface PagesProxy {
   /** Undefined if no page has this path. */
   routeOf(path: string): PageRoute | undefined
-  /** Throws `Problem` 502 or 503 if no backend responds. */
+  /** Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost. */
   forward(request: PageRequest): Promise<Response>
+  /** Pages that wait for others to be loaded. */
+  readonly waiting: number
 }
 
 export interface PageRequest {
@@ -102,7 +76,68 @@ export interface PagesProxyOptions {
 
 export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   const { backends, gatewaySecrets, timeoutMs, trustedProxies, servesPages } = options
-  const routes = servesPages ? [...PAGES, ...MAIL] : MAIL
+  const slots = new PageSlots(backends.pagesMax)
+  const exchange = createExchange({ gatewaySecrets, timeoutMs })
+
+  async function forward(request: PageRequest): Promise<Response> {
+    const { head, record, abort } = request
+    const client = clientAddress(record.address, head.headers, trustedProxies)
+    const release = await slots.acquire(clientNetwork(client), abort)
+    const from = performance.now()
+    try {
+      const isRead = head.method === 'GET' || head.method === 'HEAD'
+      const response = await sendWithFailover(
+        backends,
+        (backend) => send(request, client, backend),
+        (error) => isRead && abort.reason === undefined && !(error instanceof PageTimeout),
+      )
+      response.once('close', release)
+      return await toClient(head.method, response)
+    } catch (cause) {
+      release()
+      throw cause instanceof Problem ? cause : pageProblem(cause)
+    } finally {
+      record.upstreamMs += performance.now() - from
+    }
+  }
+
+  async function send(
+    request: PageRequest,
+    client: string,
+    backend: Backend,
+  ): Promise<IncomingMessage> {
+    request.record.backend = backend.url
+    backend.inFlight++
+    const end = () => void backend.inFlight--
+    try {
+      const response = await exchange(request, client, backend)
+      response.once('close', end)
+      backends.noteResult(backend, Number(response.statusCode) >= 500)
+      return response
+    } catch (error) {
+      end()
+      const isFailure = !isUnreachable(error) && request.abort.reason === undefined
+      if (isFailure) backends.noteResult(backend, true)
+      throw error
+    }
+  }
+
+  return {
+    routeOf: (path) => pageRouteOf(path, servesPages),
+    forward,
+    get waiting() {
+      return slots.waiting
+    },
+  }
+}
+
+type Exchange = (request: PageRequest, client: string, backend: Backend) => Promise<IncomingMessage>
+
+/** An exchange resolves when the head of the response has arrived. */
+function createExchange({
+  gatewaySecrets,
+  timeoutMs,
+}: Pick<PagesProxyOptions, 'gatewaySecrets' | 'timeoutMs'>): Exchange {
   const proxy = httpProxy.createProxyServer({
     selfHandleResponse: true,
     toProxy: true,
@@ -112,36 +147,11 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
   const waiting = new WeakMap<IncomingMessage, (response: IncomingMessage) => void>()
   proxy.on('proxyRes', (response, req) => waiting.get(req)?.(response))
 
-  async function forward(request: PageRequest): Promise<Response> {
-    const from = performance.now()
-    const response = await sendWithFailover(
-      backends,
-      (backend) => send(request, backend),
-      () => false,
-    )
-      .catch((cause: unknown) => {
-        throw cause instanceof Problem ? cause : pageProblem(cause)
-      })
-      .finally(() => {
-        request.record.upstreamMs += performance.now() - from
-      })
-    const { statusCode: status = 0, headers, rawHeaders } = response
-    const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
-    if (status < 200 || status > 599 || !fields.every(isFieldValue)) {
-      response.destroy()
-      throw pageProblem(new Error('the response is malformed'))
-    }
-    const length = headers['content-length']
-    const lengthField = length === undefined || status === 204 ? [] : ['content-length', length]
-    return { status, headers: [...clientHeaders(fields), ...lengthField], body: response }
-  }
-
-  function send(
-    { head, route, body, requestId, abort, record }: PageRequest,
-    { url, address: backendAddress }: Backend,
-  ): Promise<IncomingMessage> {
-    record.backend = url
-    const { address, trace } = record
+  return (
+    { head, route, body, requestId, abort, record: { trace } }: PageRequest,
+    client: string,
+    { agent, address: { origin } }: Backend,
+  ) => {
     // http-proxy-3 drops a lone question mark, and the signature covers what is sent.
     const path = head.query === '?' ? head.path : head.path + head.query
     const passed = [...REQUEST_HEADERS, ...(route.headers ?? [])]
@@ -151,10 +161,10 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
     req.method = head.method
     req.url = path
     req.headers = requestHeaders(head, body, passed, {
-      host: new URL(backendAddress.origin).host,
+      host: new URL(origin).host,
       ...(trace === undefined ? {} : traceHeaders(trace, createSpanId())),
       'x-request-id': requestId,
-      [CLIENT_ADDRESS_HEADER]: clientAddress(address, head.headers, trustedProxies),
+      [CLIENT_ADDRESS_HEADER]: client,
       [SIGNATURE_HEADER]: signRequest(
         { method: head.method, path, body },
         Date.now(),
@@ -162,6 +172,8 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
       ),
     })
     return new Promise((resolve, reject) => {
+      if (abort.reason !== undefined) return reject(abort.reason)
+      const from = performance.now()
       waiting.set(req, resolve)
       abort.listen({
         abort(reason) {
@@ -170,23 +182,35 @@ export function createPagesProxy(options: PagesProxyOptions): PagesProxy {
           reject(reason)
         },
       })
-      const target = targetOf(backendAddress)
-      proxy.web(req, res, { target, buffer: Readable.from([body]) }, reject)
+      const onError = (error: Error) => {
+        // http-proxy-3 reports its timeout as a connection that was closed.
+        const isLate = !isUnreachable(error) && performance.now() - from >= timeoutMs
+        reject(isLate ? new PageTimeout('no response in time', { cause: error }) : error)
+      }
+      proxy.web(req, res, { target: origin, agent, buffer: Readable.from([body]) }, onError)
     })
   }
-
-  function routeOf(path: string): PageRoute | undefined {
-    return routes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
-  }
-
-  return { routeOf, forward }
 }
 
-/** The address itself, since `addresses.ts` resolves names; the certificate is checked against `Host`. */
-function targetOf({ url, origin, socketPath }: BackendAddress) {
-  if (socketPath === undefined) return url
-  const { protocol, hostname } = new URL(origin)
-  return { protocol, host: hostname, port: 80, socketPath }
+class PageTimeout extends Error {}
+
+async function toClient(method: string, response: IncomingMessage): Promise<Response> {
+  const { statusCode: status = 0, headers, rawHeaders } = response
+  const fields = rawHeaders.map((text, at) => (at % 2 === 0 ? text.toLowerCase() : text))
+  if (status < 200 || status > 599 || !fields.every(isFieldValue)) {
+    response.destroy()
+    throw new Error('the response is malformed')
+  }
+  const hasNoBody = method === 'HEAD' || status === 204 || status === 304
+  const body = await bufferPage(response)
+  const length = headers['content-length']
+  const isLengthNeeded = !Buffer.isBuffer(body) || (hasNoBody && status !== 204)
+  const lengthField = length === undefined || !isLengthNeeded ? [] : ['content-length', length]
+  return {
+    status,
+    headers: [...clientHeaders(fields), ...lengthField],
+    body: hasNoBody ? undefined : body,
+  }
 }
 
 function requestHeaders(
@@ -207,14 +231,11 @@ function requestHeaders(
 }
 
 function pageProblem(cause: unknown): Problem {
-  return isUnreachable(cause)
-    ? new Problem(
-        'service_unavailable',
-        'This page is temporarily unavailable. Try again in a second.',
-        {
-          headers: { 'retry-after': '1' },
-          cause,
-        },
-      )
+  if (isUnreachable(cause)) {
+    const detail = 'This page is temporarily unavailable. Try again in a second.'
+    return new Problem('service_unavailable', detail, { headers: { 'retry-after': '1' }, cause })
+  }
+  return cause instanceof PageTimeout
+    ? new Problem('gateway_timeout', 'The page took too long to load. Try again.', { cause })
     : new Problem('bad_gateway', 'The page could not be loaded. Try again.', { cause })
 }

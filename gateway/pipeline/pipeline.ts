@@ -9,21 +9,25 @@ import { continueTrace, createSpanId } from '../../shared/process/trace.ts'
 import type { Tracing } from '../../shared/process/tracing.ts'
 import type { Body, Call } from '../call/call.ts'
 import { recordStep } from '../call/call-record.ts'
+import { clientAddress, clientNetwork } from '../downstream/client-address.ts'
 import { Listener, type ListenerOptions } from '../downstream/listener.ts'
 import { BODY_BYTES_MAX, mayFit, NO_BODY } from '../downstream/request-body.ts'
 import type { Response } from '../downstream/response.ts'
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
-import type { Authenticator } from '../keys/authenticator.ts'
+import type { Authenticator, Credential } from '../keys/authenticator.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import type { AccessLog } from '../observability/access-log.ts'
-import type { UsageReporter } from '../observability/usage-reporter.ts'
-import type { PageRoute, PagesProxy } from '../pages/proxy.ts'
+import type { FinishedCall, UsageReporter } from '../observability/usage-reporter.ts'
+import type { PageRoute } from '../pages/page-route.ts'
+import type { PagesProxy } from '../pages/proxy.ts'
 import { rateLimitHeaders } from '../rate-limit/headers.ts'
-import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
+import type { RateLimiter } from '../rate-limit/limiter.ts'
 import type { Flow } from '../upstream/admission.ts'
 import type { Forwarder } from '../upstream/forward.ts'
+import { allowanceToShow, applyLimit, countedAllowance } from './allowance.ts'
+import { createAddressCheck } from './allowed-address.ts'
 import { decide } from './decide.ts'
 import { createRouter, type Routing } from './route.ts'
 import { toClient, toUpstream } from './translate.ts'
@@ -36,7 +40,10 @@ type FromListener =
   | 'tls'
   | 'requestTimeoutMs'
   | 'responseTimeoutMs'
-  | 'bodyMemory'
+  | 'bodyRateMin'
+  | 'connectionAgeMs'
+  | 'budget'
+  | 'trustedProxies'
   | 'log'
 
 export interface GatewayDependencies extends Pick<ListenerOptions, FromListener> {
@@ -54,6 +61,7 @@ export interface GatewayDependencies extends Pick<ListenerOptions, FromListener>
 export function createGateway(dependencies: GatewayDependencies): Listener {
   const { authenticator, rateLimiter, forwarder, pages, log } = dependencies
   const { usage, accessLog, tracing } = dependencies
+  const addresses = createAddressCheck(dependencies.trustedProxies, authenticator)
   const route = createRouter(dependencies.contract)
 
   function serve(head: RequestHead, call: Call): Promise<Response> | Response {
@@ -70,13 +78,16 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     const routing = route(head)
     if ('operationId' in routing) call.record.operation = routing
     const credential = authenticator.readCredential(head.headers.get('authorization'))
-    call.isKeyKnown = credential.cached !== undefined
+    const { digest, cached } = credential
+    call.isKeyKnown = cached !== undefined
+    call.rateLimited = cached
     const body = head.framing ? await readBody(head, head.framing, BODY_BYTES_MAX, call) : NO_BODY
-    const identified = recordStep(call.record, 'look up key', authenticator.identify(credential))
-    // To await a cached key would cost a turn of the microtask queue.
-    const key = identified instanceof Promise ? await identified : identified
-    call.record.keyId = key.keyId
-    call.record.accountId = key.accountId
+    let key =
+      authenticator.findCached(credential) ?? (await lookUp(dependencies, credential, head, call))
+    recordKey(call, key)
+    call.rateLimited = key
+    // Not counted: otherwise somebody who found the key could use up its limit from anywhere.
+    if (!addresses.isAllowed(key, head, call)) key = await addresses.confirm(digest, head, call)
     // Shed before it is counted, so that a call that could not be served costs the key nothing.
     const flow = forwarder.admit(key.keyId)
     try {
@@ -85,7 +96,6 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     } finally {
       flow.leave()
     }
-    const { digest } = credential
     // `return await` costs two turns less than to return the promise.
     return await decideAndForward({ head, call, digest, flow, body, routing }, key)
   }
@@ -106,6 +116,7 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
           trace: call.record.trace,
           spanId,
           flow,
+          address: key.allowedAddresses && addresses.addressOf(head, call),
         })
         const forwarding = forwarder.forward(request, call.abort, call.record)
         const response = await recordStep(call.record, 'forward', forwarding, spanId)
@@ -116,48 +127,71 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
         }
         rejections++
         log.info({ requestId: call.requestId, keyId: key.keyId, reason }, 'principal rejected')
-        key = await authenticator.confirm(digest, performance.now())
+        if (reason === 'key_expired') authenticator.rejectExpired(digest)
+        key = await addresses.confirm(digest, head, call, performance.now())
       } else if (key.lookedUpAt >= call.arrivedAt) {
         if (decision.kind === 'reject') throw decision.problem
         return decision.response
       } else {
-        const confirmed = await authenticator.confirm(digest, call.arrivedAt)
-        // A raised limit applies from the next call on, also to a key that has just reached the old one.
-        if (confirmed.rateLimit !== key.rateLimit) {
-          call.allowance = await rateLimiter.consume(confirmed.keyId, confirmed.rateLimit)
-        }
+        const confirmed = await addresses.confirm(digest, head, call)
+        if (confirmed.rateLimit !== key.rateLimit) await applyLimit(rateLimiter, call, confirmed)
         key = confirmed
       }
     }
     log.error({ keyId: key.keyId }, 'backend rejects fresh principals: compare clocks and secrets')
-    throw new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
-      headers: { 'retry-after': '1' },
-    })
+    throw keyUndecided()
   }
 
   return new Listener({
     ...dependencies,
     recordsSteps: tracing !== undefined,
     serve,
-    commonHeaders: (call, status) => rateLimitHeaders(call && allowanceOf(call, status)),
-    onResponse(call, status) {
-      const { forwarded, record } = call
-      const { keyId, code } = record
-      const allowance = allowanceOf(call, status)
-      if (keyId !== undefined) usage.record({ keyId, allowance, forwarded, code }, status)
-    },
+    commonHeaders: (call, status) =>
+      rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
+    onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
+    onResponse: (call, status) => usage.record(finishedCall(call, status), status),
     onSettled: accessLog.logCall,
     onRejectedBytes: accessLog.logRejectedBytes,
   })
 }
 
-/** A key that was revoked while its call was in progress has no allowance. */
-function allowanceOf({ allowance }: Call, status: number): Allowance | undefined {
-  return status === 401 ? undefined : allowance
+function lookUp(
+  { authenticator, trustedProxies }: GatewayDependencies,
+  credential: Credential,
+  { headers }: RequestHead,
+  { record }: Call,
+): KnownKey | Promise<KnownKey> {
+  const client = clientNetwork(clientAddress(record.address, headers, trustedProxies))
+  return recordStep(record, 'look up key', authenticator.lookUp(credential, client))
+}
+
+function recordKey({ record }: Call, { keyId, accountId }: KnownKey): void {
+  record.keyId = keyId
+  record.accountId = accountId
+}
+
+function keyUndecided(): Problem {
+  return new Problem('service_unavailable', 'The key cannot be checked at present. Try again.', {
+    headers: { 'retry-after': '1' },
+  })
 }
 
 function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
+}
+
+/** For the headers of the response. */
+function recordCachedKey(
+  authenticator: Authenticator,
+  call: Call,
+  fields: readonly string[],
+): void {
+  call.rateLimited = authenticator.peek(fieldValue(fields, 'authorization'))
+}
+
+function finishedCall(call: Call, status: number): FinishedCall {
+  const { keyId, code } = call.record
+  return { keyId, code, forwarded: call.forwarded, allowance: countedAllowance(call, status) }
 }
 
 /** A call whose body was read and whose key is known. */

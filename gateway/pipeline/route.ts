@@ -55,19 +55,26 @@ function collectResources({ operations }: Contract): Resource[] {
   })
 }
 
-const JSON_RANGES = new Set([
-  '*/*',
-  'application/*',
+/** The most specific first. */
+const JSON_RANGES: readonly string[] = [
   'application/json',
   'application/problem+json',
-])
+  'application/*',
+  '*/*',
+]
 
-/** RFC 9110, section 12.5.1: without the header everything is accepted; a range of weight 0 is not. */
+/**
+ * RFC 9110, section 12.5.1: without the header everything is accepted; the most specific range that matches decides,
+ * and weight 0 excludes. Problems are JSON too, so that a client may name only their type.
+ */
 function acceptsJson(accept: string | undefined): boolean {
-  if (accept === undefined || JSON_RANGES.has(accept)) return true
-  return accept.split(',').some((item) => {
+  if (accept === undefined || JSON_RANGES.includes(accept)) return true
+  const isAccepted = new Map<string, boolean>()
+  for (const item of accept.split(',')) {
     const [range = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
-    const excluded = parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))
-    return JSON_RANGES.has(range) && !excluded
-  })
+    const isExcluded = parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))
+    isAccepted.set(range, isAccepted.get(range) === true || !isExcluded)
+  }
+  const decisive = JSON_RANGES.find((range) => isAccepted.has(range))
+  return decisive !== undefined && isAccepted.get(decisive) === true
 }

@@ -1,6 +1,6 @@
 /** Translates a call into the request for the backend, and the backend's response for the client. */
 import type { Operation } from '../../shared/contract/contract.ts'
-import { PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
+import { CLIENT_ADDRESS_HEADER, PRINCIPAL_HEADER } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Trace, traceHeaders } from '../../shared/process/trace.ts'
 import type { Response } from '../downstream/response.ts'
@@ -28,6 +28,8 @@ export interface CallContext {
   /** The span of the forwarding, the parent of the backend's spans. */
   readonly spanId: string | undefined
   readonly flow: Flow
+  /** Of the client; undefined unless the key is confined to addresses. */
+  readonly address: string | undefined
 }
 
 export function toUpstream(
@@ -35,13 +37,14 @@ export function toUpstream(
   operation: Operation,
   body: Buffer,
   key: KnownKey,
-  { requestId, trace, spanId, flow }: CallContext,
+  { requestId, trace, spanId, flow, address }: CallContext,
 ): UpstreamRequest {
   const headers = [PRINCIPAL_HEADER, key.principal, 'x-request-id', requestId]
   headers.push('via', '1.1 receivables-gateway')
   if (trace !== undefined && spanId !== undefined) {
     headers.push(...Object.entries(traceHeaders(trace, spanId)).flat())
   }
+  if (address !== undefined) headers.push(CLIENT_ADDRESS_HEADER, address)
   for (const name of FORWARDED_HEADERS) {
     const value = head.headers.get(name)
     if (value !== undefined) headers.push(name, value)

@@ -6,8 +6,12 @@
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
 import { outageReason } from './outage-reason.ts'
-import { isErrorReply, type RedisStore } from './redis-store.ts'
+import { isErrorReply, RedisTimeout } from './redis-errors.ts'
+import type { RedisStore } from './redis-store.ts'
+import { startResponsiveTimeout } from './responsive-timeout.ts'
 
+/** How long a call waits at most when an outage begins. */
+const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
 const NOT_YET = 'no connection yet'
@@ -20,6 +24,7 @@ interface Outage {
   reason: string
   /** Each reason is logged once. */
   readonly logged: Set<string>
+  isProbing: boolean
 }
 
 export class CircuitBreakers {
@@ -34,7 +39,7 @@ export class CircuitBreakers {
   /** Outages since the start, for operators. */
   count = 0
   /** Until Redis was reached for the first time. */
-  #start: Outage | undefined = { name: probeName(''), reason: NOT_YET, logged: new Set() }
+  #start: Outage | undefined = newOutage('', NOT_YET)
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
     this.#store = store
@@ -53,19 +58,31 @@ export class CircuitBreakers {
     return this.#start !== undefined || this.#open.has(partition)
   }
 
-  /** Settles as `result` does, or rejects with the error that opens the partition's breaker before. */
-  unlessOpened<T>(partition: string, result: Promise<T>): Promise<T> {
+  /**
+   * Sends a script call. Rejects with `RedisTimeout` if no reply arrives in time, or with the error of the
+   * connection that opens the partition's breaker before.
+   */
+  send(
+    partition: string,
+    names: readonly string[],
+    values: readonly (string | number)[],
+  ): Promise<unknown> {
     const pending = this.#pending.get(partition) ?? new PendingCalls()
     this.#pending.set(partition, pending)
     return new Promise((resolve, reject) => {
       const slot = pending.add(reject)
-      result.then(
-        (value) => {
-          pending.delete(slot)
-          resolve(value)
+      const cancel = startResponsiveTimeout(REPLY_TIMEOUT_MS, () => reject(noReply()))
+      const settle = () => {
+        cancel()
+        pending.delete(slot)
+      }
+      this.#store.consume(names, values).then(
+        (reply) => {
+          settle()
+          resolve(reply)
         },
         (error) => {
-          pending.delete(slot)
+          settle()
           reject(error)
         },
       )
@@ -77,12 +94,13 @@ export class CircuitBreakers {
     if (this.isOpen(partition)) return
     const reason = outageReason(error)
     this.count++
-    this.#open.set(partition, { name: probeName(tag), reason, logged: new Set([reason]) })
+    this.#open.set(partition, newOutage(tag, reason))
     this.#log.error(
       { partition, reason, onOutage: this.#onOutage },
       'redis is unavailable: the rate limit is not shared',
     )
-    this.#pending.get(partition)?.rejectAll(error)
+    // Behind an error reply the others get their own replies, which say whether they were counted.
+    if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(error)
     this.#store.reconnect(partition, error)
   }
 
@@ -118,9 +136,12 @@ export class CircuitBreakers {
 
   async #probe(outage: Outage, partition: string | undefined): Promise<void> {
     const { name } = outage
+    // Without this, the late error of one probe would end the connection over which the next one succeeded.
+    if (outage.isProbing) return
+    outage.isProbing = true
     try {
       // One call where the limit is 0: the script uses every command and counts nothing.
-      await this.#store.consume([name], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
+      await this.send(partition ?? '', [name], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
       this.#close(partition)
     } catch (error) {
       const isLate = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT
@@ -128,6 +149,8 @@ export class CircuitBreakers {
       if (isErrorReply(error) || isLate) this.#note(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)
+    } finally {
+      outage.isProbing = false
     }
   }
 
@@ -168,6 +191,12 @@ class PendingCalls {
   }
 }
 
-function probeName(tag: string): string {
-  return `rate-limit-probe:{${tag}}`
+function noReply(): RedisTimeout {
+  return new RedisTimeout(`Redis did not reply within ${REPLY_TIMEOUT_MS} ms`)
+}
+
+/** `tag`: the hash tag of a count in the partition. */
+function newOutage(tag: string, reason: string): Outage {
+  const logged = new Set(reason === NOT_YET ? [] : [reason])
+  return { name: `rate-limit-probe:{${tag}}`, reason, logged, isProbing: false }
 }

@@ -7,30 +7,54 @@
 --   known       the count that this gateway last knew, 0 for none
 --   known_end   the end of that window, ms since the epoch, 0 for none
 --   unreported  of `known`, the calls that it admitted alone while the store was unavailable
--- Returns: the store's time, then for each key the count before these calls and the window's end.
+-- Returns: the store's time, then for each key the count before these calls and the window's end, then the
+-- places in KEYS of the counters that were unusable and were replaced.
+--
+-- Each key has its own result: an unusable counter (another type, no whole number) affects its key alone. Any
+-- other error is one of the server; Redis reports it at the first write of a script, so that nothing is counted.
 
 -- When a cluster moves a slot, a counter keeps its time to live, not its expiry time: its end shifts by
 -- the duration of the move and the difference of two clocks.
 local SHIFT_MS = 5000
 
+-- Larger counts are not exact in Lua.
+local COUNT_MAX = 2 ^ 52
+
+-- An error of this one counter, not of the server.
+local function is_of_counter(message)
+  return string.find(message, '^WRONGTYPE') or string.find(message, 'not an integer') or string.find(message, 'overflow')
+end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local window = tonumber(ARGV[1])
 local reply = { now }
+local replaced = {}
 
 for i, key in ipairs(KEYS) do
   local numbers = {}
   for number in string.gmatch(ARGV[1 + i], '%d+') do numbers[#numbers + 1] = tonumber(number) end
   local limit, calls, known, known_end, unreported = unpack(numbers)
 
-  local counted = redis.call('INCRBY', key, calls)
+  local counted = redis.pcall('INCRBY', key, calls)
+  local failed = type(counted) == 'table' and counted.err
+  if failed and not is_of_counter(failed) then
+    if i == 1 then return counted end
+    return redis.error_reply('PARTIAL ' .. failed)
+  end
+  if failed or counted < calls or counted > COUNT_MAX then
+    -- SET replaces a value of any type. What follows takes the counter for one that the store lost.
+    redis.call('SET', key, calls)
+    counted = calls
+    replaced[#replaced + 1] = i
+  end
   local ends = redis.call('PEXPIRETIME', key)
   local before = counted - calls
 
-  if ends < 0 then
-    -- No window was open here: the first call of one, or the store lost it.
+  if ends < 0 or ends > now + window + SHIFT_MS then
+    -- No window was open here: the first call of one, or the store lost it, or its end was tampered with.
     if known_end > now then
-      before, ends = known, known_end
+      before, ends = math.max(before, known), known_end
     else
       ends = now + window
     end
@@ -58,4 +82,5 @@ for i, key in ipairs(KEYS) do
   reply[#reply + 1] = ends
 end
 
+for _, i in ipairs(replaced) do reply[#reply + 1] = i end
 return reply

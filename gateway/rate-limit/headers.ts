@@ -1,4 +1,4 @@
-/** The rate limit as responses show it: the spec's headers, and those of the IETF draft. */
+/** The rate limit in headers: those of the spec and of the IETF draft. `pipeline/decide.ts` adds `Retry-After` to a 429. */
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 
 const NOT_AUTHENTICATED: readonly string[] = ['x-ratelimit-remaining', '0']

@@ -38,6 +38,8 @@ export interface RateLimiter {
    * unavailable and the policy is to deny.
    */
   consume(keyId: string, limit: number): Promise<Allowance>
+  /** The allowance as far as this process knows it. Counts nothing: `used` is the number of the last call. */
+  peek(keyId: string, limit: number): Allowance
   /** Removes and returns at most `max` of the windows that changed since they were last returned. */
   takeChanged(max: number): readonly KeyWindow[]
   state(): RateLimiterState
@@ -53,6 +55,8 @@ export interface RateLimiterCounts {
   readonly outages: number
   /** Calls counted in this process alone meanwhile. */
   readonly localAdmissions: number
+  /** Counters in the shared store that were unusable and were replaced. */
+  readonly countersReplaced: number
 }
 
 export function isOverLimit(allowance: Allowance): boolean {

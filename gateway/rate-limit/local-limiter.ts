@@ -1,17 +1,29 @@
 /** A rate limiter in this process: exact for one gateway with one worker. */
-import type { Allowance, RateLimiter } from './limiter.ts'
+import { type Allowance, type RateLimiter, WINDOW_MS } from './limiter.ts'
 import { createLocalWindows, type Window } from './windows.ts'
 
 export function createLocalRateLimiter(): RateLimiter {
   const windows = createLocalWindows(Date.now)
   return {
     consume: async (keyId, limit) => consumeIn(windows.open(keyId, limit), Date.now(), false),
+    peek: (keyId, limit) => allowanceIn(windows.find(keyId), limit, Date.now(), false),
     takeChanged: windows.takeChanged,
     state: () => 'exact',
     outage: () => undefined,
-    counts: { outages: 0, localAdmissions: 0 },
+    counts: { outages: 0, localAdmissions: 0, countersReplaced: 0 },
     close: async () => windows.close(),
   }
+}
+
+/** The allowance of a window without a further call. If none is open, one opens with the next call. */
+export function allowanceIn(
+  window: Window | undefined,
+  limit: number,
+  now: number,
+  degraded: boolean,
+): Allowance {
+  const { used, endsAt: windowEndsAt } = window ?? { used: 0, endsAt: now + WINDOW_MS }
+  return { limit, used, windowEndsAt, windowEndsInMs: windowEndsAt - now, degraded }
 }
 
 /** Counts one call in an open window. A rejected call is not counted. */

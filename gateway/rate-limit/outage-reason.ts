@@ -24,8 +24,11 @@ const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
   [/Unknown Redis command/, 'it is older than Redis 7.0'],
   [/^READONLY/, 'it is a replica, which accepts no writes'],
   [/^OOM/, 'its memory is full (maxmemory)'],
+  [/^MISCONF/, 'it cannot save its data, and is configured to accept no writes then'],
+  [/^NOREPLICAS/, 'it has fewer replicas than min-replicas-to-write requires'],
+  [/^BUSY/, 'it runs a script of another client for too long'],
   [/^CLUSTERDOWN/, 'the cluster is down: not all of its slots are served'],
   [/^LOADING/, 'it is loading its data'],
-  [/^Command timed out|^Socket timeout/, 'it does not respond'],
+  [/^Redis did not reply/, 'it does not respond'],
   [/^Stream isn't writeable|^Connection is closed/, NO_CONNECTION],
 ]

@@ -2,13 +2,16 @@
  * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event
  * loop are counted by one script call; each still gets its own exact number.
  *
- * A call whose reply from Redis is lost stays counted and is never sent again. The first lost reply opens
- * the circuit breaker, so that calls do not time out one by one, and a successful probe closes it.
- * Meanwhile calls are counted in this process, on top of the last known counts (`local`), or rejected
- * (`deny`).
+ * An error is of one key, of the server, or of the connection. A counter that Redis cannot count is replaced
+ * by the script, and only its key loses its count. What the server rejects was not counted. A call whose reply
+ * is lost with the connection stays counted and is never sent again. An error of the server or of the
+ * connection opens the circuit breaker, so that calls do not time out one by one, and a successful probe
+ * closes it. Meanwhile calls are counted in this process, on top of the last known counts (`local`), or
+ * rejected (`deny`).
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
+import { createRepeatedLog, type RepeatedLog } from '../../shared/process/repeated-log.ts'
 import { CircuitBreakers } from './circuit-breaker.ts'
 import {
   type Allowance,
@@ -19,9 +22,10 @@ import {
   type RateLimiterState,
   WINDOW_MS,
 } from './limiter.ts'
-import { consumeIn } from './local-limiter.ts'
+import { allowanceIn, consumeIn } from './local-limiter.ts'
 import type { RedisAddress } from './redis-address.ts'
-import { connectRedis, isErrorReply, type RedisStore, type RedisTls } from './redis-store.ts'
+import { isNotExecuted } from './redis-errors.ts'
+import { connectRedis, type RedisStore, type RedisTls } from './redis-store.ts'
 import { createLocalWindows, type LocalWindows, type Window } from './windows.ts'
 
 export interface RedisRateLimiterOptions {
@@ -49,7 +53,9 @@ export class RedisRateLimiter implements RateLimiter {
   readonly #onOutage: 'local' | 'deny'
   readonly #windows: LocalWindows
   readonly #durations: RedisRateLimiterOptions['durations']
+  readonly #repeatedLog: RepeatedLog
   #localAdmissions = 0
+  #countersReplaced = 0
   /** The store's clock minus this process's. */
   #clockOffsetMs = 0
   #turn = new Map<string, Batch>()
@@ -58,12 +64,13 @@ export class RedisRateLimiter implements RateLimiter {
     this.#durations = durations
     this.#store = connectRedis({ address, tls })
     this.#breakers = new CircuitBreakers(this.#store, onOutage, log)
+    this.#repeatedLog = createRepeatedLog(log)
     this.#onOutage = onOutage
     this.#windows = createLocalWindows(() => this.#storeNow())
   }
 
   consume(keyId: string, limit: number): Promise<Allowance> {
-    const name = `rate-limit:{${keyId}}`
+    const name = counterOf(keyId)
     const partition = this.#store.partitionOf(name)
     if (this.#breakers.isOpen(partition)) {
       return this.#consumeWithoutStore(keyId, limit, 'unreported')
@@ -76,6 +83,11 @@ export class RedisRateLimiter implements RateLimiter {
       if (this.#turn.size === 0) setImmediate(() => this.#flush())
       this.#turn.set(keyId, { keyId, name, partition, limit, waiting: [resolve] })
     })
+  }
+
+  peek(keyId: string, limit: number): Allowance {
+    const degraded = this.#breakers.isOpen(this.#store.partitionOf(counterOf(keyId)))
+    return allowanceIn(this.#windows.find(keyId), limit, this.#storeNow(), degraded)
   }
 
   takeChanged(max: number): readonly KeyWindow[] {
@@ -91,7 +103,11 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   get counts(): RateLimiterCounts {
-    return { outages: this.#breakers.count, localAdmissions: this.#localAdmissions }
+    return {
+      outages: this.#breakers.count,
+      localAdmissions: this.#localAdmissions,
+      countersReplaced: this.#countersReplaced,
+    }
   }
 
   async close(): Promise<void> {
@@ -144,14 +160,14 @@ export class RedisRateLimiter implements RateLimiter {
     const reported = windows.map((window) => window?.unreported ?? 0)
     try {
       const names = batches.map(({ name }) => name)
-      const reply = this.#store.consume(names, scriptValues(batches, windows))
+      const values = scriptValues(batches, windows)
       const from = performance.now()
-      this.#applyReply(batches, await this.#breakers.unlessOpened(partition, reply))
+      this.#applyReply(batches, await this.#breakers.send(partition, names, values))
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
       this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
-      // If Redis rejected the script it has counted nothing, so that the report is still due.
-      const fate = isErrorReply(error) ? 'unreported' : 'lost'
+      // Where nothing was counted, the report is still due.
+      const fate = isNotExecuted(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
         const window = windows[index]
         if (fate === 'unreported' && window !== undefined) window.unreported += reported[index] ?? 0
@@ -161,8 +177,10 @@ export class RedisRateLimiter implements RateLimiter {
   }
 
   #applyReply(batches: readonly Batch[], reply: unknown): void {
-    const numbers = parseReply(reply, 1 + 2 * batches.length)
+    const numbers = parseReply(reply, batches.length)
     const [now = 0] = numbers
+    for (const place of numbers.slice(1 + 2 * batches.length))
+      this.#noteReplaced(batches[place - 1])
     this.#clockOffsetMs = now - Date.now()
     batches.forEach(({ keyId, limit, waiting }, index) => {
       const before = numbers[1 + 2 * index] ?? 0
@@ -176,6 +194,20 @@ export class RedisRateLimiter implements RateLimiter {
       })
     })
   }
+
+  #noteReplaced(batch: Batch | undefined): void {
+    this.#countersReplaced++
+    this.#repeatedLog.error(
+      'unusable counter',
+      { keyId: batch?.keyId, counter: batch?.name },
+      'the counter of a key in Redis was unusable and is replaced by the last count that this gateway knows: find out what else writes to the database of REDIS_URL',
+    )
+  }
+}
+
+/** The name of the counter of a key in Redis. */
+function counterOf(keyId: string): string {
+  return `rate-limit:{${keyId}}`
 }
 
 /** The script's arguments. Marks the unreported calls of the windows as reported. */
@@ -194,8 +226,9 @@ function scriptValues(
   return values
 }
 
-function parseReply(reply: unknown, length: number): number[] {
-  if (!Array.isArray(reply) || reply.length !== length || !reply.every(Number.isSafeInteger)) {
+/** `keys`: in the script call. */
+function parseReply(reply: unknown, keys: number): number[] {
+  if (!Array.isArray(reply) || reply.length <= 2 * keys || !reply.every(Number.isSafeInteger)) {
     throw new Error('the reply of Redis to consume.lua is malformed')
   }
   return reply

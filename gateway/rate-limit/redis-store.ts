@@ -4,11 +4,13 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Writable } from 'node:stream'
-import { Cluster, Command, Redis, ReplyError, type Result } from 'ioredis'
+import { Cluster, Command, Redis, type Result } from 'ioredis'
 import type { RedisAddress, RedisLogin } from './redis-address.ts'
+import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
+import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** How long a call waits at most, beside one turn of the event loop, when an outage begins. */
-const COMMAND_TIMEOUT_MS = 250
+/** For opening a connection, and again for logging in and reading the state of the server. */
+const CONNECT_TIMEOUT_MS = 250
 /** How long a closing connection waits for the other side. */
 const DISCONNECT_TIMEOUT_MS = 50
 /** Between two attempts to connect. */
@@ -20,8 +22,6 @@ const SENTINEL_RECONNECT_MS = 1_000
 const COUNTS_PER_CALL_MAX = 256
 /** In a cluster: a call to a slot that is being moved takes two hops, after a failover some more. */
 const REDIRECTIONS_MAX = 6
-/** The message of ioredis for a command without a reply; it has no code. */
-const TIMED_OUT = 'Command timed out'
 
 declare module 'ioredis' {
   interface RedisCommander<Context> {
@@ -50,7 +50,7 @@ export interface RedisStore {
   readonly countsPerCallMax: number
   /** The partition that has the count of this name, as far as is known. */
   partitionOf(name: string): string
-  /** Runs `consume.lua` at most once. */
+  /** Runs `consume.lua` at most once. Has no timeout. */
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
   /**
    * Reconnects after a timeout. Without this, a late reply would be taken for the reply to the next
@@ -68,11 +68,6 @@ export function connectRedis({ address, tls }: RedisStoreOptions): RedisStore {
   return address.form === 'cluster' ? connectCluster(address, tls) : connectServer(address, tls)
 }
 
-/** Whether Redis replied with an error, so that the script did nothing. */
-export function isErrorReply(error: unknown): error is Error {
-  return error instanceof ReplyError
-}
-
 function connectServer(
   address: Exclude<RedisAddress, { form: 'cluster' }>,
   tls: RedisTls,
@@ -80,6 +75,7 @@ function connectServer(
   const redis = new Redis({ ...commonOptions(address, tls), ...locationOf(address, tls) })
   const partition = 'redis'
   let isClosed = false
+  limitHandshake(redis)
   // ioredis 6 ends for good if it is told to reconnect while it queries the sentinels.
   redis.on('end', () => {
     if (!isClosed) setTimeout(() => redis.connect().catch(() => {}), RECONNECT_MS_MIN)
@@ -96,7 +92,7 @@ function connectServer(
     partitionOf: () => partition,
     consume: (names, values) => redis.consumeCalls(names.length, ...names, ...values),
     reconnect(_, error) {
-      if (isTimeout(error)) redis.disconnect(true)
+      if (error instanceof RedisTimeout) redis.disconnect(true)
     },
     onFault(listener) {
       redis.on('error', (error) => listener(error, partition))
@@ -153,7 +149,7 @@ function locationOf(address: Exclude<RedisAddress, { form: 'cluster' }>, tls: Re
         ...(username === undefined ? {} : { sentinelUsername: username }),
         ...(password === undefined ? {} : { sentinelPassword: password }),
         ...(address.isTls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
-        sentinelCommandTimeout: COMMAND_TIMEOUT_MS,
+        sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
         sentinelRetryStrategy: () => RECONNECT_MS_MAX,
       }
     }
@@ -166,14 +162,14 @@ function connectCluster(
 ): RedisStore {
   const cluster = new Cluster([...address.nodes], {
     redisOptions: commonOptions(address, tls),
-    // For nodes whose connection is being opened; queued commands have the same timeout.
+    // For nodes whose connection is being opened.
     enableOfflineQueue: true,
     maxRedirections: REDIRECTIONS_MAX,
     // A command on a connection that closed may have been counted. The circuit breaker handles the rest.
     retryDelayOnFailover: 0,
     retryDelayOnClusterDown: 0,
     clusterRetryStrategy: () => RECONNECT_MS_MAX,
-    slotsRefreshTimeout: COMMAND_TIMEOUT_MS,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
     // TLS needs the names, so that the connection resolves them.
     dnsLookup: (name, done) => done(null, name),
     scripts: { consumeCalls: CONSUME_SCRIPT },
@@ -183,6 +179,7 @@ function connectCluster(
   const nodes = new Map<string, Redis>()
   cluster.on('+node', (node: Redis) => {
     nodes.set(keyOf(node), node)
+    limitHandshake(node)
     // Also to replicas, so that one that takes over is connected already.
     node.connect().catch(() => {})
   })
@@ -196,13 +193,13 @@ function connectCluster(
     async consume(names, values) {
       // The queue of ioredis has no bound in other states.
       if (cluster.status !== 'ready') {
-        throw new Error('the cluster is down, or none of its nodes responds')
+        throw new RedisNotConnected('the cluster is down, or none of its nodes responds')
       }
       flushOnce(nodes.get(partitionOf(names[0] ?? ''))?.stream)
       return cluster.consumeCalls(names.length, ...names, ...values)
     },
     reconnect(partition, error) {
-      if (isTimeout(error)) nodes.get(partition)?.disconnect()
+      if (error instanceof RedisTimeout) nodes.get(partition)?.disconnect()
       cluster.refreshSlotsCache()
     },
     // The node may be a replica, or may have lost its slots to one, so that no partition is reported.
@@ -227,8 +224,14 @@ function slotOf(name: string): number {
   return new Command('get', [name]).getSlot() ?? 0
 }
 
-function isTimeout(error: unknown): boolean {
-  return error instanceof Error && error.message === TIMED_OUT
+/** Reconnects if a connection opens and nothing is heard over it. ioredis has no such limit by itself. */
+function limitHandshake(redis: Redis): void {
+  let cancel = () => {}
+  redis.on('connect', () => {
+    cancel()
+    cancel = startResponsiveTimeout(CONNECT_TIMEOUT_MS, () => redis.disconnect(true))
+  })
+  for (const event of ['ready', 'close', 'end']) redis.on(event, () => cancel())
 }
 
 const CONSUME_SCRIPT = { lua: readFileSync(new URL('./consume.lua', import.meta.url), 'utf8') }
@@ -245,9 +248,7 @@ function commonOptions(
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
-    commandTimeout: COMMAND_TIMEOUT_MS,
-    socketTimeout: 2 * COMMAND_TIMEOUT_MS,
-    connectTimeout: COMMAND_TIMEOUT_MS,
+    connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     keepAlive: 1000,
     retryStrategy: (attempt: number) =>

@@ -12,8 +12,6 @@ import type { BackendConnection, BackendRequest, ResponseHandler } from './conne
 const BUFFERED_BYTES_MAX = 256 * 1024
 /** What a stream buffers for a slow client before it pauses the backend's connection (backpressure). */
 const STREAM_BYTES_MAX = 1024 * 1024
-/** How long a request may wait for a connection. */
-const QUEUE_TIMEOUT_MS = 5_000
 /** A backend that sends more informational responses (1xx) than this is faulty. */
 const INFORMATIONAL_MAX = 8
 
@@ -62,23 +60,25 @@ export interface AttemptLimits {
   readonly streamsMax: number
 }
 
+/** `waitUntil`: `performance.now()` by which a connection must be found. */
 export type Attempt = (
   backend: Backend,
   request: UpstreamRequest,
   abort: Abort,
+  waitUntil: number,
 ) => Promise<UpstreamResponse>
 
 /** Every rejection of an attempt is an `AttemptFailed`. */
 export function createAttempt(limits: AttemptLimits): Attempt {
   const streams = new ResponseStreams(limits.streamsMax)
   const { timeoutMs } = limits
-  return (backend, request, abort) => {
+  return (backend, request, abort, waitUntil) => {
     return new Promise((resolve, reject) => {
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
       const isRead = request.method === 'GET'
       const { flow } = request
       const exchange = new Exchange({
-        ...{ backend, flow, isRead, timeoutMs, streams, abort, resolve, reject },
+        ...{ backend, flow, isRead, timeoutMs, waitUntil, streams, abort, resolve, reject },
       })
       backend.pools.calls.send(request, exchange, flow)
     })
@@ -119,6 +119,7 @@ interface ExchangeOptions {
   /** Whether the request only reads. */
   readonly isRead: boolean
   readonly timeoutMs: number
+  readonly waitUntil: number
   readonly streams: ResponseStreams
   readonly abort: Abort
   resolve(response: UpstreamResponse): void
@@ -130,7 +131,7 @@ class Exchange implements ResponseHandler, Abortable {
   #progress: Progress = 'nothing_sent'
   #connection: BackendConnection | undefined
   #isSettled = false
-  #deadline = performance.now() + QUEUE_TIMEOUT_MS
+  #deadline: number
   #informational = 0
   #status = 0
   #headers: readonly string[] | undefined
@@ -141,6 +142,7 @@ class Exchange implements ResponseHandler, Abortable {
 
   constructor(options: ExchangeOptions) {
     this.#options = options
+    this.#deadline = options.waitUntil
     options.backend.inFlight++
     options.flow.enter()
     options.abort.listen(this)

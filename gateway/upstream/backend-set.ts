@@ -1,6 +1,7 @@
 /**
- * The backends with their connection pools, and the choice between them: the least busy one gets the next
- * request, of equals each in turn. A backend that is not ready, or refused a connection a moment ago, is chosen last.
+ * The backends with their connection pools, and the choice between them: the less busy of two gets the next request,
+ * one whose turn it is and one at random, so that many gateways do not all choose the same. A backend that fails far
+ * more than its peers, is not ready, or refused a connection a moment ago, is chosen last.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -12,9 +13,10 @@ import type {
   ConnectionPools,
   InternalRequest,
 } from './backends.ts'
-import { connectPool } from './connect.ts'
-import { sendWithFailover } from './failover.ts'
+import { closeAgent, connectPool, createAgent } from './connect.ts'
+import { MovedToOtherBackend, sendWithFailover } from './failover.ts'
 import { type InternalResponse, InternalTimeout, sendInternal } from './internal-request.ts'
+import { BackendHealth } from './outliers.ts'
 import type { BackendPool } from './pool.ts'
 
 /** How long a backend that refused a connection is chosen last. */
@@ -24,10 +26,13 @@ const PROBE_TIMEOUT_MS = 900
 /** For look-ups of unknown keys, so that a flood of them does not delay look-ups of known keys. */
 const UNKNOWN_KEY_CONNECTIONS = 8
 
+/** Pages come from people, a few at a time. */
+const PAGES_PER_CONNECTION = 1 / 4
+
 export interface BackendSetOptions {
   readonly addresses: BackendAddresses
   readonly gatewaySecrets: readonly string[]
-  /** Connections to each backend. */
+  /** Connections for calls to each backend. */
   readonly connections: number
   /** For an internal request, whole. */
   readonly timeoutMs: number
@@ -35,6 +40,7 @@ export interface BackendSetOptions {
 }
 
 interface Tracked extends Backend {
+  readonly results: BackendHealth
   /** `performance.now()` until which it is chosen last. */
   passOverUntil: number
   ready: boolean
@@ -46,16 +52,20 @@ export class BackendSet implements Backends {
   #backends: readonly Tracked[] = []
   readonly #secrets: readonly string[]
   readonly #connections: number
+  readonly pagesMax: number
   readonly #timeoutMs: number
   readonly #log: Logger
   readonly #probing: NodeJS.Timeout
+  readonly ejections = new Map<string, number>()
   #seenReady = false
   /** Random, so that gateways that start together do not choose alike. */
   #turn = Math.floor(Math.random() * 1_000)
 
-  constructor({ addresses, gatewaySecrets, connections, timeoutMs, log }: BackendSetOptions) {
+  constructor(options: BackendSetOptions) {
+    const { addresses, gatewaySecrets, connections, timeoutMs, log } = options
     this.#addresses = addresses
     this.#connections = connections
+    this.pagesMax = Math.ceil(connections * PAGES_PER_CONNECTION)
     this.#timeoutMs = timeoutMs
     this.#secrets = gatewaySecrets
     this.#log = log
@@ -69,23 +79,33 @@ export class BackendSet implements Backends {
   }
 
   choose(not?: Backend): Tracked {
-    const backends = this.#backends
-    const [first] = backends
+    const [first] = this.#backends
     if (first === undefined) throw noBackendKnown()
-    if (backends.length === 1) return first
-    const now = performance.now()
+    if (this.#backends.length === 1) return first
+    const candidates = this.#candidates(not)
+    const count = candidates.length
     // Of equals, each is chosen in turn: without this, a lightly loaded gateway uses only one of them.
-    this.#turn = (this.#turn + 1) % backends.length
-    let best = first
-    let bestCost = Number.POSITIVE_INFINITY
-    for (let step = 0; step < backends.length; step++) {
-      const backend = backends[(this.#turn + step) % backends.length] ?? first
-      const cost = costOf(backend, now) + (backend.url === not?.url ? 1e9 : 0)
-      if (cost >= bestCost) continue
-      best = backend
-      bestCost = cost
+    this.#turn = (this.#turn + 1) % count
+    const one = candidates[this.#turn] ?? first
+    const step = 1 + Math.floor(Math.random() * (count - 1))
+    const other = candidates[(this.#turn + step) % count] ?? one
+    return other.inFlight < one.inFlight ? other : one
+  }
+
+  noteResult(backend: Backend, isFailed: boolean): void {
+    const now = performance.now()
+    const { url } = backend
+    const noted = this.#backends.find((one) => one.url === url)
+    if (noted === undefined) return
+    if (!isFailed) {
+      noted.results.noteSuccess(now)
+      return
     }
-    return best
+    const peers = this.#backends.filter((one) => one !== noted).map(({ results }) => results)
+    if (!noted.results.noteFailure(peers, now)) return
+    this.ejections.set(url, (this.ejections.get(url) ?? 0) + 1)
+    this.#log.warn({ backend: url }, 'backend ejected: it fails far more often than the others')
+    this.#requeue(noted)
   }
 
   markUnreachable(unreachable: Backend): void {
@@ -108,12 +128,16 @@ export class BackendSet implements Backends {
   }
 
   statuses(): readonly BackendStatus[] {
-    return this.#backends
+    const now = performance.now()
+    return this.#backends.map((backend) => ({ ...backend, health: backend.results.state(now) }))
   }
 
   close(): void {
     clearInterval(this.#probing)
-    for (const { pools } of this.#backends) for (const pool of poolsOf(pools)) pool.destroy()
+    for (const { pools, agent } of this.#backends) {
+      agent.destroy()
+      for (const pool of poolsOf(pools)) pool.destroy()
+    }
   }
 
   async #send(
@@ -133,6 +157,41 @@ export class BackendSet implements Backends {
     }
   }
 
+  /** Those that nothing speaks against; if there are none, those with the least against them. */
+  #candidates(not: Backend | undefined): readonly Tracked[] {
+    const now = performance.now()
+    let candidates: Tracked[] = []
+    let leastObjection = Number.POSITIVE_INFINITY
+    for (const backend of this.#backends) {
+      const objection = backend.url === not?.url ? NOT_AGAIN : objectionTo(backend, now)
+      if (objection < leastObjection) candidates = []
+      if (objection <= leastObjection) candidates.push(backend)
+      leastObjection = Math.min(leastObjection, objection)
+    }
+    return candidates
+  }
+
+  /** Moves the calls that wait for a connection to this backend to the others, if one of them is ready. */
+  #requeue(backend: Tracked): void {
+    const now = performance.now()
+    if (this.#backends.some((other) => other !== backend && objectionTo(other, now) === 0)) {
+      backend.pools.calls.rejectQueued(new MovedToOtherBackend())
+    }
+  }
+
+  /** Moves a call that waits for a slower backend, since this one has an idle connection. */
+  #balance(idleUrl: string): void {
+    let longest: Tracked | undefined
+    for (const backend of this.#backends) {
+      const { queued } = backend.pools.calls
+      if (queued > (longest?.pools.calls.queued ?? 0)) longest = backend
+    }
+    if (longest === undefined) return
+    const idle = this.#backends.find(({ url }) => url === idleUrl)
+    if (idle === undefined || idle === longest || objectionTo(idle, performance.now()) > 0) return
+    longest.pools.calls.rejectQueued(new MovedToOtherBackend(), 1)
+  }
+
   /** A new backend gets calls once it is ready; calls in progress at a removed one are finished. */
   #followAddresses(): void {
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
@@ -141,16 +200,21 @@ export class BackendSet implements Backends {
       if (known !== undefined && before.delete(address.url)) return known
       const { url } = address
       const pools = {
-        calls: connectPool(address, this.#connections),
+        calls: connectPool(address, this.#connections, () => this.#balance(url)),
         internal: connectPool(address, this.#connections),
         unknownKeys: connectPool(address, UNKNOWN_KEY_CONNECTIONS),
       }
-      const state = { passOverUntil: 0, ready: false, reason: 'not probed yet' }
-      const backend: Tracked = { url, address, pools, inFlight: 0, ...state }
+      const results = new BackendHealth()
+      const state = { results, passOverUntil: 0, ready: false, reason: 'not probed yet' }
+      const agent = createAgent(address, this.pagesMax)
+      const backend: Tracked = { url, address, pools, agent, inFlight: 0, ...state }
       void this.#probe(backend)
       return backend
     })
-    for (const { pools } of before.values()) for (const pool of poolsOf(pools)) pool.close()
+    for (const { pools, agent } of before.values()) {
+      closeAgent(agent)
+      for (const pool of poolsOf(pools)) pool.close()
+    }
   }
 
   #probeAll(): void {
@@ -171,6 +235,7 @@ export class BackendSet implements Backends {
     }
     this.#seenReady ||= backend.ready
     if (backend.ready) backend.passOverUntil = 0
+    if (before && !backend.ready) this.#requeue(backend)
     if (before !== backend.ready)
       this.#log.info({ backend: url, ready: backend.ready }, 'readiness of backend changed')
   }
@@ -183,8 +248,14 @@ const PROBE: InternalRequest = {
   pool: 'internal',
 }
 
-function costOf({ inFlight, ready, passOverUntil }: Tracked, now: number): number {
-  return inFlight + (ready ? 0 : 1e5) + (passOverUntil > now ? 1e7 : 0)
+const NOT_AGAIN = 4
+
+/** What speaks against choosing the backend; 0: nothing. */
+function objectionTo({ inFlight, ready, passOverUntil, results }: Tracked, now: number): number {
+  if (passOverUntil > now) return 3
+  if (!ready) return 2
+  const health = results.state(now)
+  return health === 'ejected' || (health === 'on_trial' && inFlight > 0) ? 1 : 0
 }
 
 function reasonOf(status: number): string | undefined {

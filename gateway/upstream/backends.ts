@@ -1,6 +1,8 @@
 /** The backends as the rest of the gateway uses them. */
+import type { Agent } from 'node:http'
 import type { BackendAddress } from './addresses.ts'
 import type { InternalResponse } from './internal-request.ts'
+import type { HealthState } from './outliers.ts'
 import type { BackendPool } from './pool.ts'
 
 export interface ConnectionPools {
@@ -15,6 +17,8 @@ export interface Backend {
   readonly url: string
   readonly address: BackendAddress
   readonly pools: ConnectionPools
+  /** The connections for pages. */
+  readonly agent: Agent
   /** Requests that wait for a connection, for a response, or for its end. */
   inFlight: number
 }
@@ -30,11 +34,17 @@ export interface InternalRequest {
 export interface Backends {
   /** How many backends are known at present. */
   readonly size: number
+  /** Pages that may be loaded at once: each backend can have a connection for each of them. */
+  readonly pagesMax: number
   /**
    * Returns the backend to send the next request to, and `not` only if it is the only one. Throws
    * `Problem` 503 if no backend is known.
    */
   choose(not?: Backend): Backend
+  /** Notes whether a request to the backend failed: 5xx, no response in time, or a response that was lost. */
+  noteResult(backend: Backend, isFailed: boolean): void
+  /** How often each backend was ejected, see `outliers.ts`. By URL. */
+  readonly ejections: ReadonlyMap<string, number>
   /** Notes that a backend refused a connection. */
   markUnreachable(backend: Backend): void
   /**
@@ -51,6 +61,7 @@ export interface Backends {
 
 export interface BackendStatus extends Backend {
   readonly ready: boolean
+  readonly health: HealthState
   /** Why it is not ready, for people. */
   readonly reason: string | undefined
 }

@@ -1,5 +1,7 @@
 /** Creates connection pools. Connecting itself, over TLS, TCP or a Unix socket, is undici's. */
-import { isIP, type LookupFunction } from 'node:net'
+import { Agent } from 'node:http'
+import { Agent as TlsAgent } from 'node:https'
+import { isIP, type LookupFunction, type OnReadOpts, Socket } from 'node:net'
 import { buildConnector } from 'undici'
 import type { BackendAddress } from './addresses.ts'
 import { BackendPool } from './pool.ts'
@@ -8,10 +10,51 @@ const CONNECT_TIMEOUT_MS = 1_000
 /** Shorter than the backend keeps an idle connection open, so that no request meets a closing one. */
 const KEEP_ALIVE_MS = 4_000
 
+/** `onIdle`: see `BackendPoolOptions`. */
 export function connectPool(
-  { origin, ip, socketPath }: BackendAddress,
+  address: BackendAddress,
   connections: number,
+  onIdle?: () => void,
 ): BackendPool {
+  return new BackendPool({
+    createConnect: (onread) => createConnector(address, onread),
+    origin: address.origin,
+    size: connections,
+    keepAliveMs: KEEP_ALIVE_MS,
+    onIdle,
+  })
+}
+
+/**
+ * Creates a pool for http-proxy-3, which needs an agent of `node:http`. Its connections are opened as those of
+ * the other pools, with the same deadline and to the same address.
+ */
+export function createAgent(address: BackendAddress, connections: number): Agent {
+  const { protocol, hostname, host, port } = new URL(address.origin)
+  const isTls = protocol === 'https:'
+  const agent = new (isTls ? TlsAgent : Agent)({
+    keepAlive: true,
+    maxSockets: connections,
+    maxFreeSockets: connections,
+    timeout: KEEP_ALIVE_MS,
+  })
+  const connect = createConnector(address)
+  const target = { protocol, hostname, host, port: port || (isTls ? '443' : '80') }
+  agent.createConnection = (_, done) => {
+    connect(target, (error, socket) => done?.(error, socket ?? new Socket()))
+    return undefined
+  }
+  return agent
+}
+
+/** Closes the connections of the agent that are idle, and the others when their responses end. */
+export function closeAgent(agent: Agent): void {
+  agent.maxFreeSockets = 0
+  for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
+}
+
+/** `onread`: receives the bytes that arrive, see `node:net`. */
+function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts) {
   // `Host` and the certificate go by the name; connections go to this one of its addresses.
   const lookup: LookupFunction | undefined =
     ip === undefined
@@ -26,11 +69,7 @@ export function connectPool(
     allowH2: false,
     ...(lookup === undefined ? {} : { lookup }),
     ...(socketPath === undefined ? {} : { socketPath }),
+    ...(onread === undefined ? {} : { onread }),
   } as buildConnector.BuildOptions
-  return new BackendPool({
-    createConnect: (onread) => buildConnector({ ...options, onread }),
-    origin,
-    size: connections,
-    keepAliveMs: KEEP_ALIVE_MS,
-  })
+  return buildConnector(options)
 }

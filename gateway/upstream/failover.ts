@@ -18,7 +18,9 @@ export async function sendWithFailover<T>(
     try {
       return await send(backend)
     } catch (error) {
-      if (isUnreachable(error)) {
+      if (isMoved(error)) {
+        backend = backends.choose(backend)
+      } else if (isUnreachable(error)) {
         backends.markUnreachable(backend)
         const next = backends.choose(backend)
         if (next === backend || ++unreachable >= backends.size) throw error
@@ -30,6 +32,17 @@ export async function sendWithFailover<T>(
       }
     }
   }
+}
+
+const MOVED = 'MOVED_TO_OTHER_BACKEND'
+
+/** The request waited for a connection, and another backend is to send it. */
+export class MovedToOtherBackend extends Error {
+  readonly code = MOVED
+}
+
+export function isMoved(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === MOVED
 }
 
 const CONNECT_ERRORS = new Set<unknown>([

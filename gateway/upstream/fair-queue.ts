@@ -27,6 +27,19 @@ export class FairQueue<T> {
     return undefined
   }
 
+  /** Removes and returns the last item of the flow that has the most. */
+  popLongest(): T | undefined {
+    let longest: [flow: unknown, items: T[]] | undefined
+    for (const entry of this.#flows) {
+      if (longest === undefined || entry[1].length > longest[1].length) longest = entry
+    }
+    if (longest === undefined) return undefined
+    const [flow, items] = longest
+    this.#length--
+    if (items.length === 1) this.#flows.delete(flow)
+    return items.pop()
+  }
+
   /** Removes the items that `isWanted` returns false for. */
   filter(isWanted: (item: T) => boolean): void {
     for (const [flow, items] of this.#flows) {

@@ -15,8 +15,10 @@ import {
   type UpstreamResponse,
 } from './attempt.ts'
 import type { Backend, Backends } from './backends.ts'
-import { isUnreachable, sendWithFailover } from './failover.ts'
+import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 
+/** How long a call may wait for a connection, at one backend or at several after each other. */
+const QUEUE_TIMEOUT_MS = 5_000
 /** The retry budget: one retry for ten calls, so that a failing backend does not get twice the load. */
 const RETRIES_PER_CALL = 0.1
 const RETRY_BUDGET_MAX = 10
@@ -69,13 +71,16 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   const forward: Forwarder['forward'] = async (request, abort, record) => {
     retryBudget = Math.min(RETRY_BUDGET_MAX, retryBudget + RETRIES_PER_CALL)
     let retried: AttemptFailed | undefined
+    const waitUntil = performance.now() + QUEUE_TIMEOUT_MS
     const send = async (backend: Backend): Promise<UpstreamResponse> => {
       record.backend = backend.url
       const from = performance.now()
       try {
-        return await attempt(backend, request, abort)
+        const response = await attempt(backend, request, abort, waitUntil)
+        backends.noteResult(backend, response.status >= 500)
+        return response
       } catch (error) {
-        if (error instanceof AttemptFailed) noteFailure(backend, error, abort)
+        if (error instanceof AttemptFailed && !isMoved(error)) noteFailure(backend, error, abort)
         throw error
       } finally {
         record.upstreamMs += performance.now() - from
@@ -103,8 +108,12 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
     )
   }
 
-  function noteFailure({ url }: Backend, failure: AttemptFailed, abort: Abort): void {
+  function noteFailure(backend: Backend, failure: AttemptFailed, abort: Abort): void {
+    const { url } = backend
     const kind = kindOf(failure, abort)
+    if (failure.progress !== 'nothing_sent' && kind !== 'client_gone') {
+      backends.noteResult(backend, true)
+    }
     const ofBackend = failures.get(url) ?? new Map<FailureKind, number>()
     failures.set(url, ofBackend.set(kind, (ofBackend.get(kind) ?? 0) + 1))
     if (kind === 'client_gone') return

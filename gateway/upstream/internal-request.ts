@@ -2,8 +2,8 @@
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
-/** Far more than any response to an internal request. */
-const RESPONSE_BYTES_MAX = 64 * 1024
+/** More than any response to an internal request: the largest describes `LOOK_UPS_MAX` keys. */
+const RESPONSE_BYTES_MAX = 256 * 1024
 
 export interface InternalResponse {
   readonly status: number

@@ -23,6 +23,8 @@ export interface BackendPoolOptions {
   readonly size: number
   /** How long a connection may be idle. */
   readonly keepAliveMs: number
+  /** Called when a connection is idle and no request waits. */
+  readonly onIdle: (() => void) | undefined
 }
 
 interface Idle {
@@ -77,6 +79,16 @@ export class BackendPool {
     else this.#free(idle)
   }
 
+  /** Requests that wait for a connection. */
+  get queued(): number {
+    return this.#queue.length
+  }
+
+  /** Fails the requests that wait for a connection, or the first ones in turn. */
+  rejectQueued(reason: Error, max = this.#queue.length): void {
+    for (let rejected = 0; rejected < max; rejected++) this.#queue.shift()?.handler.onError(reason)
+  }
+
   /** Accepts no more requests; those queued or in progress are finished. */
   close(): void {
     this.#isClosed = true
@@ -88,10 +100,7 @@ export class BackendPool {
     this.close()
     clearInterval(this.#checking)
     for (const connection of this.#connections) connection.abort(new Error('closed'))
-    this.#queue.filter(({ handler }) => {
-      handler.onError(new Error('closed'))
-      return false
-    })
+    this.rejectQueued(new Error('closed'))
   }
 
   #takeIdle(): BackendConnection | undefined {
@@ -111,6 +120,7 @@ export class BackendPool {
     }
     // A closed pool keeps a connection only for the requests that are queued.
     if (this.#isClosed) this.#closeIdle()
+    if (this.#idle.length > 0 && this.#queue.length === 0) this.#options.onIdle?.()
     const wanted = Math.min(
       this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,

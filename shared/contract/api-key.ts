@@ -15,6 +15,8 @@ const PREFIX_LENGTH = 'rcv_'.length + 8
 const CHECKSUM_LENGTH = 6
 /** Characters of every key. */
 export const API_KEY_LENGTH = PREFIX_LENGTH + '_'.length + 43 + CHECKSUM_LENGTH
+/** Keys that a gateway may look up at a backend with one request. */
+export const LOOK_UPS_MAX = 50
 const SHAPE = /^rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/
 
 export interface ApiKey {
@@ -38,7 +40,7 @@ export function parseApiKey(text: string): ApiKey | undefined {
   return { secret: text, prefix: text.slice(0, PREFIX_LENGTH) }
 }
 
-/** SHA-256 of the secret, base64url: what the gateway remembers and sends to the look-up. */
+/** SHA-256 of the secret, base64url: what the gateway caches and sends to the look-up. */
 export function digestApiKey(secret: string): string {
   return hash('sha256', secret, 'base64url')
 }

@@ -1,8 +1,7 @@
 /**
- * The route table, read from the OpenAPI document: one place says what exists and who may call it.
- * Whatever the table cannot express (a second scheme or scope, a public operation, a method the
- * gateway does not route) stops the start instead of being skipped: a skipped operation would be
- * missing, a skipped scope would be open.
+ * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. What
+ * the table cannot express (a second scheme or scope, a public operation, a method that the gateway does
+ * not route) stops the start. If it were skipped, an operation would be missing or open to every key.
  */
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
@@ -14,7 +13,7 @@ export interface Operation {
   readonly path: string
   /** The scope a key needs; undefined: any valid key. */
   readonly scope: string | undefined
-  /** Whether it declares an `Idempotency-Key` header: a repeat is safe when one is carried. */
+  /** Whether it declares an `Idempotency-Key` header: a request that carries one is safe to retry. */
   readonly idempotent: boolean
 }
 
@@ -26,7 +25,7 @@ export interface Contract {
 
 type Members = Readonly<Record<string, unknown>>
 
-/** HEAD and OPTIONS follow from these and are not operations of their own. */
+/** HEAD and OPTIONS are derived from these. */
 const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['get', 'GET'],
   ['post', 'POST'],
@@ -34,14 +33,14 @@ const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
   ['patch', 'PATCH'],
   ['delete', 'DELETE'],
 ])
-/** Members of a path item that change nothing here. */
+/** Members of a path item that do not affect routing. */
 const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
 /** Whole segments only, literal or parameter, so that paths can be matched segment by segment. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
 const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)
 
-/** The document as it is written, and the same as JSON, for those who read it. */
+/** The document in YAML, as it is written, and in JSON. */
 export function readContractDocument(): { readonly yaml: string; readonly json: string } {
   const yaml = readFileSync(CONTRACT_FILE, 'utf8')
   return { yaml, json: JSON.stringify(load(yaml)) }
@@ -110,12 +109,12 @@ function readScope(document: Members, security: unknown, where: string): string 
 function isIdempotencyKey(document: Members, value: unknown, where: string): boolean {
   const parameter = members(value, `${where}: a parameter`)
   const reference = parameter['$ref']
-  const { name, in: place } =
+  const { name, in: location } =
     reference === undefined ? parameter : resolve(document, text(reference, where), where)
-  return place === 'header' && text(name, where).toLowerCase() === 'idempotency-key'
+  return location === 'header' && text(name, where).toLowerCase() === 'idempotency-key'
 }
 
-/** What a reference into the same document points at; names with `/` or `~` are not needed. */
+/** Resolves a reference within the document. Escaped names (`~1`) are not supported. */
 function resolve(document: Members, reference: string, where: string): Members {
   const [root, ...path] = reference.split('/')
   const missing = `${where}: ${reference}`

@@ -9,6 +9,7 @@ export type IdPrefix =
   | 'acct'
   | 'usr'
   | 'ivt'
+  | 'pwr'
   | 'key'
   | 'deb'
   | 'inv'

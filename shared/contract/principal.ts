@@ -1,5 +1,5 @@
 /**
- * What gateway and backend prove to each other, both under `GATEWAY_SECRET`:
+ * Two kinds of signatures between gateway and backend, both with `GATEWAY_SECRET`:
  *
  * - the principal, "key K at revision R of account A at revision S calls": minted by the backend at
  *   a look-up, forwarded by the gateway with each call, valid for a minute;
@@ -17,11 +17,16 @@ export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
 export const REFUSAL_HEADER = 'x-receivables-refusal'
 
 /**
- * `key_revoked`: final. `revision_changed`: look up again, then repeat the call.
+ * `key_revoked`, `key_expired`: final. `revision_changed`: look up again, then repeat the call.
  * `principal_expired`, `principal_invalid`: look up once more; if that does not help, the two
  * processes disagree on clock or secret.
  */
-export type Refusal = 'key_revoked' | 'revision_changed' | 'principal_expired' | 'principal_invalid'
+export type Refusal =
+  | 'key_revoked'
+  | 'key_expired'
+  | 'revision_changed'
+  | 'principal_expired'
+  | 'principal_invalid'
 
 export const PRINCIPAL_LIFETIME_MS = 60_000
 /** How far the clocks of a gateway and a backend may differ, for signatures of requests. */
@@ -29,7 +34,7 @@ const SIGNATURE_TOLERANCE_MS = 60_000
 
 export interface Principal {
   readonly keyId: string
-  /** Raised by a revocation. */
+  /** Raised by a revocation, an expiry, and a change of the expiry or the allowed addresses. */
   readonly keyRevision: number
   readonly accountId: string
   /** Raised by a narrowing and by a change of the account's status. */

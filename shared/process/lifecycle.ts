@@ -1,6 +1,6 @@
 /**
- * A process from start to drain, the same for both: settings, logger, the ready line, signals.
- * The one place that ends the process.
+ * The life of a process, the same for gateway and backend: settings, logger, the ready line, signals, drain.
+ * Nothing else ends the process.
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
@@ -23,7 +23,7 @@ import {
 export const PROCESS_SETTINGS = {
   LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
   DRAIN_TIMEOUT_MS: integer(
-    'How long a process that was told to stop may take; then it is ended, and what still runs is lost.',
+    'How long a draining process may take. After that it exits, and unfinished calls are lost.',
     { min: 1_000, max: 600_000, fallback: '10000' },
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
@@ -32,7 +32,7 @@ export const PROCESS_SETTINGS = {
     ),
   ),
   OTEL_TRACES_SAMPLER_ARG: share(
-    'Which share of the traces that begin here is kept, from 0 to 1. Those of callers are kept where the caller keeps them.',
+    'The sampled fraction of the traces that begin here, from 0 to 1. A trace of a caller is sampled if the caller samples it.',
     { fallback: '1' },
   ),
 }
@@ -40,46 +40,40 @@ export const PROCESS_SETTINGS = {
 type Schema = Record<string, Setting<unknown>> & typeof PROCESS_SETTINGS
 
 export interface Running<S> {
-  /** Where calls are taken: on a port, or on a Unix socket. */
+  /** A TCP port or the path of a Unix socket. */
   readonly listening: {
     readonly port?: number
     readonly socket?: string
     readonly operations_port: number
   }
-  /**
-   * Puts to use what `reloadable` settings say now; the others it does not look at. Where it throws,
-   * everything is as it was.
-   */
+  /** Applies the `reloadable` settings and ignores the others. If it throws, nothing has changed. */
   reload(settings: S): void
-  /** Finishes what was accepted, accepts nothing more, closes everything. */
+  /** Accepts no more calls, finishes those in progress, then closes everything. */
   drain(): Promise<void>
 }
 
 export interface ProcessOptions<S extends Schema> {
   readonly name: string
-  /** What `--help` says, before the settings. */
+  /** Printed by `--help`, before the settings. */
   readonly description: string
   readonly schema: S
-  /** Variables that begin so must be settings of this process, but for the `foreign` ones. */
+  /** Every variable with this prefix must be a setting of this process, except the `foreign` ones. */
   readonly prefix: string
   readonly foreign?: readonly string[]
-  /** Settings that may change while it runs, on SIGHUP. */
+  /** Settings that SIGHUP applies while the process runs. */
   readonly reloadable: readonly (keyof S)[]
-  /**
-   * Throws `SettingsError` where settings do not go together; gives what is worth a look, for
-   * `--check-config`.
-   */
+  /** Throws a `SettingsError` if settings contradict each other. Returns notes for `--check-config`. */
   check(settings: SettingsOf<S>): readonly string[]
   start(settings: SettingsOf<S>, log: Logger): Promise<Running<SettingsOf<S>>>
 }
 
 /**
- * Runs until SIGTERM or SIGINT, then drains; a second signal ends it at once. SIGHUP reads the files
- * of settings again. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
+ * Runs until SIGTERM or SIGINT, then drains; a second signal ends the process at once. SIGHUP reads the
+ * settings' files again. Exit codes: 0 drained, 1 failed, 2 wrong arguments or settings.
  */
 export async function runProcess<S extends Schema>(options: ProcessOptions<S>): Promise<void> {
   const settings = readCommandLine(options)
-  // `Schema` has them; the mapped type of the generic parameter cannot show that.
+  // `Schema` includes them, which the mapped type of the generic parameter cannot express.
   const own = settings as SettingsOf<typeof PROCESS_SETTINGS>
   const log = createLogger(options.name, own.LOG_LEVEL)
   process.on('uncaughtException', (error) => {
@@ -87,7 +81,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     log.flush(() => process.exit(1))
   })
 
-  // A reload that comes too early is none: everything is being read anyway.
+  // Ignored during the start, which reads all settings anyway. Without a listener it would end the process.
   process.on('SIGHUP', () => {})
   let running: Running<SettingsOf<S>>
   try {
@@ -98,7 +92,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   }
   reloadOnSignal(options, settings, running, log)
   drainOnSignal(() => running.drain(), own.DRAIN_TIMEOUT_MS, log)
-  // Last, since its reader may send a signal at once.
+  // Written last, since its reader may send a signal at once.
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
   log.info(running.listening, 'listening')
 }
@@ -160,7 +154,7 @@ function drainOnSignal(drain: () => Promise<void>, timeoutMs: number, log: Logge
     )
   }
   process.on('SIGTERM', onSignal)
-  // From the keyboard it reaches a worker too, whose supervisor tells it when to stop.
+  // Ctrl-C reaches workers too, but their supervisor sends them SIGTERM.
   process.on('SIGINT', cluster.isWorker ? () => {} : onSignal)
 }
 
@@ -178,7 +172,7 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
     const notes = [...check(settings)]
     if (values['check-config']) {
       for (const name of findUnknown(schema, process.env)) {
-        // OpenTelemetry's own packages read more of its variables than we do.
+        // OpenTelemetry's packages read further variables of theirs.
         if (!name.startsWith('OTEL_')) notes.push(`${name} is not a setting of this process.`)
       }
       const lines = [describeSettings(schema, process.env), ...notes.map((note) => `# ${note}`)]
@@ -205,7 +199,7 @@ function isArgumentError(error: unknown): error is Error {
 function renderHelp(name: string, description: string, schema: Schema): string {
   const settings = Object.entries(schema).map(([key, { description, fallback, secret }]) => {
     const rest = fallback === undefined ? ' Required.' : fallback && ` Default: ${fallback}.`
-    const names = secret ? `${key}, or ${key}_FILE for a file that holds it` : key
+    const names = secret ? `${key}, or ${key}_FILE for a file with its value` : key
     return `  ${names}\n      ${description}${rest}`
   })
   return [

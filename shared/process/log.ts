@@ -1,6 +1,6 @@
 /**
- * One JSON line an event on standard error. Standard output is kept for what other programs read:
- * the line that says where a process listens, the CLI's answers.
+ * Logs one JSON line for each event to standard error. Standard output is for other programs: the line that
+ * reports where a process listens, and the output of the CLI.
  */
 import cluster from 'node:cluster'
 import { type Logger, pino } from 'pino'
@@ -14,7 +14,7 @@ export function isLogLevel(text: string): text is LogLevel {
   return LOG_LEVELS.some((level) => level === text)
 }
 
-/** Names under which a secret could reach a log line by mistake, at the top or one level down. */
+/** Fields that could contain a secret by mistake, at the top or one level down. */
 const SECRET_FIELDS = [
   'authorization',
   'cookie',

@@ -1,6 +1,6 @@
 /**
- * What a process counts, in Prometheus' form. Most numbers are kept by the parts themselves, as plain
- * numbers, and read when they are scraped: a call pays for none of them.
+ * The metrics of a process, in Prometheus' format. Most are plain numbers of the modules that count them, and
+ * are read at each scrape, so that they cost a call nothing.
  */
 import { readFileSync } from 'node:fs'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
@@ -8,16 +8,16 @@ import { asMetric, type Durations, Histogram } from './histogram.ts'
 
 export type { Counter, Durations, Histogram }
 
-/** One sample of each set of labels, in the order of the label names; a bare number has no labels. */
+/** A number, or a sample for each set of labels: its values in the order of the label names, then the number. */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
 
-/** How the numbers of several processes become one, where a supervisor gathers them. */
+/** How a supervisor combines the numbers of several processes. */
 type Gathering = 'sum' | 'min' | 'max' | 'first'
 
-/** What a scrape waits for a number. Scrapers wait for ten seconds as a rule. */
+/** How long a scrape waits for a number; scrapers usually wait for ten seconds. */
 const READ_MS_MAX = 2_000
 
-/** Gauges of prom-client that are named as counters are. */
+/** Gauges of prom-client with names that end like those of counters. */
 const MISNAMED = ['handles', 'requests', 'resources'].map((it) => `nodejs_active_${it}_total`)
 
 interface ReadOptions {
@@ -28,14 +28,11 @@ interface ReadOptions {
 export interface Metrics {
   readonly registry: Registry
   counter(name: string, help: string, labels?: readonly string[]): Counter
-  /** Of seconds. */
+  /** Durations in seconds. */
   histogram(name: string, help: string, labels?: readonly string[]): Histogram
-  /**
-   * `read` is called at each scrape; where it throws, takes too long or gives undefined there is no
-   * sample.
-   */
+  /** `read` is called at each scrape. If it throws, returns undefined or takes too long, there is no sample. */
   gauge(name: string, help: string, read: Read, options?: ReadOptions): void
-  /** The same for a number that only grows. */
+  /** Like `gauge`, for a number that only grows. */
   total(name: string, help: string, read: Read, options?: ReadOptions): void
 }
 
@@ -88,7 +85,7 @@ export function createMetrics(process: string): Metrics {
   }
   metrics.gauge(
     'receivables_info',
-    'What runs; always 1.',
+    'Version of the process and of Node; always 1.',
     () => [[process, version, globalThis.process.version, 1]],
     { labels: ['process', 'version', 'node'], gathering: 'first' },
   )
@@ -96,7 +93,7 @@ export function createMetrics(process: string): Metrics {
   return metrics
 }
 
-/** Undefined where it cannot be read, or not soon: the other numbers are wanted most just then. */
+/** Undefined if it fails or takes too long, so that the other metrics are still scraped. */
 async function readSoon(read: Read): Promise<Reading | undefined> {
   const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), READ_MS_MAX)
@@ -117,7 +114,7 @@ function numberOf(sample: readonly (string | number)[]): number {
   return Number(sample.at(-1))
 }
 
-/** The version of the package, which logs and traces name too. */
+/** The version of the package. */
 export function readVersion(): string {
   const { version } = JSON.parse(
     readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
@@ -142,7 +139,7 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
   }
 }
 
-/** The metrics of one process, for another one that adds them up. */
+/** The metrics of a process, for another process to add up. */
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
@@ -183,7 +180,7 @@ export function gatherFrom(
   return gathered
 }
 
-/** What only grows. Its declared types name kinds by number; in JSON they are words. */
+/** Counters and histograms. The declared type of `type` is a number, but in JSON it is a word. */
 function totalsOf(snapshot: MetricsSnapshot): MetricsSnapshot {
   return snapshot.filter(({ type }) => ['counter', 'histogram'].includes(String(type)))
 }

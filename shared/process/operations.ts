@@ -1,13 +1,13 @@
 /**
- * The listener for those who run the service: liveness, readiness, metrics, the level of the log.
- * Apart from the calls, so that it is reachable where they are not, and not reachable where they are.
+ * The listener for operators: liveness, readiness, metrics, log level. It has a port of its own, so that it
+ * stays reachable under overload and can be kept private.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { isLogLevel, LOG_LEVELS, type Logger, type LogLevel } from './log.ts'
 import { cachedFor, type Metrics } from './metrics.ts'
 
-/** One scrape reads several numbers of one look at the health. */
+/** Several metrics of one scrape are read from one health check. */
 const HEALTH_CACHED_MS = 1_000
 const BODY_BYTES_MAX = 64
 
@@ -25,7 +25,7 @@ export interface Operations {
 
 export interface OperationsDeps {
   readonly host: string
-  /** 0 takes a free port. */
+  /** 0 chooses a free port. */
   readonly port: number
   readonly metrics: Metrics
   readonly log: Logger
@@ -42,10 +42,10 @@ export async function listenForOperations(deps: OperationsDeps): Promise<Operati
     serve(request, response, deps).catch(() => respond(response, 500, ''))
   })
   await new Promise<void>((resolve, reject) => {
-    // Of each process its own, also where workers share the public one.
+    // Workers share the public port, but not this one.
     server.once('error', reject).listen({ port, host, exclusive: true }, resolve)
   })
-  // `listen` on a host and a port gives an address with a port.
+  // The address of a TCP listener has a port.
   const { port: listening } = server.address() as AddressInfo
   return {
     port: listening,

@@ -1,8 +1,7 @@
 /**
- * Settings from the environment, read at the start and passed down as values. A secret may also stand
- * in a file that `NAME_FILE` names, as containers are given them; it is read again when the process is
- * told to reload. Every fault is found in one go and named; a name that is nobody's setting but
- * carries our prefix is a fault too, since a mistyped limit must not become a silent default.
+ * Settings are read from the environment at the start and passed down as values. A secret may also be read
+ * from the file that `NAME_FILE` names, and again at each reload. All faults are reported together. An
+ * unknown name with our prefix is a fault too: a mistyped limit must not become a silent default.
  */
 import { readFileSync } from 'node:fs'
 
@@ -11,7 +10,7 @@ export interface Setting<T> {
   readonly description: string
   /** The value in text form where the variable is unset; undefined: the setting is required. */
   readonly fallback: string | undefined
-  /** Shown as `[set]`, never in clear; may stand in a file. */
+  /** Shown as `[set]`, never in clear text; may be read from a file. */
   readonly secret: boolean
   /** Throws an `Error` whose message completes "NAME …". */
   parse(text: string): T
@@ -27,7 +26,7 @@ export class SettingsError extends Error {
 }
 
 export interface ReadOptions {
-  /** Variables that begin so must be settings, e.g. `GATEWAY_`. */
+  /** Every variable with this prefix must be a setting, e.g. `GATEWAY_`. */
   readonly prefix: string
   /** Settings of the other process that begin with our prefix. */
   readonly foreign?: readonly string[]
@@ -35,7 +34,7 @@ export interface ReadOptions {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Throws `SettingsError` that lists every fault, one a line. An empty variable counts as unset. */
+/** Throws a `SettingsError` with one line for each fault. An empty variable counts as unset. */
 export function readSettings<S extends Record<string, Setting<unknown>>>(
   schema: S,
   environment: Environment,
@@ -62,10 +61,10 @@ export function readSettings<S extends Record<string, Setting<unknown>>>(
   return Object.freeze(values) as SettingsOf<S>
 }
 
-/** A fault of the file that stands for a setting. */
+/** A fault of the file that `NAME_FILE` names. */
 class FileFault extends Error {}
 
-/** Undefined where neither the variable nor a file is given. */
+/** Undefined if neither the variable nor a file is given. */
 function readText(name: string, { secret }: Setting<unknown>, environment: Environment) {
   const path = secret ? environment[fileName(name)] : undefined
   if (!path) return environment[name] || undefined
@@ -86,8 +85,8 @@ function isNameIn(schema: Record<string, Setting<unknown>>, name: string): boole
 }
 
 /**
- * Variables that look like settings, by their first word, and are none: a slip of the pen perhaps, or
- * another process's.
+ * Returns the variables that share their first word with a setting but are not settings: perhaps mistyped,
+ * perhaps of another process.
  */
 export function findUnknown(
   schema: Record<string, Setting<unknown>>,
@@ -136,7 +135,7 @@ export function text(description: string, options: Options = {}): Setting<string
   return setting(description, options, (value) => value)
 }
 
-/** Unset is undefined, and that means something of its own. */
+/** The value is undefined if the variable is unset. */
 export function optional<T>(inner: Setting<T>): Setting<T | undefined> {
   return {
     ...inner,
@@ -158,7 +157,7 @@ export function integer(
   })
 }
 
-/** A part of a whole, from 0 to 1. */
+/** A fraction from 0 to 1. */
 export function share(description: string, options: Options = {}): Setting<number> {
   return setting(description, options, (value) => {
     if (!/^(?:0(?:\.\d+)?|\.\d+|1(?:\.0+)?)$/.test(value)) {
@@ -168,7 +167,7 @@ export function share(description: string, options: Options = {}): Setting<numbe
   })
 }
 
-/** A TCP port; 0 takes a free one. */
+/** A TCP port; 0 chooses a free one. */
 export function port(description: string, fallback: number): Setting<number> {
   return integer(description, { min: 0, max: 65_535, fallback: String(fallback) })
 }
@@ -185,11 +184,11 @@ export function oneOf<const T extends string>(
   })
 }
 
-/** Parts separated by commas, spaces around them dropped. At least one. */
+/** At least one value, separated by commas; spaces around values are dropped. */
 export function list<T>(inner: Setting<T>): Setting<readonly T[]> {
   return {
     ...inner,
-    parse: (value) => value.split(',').map((part) => inner.parse(part.trim())),
+    parse: (value) => value.split(',').map((item) => inner.parse(item.trim())),
   }
 }
 
@@ -204,7 +203,7 @@ export function httpUrl(description: string, options: Options = {}): Setting<str
   })
 }
 
-/** A secret of at least 32 characters. Short and well-known ones stop the start. */
+/** A secret of at least 32 characters. Short ones and placeholders are faults. */
 export function secret(description: string): Setting<string> {
   return setting(description, { secret: true }, (value) => {
     if (value.length < 32) throw new Error('must have at least 32 characters')

@@ -1,7 +1,7 @@
 /**
- * Spans for a collector that speaks OTLP over HTTP. A span is made when all of it is over, from times
- * noted on the way: a call that is not traced pays next to nothing, and none waits for the collector.
- * The packages are loaded where an endpoint is configured, and only there.
+ * Exports spans to a collector by OTLP over HTTP. A span is created when its work has ended, from times that
+ * were recorded meanwhile: an unsampled call costs next to nothing, and no call waits for the collector.
+ * OpenTelemetry's packages are loaded only if an endpoint is configured.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -12,20 +12,20 @@ import { type Metrics, readVersion } from './metrics.ts'
 import { createRepeatedLog } from './repeated-log.ts'
 import { beginTrace, createSpanId, isSampled, type Trace } from './trace.ts'
 
-/** Spans that wait, at most; beyond it they are dropped. A batch leaves when it is full, or this old. */
+/** Spans beyond this many in the queue are dropped. A batch is exported when it is full, or this old. */
 const WAITING_MAX = 8_192
 const BATCH_MAX = 512
 const BATCH_AGE_MS = 2_000
 const EXPORT_TIMEOUT_MS = 5_000
-/** What a drain waits for the last batches. */
+/** How long a drain waits for the last batches. */
 const FLUSH_MS_MAX = 2_000
 
 /** Times by `performance.now()`. */
 export interface Span {
   readonly name: string
-  /** `server`: what a caller asked of us. `client`: what we asked of another process. */
+  /** `server`: a request that we received. `client`: a request that we sent. */
   readonly kind: 'server' | 'client' | 'internal'
-  /** Where another process was told of it. */
+  /** Set if the id was sent to another process. */
   readonly id?: string | undefined
   readonly from: number
   readonly to: number
@@ -34,18 +34,18 @@ export interface Span {
 }
 
 export interface Tracing {
-  /** Of a call that no caller has given one; whether it is kept, chance decides. */
+  /** Begins a trace for a call that carries none. Whether it is sampled is random. */
   begin(): Trace
-  /** `parts` become children of `whole`. Never throws, never waits. */
-  record(trace: Trace, whole: Span, parts: readonly Span[]): void
-  /** Sends what waits, as far as it is taken soon. */
+  /** Records a span and its children. Never throws, never waits. */
+  record(trace: Trace, span: Span, children: readonly Span[]): void
+  /** Exports the queued spans, and waits for at most two seconds. */
   close(): Promise<void>
 }
 
 export interface TracingOptions {
-  /** e.g. `http://collector:4318`; undefined: there is no collector. */
+  /** E.g. `http://collector:4318`. Undefined: tracing is off. */
   readonly endpoint: string | undefined
-  /** Of the traces that begin here, from 0 to 1. */
+  /** The sampled fraction of the traces that begin here, from 0 to 1. */
   readonly share: number
   readonly service: string
   readonly metrics: Metrics
@@ -109,7 +109,7 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
       startTime: split(clockMs + from),
       endTime: split(clockMs + to),
       duration: split(to - from),
-      // 2 is ERROR, 0 is unset: the conventions leave it unset where all went well.
+      // 2 is ERROR, 0 is UNSET, which the conventions want for success.
       status: { code: failed ? 2 : 0 },
       attributes,
     }
@@ -121,19 +121,19 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
 
   return {
     begin: () => beginTrace(Math.random() < share),
-    record(trace, whole, parts) {
+    record(trace, span, children) {
       if (!isSampled(trace)) return
       const context = (spanId: string) => ({ traceId: trace.id, spanId, traceFlags: trace.flags })
       const { parentSpanId } = trace
-      const own = context(whole.id ?? createSpanId())
+      const own = context(span.id ?? createSpanId())
       const parent =
         parentSpanId === undefined ? undefined : { ...context(parentSpanId), isRemote: true }
-      // By the clock of now: the one that the process began with may have been set since. One for all
-      // of a trace: it is whole milliseconds, and a part must not end after the whole.
+      // The clock may have been set since the process started. All spans use one offset, so that no child
+      // ends after its parent by a rounding error.
       const clockMs = Date.now() - performance.now()
-      enqueue(readable(whole, own, parent, clockMs))
-      for (const part of parts) {
-        enqueue(readable(part, context(part.id ?? createSpanId()), own, clockMs))
+      enqueue(readable(span, own, parent, clockMs))
+      for (const child of children) {
+        enqueue(readable(child, context(child.id ?? createSpanId()), own, clockMs))
       }
     },
     async close() {
@@ -144,14 +144,14 @@ export async function startTracing(options: TracingOptions): Promise<Tracing | u
 }
 
 interface CountingExporter extends SpanExporter {
-  /** Whether another span may wait; one that may not is counted as dropped. */
+  /** Whether the queue has room for another span; if not, the span is counted as dropped. */
   admits(): boolean
 }
 
-/** The package says neither what it drops nor what it could not export. */
+/** The package reports neither the spans that it drops nor those that it could not export. */
 function countSpans(exporter: SpanExporter, metrics: Metrics, log: Logger): CountingExporter {
   const name = 'receivables_trace_spans_total'
-  const spans = metrics.counter(name, 'Spans by what became of them.', ['outcome'])
+  const spans = metrics.counter(name, 'Spans by outcome.', ['outcome'])
   const exported = spans.labels('exported')
   const failed = spans.labels('failed')
   const dropped = spans.labels('dropped')

@@ -12,8 +12,19 @@ import { call } from '../fixtures/service/call.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const office = await openOffice(t)
-const PAGES = ['', '/first-call', '/payments', '/webhooks', '/errors', '/versioning', '/nowhere']
 const PHONE = { width: 320, height: 640 }
+
+/** Those that the start page links to, and the one that is missing; the reference has tests of its own. */
+async function servedPages(): Promise<readonly string[]> {
+  const page = await (await office.open()).newPage()
+  await page.goto('/docs')
+  const cards = await page.locator('.cards a').all()
+  const paths = await Promise.all(
+    cards.map(async (card) => String(await card.getAttribute('href'))),
+  )
+  t.ok(paths.length > 15, `${paths.length} pages`)
+  return ['/docs', ...paths.filter((path) => path !== '/docs/reference'), '/docs/nowhere']
+}
 
 t.test('every page can be read by everyone, on any screen, by day and by night', async (t) => {
   const settings = [
@@ -32,11 +43,11 @@ t.test('every page can be read by everyone, on any screen, by day and by night',
       if (message.type() === 'error' && !/status of 404/.test(message.text()))
         faults.push(message.text())
     })
-    for (const path of PAGES) {
-      await page.goto(`/docs${path}`)
-      t.strictSame(await violationsOf(page), [], `/docs${path}, ${options.colorScheme}`)
-      t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
-      if (options.viewport !== PHONE) await photograph(page, `docs${path.replace('/', '-')}`)
+    for (const path of await servedPages()) {
+      await page.goto(path)
+      t.strictSame(await violationsOf(page), [], `${path}, ${options.colorScheme}`)
+      t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, path)
+      if (options.viewport !== PHONE) await photograph(page, path.slice(1).replace('/', '-'))
     }
     t.strictSame(faults, [])
   }
@@ -44,8 +55,8 @@ t.test('every page can be read by everyone, on any screen, by day and by night',
 
 t.test('pages come zipped', async (t) => {
   const page = await (await office.open()).newPage()
-  const answer = await page.goto('/docs/reference')
-  t.equal(await answer?.headerValue('content-encoding'), 'gzip')
+  const response = await page.goto('/docs/reference')
+  t.equal(await response?.headerValue('content-encoding'), 'gzip')
 })
 
 t.test('the search finds by keyboard what a reader looks for', async (t) => {
@@ -75,6 +86,26 @@ const QUESTIONS: Readonly<Record<string, RegExp>> = {
   pagination: /pagination/,
   paginaton: /pagination/,
   'is a retry safe': /payments/,
+  'how do I get an API key': /first-call#get-an-api-key/,
+  'how do I authenticate': /authentication/,
+  'which scopes do I need': /authentication#scopes/,
+  'how do I rotate a key': /authentication#rotate/,
+  'can I call the API from a browser': /authentication/,
+  'what is 429': /errors#rate_limit_exceeded|rate-limits/,
+  'how do I verify a webhook': /webhooks#verify-the-signature/,
+  'how often are webhooks retried': /webhooks/,
+  'how do I refund a payment': /glossary#refunds-and-reversals/,
+  'how do I record a payment for several invoices': /payments#record/,
+  'partial payment': /payments#record/,
+  overpayment: /payments#extra-safeguards/,
+  'what are minor units': /money/,
+  'wrong currency': /errors#(?:currency_mismatch|unsupported_currency)/,
+  'how do I avoid duplicate customers': /first-call#create-a-customer/,
+  'how do I get only what changed': /syncing/,
+  'why was a reminder not sent': /messages#why-a-reminder-was-not-sent/,
+  'is there a sandbox': /testing/,
+  'is there a client library': /clients/,
+  'how do I get help': /help/,
   'what is 423': /account_read_only/,
   'how do I test webhooks on my machine': /testing/,
   'what time zone is due_date': /glossary/,
@@ -188,6 +219,7 @@ t.test('the pane that the README shows is there', async (t) => {
   const page = await (await office.open()).newPage()
   await page.setViewportSize({ width: 1280, height: 640 })
   await logIn(page, 'sam@acme.example')
+  await page.goto('/settings/api-keys')
   const used = page.getByRole('row', { name: /Bank feed.* ago|Bank feed.*now/ })
   await until(async () => (await page.reload()) && (await used.count()) === 1, 'it shows a use')
   t.equal(await page.getByText('Show revoked (1)').count(), 1)

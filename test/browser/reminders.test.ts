@@ -17,9 +17,9 @@ let keys = 0
 
 async function create(path: string, body: object): Promise<Json> {
   const headers = { 'idempotency-key': `test-${keys++}` }
-  const answer = await call(`${url}/api/v1/${path}`, { key, body, headers })
-  if (answer.status !== 201) throw new Error(answer.text)
-  return answer.json
+  const response = await call(`${url}/api/v1/${path}`, { key, body, headers })
+  if (response.status !== 201) throw new Error(response.text)
+  return response.json
 }
 
 const invoiceOf = (debtor: Json, amount: number, days: number, fields: object = {}) =>
@@ -53,7 +53,7 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   const page = await context.newPage()
   const check = checking(t, page)
   await logIn(page, 'ada@acme.example')
-  await page.getByRole('link', { name: 'Customers' }).click()
+  await page.goto('/settings/customers')
   await page.getByText('There is no customer yet.').waitFor()
   await check('customers-none')
 
@@ -72,8 +72,8 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   await create('debtors', { name: 'Bakker & Zonen <script>' })
   await page.reload()
   await check('customers')
-  await page.getByLabel('Name or e-mail address').fill('bouw')
-  await page.getByRole('button', { name: 'Search' }).click()
+  await page.getByLabel('Search customers').fill('bouw')
+  await page.getByRole('button', { name: 'Search', exact: true }).click()
   t.equal(await page.getByRole('row').count(), 2)
   await page.getByRole('link', { name: 'Jansen Bouw B.V.' }).click()
   await page.getByRole('heading', { name: 'Jansen Bouw B.V.' }).waitFor()
@@ -102,24 +102,24 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
 
   await page.getByRole('link', { name: late.number }).click()
   await page.getByText('Note a dispute…').click()
-  await page.getByLabel('Reason').first().fill('Two windows are broken')
+  await page.getByRole('dialog').getByLabel('Reason').fill('Two windows are broken')
   await check('invoice-dispute')
-  await page.getByRole('button', { name: 'Note a dispute' }).click()
+  await page.getByRole('button', { name: 'Note a dispute', exact: true }).click()
   await page.getByText('Held: the invoice is disputed').waitFor()
   await check('invoice-disputed')
   await page.goto(`/settings/invoices/${draft.id}`)
   await page.getByRole('button', { name: 'Finalise' }).click()
   await page.getByText('The invoice is open.').waitFor()
   await page.getByText('Void…').click()
-  await page.locator('details[open]').getByLabel('Reason').fill('Sent twice')
-  await page.getByRole('button', { name: 'Void' }).click()
+  await page.getByRole('dialog').getByLabel('Reason').fill('Sent twice')
+  await page.getByRole('button', { name: 'Void', exact: true }).click()
   await page.getByText('The invoice is void.').waitFor()
 
   await page.goto(`/settings/payments/${payment.id}`)
   await page.getByText('Reverse…').click()
   await check('payment-reverse')
-  await page.getByLabel('Reason').fill('It bounced')
-  await page.getByRole('button', { name: 'Reverse' }).click()
+  await page.getByRole('alertdialog').getByLabel('Reason').fill('It bounced')
+  await page.getByRole('button', { name: 'Reverse payment' }).click()
   await page.getByText('Reversed. What it paid is owed again.').waitFor()
   await check('payment-reversed')
   await page.goto('/settings/invoices')

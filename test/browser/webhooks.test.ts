@@ -16,7 +16,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
     t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
   }
   await logIn(page, 'ada@acme.example')
-  await page.getByRole('link', { name: 'Endpoints' }).click()
+  await page.goto('/settings/webhook-endpoints')
   await page.getByText('There is no endpoint yet.').waitFor()
   await check('webhooks-none')
   await follow(page, page.getByRole('link', { name: 'Add endpoint' }))

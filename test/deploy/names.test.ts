@@ -125,10 +125,10 @@ t.test('every metric of alerts and the dashboard is one of a running process', a
   const redis = await startRedis(t)
   const system = await startSystem(t, { redisUrl: redis.url })
   const ports = [system.backend, ...system.gateways].map((process) => process.operationsPort)
-  const answers = ports.map(async (port) =>
+  const responses = ports.map(async (port) =>
     (await fetch(`http://127.0.0.1:${port}/metrics`)).text(),
   )
-  const exposed = (await Promise.all(answers)).join('\n')
+  const exposed = (await Promise.all(responses)).join('\n')
   const types = new Map(
     [...exposed.matchAll(/^# TYPE (\S+) (\w+)$/gm)].map(([, name = '', type]) => [name, type]),
   )

@@ -53,9 +53,9 @@ t.test('two gateways, two backends, an account, a key and a call', async (t) => 
     { cwd: root, timeout: 200_000 },
   )
   t.equal(stdout.match(/^\{"ready":true,"reasons":\[\],"degraded":/gm)?.length, 4)
-  const answers = [...stdout.matchAll(/HTTP\/1\.1 200 OK.*?^x-ratelimit-remaining: (\d+)/gms)]
+  const responses = [...stdout.matchAll(/HTTP\/1\.1 200 OK.*?^x-ratelimit-remaining: (\d+)/gms)]
   t.strictSame(
-    answers.map(([, remaining]) => remaining),
+    responses.map(([, remaining]) => remaining),
     ['599', '598'],
     'two gateways count one hour',
   )

@@ -8,7 +8,7 @@ import { matches } from '../fixtures/matches.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
 import type { Payer } from '../fixtures/payments/payers.ts'
 import { type SystemCall, trace } from '../fixtures/payments/strace.ts'
-import { type Answer, call } from '../fixtures/service/call.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
 import { lockDatabase } from '../fixtures/service/database.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -32,10 +32,10 @@ t.test('a locked database: 503 when patience ends, reads go on, nothing half don
   const waiting = Promise.all(['a', 'b', 'c'].map((name) => payer.send(money(name))))
   const read = await call(`${ledger.system.url}/api/v1/payments`, { key: ledger.apiKey })
   t.equal(read.status, 200)
-  for (const answer of await waiting) matches(t, answer, UNAVAILABLE)
-  const answeredMs = Math.round(performance.now() - begun)
-  t.comment({ answeredMs })
-  t.ok(answeredMs >= 4_900 && answeredMs < LOCKED_MS_MAX)
+  for (const response of await waiting) matches(t, response, UNAVAILABLE)
+  const respondedMs = Math.round(performance.now() - begun)
+  t.comment({ respondedMs })
+  t.ok(respondedMs >= 4_900 && respondedMs < LOCKED_MS_MAX)
   await untilDegraded(ledger, /^database: SQLITE_BUSY/)
   matches(t, (await ledger.check()).figures, { payments: 0 })
   await unlock()
@@ -55,12 +55,12 @@ t.test('a full disk: writes are refused, reads live, it says so, and recovers', 
   const filler = join(dataDir, 'filler')
   fillUp(filler)
   // The WAL may have room for a few more.
-  const answers: (Answer | undefined)[] = []
-  while (answers.at(-1)?.status !== 503) {
-    answers.push(await payer.send(money(`full-${answers.length}`)))
-    t.ok(answers.length < 2_000)
+  const responses: (Response | undefined)[] = []
+  while (responses.at(-1)?.status !== 503) {
+    responses.push(await payer.send(money(`full-${responses.length}`)))
+    t.ok(responses.length < 2_000)
   }
-  matches(t, answers.at(-1), UNAVAILABLE)
+  matches(t, responses.at(-1), UNAVAILABLE)
   await untilDegraded(ledger, /^database: SQLITE_(?:FULL|IOERR)/)
   const payments = `${ledger.system.url}/api/v1/payments`
   t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
@@ -70,7 +70,7 @@ t.test('a full disk: writes are refused, reads live, it says so, and recovers', 
   await ledger.system.startBackend()
   t.equal((await call(payments, { key: ledger.apiKey })).status, 200)
   rmSync(filler)
-  matches(t, await payer.pay(money(`full-${answers.length - 1}`)), { status: 201 })
+  matches(t, await payer.pay(money(`full-${responses.length - 1}`)), { status: 201 })
   await untilDegraded(ledger)
   t.strictSame((await ledger.check()).violations, [])
 })
@@ -109,8 +109,8 @@ t.test('no 201 leaves before what it tells has been synced to the disk', async (
   await Promise.all(names.slice(0, 10).map((name) => payer.pay(money(name))))
   for (const name of names.slice(10)) await payer.pay(money(name))
   const calls = await tracing.end()
-  const { answered, early } = unsyncedAnswers(calls)
-  t.equal(answered, names.length)
+  const { responded, early } = unsyncedResponses(calls)
+  t.equal(responded, names.length)
   t.strictSame(early, [])
   t.strictSame(
     calls.filter(({ text }) => /\/etilqs_/.test(text)),
@@ -120,10 +120,10 @@ t.test('no 201 leaves before what it tells has been synced to the disk', async (
 })
 
 /** 201s that were written with no sync of the WAL since their request was read. */
-function unsyncedAnswers(calls: readonly SystemCall[]): { answered: number; early: string[] } {
+function unsyncedResponses(calls: readonly SystemCall[]): { responded: number; early: string[] } {
   const requestOn = new Map<string, number>()
   const early: string[] = []
-  let answered = 0
+  let responded = 0
   let synced: SystemCall | undefined
   for (const systemCall of calls) {
     const { text, ended } = systemCall
@@ -131,11 +131,11 @@ function unsyncedAnswers(calls: readonly SystemCall[]): { answered: number; earl
     if (/^f(?:data)?sync\(\d+<[^>]*-wal>.*= 0$/.test(text)) synced = systemCall
     if (/^read\(.*"POST \/api\/v1\/payments/.test(text)) requestOn.set(socket, ended)
     if (!/^writev?\(.*"HTTP\/1\.1 201/.test(text)) continue
-    answered++
+    responded++
     const requested = requestOn.get(socket) ?? Number.POSITIVE_INFINITY
     if (synced === undefined || synced.began < requested) early.push(text)
   }
-  return { answered, early }
+  return { responded, early }
 }
 
 interface Paying {

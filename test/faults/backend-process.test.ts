@@ -5,7 +5,7 @@ import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { failpointKey, failpointsEnv, hasFired } from '../fixtures/payments/failpoints.ts'
 import { type Ledger, openLedger } from '../fixtures/payments/ledger.ts'
-import { type Answer, call } from '../fixtures/service/call.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -60,13 +60,13 @@ t.test('a stopped backend: 504 at the deadline; it is paid once', async (t) => {
     payer.send(money),
     call(`${url}/api/v1/invoices/${invoiceId}`, { key: ledger.apiKey }),
   ])
-  const answeredMs = Math.round(performance.now() - begun)
-  t.comment({ answeredMs })
-  for (const answer of [paid, read]) {
-    matches(t, answer, { status: 504, json: { code: 'gateway_timeout' } })
-    matches(t, answer?.headers, { 'x-request-id': /^req_/ })
+  const respondedMs = Math.round(performance.now() - begun)
+  t.comment({ respondedMs })
+  for (const response of [paid, read]) {
+    matches(t, response, { status: 504, json: { code: 'gateway_timeout' } })
+    matches(t, response?.headers, { 'x-request-id': /^req_/ })
   }
-  t.ok(answeredMs >= 9_900 && answeredMs < 100_000)
+  t.ok(respondedMs >= 9_900 && respondedMs < 100_000)
   await untilDegraded(ledger, ['no backend is ready'])
   backend.signal('SIGCONT')
   t.equal((await payer.pay(money)).status, 201)
@@ -101,8 +101,8 @@ t.test('a backend that drains says so, and finishes what it began', async (t) =>
   await until(() => hasFired(directory, key), 'the payment is under way')
   const ended = backend.stop('SIGTERM')
   const { json } = await until(async () => {
-    const answer = await call(readyz)
-    return answer.status === 503 && answer
+    const response = await call(readyz)
+    return response.status === 503 && response
   }, 'it says that it drains')
   matches(t, json, { ready: false, reasons: ['draining'] })
   t.equal((await paid)?.status, 201)
@@ -114,34 +114,34 @@ t.test('a restart under load: every call is answered, as promised', async (t) =>
   const ledger = await openLedger(t, { gateways: 2 })
   const { system } = ledger
   const invoiceId = await ledger.invoice(900_000_000)
-  const answers: (Answer | undefined)[] = []
+  const responses: (Response | undefined)[] = []
   let over = false
   const payOn = async (name: string) => {
     const payer = ledger.payer(name)
     for (let n = 0; !over; n++) {
       const money = { key: `${name}-${n}`, reference: `${name}-${n}`, invoiceId, amount: 1 }
-      const answer = await payer.send(money)
-      answers.push(answer)
+      const response = await payer.send(money)
+      responses.push(response)
       // Asked to come again, it comes again.
-      if (answer?.status !== 201) answers.push(await payer.pay(money))
+      if (response?.status !== 201) responses.push(await payer.pay(money))
     }
   }
   const payers = Array.from({ length: 8 }, (_, n) => payOn(`payer-${n}`))
   for (let restarts = 0; restarts < 3; restarts++) {
-    const enough = answers.length + 50
-    await until(() => answers.length >= enough, 'the load runs')
+    const enough = responses.length + 50
+    await until(() => responses.length >= enough, 'the load runs')
     t.equal(await system.backend.stop('SIGTERM'), 0)
     await system.startBackend()
   }
   over = true
   await Promise.all(payers)
-  for (const answer of answers) {
-    if (answer?.status === 201) continue
+  for (const response of responses) {
+    if (response?.status === 201) continue
     // Never 502, which would leave them in doubt: what was accepted is finished.
-    matches(t, answer, { status: 503, json: { code: 'service_unavailable' } })
-    matches(t, answer?.headers, { 'retry-after': /^[1-9]\d*$/ })
+    matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
+    matches(t, response?.headers, { 'retry-after': /^[1-9]\d*$/ })
   }
-  const counts = Object.groupBy(answers, (answer) => String(answer?.status))
+  const counts = Object.groupBy(responses, (response) => String(response?.status))
   t.comment(Object.fromEntries(Object.entries(counts).map(([name, all]) => [name, all?.length])))
   t.strictSame((await ledger.check()).violations, [])
 })

@@ -151,10 +151,10 @@ t.test('an amount is taken beside lines only where it is their sum', async (t) =
   fc.assert(
     fc.property(lines, fc.integer({ min: 1, max: AMOUNT_MAX }), (lines, amount) => {
       const own = totalsOf(undefined, lines)
-      const asked = totalsOf(amount, lines)
-      if ('faults' in own) return 'faults' in asked
-      if (own.amount === amount) return !('faults' in asked)
-      return 'faults' in asked && asked.members['expected'] === own.amount
+      const requested = totalsOf(amount, lines)
+      if ('faults' in own) return 'faults' in requested
+      if (own.amount === amount) return !('faults' in requested)
+      return 'faults' in requested && requested.members['expected'] === own.amount
     }),
   )
   t.pass()

@@ -11,15 +11,15 @@ import { MUTANTS, mutantEnv } from '../fixtures/payments/mutants.ts'
 
 /** Which invariant each bug breaks; it may break others with it. */
 const BREAKS: Readonly<Record<string, Invariant>> = {
-  forgets_keys: 'I2',
-  answers_without_commit: 'I1',
+  loses_keys: 'I2',
+  responds_without_commit: 'I1',
   loses_the_payment: 'I1',
   records_another_amount: 'I1',
   stores_other_bytes: 'I3',
   passes_replays_for_new: 'I3',
   does_not_settle: 'I4',
   allocates_twice: 'I5',
-  tells_nobody: 'I6',
+  records_no_event: 'I6',
   ignores_the_body: 'I8',
   loses_the_debtor: 'I9',
   keeps_what_was_refused: 'I4',

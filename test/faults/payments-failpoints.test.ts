@@ -80,10 +80,10 @@ t.test('a backend killed within a group of payments has recorded none of it', as
     }
     const restarted = system.startBackend()
     await unlock()
-    const answers = await Promise.all(paid)
+    const responses = await Promise.all(paid)
     await restarted
     t.ok(keys.some((key) => hasFired(directory, key)))
-    const replays = answers.filter(({ headers }) => headers['idempotent-replayed'] === 'true')
+    const replays = responses.filter(({ headers }) => headers['idempotent-replayed'] === 'true')
     t.equal(replays.length, 0, 'nothing was left of what nobody was told')
   }
   const { violations, figures } = await ledger.check()
@@ -107,11 +107,11 @@ function failpointsDirectory(t: Test): string {
 
 /** Resolves with which of the acknowledgements were replays; then come a repeat and another body. */
 async function payAtOnce(ledger: Ledger, money: Money, callers: number): Promise<boolean[]> {
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: callers }, (_, n) => ledger.payer(`${money.key}-${n}`).pay(money)),
   )
   const late = ledger.payer(`${money.key}-late`)
   await late.pay(money)
   await late.pay({ ...money, amount: money.amount + 1 })
-  return answers.map(({ headers }) => headers['idempotent-replayed'] === 'true')
+  return responses.map(({ headers }) => headers['idempotent-replayed'] === 'true')
 }

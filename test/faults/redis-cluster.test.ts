@@ -62,10 +62,10 @@ t.test('over two gateways each call has its number, exactly the limit', async (t
   const { cluster, rateLimiter } = await open(t)
   const other = connectRateLimiter(t, cluster.url)
   await until(() => other.state() === 'exact', 'the rate limit is shared')
-  const spends = KEYS.flatMap((key) =>
+  const counts = KEYS.flatMap((key) =>
     Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? rateLimiter : other).consume(key, 30)),
   )
-  const allowances = await Promise.all(spends)
+  const allowances = await Promise.all(counts)
   t.notOk(allowances.some(({ degraded }) => degraded))
   t.equal(allowances.filter((one) => !isOverLimit(one)).length, KEYS.length * 30)
 })

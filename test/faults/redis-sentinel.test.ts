@@ -119,8 +119,10 @@ t.test('the master is killed under calls to two gateways', async (t) => {
     await until(async () => /"degraded":\[\]/.test(await (await fetch(readyz)).text()), 'shared')
   }
   const { secret: key } = await system.operator.issueKey(account)
-  const spent = Array.from({ length: 700 }, (_, n) => call(urls[n % 2] ?? '', { key, dispatcher }))
-  const admitted = (await Promise.all(spent)).filter(({ status }) => status === 200)
+  const consumed = Array.from({ length: 700 }, (_, n) =>
+    call(urls[n % 2] ?? '', { key, dispatcher }),
+  )
+  const admitted = (await Promise.all(consumed)).filter(({ status }) => status === 200)
   t.equal(admitted.length, 600, 'exactly the limit')
   await before.start()
 })

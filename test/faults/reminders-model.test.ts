@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { createWorld, type Step } from '../fixtures/reminders/scenario.ts'
+import { createScenario, type Step } from '../fixtures/reminders/scenario.ts'
 import { openTestDatabase } from '../fixtures/service/database.ts'
 
 /** Thousands by hand: `REMINDER_RUNS=5000 npx tap test/faults/reminders-model.test.ts`. */
@@ -41,6 +41,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       surplus: on,
     }),
   },
+  { weight: 2, arbitrary: fc.record({ do: fc.constantFrom('allocate', 'take back'), which }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('credit note'), which, whole: on }) },
   {
     weight: 4,
     arbitrary: fc.record({ do: fc.constantFrom('dispute', 'resolve', 'pause', 'resume'), which }),
@@ -49,6 +51,32 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ do: fc.constant('suspend'), on }) },
 )
 
+/** Sequences that found a fault. */
+const FAILED_BEFORE: Step[][] = [
+  // The clock was set back before the outcome of a hand-over was noticed to be unknown.
+  [
+    { do: 'plan' },
+    { do: 'die', handedOver: false },
+    { do: 'wait', hours: -25 },
+    { do: 'restart' },
+    { do: 'suspend', on: true },
+    { do: 'send' },
+  ],
+  // A block of the whole account ended before a planning run had recorded it, and meanwhile a person's
+  // act had invoices planned again.
+  [
+    { do: 'plan' },
+    { do: 'pay', which: 1, whole: false },
+    { do: 'suspend', on: true },
+    { do: 'take back', which: 1 },
+  ],
+  [
+    { do: 'plan' },
+    { do: 'switch', on: true, everywhere: true },
+    { do: 'credit note', which: 1, whole: true },
+  ],
+]
+
 t.test(
   'whatever happens, no message leaves against a rail and nobody is forgotten',
   { timeout: 0 },
@@ -56,11 +84,11 @@ t.test(
     const database = await openTestDatabase(t)
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 40, size: 'max' }), async (steps) => {
-        const world = await createWorld(database, START)
-        for (const one of steps) await world.take(one)
-        await world.checkNobodyIsForgotten()
+        const scenario = await createScenario(database, START)
+        for (const one of steps) await scenario.take(one)
+        await scenario.checkEveryoneIsChased()
       }),
-      { numRuns: RUNS },
+      { numRuns: RUNS + FAILED_BEFORE.length, examples: FAILED_BEFORE.map((steps) => [steps]) },
     )
     t.pass(`${RUNS} sequences`)
   },

@@ -69,7 +69,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     // Struck while it waits for this answer, or after it: anywhere between claim and record.
     const { promise: struck, resolve: strike } = Promise.withResolvers<void>()
     const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_A_LIFE)
-    receiver.answerWith((webhook, res) => {
+    receiver.respondWith((webhook, res) => {
       look(webhook)
       if (receiver.webhooks.length >= last) strike()
       if (receiver.webhooks.length !== last || Math.random() < 0.5) res.writeHead(204).end()
@@ -79,7 +79,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
     await backend.stop('SIGKILL')
     if (kill % 25 === 24) t.comment(`${kill + 1} kills`)
   }
-  receiver.answerWith((webhook, res) => {
+  receiver.respondWith((webhook, res) => {
     look(webhook)
     res.writeHead(204).end()
   })

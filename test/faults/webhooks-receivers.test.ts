@@ -125,7 +125,7 @@ t.test('a certificate is verified, for the name that was asked for', async (t) =
 
 t.test('receivers that hang hold up nobody else', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
-  const hanging = await startReceiver(t, { answer: () => {} })
+  const hanging = await startReceiver(t, { respond: () => {} })
   const good = await startReceiver(t)
   for (let n = 0; n < 5; n++) await webhooks.endpoint(`${hanging.url}${n}`)
   const { secret } = await webhooks.endpoint(good.url)
@@ -138,18 +138,18 @@ t.test('receivers that hang hold up nobody else', async (t) => {
   for (const webhook of good.webhooks) t.ok(verify(webhook, secret))
 })
 
-async function http(t: Test, answer: (res: ServerResponse) => void): Promise<string> {
-  const receiver = await startReceiver(t, { answer: (_, res) => answer(res) })
+async function http(t: Test, respond: (res: ServerResponse) => void): Promise<string> {
+  const receiver = await startReceiver(t, { respond: (_, res) => respond(res) })
   return receiver.url
 }
 
 /** Answers once a request's first bytes came. */
-async function raw(t: Test, answer: (socket: Socket) => void): Promise<string> {
+async function raw(t: Test, respond: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {})
-    socket.once('data', () => answer(socket))
+    socket.once('data', () => respond(socket))
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -33,7 +33,7 @@ const LARGE = Buffer.alloc(4 * 1024 * 1024, 'x')
 
 type Phase = {
   readonly bytes: string
-  readonly answer?: (res: ServerResponse) => void
+  readonly respond?: (res: ServerResponse) => void
   /** Resolves when the client is to go; by default as soon as it has written. */
   readonly until?: 'asked' | 'answered'
 }
@@ -52,15 +52,15 @@ const PHASES: Record<string, Phase> = {
     bytes: `${POST}Content-Length: 9999999\r\n\r\n${'x'.repeat(70_000)}`,
   },
   'while its key is looked up': { bytes: GET },
-  'while the backend works': { bytes: GET, answer: hold, until: 'asked' },
+  'while the backend works': { bytes: GET, respond: hold, until: 'asked' },
   'while the backend works, with more behind': {
     bytes: GET.repeat(10),
-    answer: hold,
+    respond: hold,
     until: 'asked',
   },
   'in a small answer': {
     bytes: GET,
-    answer(res) {
+    respond(res) {
       hold(res)
       res.writeHead(200, { 'content-length': 100 })
       res.write('x')
@@ -69,7 +69,7 @@ const PHASES: Record<string, Phase> = {
   },
   'in a large answer': {
     bytes: GET,
-    answer(res) {
+    respond(res) {
       hold(res)
       res.writeHead(200, { 'content-length': 2 * LARGE.length })
       res.write(LARGE)
@@ -81,13 +81,13 @@ const PHASES: Record<string, Phase> = {
 await call(url, { key })
 const before = descriptors()
 
-for (const [phase, { bytes, answer, until: moment }] of Object.entries(PHASES)) {
+for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES)) {
   for (const [how, leave] of [
     ['closes', 'destroy'],
     ['resets', 'resetAndDestroy'],
   ] as const) {
     t.test(`a client that ${how} ${phase} leaves nothing`, async (t) => {
-      backend.answerWith((_, res) => (answer === undefined ? res.end('{}') : answer(res)))
+      backend.respondWith((_, res) => (respond === undefined ? res.end('{}') : respond(res)))
       for (let round = 0; round < ROUNDS; round++) {
         const from = backend.requests.length
         const socket = connect(gateway.port, '127.0.0.1')
@@ -99,9 +99,9 @@ for (const [phase, { bytes, answer, until: moment }] of Object.entries(PHASES)) 
         socket[leave]()
       }
       await until(() => open.size === 0, 'the backend is told')
-      backend.answerWith((_, res) => res.end('{}'))
-      const answers = Array.from({ length: 2 * CONNECTIONS }, () => call(url, { key }))
-      t.ok((await Promise.all(answers)).every(({ status }) => status === 200))
+      backend.respondWith((_, res) => res.end('{}'))
+      const responses = Array.from({ length: 2 * CONNECTIONS }, () => call(url, { key }))
+      t.ok((await Promise.all(responses)).every(({ status }) => status === 200))
     })
   }
 }
@@ -109,7 +109,7 @@ for (const [phase, { bytes, answer, until: moment }] of Object.entries(PHASES)) 
 // The memory of a page's form was never given back, until every body was refused.
 t.test('pages that nobody waits for give their memory back', async (t) => {
   const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
-  backend.answerWith((_, res) => hold(res))
+  backend.respondWith((_, res) => hold(res))
   for (let round = 0; round < 300; round++) {
     const from = backend.requests.length
     const socket = connect(gateway.port, '127.0.0.1')
@@ -120,7 +120,7 @@ t.test('pages that nobody waits for give their memory back', async (t) => {
     socket.resetAndDestroy()
   }
   await until(() => open.size === 0, 'the backend is told')
-  backend.answerWith((_, res) => res.end('{}'))
+  backend.respondWith((_, res) => res.end('{}'))
   t.equal((await call(url, { key, body: {} })).status, 200)
 })
 

@@ -31,14 +31,14 @@ t.test('what is refused at the door has a line, and nothing of what was sent', a
 
 t.test('a client that goes away has a line with 499, once', async (t) => {
   const gateway = await startGateway(t, backend.url)
-  let answered = false
-  backend.answerWith(() => {
-    answered = true
+  let responded = false
+  backend.respondWith(() => {
+    responded = true
   })
   const socket = connect(gateway.port, '127.0.0.1')
   await once(socket, 'connect')
   socket.write(`GET /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n\r\n`)
-  await until(() => answered, 'the backend has the call')
+  await until(() => responded, 'the backend has the call')
   socket.destroy()
   await until(() => linesOf(gateway).length === 1, 'it has its line')
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
@@ -62,7 +62,7 @@ t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
 
 t.test('while a backend is away there is a line a second, not a stack a call', async (t) => {
   const gateway = await startGateway(t, backend.url)
-  backend.answerWith((_, res) => res.destroy())
+  backend.respondWith((_, res) => res.destroy())
   for (let calls = 0; calls < 40; calls++) {
     await call(`${gateway.url}/api/v1/debtors`, { key, body: {} })
   }

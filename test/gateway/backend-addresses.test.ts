@@ -22,13 +22,13 @@ const REQUEST = {
 }
 
 /** A gateway's way to backends of one name, whose addresses are what `zone` says. */
-async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) {
+async function openRoute(t: Test, zone: { addresses: readonly string[] | Error }) {
   const port = await reservePort()
-  const asked: string[] = []
+  const requested: string[] = []
   const addresses = watchBackendAddresses({
     urls: [`http://backends.test:${port}`],
     async resolve(name): Promise<LookupAddress[]> {
-      asked.push(name)
+      requested.push(name)
       if (zone.addresses instanceof Error) throw zone.addresses
       return zone.addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
     },
@@ -46,7 +46,7 @@ async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) 
   flow.leave()
   return {
     port,
-    asked,
+    requested,
     backends,
     send: () => forward({ ...REQUEST, flow }, new Abort(), createCallRecord('127.0.0.1', false)),
     /** Waits until exactly these are ready, and asks the name meanwhile. */
@@ -66,7 +66,7 @@ async function openWay(t: Test, zone: { addresses: readonly string[] | Error }) 
 
 t.test('backends behind a name come and go under load without a failed call', async (t) => {
   const zone = { addresses: ['127.0.0.2'] as readonly string[] | Error }
-  const { port, send, settled, backends } = await openWay(t, zone)
+  const { port, send, settled, backends } = await openRoute(t, zone)
   const [second, third] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
@@ -103,7 +103,7 @@ t.test('backends behind a name come and go under load without a failed call', as
 // The pool of the removed address closed its connections and opened others, over and over, while calls waited.
 t.test('calls that wait for a backend that is removed are finished', async (t) => {
   const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
-  const { port, send, settled } = await openWay(t, zone)
+  const { port, send, settled } = await openRoute(t, zone)
   const [second, third] = [
     await startRawBackend(t, port, '127.0.0.2'),
     await startRawBackend(t, port, '127.0.0.3'),
@@ -116,15 +116,15 @@ t.test('calls that wait for a backend that is removed are finished', async (t) =
   await until(() => second.calls.length === 4, 'every connection is busy')
   zone.addresses = ['127.0.0.3']
   await settled('127.0.0.3')
-  const answers = await Promise.all(calls)
-  t.strictSame([...new Set(answers.map(({ status }) => status))], [200])
+  const responses = await Promise.all(calls)
+  t.strictSame([...new Set(responses.map(({ status }) => status))], [200])
   t.equal(second.calls.length + third.calls.length, 60, 'each was sent once')
   await until(() => second.connections() === 0, 'the removed one is left')
 })
 
 t.test('while no address is known, and none answers, nothing is sent and it says so', async (t) => {
   const zone = { addresses: new Error('no such name') as readonly string[] | Error }
-  const { port, send, settled } = await openWay(t, zone)
+  const { port, send, settled } = await openRoute(t, zone)
   const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
   await rejectsWith(t, send(), refusal)
   zone.addresses = ['127.0.0.2']
@@ -138,10 +138,10 @@ t.test(
   'of a name with addresses of both kinds the IPv4 ones count, else the IPv6 ones',
   async (t) => {
     const zone = { addresses: ['::1', '127.0.0.2', '127.0.0.2'] as readonly string[] | Error }
-    const { port, backends } = await openWay(t, zone)
+    const { port, backends } = await openRoute(t, zone)
     await until(() => backends.size === 1, 'known')
     t.equal(backends.statuses()[0]?.url, `http://127.0.0.2:${port}`)
-    const six = await openWay(t, { addresses: ['::1'] })
+    const six = await openRoute(t, { addresses: ['::1'] })
     await until(() => six.backends.size === 1, 'known')
     t.equal(six.backends.statuses()[0]?.url, `http://[::1]:${six.port}`)
   },

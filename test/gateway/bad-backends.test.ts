@@ -104,7 +104,7 @@ for (const [what, behaviour, status, sent] of FAULTS) {
   t.test(`an answer with a fault, ${what}: ${status}`, async (t) => {
     backend.behave(behaviour)
     const from = backend.calls.length
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       [READ, KEYED_WRITE, WRITE].map((options, n) =>
         call(`${gateway.url}/api/v1/debtors?${n}`, options),
       ),
@@ -113,11 +113,11 @@ for (const [what, behaviour, status, sent] of FAULTS) {
       (n) => backend.calls.slice(from).filter((line) => line.includes(`?${n}`)).length,
     )
     t.strictSame(
-      answers.map((answer) => answer.status),
+      responses.map((response) => response.status),
       [status, status, status],
     )
     t.strictSame(sentTimes, [sent, sent, 1], 'a write without a key is sent once')
-    for (const { json, headers } of answers) {
+    for (const { json, headers } of responses) {
       t.equal(json.status, status, 'a problem')
       t.equal(json.request_id, headers['x-request-id'])
     }
@@ -126,7 +126,7 @@ for (const [what, behaviour, status, sent] of FAULTS) {
       call(`${gateway.url}/api/v1/debtors`, READ),
     )
     t.ok(
-      (await Promise.all(after)).every((answer) => answer.status === 200),
+      (await Promise.all(after)).every((response) => response.status === 200),
       'the pool goes on',
     )
   })
@@ -148,10 +148,10 @@ for (const [what, bytes, status, body] of PASSED) {
   t.test(`an answer with ${what} is passed on`, async (t) => {
     backend.behave(say(bytes))
     for (let round = 0; round < 3; round++) {
-      const answer = await call(`${gateway.url}/api/v1/debtors`, READ)
-      matches(t, answer, { status, text: body })
-      if (status === 204) t.notOk(answer.headers['content-length'])
-      t.notMatch(answer.text, 'forged')
+      const response = await call(`${gateway.url}/api/v1/debtors`, READ)
+      matches(t, response, { status, text: body })
+      if (status === 204) t.notOk(response.headers['content-length'])
+      t.notMatch(response.text, 'forged')
     }
   })
 }

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { clientNetwork } from '../../gateway/downstream/client-address.ts'
 import { CLIENT_ADDRESS_HEADER } from '../../shared/contract/principal.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
@@ -31,4 +32,21 @@ t.test('a client cannot take away what a trusted proxy says of it', async (t) =>
   const lines = ['Host: a', 'X-Forwarded-For: 198.51.100.7', 'Connection: close, X-Forwarded-For']
   await exchangeBytes(port, `GET /settings HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)
   t.equal(backend.requests.at(-1)?.headers[CLIENT_ADDRESS_HEADER], '198.51.100.7')
+})
+
+t.test('a client is its IPv4 address, or the /64 of its IPv6 address', async (t) => {
+  const networks: Record<string, string> = {
+    '198.51.100.7': '198.51.100.7',
+    '::ffff:198.51.100.7': '198.51.100.7',
+    '2001:db8:1:2:3:4:5:6': '2001:db8:1:2',
+    '2001:DB8:1:2::': '2001:db8:1:2',
+    '2001:db8::1:2:3:4:5': '2001:db8:0:1',
+    '2001:db8::6': '2001:db8:0:0',
+    '2001:0db8:0001::6': '2001:db8:1:0',
+    '::1': '0:0:0:0',
+    '': '',
+  }
+  for (const [address, network] of Object.entries(networks)) {
+    t.equal(clientNetwork(address), network, address)
+  }
 })

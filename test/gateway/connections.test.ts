@@ -90,7 +90,7 @@ t.test(
   async (t) => {
     const finish: (() => void)[] = []
     const gone: string[] = []
-    backend.answerWith((req, res) => {
+    backend.respondWith((req, res) => {
       res.on('close', () => {
         if (!res.writableEnded) gone.push(req.url)
       })
@@ -119,14 +119,14 @@ t.test(
 
 t.test('what a client pipelined that is gone is not acted on', async (t) => {
   let givenUp = 0
-  backend.answerWith((_, res) => void res.on('close', () => givenUp++))
+  backend.respondWith((_, res) => void res.on('close', () => givenUp++))
   const { socket } = await open(t)
   const from = backend.requests.length
   socket.write(get('/api/v1/debtors?first') + get('/api/v1/debtors?second'))
   await until(() => backend.requests.length > from, 'the backend has the first')
   socket.resetAndDestroy()
   await until(() => givenUp > 0, 'the first is given up')
-  backend.answerWith((_, res) => res.end('{}'))
+  backend.respondWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
   t.strictSame(
     backend.requests.slice(from).map(({ url }) => url),
@@ -139,14 +139,14 @@ t.test('what is pipelined behind an answer that breaks off is not acted on', asy
   // So that a connection to the backend is free at once.
   await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
   const from = backend.requests.length
-  backend.answerWith((_, res) => {
+  backend.respondWith((_, res) => {
     res.writeHead(200, { 'content-length': 1_000_000 })
     res.write(Buffer.alloc(500_000, 'x'), () => res.destroy())
   })
   const { socket } = await open(t)
   socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?behind'))
   await untilClosed(socket)
-  backend.answerWith((_, res) => res.end('{}'))
+  backend.respondWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
   t.strictSame(
     backend.requests.slice(from).map(({ url }) => url),
@@ -156,7 +156,7 @@ t.test('what is pipelined behind an answer that breaks off is not acted on', asy
 
 // To HTTP/1.0 it ended with its connection, and looked whole.
 t.test('an answer that breaks off looks whole to no version of HTTP', async (t) => {
-  backend.answerWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
+  backend.respondWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
   for (const version of ['HTTP/1.0', 'HTTP/1.1']) {
     const { socket } = await open(t)
     socket.write(get('/api/v1/debtors').replace('HTTP/1.1', version))
@@ -166,7 +166,7 @@ t.test('an answer that breaks off looks whole to no version of HTTP', async (t) 
 
 // It was cut off a second after it had closed its half.
 t.test('a client that has closed its half takes its answer as slowly as others', async (t) => {
-  backend.answerWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
+  backend.respondWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
   const socket = connect(gateway.port, '127.0.0.1')
   socket.end(get('/api/v1/debtors'))
   let bytes = 0
@@ -192,7 +192,7 @@ async function untilRead(): Promise<void> {
 // A connection that was held for what was read ahead of a call was not read on for a body.
 t.test('a large body behind a call under way arrives whole', async (t) => {
   const finish: (() => void)[] = []
-  backend.answerWith((_, res) => void finish.push(() => res.end('{}')))
+  backend.respondWith((_, res) => void finish.push(() => res.end('{}')))
   const from = backend.requests.length
   const { socket, text } = await open(t)
   const body = 'x'.repeat(250_000)
@@ -211,7 +211,7 @@ t.test('a large body behind a call under way arrives whole', async (t) => {
 })
 
 t.test('a body that breaks off behind another call is refused like any other', async (t) => {
-  backend.answerWith((_, res) => res.end('{}'))
+  backend.respondWith((_, res) => res.end('{}'))
   const half = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 10\r\n\r\n{}`
   const { text, closed } = await exchangeBytes(gateway.port, get('/api/v1/debtors') + half, {
     halfClose: true,

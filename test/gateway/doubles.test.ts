@@ -15,7 +15,7 @@ const capturing = await startCapturingBackend(t)
 const raw = await startRawBackend(t)
 
 const lookUpReal = async (secret: string) => {
-  const { status, json } = await real.ask('POST', LOOK_UP, {
+  const { status, json } = await real.request('POST', LOOK_UP, {
     body: { digest: digestApiKey(secret) },
   })
   return { status, json }
@@ -58,7 +58,7 @@ t.test('an unknown key', async (t) => {
 })
 
 t.test('readiness', async (t) => {
-  const { status, text } = await real.ask('GET', '/internal/ready')
+  const { status, text } = await real.request('GET', '/internal/ready')
   for (const { url } of [capturing, raw]) {
     const response = await fetch(`${url}/internal/ready`)
     t.strictSame([response.status, await response.text()], [status, text])

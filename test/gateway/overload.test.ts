@@ -25,7 +25,7 @@ async function startSlow(t: Test) {
 }
 
 function respondAfter(backend: CapturingBackend, ms: number): void {
-  backend.answerWith((_, res) => void setTimeout(() => res.end('{}'), ms))
+  backend.respondWith((_, res) => void setTimeout(() => res.end('{}'), ms))
 }
 
 interface Outcome {
@@ -105,6 +105,6 @@ t.test('many keys that call at once share a slow backend', async (t) => {
   const keys = Array.from({ length: 40 }, () => backend.issue())
   for (const key of keys) t.equal((await call(url, { key })).status, 200)
   respondAfter(backend, 50)
-  const answers = await Promise.all(keys.map((key) => call(url, { key })))
-  t.strictSame([...new Set(answers.map(({ status }) => status))], [200], 'a short line is served')
+  const responses = await Promise.all(keys.map((key) => call(url, { key })))
+  t.strictSame([...new Set(responses.map(({ status }) => status))], [200], 'a short line is served')
 })

@@ -1,3 +1,7 @@
+import { Writable } from 'node:stream'
+import { setImmediate } from 'node:timers/promises'
+import type { Redis } from 'ioredis'
+import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { type Allowance, isOverLimit, type RateLimiter } from '../../gateway/rate-limit/limiter.ts'
 import { createLocalRateLimiter } from '../../gateway/rate-limit/local-limiter.ts'
@@ -186,3 +190,106 @@ t.test('a replica and a full store are outages too', async (t) => {
   await isExact(rateLimiter)
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })
+
+const UNUSABLE: Record<string, (redis: Redis, name: string) => Promise<unknown>> = {
+  'of another type': (redis, name) => redis.multi().del(name).hset(name, 'field', '1').exec(),
+  'no number': (redis, name) => redis.set(name, 'none', 'KEEPTTL'),
+  'a negative number': (redis, name) => redis.set(name, '-100', 'KEEPTTL'),
+  'too large a number': (redis, name) => redis.set(name, '9223372036854775807', 'KEEPTTL'),
+}
+
+// One such counter failed the script call of all keys that called in the same turn, which opened the breaker.
+for (const onOutage of ['local', 'deny'] as const) {
+  t.test(`policy ${onOutage}: an unusable counter affects its own key alone`, async (t) => {
+    const redis = await startRedis(t)
+    const lines: unknown[] = []
+    const log = pino(
+      new Writable({
+        write(line, _, done) {
+          lines.push(JSON.parse(line))
+          done()
+        },
+      }),
+    )
+    const rateLimiter = connectRateLimiter(t, redis.url, { onOutage, log })
+    await isExact(rateLimiter)
+    const [bad, good] = [newKey(), newKey()]
+    const [first] = await consumeMany(rateLimiter, bad, 10)
+    await consumeMany(rateLimiter, good, 10)
+    for (const [place, [kind, spoil]] of Object.entries(UNUSABLE).entries()) {
+      await spoil(redis.client, `rate-limit:{${bad}}`)
+      const [spoilt, others] = await Promise.all([
+        rateLimiter.consume(bad, LIMIT),
+        consumeMany(rateLimiter, good, 5),
+      ])
+      const used = 11 + place
+      matches(t, spoilt, { used, degraded: false, windowEndsAt: first?.windowEndsAt }, kind)
+      t.strictSame(
+        others.map((one) => [one.used, one.degraded]),
+        [1, 2, 3, 4, 5].map((call) => [10 + 5 * place + call, false]),
+      )
+    }
+    t.equal(rateLimiter.counts.outages, 0)
+    t.equal(rateLimiter.counts.countersReplaced, Object.keys(UNUSABLE).length)
+    matches(t, lines[1], { keyId: bad, counter: `rate-limit:{${bad}}` }, 'the log names the key')
+  })
+}
+
+t.test('a counter whose end is beyond any window gets the end of its window again', async (t) => {
+  const redis = await startRedis(t)
+  const rateLimiter = await connect(t, redis.url)
+  const [known, unknown] = [newKey(), newKey()]
+  const [first] = await consumeMany(rateLimiter, known, 10)
+  for (const key of [known, unknown]) {
+    await redis.client.incrby(`rate-limit:{${key}}`, 2)
+    await redis.client.expire(`rate-limit:{${key}}`, 10 ** 15)
+  }
+  matches(t, await rateLimiter.consume(known, LIMIT), {
+    used: 13,
+    windowEndsAt: first?.windowEndsAt,
+  })
+  const { used, windowEndsInMs } = await rateLimiter.consume(unknown, LIMIT)
+  t.strictSame([used, windowEndsInMs], [3, 3_600_000])
+})
+
+// The timers fired before the replies that had arrived meanwhile were read.
+t.test('a stall of this process is no outage of Redis', async (t) => {
+  const redis = await startRedis(t)
+  const rateLimiter = await connect(t, redis.url, 'deny')
+  const key = newKey()
+  const calls: Promise<Allowance>[] = []
+  for (let stall = 0; stall < 4; stall++) {
+    calls.push(...Array.from({ length: 5 }, () => rateLimiter.consume(key, LIMIT)))
+    // The calls of a turn are sent at its end.
+    await setImmediate()
+    block(600)
+    await setImmediate()
+  }
+  t.strictSame(
+    (await Promise.all(calls)).map(({ used, degraded }) => [used, degraded]),
+    calls.map((_, place) => [place + 1, false]),
+  )
+  t.equal(rateLimiter.counts.outages, 0)
+})
+
+// The breaker rejected them all with the first error, and those that Redis then counted were reported again.
+t.test('calls in flight behind one that the server rejects are counted once', async (t) => {
+  const redis = await startRedis(t)
+  const rateLimiter = await connect(t, redis.url)
+  const key = newKey()
+  await redis.client.config('SET', 'maxmemory', '1')
+  const rejected = rateLimiter.consume(key, LIMIT)
+  await setImmediate()
+  const counted = rateLimiter.consume(key, LIMIT)
+  await redis.client.config('SET', 'maxmemory', '0')
+  await Promise.all([rejected, counted])
+  await isExact(rateLimiter)
+  await rateLimiter.consume(key, LIMIT)
+  t.equal(await redis.client.get(`rate-limit:{${key}}`), '3')
+})
+
+/** Blocks the event loop. */
+function block(ms: number): void {
+  const until = performance.now() + ms
+  while (performance.now() < until);
+}

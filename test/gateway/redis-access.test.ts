@@ -89,9 +89,9 @@ t.test(
     }, 'the reason is known')
     matches(t, text, containing('it rejects the user or the password of REDIS_URL'))
     await until(() => gateway.log().includes('it rejects the user or'), 'and logged')
-    const answer = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
-    t.equal(answer.status, 200, 'counted in the gateway')
-    t.notMatch(JSON.stringify([answer, text, gateway.log()]), PASSWORD)
+    const response = await call(`${gateway.url}/api/v1/debtors`, { key: mintApiKey().secret })
+    t.equal(response.status, 200, 'counted in the gateway')
+    t.notMatch(JSON.stringify([response, text, gateway.log()]), PASSWORD)
   },
 )
 

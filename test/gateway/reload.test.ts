@@ -28,10 +28,10 @@ function ownDirectory(t: Test): string {
 }
 
 /** Sends SIGHUP, and waits for what it logs. */
-async function reload(process: StartedProcess, told: RegExp): Promise<void> {
+async function reload(process: StartedProcess, reported: RegExp): Promise<void> {
   const before = process.log().length
   process.signal('SIGHUP')
-  await until(() => told.test(process.log().slice(before)), String(told))
+  await until(() => reported.test(process.log().slice(before)), String(reported))
 }
 
 t.test('secrets are rotated from their files without a failed call', async (t) => {
@@ -51,21 +51,21 @@ t.test('secrets are rotated from their files without a failed call', async (t) =
   if (gateway === undefined) throw new Error('no gateway')
   const accountId = await system.operator.createAccount()
   const me = async (key: string) => (await call(`${system.url}/api/v1/me`, { key })).status
-  const answers = async () => {
+  const responds = async () => {
     // Each key is looked up, which is signed.
     t.equal(await me((await system.operator.issueKey(accountId)).secret), 200)
     t.equal((await call(`${system.url}/settings/login`)).status, 200)
   }
-  await answers()
+  await responds()
   write('backend', `${GATEWAY_SECRET},${NEW}`)
   await reload(system.backend, /"changed":\["GATEWAY_SECRET"\].*"reloaded"/)
-  await answers()
+  await responds()
   write('gateway', NEW)
   await reload(gateway, /"reloaded"/)
-  await answers()
+  await responds()
   write('backend', NEW)
   await reload(system.backend, /"reloaded"/)
-  await answers()
+  await responds()
 
   write('pepper', `v2:${NEW},${PEPPER}`)
   await reload(system.backend, /"changed":\["KEY_PEPPER"\]/)
@@ -77,7 +77,7 @@ t.test('secrets are rotated from their files without a failed call', async (t) =
 
   write('backend', 'short')
   await reload(system.backend, /"error".*GATEWAY_SECRET must have.*not reloaded/)
-  await answers()
+  await responds()
   t.notMatch(gateway.log() + system.backend.log(), NEW)
 })
 
@@ -143,7 +143,7 @@ t.test('a drain ends when its time is over', async (t) => {
   const key = backend.issue()
   const env = { DRAIN_TIMEOUT_MS: '1000', GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
   const gateway = await startGateway(t, backend.url, env)
-  backend.answerWith(() => {})
+  backend.respondWith(() => {})
   const hanging = t.rejects(call(`${gateway.url}/api/v1/debtors`, { key }))
   await until(() => backend.requests.length === 1, 'the call is under way')
   t.equal(await gateway.stop(), 1)
@@ -163,8 +163,8 @@ t.test('a collector that hangs slows no call and no drain', async (t) => {
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
   })
   for (let calls = 0; calls < 20; calls++) {
-    const answer = await call(`${gateway.url}/api/v1/debtors`, { key, timeoutMs: 1_000 })
-    t.equal(answer.status, 200)
+    const response = await call(`${gateway.url}/api/v1/debtors`, { key, timeoutMs: 1_000 })
+    t.equal(response.status, 200)
   }
   t.equal(await gateway.stop(), 0)
 })

@@ -12,7 +12,7 @@ import {
   startCapturingBackend,
 } from '../fixtures/service/capturing-backend.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
-import { parseAnswers } from './fixtures/answers.ts'
+import { parseResponses } from './fixtures/responses.ts'
 
 const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
@@ -25,11 +25,11 @@ const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error', BACKEND
 const key = backend.issue(undefined, 10_000_000)
 
 // It tells apart whose answer it is, and says what it was asked in.
-backend.answerWith(async ({ url }, res) => {
-  const asked = new URL(url, 'http://a').searchParams
-  await delay(Number(asked.get('ms')))
+backend.respondWith(async ({ url }, res) => {
+  const requested = new URL(url, 'http://a').searchParams
+  await delay(Number(requested.get('ms')))
   const text = `"${url}"`
-  const size = Number(asked.get('size'))
+  const size = Number(requested.get('size'))
   if (size === 0) return void res.writeHead(200, { 'content-length': text.length }).end(text)
   res.write(text)
   res.end(' '.repeat(size))
@@ -222,7 +222,7 @@ const sequence = fc.record({
   /** Turns of the event loop between two packets, and before the client reads. */
   gap: fc.nat({ max: 3 }),
   readsAfter: fc.constantFrom(0, 0, 0, 20),
-  answerMs: fc.constantFrom(0, 0, 0, 3, 15),
+  responseMs: fc.constantFrom(0, 0, 0, 3, 15),
   size: fc.constantFrom(0, 0, 0, 10, LARGE_ANSWER_BYTES),
 })
 
@@ -238,7 +238,8 @@ t.test('what is good arrives and is answered, whatever it comes with', async (t)
       const from = backend.requests.length
       const all = [...drawn.items, drawn.last]
       const targets = all.map(
-        (_, n) => `/api/v1/debtors?c=${connection}&n=${n}&ms=${drawn.answerMs}&size=${drawn.size}`,
+        (_, n) =>
+          `/api/v1/debtors?c=${connection}&n=${n}&ms=${drawn.responseMs}&size=${drawn.size}`,
       )
       const parts = all.map((item, n) => item.bytes(targets[n] ?? ''))
       const text = await exchange(parts, drawn)
@@ -247,7 +248,7 @@ t.test('what is good arrives and is answered, whatever it comes with', async (t)
       const upstream = backend.requests.slice(from).filter(({ url }) => url.startsWith(own))
       const expected = takeWhole(all)
       compareUpstream(expected, targets, upstream, drawn.ending)
-      if (drawn.ending !== 'reset') compareAnswers(expected, targets, text, drawn)
+      if (drawn.ending !== 'reset') compareResponses(expected, targets, text, drawn)
     }),
     // A hang shrinks at five seconds a step.
     { seed, numRuns, endOnFailure: true },
@@ -285,7 +286,7 @@ function compareUpstream(
   if (ending === 'broken off' && missing > 1) throw new Error(`${missing} not upstream`)
 }
 
-function compareAnswers(
+function compareResponses(
   expected: readonly Item[],
   targets: readonly string[],
   text: string,
@@ -293,14 +294,14 @@ function compareAnswers(
 ): void {
   const broken = isBrokenOff(expected, drawn)
   const heads = expected.map(({ isHead }) => isHead === true)
-  const answers = parseAnswers(text, broken ? heads.slice(0, -1) : heads)
-  const seen = answers.map(({ status }) => status)
+  const responses = parseResponses(text, broken ? heads.slice(0, -1) : heads)
+  const seen = responses.map(({ status }) => status)
   const wanted = expected.flatMap((item, n) => {
     if (broken && n === expected.length - 1) return [400]
     return item.saysContinue ? [100, item.status] : [item.status]
   })
   if (String(seen) !== String(wanted)) throw new Error(`answered ${seen}, not ${wanted}`)
-  const final = answers.filter(({ status }) => status >= 200)
+  const final = responses.filter(({ status }) => status >= 200)
   for (const [n, { status, body, headers }] of final.entries()) {
     if (status === 200 && !heads[n] && !body.startsWith(`"${targets[n]}"`)) {
       throw new Error(`the answer to another: ${body.slice(0, 100)}`)
@@ -319,7 +320,7 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
     ending === 'broken off' ? whole.length - 1 - Math.floor((last - 2) * share(drawn)) : 0
   const bytes = ending === 'broken off' ? whole.slice(0, kept) : whole
   const pieces = cut(bytes, drawn)
-  const leavesAt = ending === 'reset' ? Math.floor(share(drawn) * (pieces.length + 1)) : undefined
+  const closesAt = ending === 'reset' ? Math.floor(share(drawn) * (pieces.length + 1)) : undefined
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
     const settle = () => {
@@ -329,7 +330,7 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
     const socket = connect({ port: gateway.port, host: '127.0.0.1', noDelay: true }, async () => {
       for (const [n, piece] of pieces.entries()) {
         if (socket.destroyed) return
-        if (n === leavesAt) break
+        if (n === closesAt) break
         socket.write(piece, 'latin1')
         for (let gap = 0; gap < drawn.gap; gap++) await turn()
       }

@@ -99,7 +99,7 @@ t.test('bodies in the smallest chunks take no more memory than others', async (t
 })
 
 t.test('a client that does not take its answers is cut off, and holds little', async (t) => {
-  backend.answerWith((_, res) => {
+  backend.respondWith((_, res) => {
     res.writeHead(200, { 'content-length': 50 * LARGE.length })
     for (let part = 0; part < 50; part++) res.write(LARGE)
     res.end()
@@ -109,7 +109,7 @@ t.test('a client that does not take its answers is cut off, and holds little', a
   for (const reader of readers) reader.pause()
   const gone = Promise.all(readers.map(untilCutOff))
   await until(() => backend.requests.length >= 5, 'the backend answers')
-  backend.answerWith((_, res) => res.end('{}'))
+  backend.respondWith((_, res) => res.end('{}'))
   const during = await Promise.all(Array.from({ length: 20 }, () => call(url, { key })))
   t.ok(
     during.every(({ status }) => status === 200),
@@ -122,17 +122,17 @@ t.test('a client that does not take its answers is cut off, and holds little', a
 
 t.test('pipelined answers wait until those before them are taken', async (t) => {
   const from = backend.requests.length
-  backend.answerWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
+  backend.respondWith((_, res) => res.end(LARGE.subarray(0, 200_000)))
   const socket = await open(t, GET.repeat(500))
   socket.pause()
   await untilCutOff(socket)
-  const asked = backend.requests.length - from
-  t.comment(`${asked} of 500 asked`)
-  t.ok(asked < 100)
+  const requested = backend.requests.length - from
+  t.comment(`${requested} of 500 asked`)
+  t.ok(requested < 100)
 })
 
 t.test('a crowd that drips or idles does not slow the others', async (t) => {
-  backend.answerWith((_, res) => res.end('{}'))
+  backend.respondWith((_, res) => res.end('{}'))
   await measure(300)
   const alone = await measure(1_000)
   const crowd = await Promise.all(

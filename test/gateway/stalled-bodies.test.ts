@@ -19,16 +19,15 @@ const backend = await startCapturingBackend(t)
 const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
 const url = `${gateway.url}/api/v1/debtors`
 const sockets: Socket[] = []
-t.teardown(() => {
-  for (const socket of sockets) socket.destroy()
-})
+t.teardown(closeAll)
 
 /** Resolves when the half of each body is with the gateway, or its call was refused. */
-async function stall(secretOf: () => string): Promise<void> {
+async function stall(addresses: number, secretOf: () => string): Promise<void> {
   const half = Buffer.alloc(BODY_BYTES / 2, ' ')
   await Promise.all(
-    Array.from({ length: STALLED }, async () => {
-      const socket = connect(gateway.port, '127.0.0.1')
+    Array.from({ length: STALLED }, async (_, index) => {
+      const localAddress = `127.0.0.${1 + (index % addresses)}`
+      const socket = connect({ port: gateway.port, host: '127.0.0.1', localAddress })
       sockets.push(socket)
       socket.on('error', () => {}).resume()
       await once(socket, 'connect')
@@ -40,9 +39,17 @@ async function stall(secretOf: () => string): Promise<void> {
   )
 }
 
-async function bodyBytes(): Promise<number> {
-  const { text } = await call(`http://127.0.0.1:${gateway.operationsPort}/metrics`)
-  return Number(/^receivables_gateway_body_bytes(?:\{.*\})? (\S+)/m.exec(text)?.[1])
+async function bodyBytes(key: 'known' | 'unknown', { operationsPort } = gateway): Promise<number> {
+  const { text } = await call(`http://127.0.0.1:${operationsPort}/metrics`)
+  const line = new RegExp(
+    `^receivables_gateway_client_memory_bytes\\{.*key="${key}".*\\} (\\S+)`,
+    'm',
+  )
+  return Number(line.exec(text)?.[1])
+}
+
+function closeAll(): void {
+  for (const socket of sockets.splice(0)) socket.destroy()
 }
 
 /** Statuses of writes, one after the other: a small one, and one that is nearly as large as it may be. */
@@ -65,34 +72,67 @@ const { key, cached } = cachedKey()
 t.equal((await cached).status, 200)
 const OK = Array.from({ length: 24 }, () => 200)
 
-t.test('bodies of made-up keys take nothing from a key in use', async (t) => {
-  await stall(() => mintApiKey().secret)
-  await until(async () => (await bodyBytes()) > 10 * MIB, 'their memory is used up')
-  t.strictSame(await write(key, 12), OK)
+// From its own address, a client uses half of each part of the memory at most.
+for (const [addresses, share] of [
+  [1, 1 / 2],
+  [30, 1],
+] as const) {
+  const from = addresses === 1 ? 'the address of the key' : `${addresses} addresses`
+
+  t.test(`bodies of made-up keys from ${from} take nothing from a key in use`, async (t) => {
+    await stall(addresses, () => mintApiKey().secret)
+    const used = 9 * MIB * share
+    await until(async () => (await bodyBytes('unknown')) > used, 'their memory is used up')
+    t.strictSame(await write(key, 12), OK)
+  })
+
+  t.test('a new key is served among them: who stalls gives way', async (t) => {
+    const newKey = backend.issue(undefined, 1_000_000)
+    t.strictSame(await write(newKey, 12), OK)
+    closeAll()
+  })
+
+  t.test(`bodies of a key in use from ${from} take nothing from another`, async (t) => {
+    const other = cachedKey()
+    t.equal((await other.cached).status, 200)
+    await stall(addresses, () => other.key)
+    const used = 24 * MIB * share
+    await until(async () => (await bodyBytes('known')) > used, 'the memory is used up')
+    t.strictSame(await write(key, 12), OK)
+    closeAll()
+  })
+}
+
+// When the only body of a client gave way to its next one, what followed was counted for another client.
+t.test('behind a proxy, a client whose bodies give way keeps its limit', async (t) => {
+  const proxied = await startGateway(t, backend.url, {
+    TRUST_PROXY: '1',
+    GATEWAY_MEMORY_PER_CLIENT_MIB: '1',
+    LOG_LEVEL: 'fatal',
+  })
+  // A quarter is for keys that are not cached.
+  const limit = MIB / 4
+  const sent = Buffer.alloc(limit - 8 * 1024, ' ')
+  for (let bodies = 1; bodies <= 4; bodies++) {
+    const socket = connect({ port: proxied.port, host: '127.0.0.1' })
+    sockets.push(socket)
+    socket.on('error', () => {}).resume()
+    socket.write(
+      `POST /api/v1/debtors HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${mintApiKey().secret}\r\nX-Forwarded-For: 203.0.113.9\r\nContent-Length: ${limit}\r\n\r\n`,
+    )
+    socket.write(sent)
+    let used = 0
+    await until(async () => {
+      used = await bodyBytes('unknown', proxied)
+      const isAlone = sockets.every((other) => other === socket || other.closed)
+      return used > limit || (isAlone && used >= sent.length)
+    }, 'the body has arrived')
+    t.ok(used <= limit, `${used} bytes after ${bodies} bodies`)
+  }
+  closeAll()
 })
 
-t.test('a new key is served among them: who stalls gives way', async (t) => {
-  const newKey = backend.issue(undefined, 1_000_000)
-  await until(
-    async () => (await call(url, { key: newKey, body: {} })).status === 200,
-    'the first call of the new key is served',
-  )
-  t.strictSame(await write(newKey, 12), OK)
-})
-
-t.test('bodies of a key in use take nothing from another', async (t) => {
-  const other = cachedKey()
-  t.equal((await other.cached).status, 200)
-  await stall(() => other.key)
-  await until(async () => (await bodyBytes()) > 40 * MIB, 'the memory is used up')
-  const statuses = await until(async () => {
-    const found = await write(key, 12)
-    return found.every((status) => status === 200) && found
-  }, 'the bodies that stall give way')
-  t.strictSame(statuses, OK)
-})
-
-t.test('no memory is left when they are gone', async () => {
-  for (const socket of sockets) socket.destroy()
-  await until(async () => (await bodyBytes()) === 0, 'every body is released')
+t.test('no memory is used when they are gone', async () => {
+  const isFree = async () => (await bodyBytes('known')) === 0 && (await bodyBytes('unknown')) === 0
+  await until(isFree, 'every body is released')
 })

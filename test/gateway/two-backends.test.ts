@@ -18,8 +18,8 @@ async function startBoth(t: Test) {
   })
   const url = `${gateway.url}/api/v1/debtors`
   const statuses = async (calls: number, options: Parameters<typeof call>[1] = { key }) => {
-    const answers = Array.from({ length: calls }, () => call(url, options))
-    return [...new Set((await Promise.all(answers)).map(({ status }) => status))]
+    const responses = Array.from({ length: calls }, () => call(url, options))
+    return [...new Set((await Promise.all(responses)).map(({ status }) => status))]
   }
   await until(async () => (await statuses(1))[0] === 200, 'a backend is ready')
   return { one, other, gateway, statuses }
@@ -64,8 +64,8 @@ t.test('two that refuse of three are passed over', async (t) => {
   const good = await startRawBackend(t)
   const dead = [await reservePort(), await reservePort()].map((port) => `http://127.0.0.1:${port}`)
   const gateway = await startGateway(t, [...dead, good.url].join(), { LOG_LEVEL: 'fatal' })
-  const answers = Array.from({ length: 30 }, () => call(`${gateway.url}/api/v1/debtors`, { key }))
-  t.ok((await Promise.all(answers)).every(({ status }) => status === 200))
+  const responses = Array.from({ length: 30 }, () => call(`${gateway.url}/api/v1/debtors`, { key }))
+  t.ok((await Promise.all(responses)).every(({ status }) => status === 200))
 })
 
 t.test('with every backend away the answer is at once 503, and sound again after', async (t) => {
@@ -75,12 +75,12 @@ t.test('with every backend away the answer is at once 503, and sound again after
   const times: number[] = []
   const send = async () => {
     const from = performance.now()
-    const answer = await call(`${gateway.url}/api/v1/debtors`, { key })
+    const response = await call(`${gateway.url}/api/v1/debtors`, { key })
     times.push(performance.now() - from)
-    return answer
+    return response
   }
-  const answer = await send()
-  matches(t, answer, { status: 503, headers: { 'retry-after': '1' } })
+  const response = await send()
+  matches(t, response, { status: 503, headers: { 'retry-after': '1' } })
   for (let round = 0; round < 9; round++) t.equal((await send()).status, 503)
   const fastestMs = Math.min(...times)
   t.ok(fastestMs < 500, `503 after ${fastestMs.toFixed(1)} ms; the machine may pause some of ten`)

@@ -11,10 +11,11 @@ Usage: npm run bench                         gateway, then product
   gateway   this gateway beside nginx with Lua, Fastify and bare proxies
   product   gateway, backend and database beside bare hapi
   lists     reads and lists in books of a thousand to a million invoices
+  key-use   payments beside 10,000 keys that are used in four seconds
 
 docs/performance.md says how to read them.
 `
-const NAMES = ['gateway', 'product', 'lists']
+const NAMES = ['gateway', 'product', 'lists', 'key-use']
 
 const [name, ...options] = process.argv.slice(2)
 if (name === undefined) {
@@ -22,10 +23,10 @@ if (name === undefined) {
 } else if (NAMES.includes(name)) {
   process.exitCode = await run(name, options)
 } else {
-  const isAsked = name === '--help' || name === '-h'
-  const out = isAsked ? process.stdout : process.stderr
-  out.write(isAsked ? HELP : `bench: there is no ${name}\n\n${HELP}`)
-  process.exitCode = isAsked ? 0 : 2
+  const isRequested = name === '--help' || name === '-h'
+  const out = isRequested ? process.stdout : process.stderr
+  out.write(isRequested ? HELP : `bench: there is no ${name}\n\n${HELP}`)
+  process.exitCode = isRequested ? 0 : 2
 }
 
 async function run(name: string, options: readonly string[]): Promise<number> {

@@ -8,16 +8,16 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
-import { askClosedLoop, warmUp } from './gateway/closed-loop.ts'
+import { runClosedLoop, warmUp } from './gateway/closed-loop.ts'
 import { type Cores, watchCores } from './gateway/cores.ts'
 import { type Keys, serveKeys } from './gateway/keys.ts'
 import { startNginx, upstreamConfig } from './gateway/nginx.ts'
-import { askOpenLoop } from './gateway/open-loop.ts'
+import { runOpenLoop } from './gateway/open-loop.ts'
 import {
   isDisturbed,
   latencyTable,
@@ -26,20 +26,21 @@ import {
   throughputTable,
 } from './gateway/results.ts'
 import {
+  gatewayOf,
   OURS,
   type RunningSubject,
+  type Scenario,
   SUBJECTS,
   type Subject,
   startOurs,
-  type World,
 } from './gateway/subjects.ts'
 import {
   describeMachine,
   LOAD_CORE,
+  moveToLoadCore,
   requirePackages,
   residentMegabytes,
   Stage,
-  stayOnLoadCore,
 } from './machine.ts'
 import { rounded } from './report.ts'
 
@@ -65,6 +66,7 @@ Usage: npm run bench -- gateway [options]
   --seconds N       for how long each time, once warm: whole seconds (5)
   --rate N          calls a second of the second open loop (half of what this gateway gives)
   --only NAME,…     of: ${SUBJECTS.map(({ name }) => name).join(', ')}
+  --against DIR     also the gateway of another checkout, with its dependencies installed
   --json FILE       the figures for programs
 `
 
@@ -74,6 +76,7 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '5' },
     rate: { type: 'string' },
     only: { type: 'string' },
+    against: { type: 'string' },
     json: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
@@ -84,26 +87,29 @@ if (options.help) {
 }
 const seconds = Number(options.seconds)
 const only = options.only?.split(',')
-const subjects = SUBJECTS.filter(({ name }) => only === undefined || only.includes(name))
+const subjects: readonly Subject[] = [
+  ...SUBJECTS.filter(({ name }) => only === undefined || only.includes(name)),
+  ...(options.against === undefined ? [] : [gatewayOf(resolve(options.against))]),
+]
 
 bringPeers()
-stayOnLoadCore()
+moveToLoadCore()
 const stage = new Stage()
 try {
   print(`${describeMachine()}\n${options.rounds} rounds of ${seconds} s, ${KEYS} keys\n`)
   const directory = mkdtempSync(join(tmpdir(), 'gateway-load-'))
   stage.teardown(() => rmSync(directory, { recursive: true }))
   const keys = await serveKeys(stage, KEYS, directory)
-  const world = await createWorld(directory, keys)
-  const rate = await chooseRate(world, keys)
-  const rounds = await compare(world, keys, rate)
+  const scenario = await createScenario(directory, keys)
+  const rate = await chooseRate(scenario, keys)
+  const rounds = await compare(scenario, keys, rate)
   print(`\nas many calls as each gives\n\n${throughputTable(subjects, rounds)}\n`)
   for (const [place, calls] of [CALM_RATE, rate].entries()) {
     print(`${rounded(calls)} calls a second, whatever comes of them\n`)
     print(`${latencyTable(subjects, rounds, place)}\n`)
   }
   const measuresOurs = subjects.some(({ name }) => name === OURS)
-  const megabytes = measuresOurs ? await measureMemory(world) : undefined
+  const megabytes = measuresOurs ? await measureMemory(scenario) : undefined
   if (megabytes !== undefined) {
     print(`${OURS}, resident after ${rounded(KEYS_FOR_MEMORY)} keys: ${rounded(megabytes)} MB`)
   }
@@ -130,7 +136,7 @@ function bringPeers(): void {
   execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--prefix', prefix], { stdio: 'inherit' })
 }
 
-async function createWorld(directory: string, keys: Keys): Promise<World> {
+async function createScenario(directory: string, keys: Keys): Promise<Scenario> {
   const redis = await startRedis(stage)
   const { lookUpUrl } = keys
   const http = (port: number) => upstreamConfig(port, lookUpUrl)
@@ -139,15 +145,15 @@ async function createWorld(directory: string, keys: Keys): Promise<World> {
 }
 
 /** One for all: latencies at different rates say nothing of each other. */
-async function chooseRate(world: World, keys: Keys): Promise<number> {
+async function chooseRate(scenario: Scenario, keys: Keys): Promise<number> {
   if (options.rate !== undefined) return Number(options.rate)
   const ours = subjects.find(({ name }) => name === OURS)
   if (ours === undefined) return RATE_WITHOUT_OURS
-  const looks = await withSubject(ours, world, keys, async (running) => {
+  const looks = await withSubject(ours, scenario, keys, async (running) => {
     const rates = [(await measureClosed(running, keys)).callsPerSecond]
     while (rates.length < LOOKS_FOR_RATE) {
-      const asking = { keyFile: keys.file, path: PATH, seconds }
-      rates.push((await askClosedLoop(running, asking)).callsPerSecond)
+      const requesting = { keyFile: keys.file, path: PATH, seconds }
+      rates.push((await runClosedLoop(running, requesting)).callsPerSecond)
     }
     return rates
   })
@@ -155,13 +161,13 @@ async function chooseRate(world: World, keys: Keys): Promise<number> {
 }
 
 /** Starts each subject anew in every round. */
-async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> {
+async function compare(scenario: Scenario, keys: Keys, rate: number): Promise<Rounds> {
   const figures = new Map<string, Round[]>(subjects.map(({ name }) => [name, []]))
   const requests = keys.all.map(requestOf)
   for (let round = 0; round < Number(options.rounds); round++) {
     for (const subject of inTurn(round)) {
       const measure = () =>
-        withSubject(subject, world, keys, async (running) => {
+        withSubject(subject, scenario, keys, async (running) => {
           const closed = await measureClosed(running, keys)
           const calm = await measureOpen(running, requests, CALM_RATE)
           return { closed, open: [calm, await measureOpen(running, requests, rate)] }
@@ -178,21 +184,21 @@ async function compare(world: World, keys: Keys, rate: number): Promise<Rounds> 
 }
 
 async function measureClosed(running: RunningSubject, keys: Keys) {
-  const asking = { keyFile: keys.file, path: PATH }
-  await warmUp(running, asking)
-  return await askClosedLoop(running, { ...asking, seconds })
+  const requesting = { keyFile: keys.file, path: PATH }
+  await warmUp(running, requesting)
+  return await runClosedLoop(running, { ...requesting, seconds })
 }
 
 /** The quietest of some tries: a shared host may stall either core for as long as a p99 is. */
 async function measureOpen(running: RunningSubject, requests: readonly Buffer[], rate: number) {
   const measure = async () => {
     const endWatch = watchCores(running)
-    const asked = await askOpenLoop(running.url, requests, {
+    const requested = await runOpenLoop(running.url, requests, {
       rate,
       seconds,
       warmUpSeconds: OPEN_WARM_UP_SECONDS,
     })
-    return { ...asked, ...endWatch() }
+    return { ...requested, ...endWatch() }
   }
   let quietest = await measure()
   for (let more = 1; more < OPEN_TRIES_MAX && isDisturbed(quietest); more++) {
@@ -237,21 +243,21 @@ function inTurn(round: number): readonly Subject[] {
 
 async function withSubject<T>(
   subject: Subject,
-  world: World,
+  scenario: Scenario,
   keys: Keys,
   work: (running: RunningSubject) => Promise<T>,
 ): Promise<T> {
   const own = new Stage()
   try {
-    const running = await subject.start(own, world)
-    await untilAnswers(running.url, keys.all[0] ?? '')
+    const running = await subject.start(own, scenario)
+    await untilResponding(running.url, keys.all[0] ?? '')
     return await work(running)
   } finally {
     await own.end()
   }
 }
 
-async function untilAnswers(url: string, key: string): Promise<void> {
+async function untilResponding(url: string, key: string): Promise<void> {
   const headers = { authorization: `Bearer ${key}` }
   const isUp = () =>
     fetch(url + PATH, { headers }).then(
@@ -262,22 +268,22 @@ async function untilAnswers(url: string, key: string): Promise<void> {
 }
 
 /** Of our gateway, when each of many keys has called. */
-async function measureMemory(world: World): Promise<number> {
+async function measureMemory(scenario: Scenario): Promise<number> {
   const own = new Stage()
   try {
-    const many = await serveKeys(own, KEYS_FOR_MEMORY, world.directory)
+    const many = await serveKeys(own, KEYS_FOR_MEMORY, scenario.directory)
     const http = (port: number) => upstreamConfig(port, many.lookUpUrl)
     const upstream = await startNginx(own, {
       name: 'upstream-of-many',
       core: LOAD_CORE,
-      directory: world.directory,
+      directory: scenario.directory,
       http,
     })
-    const running = await startOurs(own, { ...world, upstreamPort: upstream.port })
-    await untilAnswers(running.url, many.all[0] ?? '')
-    for (let asked = 0; asked < 1.2 * KEYS_FOR_MEMORY; ) {
-      const asking = { keyFile: many.file, path: PATH, seconds: 10 }
-      asked += 10 * (await askClosedLoop(running, asking)).callsPerSecond
+    const running = await startOurs(own, { ...scenario, upstreamPort: upstream.port })
+    await untilResponding(running.url, many.all[0] ?? '')
+    for (let requested = 0; requested < 1.2 * KEYS_FOR_MEMORY; ) {
+      const requesting = { keyFile: many.file, path: PATH, seconds: 10 }
+      requested += 10 * (await runClosedLoop(running, requesting)).callsPerSecond
     }
     return residentMegabytes(running.pid)
   } finally {

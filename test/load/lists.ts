@@ -1,5 +1,5 @@
 /**
- * `node test/load/lists.ts`: how long reads by id and pages of lists take in books of a thousand, a
+ * `node test/load/lists.ts`: how long reads by id, lists and pages of Settings take in books of a thousand, a
  * hundred thousand and a million invoices. A backend for each, on SQLite and on PostgreSQL, asked by
  * one caller over HTTP as a gateway asks; the sizes take turns, call by call, so that what else the
  * machine does meets all of them. `--help` says what can be chosen.
@@ -16,6 +16,9 @@ import { SCOPES } from '../../backend/accounts/scopes.ts'
 import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
 import { deriveKey } from '../../backend/config.ts'
 import { openDatabase } from '../../backend/database/open.ts'
+import { updateAllTotals } from '../../backend/debtors/ledger-totals.ts'
+import { createPasswords } from '../../backend/users/passwords.ts'
+import { createUser } from '../../backend/users/users.ts'
 import { digestApiKey } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_HEADER, SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import { createLogger } from '../../shared/process/log.ts'
@@ -23,7 +26,7 @@ import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { type Books, CALLS, type Call } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
-import { describeMachine, pin, Stage, SUBJECT_CORE, stayOnLoadCore } from './machine.ts'
+import { describeMachine, moveToLoadCore, pin, Stage, SUBJECT_CORE } from './machine.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 
 const HELP = `Latency of reads and lists by the size of the books.
@@ -58,6 +61,8 @@ const SECRETS = {
   GATEWAY_SECRET: 'gateways+of+the+benchmark+0123456789abcd',
 }
 
+const LOGIN = { email: 'ada@lists.example', password: 'correct horse battery' }
+
 type Engine = 'SQLite' | 'PostgreSQL'
 
 /** A backend over books of one size, and who asks it. */
@@ -65,7 +70,7 @@ interface Subject {
   readonly engine: Engine
   readonly invoices: number
   readonly books: Books
-  ask(call: Call): Promise<number>
+  request(call: Call): Promise<number>
 }
 
 interface Figure {
@@ -100,7 +105,7 @@ const sizes = options.sizes.split(',').map(Number)
 const calls = CALLS.filter(({ name }) => name.includes(options.only))
 const log = createLogger('lists', 'error')
 
-stayOnLoadCore()
+moveToLoadCore()
 const stage = new Stage()
 try {
   print(`${describeMachine()}\n`)
@@ -156,7 +161,7 @@ async function compare(engine: Engine, urls: Urls): Promise<Figure[]> {
   for (let round = -WARM_UP_ROUNDS; round < Number(options.rounds); round++) {
     for (const call of calls) {
       for (const subject of subjects) {
-        const taken = await askSome(subject, call)
+        const taken = await requestSome(subject, call)
         const key = `${call.name} ${subject.invoices}`
         if (round >= 0) times.set(key, [...(times.get(key) ?? []), ...taken])
       }
@@ -167,11 +172,11 @@ async function compare(engine: Engine, urls: Urls): Promise<Figure[]> {
   return figures
 }
 
-async function askSome(subject: Subject, call: Call): Promise<number[]> {
+async function requestSome(subject: Subject, call: Call): Promise<number[]> {
   const begin = performance.now()
   const times: number[] = []
   while (times.length < CALLS_EACH && performance.now() - begin < BLOCK_MS_MAX) {
-    times.push(await subject.ask(call))
+    times.push(await subject.request(call))
   }
   return times
 }
@@ -197,23 +202,26 @@ async function prepare(engine: Engine, url: string, invoices: number): Promise<S
   pin(backend.pid, SUBJECT_CORE)
   const client = new Client(`http://127.0.0.1:${backend.port}`)
   stage.teardown(() => client.destroy())
+  const cookie = await logIn(client)
   let principal = ''
   let lookedUpAt = Number.NEGATIVE_INFINITY
   return {
     engine,
     invoices,
     books,
-    async ask(call) {
+    async request(call) {
       if (performance.now() - lookedUpAt > LOOK_UP_EVERY_MS) {
         principal = await lookUp(client, secret)
         lookedUpAt = performance.now()
       }
-      const path = `/api/v1/${call.path(books)}`
+      const path = pathOf(call, books)
       const begin = performance.now()
       const { statusCode, body } = await client.request({
         method: 'GET',
         path,
-        headers: { [PRINCIPAL_HEADER]: principal },
+        headers: call.isPage
+          ? { accept: 'text/html', cookie, [SIGNATURE_HEADER]: signatureOf('GET', path, '') }
+          : { [PRINCIPAL_HEADER]: principal },
       })
       const text = await body.text()
       const took = performance.now() - begin
@@ -223,6 +231,33 @@ async function prepare(engine: Engine, url: string, invoices: number): Promise<S
   }
 }
 
+function pathOf(call: Call, books: Books): string {
+  return `${call.isPage ? '/settings' : '/api/v1/'}${call.path(books)}`
+}
+
+function signatureOf(method: string, path: string, body: string): string {
+  return signRequest({ method, path, body }, Date.now(), [SECRETS.GATEWAY_SECRET])
+}
+
+/** The cookie of a session, for pages. */
+async function logIn(client: Client): Promise<string> {
+  const path = '/settings/login'
+  const body = JSON.stringify(LOGIN)
+  const { headers } = await client.request({
+    method: 'POST',
+    path,
+    body,
+    headers: {
+      ...{ accept: 'application/json', 'content-type': 'application/json' },
+      [SIGNATURE_HEADER]: signatureOf('POST', path, body),
+    },
+  })
+  return [headers['set-cookie'] ?? []]
+    .flat()
+    .map((line) => line.split(';')[0])
+    .join('; ')
+}
+
 /** As a gateway that does not know the key yet. */
 async function lookUp(client: Client, secret: string): Promise<string> {
   const path = '/internal/api-keys/look-up'
@@ -230,9 +265,9 @@ async function lookUp(client: Client, secret: string): Promise<string> {
   const request = { method: 'POST', path, body } as const
   const signature = signRequest(request, Date.now(), [SECRETS.GATEWAY_SECRET])
   const headers = { [SIGNATURE_HEADER]: signature, 'content-type': 'application/json' }
-  const answer = await client.request({ ...request, headers })
+  const response = await client.request({ ...request, headers })
   // Of our own making.
-  const { principal } = (await answer.body.json()) as { readonly principal: string }
+  const { principal } = (await response.body.json()) as { readonly principal: string }
   return principal
 }
 
@@ -249,12 +284,20 @@ async function openBooks(url: string, invoices: number) {
       known ?? (await database.transaction((tx) => createAccount(tx, { name: 'Lists' }, act)))
     const ledger: Ledger = { accountId: account.id, invoices, now: new Date(account.created_at) }
     if (known === undefined) await fill(ledger)
+    if (known === undefined) await addReader(account.id)
+    await updateAllTotals(database)
     const peppers = [{ version: 'v1', secret: SECRETS.KEY_PEPPER }]
     const key = { accountId: account.id, name: 'Caller', scopes: SCOPES }
     const { secret } = await database.transaction((tx) => issueApiKey(tx, key, peppers, act))
     return { ledger, secret }
   } finally {
     await database.close()
+  }
+
+  async function addReader(accountId: string): Promise<void> {
+    const passwordHash = await createPasswords().hash(LOGIN.password)
+    const user = { accountId, email: LOGIN.email, role: 'admin', passwordHash } as const
+    await database.transaction((tx) => createUser(tx, user, { actor: OPERATOR, now: new Date() }))
   }
 
   async function fill(ledger: Ledger): Promise<void> {

@@ -28,7 +28,7 @@ export class Stage {
 }
 
 /** This process, and what it starts without a core of its own, stay on the core of the load. */
-export function stayOnLoadCore(): void {
+export function moveToLoadCore(): void {
   if (cpus().length < 2) throw new Error('the benchmark needs two cores')
   pin(process.pid, LOAD_CORE)
 }

@@ -27,12 +27,12 @@ import { until } from '../fixtures/service/until.ts'
 import {
   cpuSeconds,
   describeMachine,
+  moveToLoadCore,
   pin,
   SERVER_CORE,
   Stage,
   SUBJECT_CORE,
   startOn,
-  stayOnLoadCore,
 } from './machine.ts'
 import { median, rounded, tableOf } from './report.ts'
 import { runWrk } from './wrk.ts'
@@ -107,7 +107,7 @@ interface Figure {
   readonly failed: number
 }
 
-stayOnLoadCore()
+moveToLoadCore()
 const stage = new Stage()
 try {
   print(`${describeMachine()}\n${rounds} rounds of ${seconds} s\n`)
@@ -217,9 +217,9 @@ async function seed({ operator, url }: System) {
     rateLimit: 1_000_000_000,
   })
   const create = async (path: string, body: object): Promise<string> => {
-    const answer = await call(`${url}/api/v1/${path}`, { key, body })
-    if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${answer.text}`)
-    return answer.json.id
+    const response = await call(`${url}/api/v1/${path}`, { key, body })
+    if (response.status !== 201) throw new Error(`${path}: ${response.status} ${response.text}`)
+    return response.json.id
   }
   const ids: string[] = []
   const lines: string[] = []
@@ -270,9 +270,9 @@ async function measureRound(
   load: Load,
   round: number,
 ): Promise<void> {
-  const asked = subjects.filter(({ kinds }) => kinds.includes(load.kind))
-  const from = round % asked.length
-  for (const subject of [...asked.slice(from), ...asked.slice(0, from)]) {
+  const requested = subjects.filter(({ kinds }) => kinds.includes(load.kind))
+  const from = round % requested.length
+  for (const subject of [...requested.slice(from), ...requested.slice(0, from)]) {
     const figure = await measure(subject, load)
     const title = `${load.name} | ${subject.name}`
     figures.set(title, [...(figures.get(title) ?? []), figure])
@@ -283,20 +283,20 @@ async function measureRound(
 }
 
 async function measure(subject: Subject, { kind, connections }: Load): Promise<Figure> {
-  const ask = (forSeconds: number) =>
+  const request = (forSeconds: number) =>
     runWrk(subject.url, {
       script: SCRIPT,
       args: [...subject.who(), subject.idFile, kind, String(Date.now() % 1_000_000_000)],
       connections,
       seconds: forSeconds,
     })
-  await ask(1)
+  await request(1)
   const { server, pids } = subject
   const cpu = () => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0)
   const serverCpu = () => (server === undefined ? 0 : cpuSeconds(server))
   const before = cpu()
   const serverBefore = serverCpu()
-  const { calls, seconds: took, failed, p50_ms, p99_ms } = await ask(seconds)
+  const { calls, seconds: took, failed, p50_ms, p99_ms } = await request(seconds)
   return {
     callsPerSecond: calls / took,
     callsPerCpuSecond: calls / (cpu() - before),

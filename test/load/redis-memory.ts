@@ -16,8 +16,8 @@ for (let from = 0; from < keys; from += 500) {
   const names = Array.from({ length: 500 }, (_, n) => `key_${String(from + n).padStart(26, '0')}`)
   // A busy machine may keep Redis from its work for so long that we count alone for a moment.
   await until(async () => {
-    const spent = await Promise.all(names.map((name) => rateLimiter.consume(name, 600)))
-    return spent.every(({ degraded }) => !degraded)
+    const consumed = await Promise.all(names.map((name) => rateLimiter.consume(name, 600)))
+    return consumed.every(({ degraded }) => !degraded)
   }, 'the keys are counted')
 }
 const perKey = ((await usedMemory()) - before) / keys

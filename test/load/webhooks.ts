@@ -202,13 +202,13 @@ async function issueKey(database: OpenDatabase, accountId: string): Promise<stri
 
 /** As a gateway forwards it: the backend under measurement writes the event itself. */
 async function createDebtor(backendUrl: string, principal: string): Promise<void> {
-  const answer = await fetch(`${backendUrl}/api/v1/debtors`, {
+  const response = await fetch(`${backendUrl}/api/v1/debtors`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', [PRINCIPAL_HEADER]: principal },
     body: '{"name":"Jansen Bouw B.V."}',
   })
-  if (answer.status !== 201) throw new Error(`${answer.status}: ${await answer.text()}`)
-  await answer.arrayBuffer()
+  if (response.status !== 201) throw new Error(`${response.status}: ${await response.text()}`)
+  await response.arrayBuffer()
 }
 
 async function setStatus(

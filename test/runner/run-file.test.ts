@@ -30,7 +30,7 @@ t.test('assertions are counted, and subtests that have none', async (t) => {
   t.strictSame(shown(result), { isOk: true, passed: 4, failed: [], skipped })
 })
 
-t.test('a failure has its path, its place and the difference', async (t) => {
+t.test('a failure has its path, location and diff', async (t) => {
   const result = await run(
     t,
     `t.test('outer', async (t) => { await t.test('inner', async (t) => t.equal(1, 2, 'same')) })
@@ -46,7 +46,7 @@ t.test('a failure has its path, its place and the difference', async (t) => {
   t.ok(details['at'])
 })
 
-t.test('a file that ends early has failed, whatever it said before', async (t) => {
+t.test('a file that exits early fails, whatever it reported before', async (t) => {
   for (const [text, why] of [
     ['t.ok(true); process.exit(3)', 'exit code 3'],
     ["t.ok(true); process.kill(process.pid, 'SIGKILL')", 'ended by SIGKILL'],
@@ -58,7 +58,7 @@ t.test('a file that ends early has failed, whatever it said before', async (t) =
   }
 })
 
-t.test('a file that hangs is ended, and has failed', async (t) => {
+t.test('a file that hangs is killed and fails', async (t) => {
   const { isOk, failures } = await run(
     t,
     't.test("waits", () => new Promise(() => setInterval(() => {}, 1000)))',

@@ -10,12 +10,12 @@ const DOCUMENT = {
       get: {
         security: [{ bearerKey: ['debtors:read'] }],
         parameters: [{ name: 'limit', in: 'query', schema: { type: 'integer', maximum: 200 } }],
-        responses: { 200: answer({ type: 'array', items: { $ref: '#/schemas/Debtor' } }) },
+        responses: { 200: respond({ type: 'array', items: { $ref: '#/schemas/Debtor' } }) },
       },
       post: {
         security: [{ bearerKey: ['debtors:write'] }],
         requestBody: body({ $ref: '#/schemas/DebtorCreate' }),
-        responses: { 201: answer({ $ref: '#/schemas/Debtor' }) },
+        responses: { 201: respond({ $ref: '#/schemas/Debtor' }) },
       },
     },
   },
@@ -57,7 +57,7 @@ function body(schema: object) {
   return { required: true, content: { 'application/json': { schema } } }
 }
 
-function answer(schema: object) {
+function respond(schema: object) {
   const headers = { Location: { required: true, schema: { type: 'string' } } }
   return { headers, content: { 'application/json': { schema } } }
 }
@@ -127,18 +127,18 @@ t.test('what clients rely on cannot go, or change, unseen', async (t) => {
       { 'text/xml': {} },
       'POST /debtors 201 application/json: media type → gone',
     ],
-    [`${DEBTOR} properties name`, undefined, 'answer Debtor/name: field → gone'],
-    [`${DEBTOR} required`, ['name'], 'answer Debtor/status: required true → false'],
+    [`${DEBTOR} properties name`, undefined, 'response Debtor/name: field → gone'],
+    [`${DEBTOR} required`, ['name'], 'response Debtor/status: required true → false'],
     [
       `${DEBTOR} properties name type`,
       ['string', 'null'],
-      'answer Debtor/name: type ["string"] → ["string","null"]',
+      'response Debtor/name: type ["string"] → ["string","null"]',
     ],
-    [`${DEBTOR} properties name maxLength`, 300, 'answer Debtor/name: maxLength 200 → 300'],
+    [`${DEBTOR} properties name maxLength`, 300, 'response Debtor/name: maxLength 200 → 300'],
     [
       'schemas Debtor allOf 0 properties id pattern',
       undefined,
-      'answer Debtor/id: pattern "^deb_" → none',
+      'response Debtor/id: pattern "^deb_" → none',
     ],
   ]
   for (const [path, value, line] of cases) {

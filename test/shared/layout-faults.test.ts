@@ -93,9 +93,12 @@ t.test('a folder that the table does not know fails', async (t) => {
 })
 
 t.test('a folder of more than 20 files fails', async (t) => {
-  const files = Array.from({ length: 20 }, (_, n) => [`backend/lists/list-${n}.ts`, []] as const)
+  const files = Array.from(
+    { length: 20 },
+    (_, n) => [`backend/retention/file-${n}.ts`, []] as const,
+  )
   t.strictSame(layoutFaults(new Map([...imports, ...files]), BACKEND_LAYOUT), [
-    'backend/lists/ has 21 source files beside each other, and 20 are the most: divide it by subject.',
+    'backend/retention/ has 21 source files beside each other, and 20 are the most: divide it by subject.',
   ])
 })
 

@@ -43,11 +43,11 @@ t.test('numbers of several processes: totals stay when one hangs or ends', async
     await one.registry.getMetricsAsJSON(),
     await other.registry.getMetricsAsJSON(),
   ]
-  const answers = new Map<number, MetricsSnapshot | undefined>([
+  const responses = new Map<number, MetricsSnapshot | undefined>([
     [1, first],
     [2, second],
   ])
-  const gathered = gatherFrom(async () => answers)
+  const gathered = gatherFrom(async () => responses)
   const read = async () => {
     const text = await gathered.metrics()
     return ['calls_total{code="200"}', 'receivables_processes', 'took_seconds_count'].map(
@@ -55,13 +55,13 @@ t.test('numbers of several processes: totals stay when one hangs or ends', async
     )
   }
   t.strictSame(await read(), [3, 2, 1])
-  answers.set(1, undefined)
+  responses.set(1, undefined)
   t.strictSame(await read(), [3, 1, 1], 'one hangs')
-  answers.delete(1)
+  responses.delete(1)
   t.strictSame(await Promise.all([read(), read()]), [
     [3, 1, 1],
     [3, 1, 1],
   ])
-  answers.set(3, first)
+  responses.set(3, first)
   t.strictSame(await read(), [4, 2, 2], 'another takes its place')
 })

@@ -26,8 +26,8 @@ for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
         json: { code: 'account_read_only', account_status: status },
       })
       const form = { ...headers, 'content-type': 'application/x-www-form-urlencoded' }
-      const formAnswer = await call(`${url}${path}`, { key, body: 'a=b', headers: form })
-      t.equal(formAnswer.status, 423, 'before anything of the body')
+      const formResponse = await call(`${url}${path}`, { key, body: 'a=b', headers: form })
+      t.equal(formResponse.status, 423, 'before anything of the body')
     }
     for (const path of READS) t.equal((await call(`${url}${path}`, { key })).status, 200, path)
     matches(t, (await call(`${url}/me`, { key })).json.account, { status, read_only: true })
@@ -59,14 +59,14 @@ t.test('a body that is not JSON is 415, and says what is taken', async (t) => {
   ]
   for (const [path, , headers] of WRITES) {
     for (const type of types) {
-      const answer = await call(`${url}${path}`, {
+      const response = await call(`${url}${path}`, {
         key,
         body: '{"name":"x"}',
         headers: { ...headers, 'content-type': type },
       })
       matches(
         t,
-        answer,
+        response,
         {
           status: 415,
           headers: { accept: 'application/json' },

@@ -15,9 +15,10 @@ import { PROBLEM_TYPES } from '../../shared/contract/problem.ts'
 import { assertContract } from '../fixtures/contract/contract.ts'
 import { faultsOf } from '../fixtures/contract/schema.ts'
 import { matches } from '../fixtures/matches.ts'
-import { type Answer, call } from '../fixtures/service/call.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
 import { runCurl } from '../fixtures/service/curl.ts'
 import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
 
 const BASE_URL = 'http://localhost:8080'
 const { json } = readContractDocument()
@@ -56,7 +57,7 @@ function keyOf({ responses }: DocumentedOperation, example?: Example): string {
 }
 
 /** As the reference shows it. */
-function make(operation: DocumentedOperation, example?: Example): Promise<Answer> {
+function make(operation: DocumentedOperation, example?: Example): Promise<Response> {
   const line = renderCurl(operation, system.url, example)
   const own = keyOf(operation, example)
   const script = withOurIds(line).replace(/Idempotency-Key: [^']+/, `Idempotency-Key: ${own}`)
@@ -72,10 +73,12 @@ const PASSING =
   /(?:_at|updated|\bid|_id|label|days_past_due|is_overdue|number|issue_date|due_date|received_on|messages_\w+)$/
 
 /** `{ a: { b: 1 } }` as `[['a.b', 1]]`, without what passes and how an invoice is chased. */
-function leavesOf(value: unknown, path = ''): [string, unknown][] {
+function leafValuesOf(value: unknown, path = ''): [string, unknown][] {
   if (PASSING.test(path) || /(?:^|\.)chasing/.test(path)) return []
   if (typeof value !== 'object' || value === null) return [[path, value]]
-  return Object.entries(value).flatMap(([name, it]) => leavesOf(it, path + (path && '.') + name))
+  return Object.entries(value).flatMap(([name, it]) =>
+    leafValuesOf(it, path + (path && '.') + name),
+  )
 }
 
 t.test('every example of a body is accepted, and answered as shown', async (t) => {
@@ -85,15 +88,19 @@ t.test('every example of a body is accepted, and answered as shown', async (t) =
     const [created] = operation.responses
     const shown = created?.content?.examples ?? []
     for (const [place, example] of (operation.body?.examples ?? []).entries()) {
-      const answer = await make(operation, example)
-      t.equal(answer.status, 201, `${id}: ${example.name}`)
-      assertContract('POST', system.url + operation.path, answer)
+      const response = await make(operation, example)
+      t.equal(response.status, 201, `${id}: ${example.name}`)
+      assertContract('POST', system.url + operation.path, response)
       const theirs = id === 'createPayment' ? undefined : DOCUMENTED[id][place]
-      if (theirs !== undefined) ids.set(theirs, answer.json.id)
+      if (theirs !== undefined) ids.set(theirs, response.json.id)
       const same = shown.find(({ name }) => name === example.name) ?? shown[place]
       const isOfIt = same?.name === example.name || (same?.name === 'example' && place === 0)
       if (isOfIt)
-        t.strictSame(leavesOf(answer.json), leavesOf(same?.value), `${id}: ${example.name}`)
+        t.strictSame(
+          leafValuesOf(response.json),
+          leafValuesOf(same?.value),
+          `${id}: ${example.name}`,
+        )
     }
     if (id === 'createInvoice') {
       const { json } = await call(`${url}/invoices`, { key, body: third })
@@ -104,9 +111,9 @@ t.test('every example of a body is accepted, and answered as shown', async (t) =
 
 t.test('every example of a call that reads is answered', async (t) => {
   for (const operation of document.operations.filter(({ method }) => method === 'GET')) {
-    const answer = await make(operation)
-    t.equal(answer.status, 200, operation.operationId)
-    assertContract('GET', system.url + operation.path, answer)
+    const response = await make(operation)
+    t.equal(response.status, 200, operation.operationId)
+    assertContract('GET', system.url + operation.path, response)
   }
 })
 
@@ -156,6 +163,8 @@ t.test('each error is answered as its example shows', async (t) => {
   const narrow = await operator.issueKey(account, { scopes: ['payments:read'] })
   const revoked = await operator.issueKey(account)
   await operator.revokeKey(revoked.id)
+  const expiring = await operator.issueKey(account, { expiresAt: new Date(Date.now() + 1_000) })
+  const confined = await operator.issueKey(account, { allowedAddresses: ['203.0.113.7'] })
   const few = await operator.issueKey(account, { rateLimit: 1 })
   await call(`${url}/me`, { key: few.secret })
   const suspended = await operator.createAccount()
@@ -166,7 +175,7 @@ t.test('each error is answered as its example shows', async (t) => {
     status: 'draft',
     debtor_external_id: 'C-10042',
   })
-  const cases: Record<string, () => Promise<Answer>> = {
+  const cases: Record<string, () => Promise<Response>> = {
     bad_request: () => sendTwice(),
     unknown_query_parameter: () => call(`${url}/invoices?debtor=1`, ours),
     invalid_query_parameter: () => call(`${url}/debtors?limit=0`, ours),
@@ -182,6 +191,12 @@ t.test('each error is answered as its example shows', async (t) => {
     malformed_authorization: () => call(`${url}/me`, { headers: { authorization: 'Basic x' } }),
     invalid_api_key: () => call(`${url}/me`, { key: mintApiKey().secret }),
     revoked_api_key: () => call(`${url}/me`, { key: revoked.secret }),
+    expired_api_key: async () => {
+      const me = () => call(`${url}/me`, { key: expiring.secret })
+      await until(async () => (await me()).status === 401, 'the key expires')
+      return me()
+    },
+    address_not_allowed: () => call(`${url}/me`, { key: confined.secret }),
     insufficient_scope: () => call(`${url}/payments`, { key: narrow.secret, body: money }),
     not_found: () => call(`${url}/debtors/x`, ours),
     route_not_found: () => call(`${url}/customers`, ours),
@@ -244,9 +259,9 @@ t.test('each error is answered as its example shows', async (t) => {
     const { status, json } = await make()
     const shown = examples.get(name) ?? {}
     t.equal(status, shown['status'], name)
-    const { request_id: _, ...answer } = json
+    const { request_id: _, ...response } = json
     const { request_id: __, ...example } = shown
-    t.strictSame(withoutFigures(answer), withoutFigures(example), name)
+    t.strictSame(withoutFigures(response), withoutFigures(example), name)
   }
   for (const [name, { status, title, code, retryable }] of examples) {
     const type = Object.entries(PROBLEM_TYPES).find(([known]) => known === code)?.[1]
@@ -264,7 +279,7 @@ function withoutFigures(value: unknown): unknown {
 }
 
 /** No client of ours sends a header twice. */
-function sendTwice(): Promise<Answer> {
+function sendTwice(): Promise<Response> {
   const type = 'application/json'
   return new Promise((resolve, reject) => {
     const headers = ['authorization', `Bearer ${key}`, 'host', 'localhost']

@@ -12,7 +12,7 @@ import { type DocumentedOperation, readDocument } from '../../backend/docs/docum
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { type GeneratedRequest, requestsOf } from '../fixtures/contract/generated-requests.ts'
 import { refusalsOf, rulesOf } from '../fixtures/contract/request-refusals.ts'
-import { type Answer, call } from '../fixtures/service/call.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const COUNT = Number(process.env['GENERATED_REQUESTS'] ?? 200)
@@ -115,7 +115,7 @@ function send({ method, body: documented }: DocumentedOperation, request: Genera
 function judge(
   operation: DocumentedOperation,
   request: GeneratedRequest,
-  { status, json }: Answer,
+  { status, json }: Response,
 ): 'accepted' | 'refused' | 'against the rules' {
   const said = `${status} ${JSON.stringify(json)}`
   assert.ok(status < 500, said)

@@ -1,13 +1,13 @@
 // What the guides tell a reader to run is run, and the answers they show are the answers.
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
+import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
 import { call } from '../fixtures/service/call.ts'
-import { type PrintedAnswer, parseAnswer, runCurl } from '../fixtures/service/curl.ts'
+import { type PrintedResponse, parseResponse, runCurl } from '../fixtures/service/curl.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const WRITTEN_URL = 'http://127.0.0.1:8080'
@@ -53,7 +53,7 @@ async function createReader(): Promise<Reader> {
 async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
   const env: Record<string, string> = { KEY: reader.key }
   const known: Record<string, string> = { ...env, NARROW: reader.narrow, INVOICE: reader.invoice }
-  let answer: PrintedAnswer | undefined
+  let response: PrintedResponse | undefined
   let compared = 0
   for (const { language, text } of blocksOf(guide)) {
     if (language === 'sh') {
@@ -67,20 +67,20 @@ async function follow(t: Test, guide: string, reader: Reader): Promise<void> {
       for (const [, name = '', value = ''] of script.matchAll(/^export (\w+)=(\S+)$/gm)) {
         env[name] = value
       }
-      answer = script.includes('curl ') ? await runCurl(script, env) : undefined
-      if (answer?.json?.object === 'invoice') known['INVOICE'] = answer.json.id
-      if (answer?.json?.next_cursor) known['CURSOR'] = answer.json.next_cursor
-    } else if (language === 'http' && answer !== undefined) {
-      const shown = parseAnswer(text)
-      t.equal(answer.statusLine, shown.statusLine)
+      response = script.includes('curl ') ? await runCurl(script, env) : undefined
+      if (response?.json?.object === 'invoice') known['INVOICE'] = response.json.id
+      if (response?.json?.next_cursor) known['CURSOR'] = response.json.next_cursor
+    } else if (language === 'http' && response !== undefined) {
+      const shown = parseResponse(text)
+      t.equal(response.statusLine, shown.statusLine)
       if (Object.keys(shown.headers).length > 0) {
-        matches(t, answer.headers, patternOf(shown.headers), `${guide}: headers`)
+        matches(t, response.headers, patternOf(shown.headers), `${guide}: headers`)
       }
       if (shown.json !== undefined) {
-        matches(t, answer.json, patternOf(shown.json), `${guide}: ${shown.statusLine}`)
+        matches(t, response.json, patternOf(shown.json), `${guide}: ${shown.statusLine}`)
       }
       compared++
-      answer = undefined
+      response = undefined
     }
   }
   t.ok(compared > 0, `${guide} shows ${compared} responses`)
@@ -115,41 +115,6 @@ for (const guide of [
     const { secret: key } = await operator.issueKey(await operator.createAccount())
     return follow(t, guide, { ...reader, key })
   })
-}
-
-/** In front of the service: what `meet` answers itself is not passed on. */
-async function startInFront(t: Test, meet: (tries: number) => 'refuse' | 'lose' | 'pass') {
-  let tries = 0
-  const server = createServer(async (req, res) => {
-    tries += 1
-    const chunks: Buffer[] = []
-    for await (const chunk of req) chunks.push(chunk)
-    const way = meet(tries)
-    if (way === 'refuse') {
-      res.writeHead(429, { 'retry-after': '1', 'content-type': 'application/problem+json' })
-      res.end('{"code":"rate_limit_exceeded","retryable":true}')
-      return
-    }
-    const { headers, method = 'GET' } = req
-    const answer = await fetch(url + req.url, {
-      method,
-      headers: Object.entries(headers)
-        .filter(([name]) => /^(?:authorization|content-type|idempotency-key)$/.test(name))
-        .map(([name, value]): [string, string] => [name, String(value)]),
-      ...(method === 'POST' ? { body: Buffer.concat(chunks) } : {}),
-    })
-    const text = await answer.text()
-    if (way === 'lose') {
-      res.destroy()
-      return
-    }
-    res.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
-  })
-  t.teardown(() => server.close())
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  const port = typeof address === 'object' ? address?.port : undefined
-  return { api: `http://127.0.0.1:${port}/api/v1`, tries: () => tries }
 }
 
 /** By the language of the block: the program's file, and the command that runs it. */
@@ -191,40 +156,49 @@ for (const [language, { command }] of Object.entries(PROGRAMS)) {
 for (const language of ['js', 'python']) {
   t.test(`the client that waits waits, in ${language}`, async (t) => {
     const { key } = await createReader()
-    const front = await startInFront(t, (tries) => (tries === 1 ? 'refuse' : 'pass'))
-    const printed = await runProgram(t, 'rate-limits', language, { API: front.api, KEY: key })
+    const front = await startUnreliableFront(t, url, (request) =>
+      request === 1 ? 'reject' : 'pass',
+    )
+    const printed = await runProgram(t, 'rate-limits', language, {
+      API: `${front.url}/api/v1`,
+      KEY: key,
+    })
     t.equal(printed, '200 Acme Ltd\n')
-    t.equal(front.tries(), 2)
+    t.equal(front.requests(), 2)
   })
 }
 
-t.test(
-  'the program that records a payment records it once, although its answer is lost',
-  async (t) => {
-    const { key, invoice } = await createReader()
-    const ways = ['lose', 'refuse', 'pass'] as const
-    const front = await startInFront(t, (tries) => ways[tries - 1] ?? 'pass')
-    const env = { API: front.api, KEY: key, INVOICE: invoice }
-    matches(t, await runProgram(t, 'payments', 'js', env), /^pay_\w+ 10000\n$/)
-    t.equal(front.tries(), 3)
-    t.equal((await call(`${url}/api/v1/payments`, { key })).json.data.length, 1)
-  },
-)
+for (const [language, { command }] of Object.entries(PROGRAMS)) {
+  const skip = isInstalled(command[0]) ? false : `${command[0]} is not installed`
+  t.test(
+    `a payment is recorded once, although a response is lost, in ${language}`,
+    { skip },
+    async (t) => {
+      const { key, invoice } = await createReader()
+      const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
+      const front = await startUnreliableFront(t, url, (request) => outcomes[request - 1] ?? 'pass')
+      const env = { API: `${front.url}/api/v1`, KEY: key, INVOICE: invoice }
+      matches(t, await runProgram(t, 'payments', language, env), /^pay_\w+ 10000\n$/)
+      t.equal(front.requests(), 3)
+      t.equal((await call(`${url}/api/v1/payments`, { key })).json.data.length, 1)
+    },
+  )
 
-t.test('the program that keeps a copy reads all', async (t) => {
-  const { key } = await createReader()
-  t.equal(await runProgram(t, 'syncing', 'js', { API: `${url}/api/v1`, KEY: key }), '3\n')
-})
+  t.test(`the program that keeps a copy reads all, in ${language}`, { skip }, async (t) => {
+    const { key } = await createReader()
+    t.equal(await runProgram(t, 'syncing', language, { API: `${url}/api/v1`, KEY: key }), '3\n')
+  })
+}
 
 t.test('at the limit a call is answered as the guide shows it', async (t) => {
   const account = await operator.createAccount()
   const { secret: key } = await operator.issueKey(account)
-  for (let spent = 0; spent < 600; spent += 50) {
+  for (let consumed = 0; consumed < 600; consumed += 50) {
     await Promise.all(Array.from({ length: 50 }, () => call(`${url}/api/v1/me`, { key })))
   }
-  const answer = await runCurl(`curl -i ${url}/api/v1/me -H "Authorization: Bearer ${key}"`, {})
+  const response = await runCurl(`curl -i ${url}/api/v1/me -H "Authorization: Bearer ${key}"`, {})
   const block = blocksOf('rate-limits').find(({ text }) => text.startsWith('HTTP/1.1 429'))
-  const wait = String(answer.headers['retry-after'])
-  const shown = parseAnswer(block?.text.replaceAll('17', wait) ?? '')
-  matches(t, { ...answer }, { ...shown, text: /./ })
+  const wait = String(response.headers['retry-after'])
+  const shown = parseResponse(block?.text.replaceAll('17', wait) ?? '')
+  matches(t, { ...response }, { ...shown, text: /./ })
 })

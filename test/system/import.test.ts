@@ -95,7 +95,7 @@ t.test('an import that met its limit and was stopped is finished with another ke
     shown += chunk
     if (!waited && LIMITED.test(shown)) child.kill('SIGINT')
   }
-  matches(t, shown, /117 calls. At 40 an hour that takes about [12] h/)
+  matches(t, shown, /117 calls. At 40 an hour, this takes about [12] h/)
   matches(t, shown, /Run the same command again: it continues from there/)
   t.equal((await exited)[0], 1)
 

@@ -32,20 +32,20 @@ async function startNetwork(t: Test) {
   let calls = 0
   const met = new Map<string, number>()
   const server = createServer(async (req, res) => {
-    const way = WAYS[calls % WAYS.length] ?? 'pass'
+    const approach = WAYS[calls % WAYS.length] ?? 'pass'
     calls += 1
-    met.set(way, (met.get(way) ?? 0) + 1)
+    met.set(approach, (met.get(approach) ?? 0) + 1)
     const chunks: Buffer[] = []
     for await (const chunk of req) chunks.push(chunk)
-    if (way === 'drop') return res.destroy()
-    if (way === 'garble') return res.writeHead(502, { 'content-type': 'text/html' }).end('<p>')
-    if (way === 'refuse') {
+    if (approach === 'drop') return res.destroy()
+    if (approach === 'garble') return res.writeHead(502, { 'content-type': 'text/html' }).end('<p>')
+    if (approach === 'refuse') {
       res.writeHead(429, { 'retry-after': '1', 'content-type': 'application/problem+json' })
       return res.end('{"status":429,"code":"rate_limit_exceeded","retryable":true}')
     }
     try {
       const { authorization = '', 'idempotency-key': key, 'content-type': type } = req.headers
-      const answer = await fetch(url + req.url, {
+      const response = await fetch(url + req.url, {
         method: req.method ?? 'GET',
         headers: {
           authorization,
@@ -54,11 +54,11 @@ async function startNetwork(t: Test) {
         },
         ...(req.method === 'POST' ? { body: Buffer.concat(chunks) } : {}),
       })
-      const text = await answer.text()
-      if (way === 'lose') return res.destroy()
-      const retryAfter = answer.headers.get('retry-after')
+      const text = await response.text()
+      if (approach === 'lose') return res.destroy()
+      const retryAfter = response.headers.get('retry-after')
       return res
-        .writeHead(answer.status, retryAfter === null ? {} : { 'retry-after': retryAfter })
+        .writeHead(response.status, retryAfter === null ? {} : { 'retry-after': retryAfter })
         .end(text)
     } catch {
       return res.destroy()
@@ -143,8 +143,8 @@ t.test(
     await system.startBackend()
     const posted = await posting
     t.equal(posted.code, 0, posted.output)
-    matches(t, posted.output, /refused: B-unknown: there is no invoice none/)
-    matches(t, posted.output, /refused: B-too-much: payment_exceeds_balance/)
+    matches(t, posted.output, /rejected: B-unknown: there is no invoice none/)
+    matches(t, posted.output, /rejected: B-too-much: payment_exceeds_balance/)
     const synced = await runThroughKills(network, [`${EXAMPLES}/sync.ts`, books], env)
     t.equal(synced.code, 0, synced.output)
     t.strictSame(

@@ -78,7 +78,7 @@ async function announceMail(url: string, bytes: number): Promise<number> {
   const headers = { 'content-type': 'message/rfc822', 'content-length': bytes }
   const sent = request(`${url}/mail/inbound`, { method: 'POST', headers })
   sent.flushHeaders()
-  const [answer] = await once(sent, 'response')
+  const [response] = await once(sent, 'response')
   sent.on('error', () => {}).destroy()
-  return answer.statusCode
+  return response.statusCode
 }

@@ -25,19 +25,19 @@ const accountId = await system.operator.createAccount()
 const key = await system.operator.issueKey(accountId, { scopes: ['debtors:read'], rateLimit: 6 })
 const url = `${system.url}/api/v1`
 
-const ask = (path: string, headers: Record<string, string> = {}) =>
+const request = (path: string, headers: Record<string, string> = {}) =>
   call(url + path, { key: key.secret, headers })
 const scrape = ({ operationsPort }: StartedProcess) =>
   call(`http://127.0.0.1:${operationsPort}/metrics`).then(({ text }) => text)
 
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
 const SPAN_ID = 'b7ad6b7169203331'
-await ask('/debtors?q=S3CR3T', { traceparent: `00-${TRACE_ID}-${SPAN_ID}-01` })
-await ask('/debtors/deb_S3CR3T')
-await ask('/invoices/inv_S3CR3T')
+await request('/debtors?q=S3CR3T', { traceparent: `00-${TRACE_ID}-${SPAN_ID}-01` })
+await request('/debtors/deb_S3CR3T')
+await request('/invoices/inv_S3CR3T')
 await call(`${url}/me`, { key: 'S3CR3T' })
 await call(`${system.url}/S3CR3T`)
-for (let more = 0; more < 4; more++) await ask('/me')
+for (let more = 0; more < 4; more++) await request('/me')
 
 t.test('calls are counted by operation and status, refusals by code', async (t) => {
   const text = await scrape(gateway)
@@ -164,7 +164,7 @@ t.test('the level of the log is changed while it runs', async (t) => {
   matches(t, await put('x'.repeat(100_000)), { status: 400 })
   matches(t, await put('warn'), { status: 200, text: 'warn\n' })
   const before = gateway.log().length
-  await ask('/me')
+  await request('/me')
   matches(t, await put('info'), { status: 200 })
   await until(() => gateway.log().length > before, 'the change is logged')
   t.notMatch(gateway.log().slice(before), '"msg":"call"')
@@ -176,7 +176,7 @@ t.test('the level of the log is changed while it runs', async (t) => {
 
 t.test('a process that stops exports what it has', async (t) => {
   const traceId = TRACE_ID.replace('0af', 'fa0')
-  await ask('/me', { traceparent: `00-${traceId}-${SPAN_ID}-01` })
+  await request('/me', { traceparent: `00-${traceId}-${SPAN_ID}-01` })
   t.equal(await gateway.stop(), 0)
   t.ok(collector.spans.some((span) => span.traceId === traceId))
 })

@@ -65,6 +65,22 @@ t.test('operators act on what the API made, and the API shows it', async (t) => 
     /Nothing more was done/,
   )
   matches(t, await get(`invoices/${draft.id}`), { status: 'open', amount_due: 10_000 })
+  const onAccount = await post(
+    'payments',
+    { amount: 8000, currency: 'EUR', debtor_id: id },
+    { 'idempotency-key': 'on-account' },
+  )
+  matches(t, await act('payments', 'allocate', onAccount.id, '--to', `${draft.id}=6000`), {
+    unapplied_amount: 2000,
+    allocations: [{ invoice_id: draft.id, amount: 6000 }],
+  })
+  const credit = ['invoices', 'credit', draft.id, '--reason', 'Two hours too many', '--amount']
+  await rejectsWith(t, act(...credit, '4001'), /must be at most 4000/)
+  await rejectsWith(t, act(...credit, '15.00'), /whole number of minor units/)
+  matches(t, await act(...credit, '1500'), { amount_credited: 1500, amount_due: 2500 })
+  const takeBack = ['payments', 'unallocate', onAccount.id, '--invoice', draft.id]
+  matches(t, await act(...takeBack, '--reason', 'For another'), { unapplied_amount: 8000 })
+  await rejectsWith(t, act(...takeBack, '--reason', 'x'), /is allocated to/)
   matches(t, await act('invoices', 'write-off', draft.id, '--reason', 'x'), {
     status: 'written_off',
   })

@@ -53,7 +53,7 @@ t.test('what cannot be done says why, with an exit code', async (t) => {
 })
 
 t.test('pages come through the gateway; what is internal does not', async (t) => {
-  const page = await call(`${system.url}/settings`)
+  const page = await call(`${system.url}/settings/login`)
   matches(t, page, {
     status: 200,
     headers: { 'content-type': /^text\/html/, 'x-ratelimit-remaining': '0' },
@@ -81,9 +81,9 @@ t.test('the contract is served to whoever reads it', async (t) => {
 t.test('the backend answers nobody but gateways', async (t) => {
   const backend = `http://127.0.0.1:${system.backend.port}`
   for (const path of ['/', '/api/v1/me', '/settings', '/internal/ready', '/nowhere']) {
-    const answer = await call(backend + path, { headers: { authorization: 'Bearer x' } })
-    t.equal(answer.status, 404)
-    t.equal(answer.text, '')
+    const response = await call(backend + path, { headers: { authorization: 'Bearer x' } })
+    t.equal(response.status, 404)
+    t.equal(response.text, '')
   }
 })
 

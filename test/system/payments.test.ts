@@ -38,11 +38,11 @@ function payAtOnce(count: number, body: unknown, idempotencyKey: (place: number)
 t.test('50 at once with one Idempotency-Key: one payment, the same bytes for all', async (t) => {
   const invoice_id = await createInvoice(12_500)
   const body = { invoice_id, currency: 'EUR', amount: 5_000 }
-  const answers = await payAtOnce(50, body, () => 'one-key')
-  const recorded = answers.filter(({ status }) => status === 201)
-  for (const answer of answers) {
-    if (answer.status === 201) continue
-    matches(t, answer, {
+  const responses = await payAtOnce(50, body, () => 'one-key')
+  const recorded = responses.filter(({ status }) => status === 201)
+  for (const response of responses) {
+    if (response.status === 201) continue
+    matches(t, response, {
       status: 409,
       json: { code: 'idempotency_in_progress' },
       headers: { 'retry-after': '1' },
@@ -64,10 +64,10 @@ t.test('50 at once with one Idempotency-Key: one payment, the same bytes for all
 t.test('20 at once with different keys for the whole of one invoice: exactly one', async (t) => {
   const invoice_id = await createInvoice(9_900)
   const body = { invoice_id, currency: 'EUR', amount: 9_900 }
-  const answers = await payAtOnce(20, body, (place) => `full-${place}`)
-  t.equal(answers.filter(({ status }) => status === 201).length, 1)
-  for (const answer of answers.filter(({ status }) => status !== 201)) {
-    matches(t, answer, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
+  const responses = await payAtOnce(20, body, (place) => `full-${place}`)
+  t.equal(responses.filter(({ status }) => status === 201).length, 1)
+  for (const response of responses.filter(({ status }) => status !== 201)) {
+    matches(t, response, { status: 422, json: { code: 'payment_exceeds_balance', amount_due: 0 } })
   }
   const list = await call(`${url}/payments?invoice_id=${invoice_id}`, { key })
   t.equal(list.json.data.length, 1)
@@ -129,9 +129,13 @@ t.test('all faults of a body are told at once, with pointers; nothing is recorde
     method: 'barter',
     ammount: 1,
   }
-  const answer = await call(`${url}/payments`, { key, body, headers: { 'idempotency-key': 'bad' } })
-  matches(t, answer, { status: 422, json: { code: 'validation_failed' } })
-  const pointers = answer.json.errors.map(({ pointer }: { pointer: string }) => pointer)
+  const response = await call(`${url}/payments`, {
+    key,
+    body,
+    headers: { 'idempotency-key': 'bad' },
+  })
+  matches(t, response, { status: 422, json: { code: 'validation_failed' } })
+  const pointers = response.json.errors.map(({ pointer }: { pointer: string }) => pointer)
   t.strictSame(
     pointers.toSorted(),
     ['/amount', '/ammount', '/currency', '/method', '/received_on'].toSorted(),

@@ -3,7 +3,7 @@ import { Agent } from 'undici'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { matches } from '../fixtures/matches.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
-import { type Answer, call } from '../fixtures/service/call.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
 import { SHARES_REDIS, startSystem } from '../fixtures/service/system.ts'
 
 const redis = await startRedis(t)
@@ -29,12 +29,12 @@ t.test('Remaining falls by one a call, whatever the answer and whichever gateway
   let reset: unknown
   for (const [place, [path, options, status]] of calls.entries()) {
     const url = place % 2 === 0 ? one : other
-    const answer = await call(`${url}/api/v1${path}`, { ...options, key })
-    t.equal(answer.status, status, path)
-    t.equal(answer.headers['x-ratelimit-remaining'], String(599 - place), path)
-    t.equal(answer.headers['x-ratelimit-limit'], '600', path)
-    reset ??= answer.headers['x-ratelimit-reset']
-    t.equal(answer.headers['x-ratelimit-reset'], reset, 'one instant for the window')
+    const response = await call(`${url}/api/v1${path}`, { ...options, key })
+    t.equal(response.status, status, path)
+    t.equal(response.headers['x-ratelimit-remaining'], String(599 - place), path)
+    t.equal(response.headers['x-ratelimit-limit'], '600', path)
+    reset ??= response.headers['x-ratelimit-reset']
+    t.equal(response.headers['x-ratelimit-reset'], reset, 'one instant for the window')
   }
   t.ok(Math.abs(Number(reset) - Date.now() / 1000 - 3600) < 60)
 })
@@ -43,13 +43,13 @@ t.test('700 calls at two gateways at once: exactly 600 admitted', async (t) => {
   const { secret: key } = await system.operator.issueKey(account)
   const dispatcher = new Agent({ connections: 64 })
   t.teardown(() => dispatcher.close())
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 700 }, (_, place) =>
       call(`${place % 2 === 0 ? one : other}/api/v1/me`, { key, dispatcher }),
     ),
   )
-  const admitted = answers.filter(({ status }) => status === 200)
-  const refused = answers.filter(({ status }) => status === 429)
+  const admitted = responses.filter(({ status }) => status === 200)
+  const refused = responses.filter(({ status }) => status === 429)
   t.equal(admitted.length, 600)
   t.equal(refused.length, 100)
   const remaining = admitted.map(({ headers }) => Number(headers['x-ratelimit-remaining']))
@@ -57,7 +57,7 @@ t.test('700 calls at two gateways at once: exactly 600 admitted', async (t) => {
     remaining.toSorted((a, b) => b - a),
     Array.from({ length: 600 }, (_, n) => 599 - n),
   )
-  for (const answer of refused) checkRefusal(t, answer, 600)
+  for (const response of refused) checkRefusal(t, response, 600)
 })
 
 t.test('a limit of its own is what /me, headers and refusal say', async (t) => {
@@ -94,9 +94,9 @@ t.test(
   },
 )
 
-function checkRefusal(t: Test, answer: Answer, limit: number): void {
-  const seconds = answer.headers['retry-after']
-  matches(t, answer, {
+function checkRefusal(t: Test, response: Response, limit: number): void {
+  const seconds = response.headers['retry-after']
+  matches(t, response, {
     status: 429,
     headers: {
       'content-type': /^application\/problem\+json/,

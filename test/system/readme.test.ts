@@ -82,8 +82,8 @@ async function follow(command: string): Promise<string> {
     .replace('INVOICE=inv_…', () => `INVOICE=${value('inv')}`)
     .replace(/^export (\w+)=\S*….*$/, (_, name: string) => `export ${name}=${value(name)}`)
     .replace(/"password": "…"/, `"password": "${value('password')}"`)
-    .replace(/ --to (\S+)$/, (_, file: string) => ` --to ${join(directory, file)}`)
-    .replace(/\b(key|acct|deb|pay)_…/, (_, name: string) => value(name))
+    .replace(/ --to ([\w.-]+)$/, (_, file: string) => ` --to ${join(directory, file)}`)
+    .replaceAll(/\b(key|acct|deb|pay|inv)_…/g, (_, name: string) => value(name))
     .replace(' ledger.csv ', ` ${join(directory, 'ledger.csv')} --base-url ${url} `)
     // Once by npm, whose own start takes longer than most of the commands.
     .replace(/npm run -s cli -- (?!--help)/, `node ${join(ROOT, 'backend/cli.ts')} `)
@@ -103,9 +103,10 @@ function value(name: string): string {
   return found
 }
 
-/** What a command made is named by the first id: in JSON, or at the beginning of a line. */
+/** What a command made is named by the first id: in JSON, at the beginning of a line, or behind "Issued key". */
 function note(command: string, printed: string): void {
-  const [, id = ''] = /(?:"id":\s*"|^)((?:deb|inv|pay|key|acct)_\w{26})\b/m.exec(printed) ?? []
+  const [, id = ''] =
+    /(?:"id":\s*"|^|Issued key )((?:deb|inv|pay|key|acct)_\w{26})\b/m.exec(printed) ?? []
   const [kind = ''] = id.split('_')
   if (/^curl .* -d |create|issue|"scopes"/.test(command)) known.set(kind, id)
   const [, token] = /"csrf_token":\s*"([^"]+)"/.exec(printed) ?? []

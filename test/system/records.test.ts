@@ -16,9 +16,9 @@ const directory = join(t.testdirName, 'files')
 mkdirSync(directory, { recursive: true })
 
 const create = async (path: string, body: object) => {
-  const answer = await call(`${system.url}/api/v1${path}`, { key, body })
-  if (answer.status !== 201) throw new Error(`${answer.status}: ${answer.text}`)
-  return answer.json
+  const response = await call(`${system.url}/api/v1${path}`, { key, body })
+  if (response.status !== 201) throw new Error(`${response.status}: ${response.text}`)
+  return response.json
 }
 
 const debtor = await create('/debtors', { name: 'Jansen', email: 'ap@jansen.example' })

@@ -3,7 +3,7 @@ import type { Scope } from '../../backend/accounts/scopes.ts'
 import { mintApiKey } from '../../shared/contract/api-key.ts'
 import { loadContract } from '../../shared/contract/contract.ts'
 import { matches } from '../fixtures/matches.ts'
-import { type Answer, call } from '../fixtures/service/call.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const { operations, scopes } = loadContract()
@@ -30,7 +30,7 @@ const IDS: Record<string, string> = { getDebtor: debtor.json.id, getInvoice: inv
 let payments = 0
 
 /** A good call of one of the ten operations. */
-function callOperation(operationId: string, key?: string): Promise<Answer> {
+function callOperation(operationId: string, key?: string): Promise<Response> {
   const operation = operations.find((one) => one.operationId === operationId)
   if (operation === undefined) throw new Error(operationId)
   const path = operation.path.replace('{id}', IDS[operationId] ?? '')
@@ -51,14 +51,14 @@ for (const { operationId, scope, method } of operations) {
     const success = method === 'GET' ? 200 : 201
     for (const granted of allScopes) {
       const { secret } = await keyWith(granted)
-      const answer = await callOperation(operationId, secret)
+      const response = await callOperation(operationId, secret)
       if (scope === undefined || scope === granted) {
-        t.equal(answer.status, success, `${granted} opens it`)
-        matches(t, answer.headers['content-type'], /^application\/json; charset=utf-8$/)
-        t.equal(answer.headers['cache-control'], 'no-store')
+        t.equal(response.status, success, `${granted} opens it`)
+        matches(t, response.headers['content-type'], /^application\/json; charset=utf-8$/)
+        t.equal(response.headers['cache-control'], 'no-store')
         continue
       }
-      matches(t, answer, {
+      matches(t, response, {
         status: 403,
         headers: {
           'content-type': /^application\/problem\+json/,
@@ -93,13 +93,13 @@ for (const { operationId, scope, method } of operations) {
       ['revoked', revoked.secret, 'revoked_api_key'],
     ]
     for (const [what, key, code] of cases) {
-      const answer = await callOperation(operationId, key)
-      matches(t, answer, { status: 401, json: { status: 401, code } }, what)
+      const response = await callOperation(operationId, key)
+      matches(t, response, { status: 401, json: { status: 401, code } }, what)
       const challenge =
         what === 'missing' ? 'Bearer realm="api"' : 'Bearer realm="api", error="invalid_token"'
-      t.equal(answer.headers['www-authenticate'], challenge, what)
-      t.equal(answer.headers['x-ratelimit-remaining'], '0', what)
-      t.equal(answer.headers['x-ratelimit-limit'], undefined, what)
+      t.equal(response.headers['www-authenticate'], challenge, what)
+      t.equal(response.headers['x-ratelimit-remaining'], '0', what)
+      t.equal(response.headers['x-ratelimit-limit'], undefined, what)
     }
   })
 }
@@ -109,8 +109,8 @@ t.test('a key whose scopes are all narrowed away calls /me and nothing else', as
   t.equal((await callOperation('listPayments', key.secret)).status, 200)
   await system.operator.allowScopes(account, ['debtors:read'])
   for (const { operationId, scope } of operations) {
-    const answer = await callOperation(operationId, key.secret)
-    t.equal(answer.status, scope === undefined ? 200 : 403, operationId)
+    const response = await callOperation(operationId, key.secret)
+    t.equal(response.status, scope === undefined ? 200 : 403, operationId)
   }
   matches(t, (await callOperation('getMe', key.secret)).json.key, {
     scopes: [],

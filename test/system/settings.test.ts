@@ -18,13 +18,13 @@ const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', P
 await system.operator.cli('users', 'create', '--account', account, ...login)
 
 async function logIn() {
-  const answer = await call(`${system.url}/settings/login`, {
+  const response = await call(`${system.url}/settings/login`, {
     body: { email: 'ada@acme.example', password: PASSWORD },
     headers: JSON_ONLY,
   })
-  t.equal(answer.status, 200)
-  const cookie = String(answer.headers['set-cookie']).split(';')[0] ?? ''
-  const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': answer.json.csrf_token }
+  t.equal(response.status, 200)
+  const cookie = String(response.headers['set-cookie']).split(';')[0] ?? ''
+  const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': response.json.csrf_token }
   return {
     get: (path: string) => call(`${system.url}/settings${path}`, { headers }),
     post: (path: string, body?: unknown) =>
@@ -44,10 +44,10 @@ t.test('a key issued in Settings works, and revoked there fails, at every gatewa
   const issued = await ada.post('/api-keys', { name: 'ERP', scopes: ['debtors:read'] })
   matches(t, issued, { status: 201, headers: { 'cache-control': 'no-store' } })
   const statuses = async (path: string) => {
-    const answers = system.gateways.map(({ url }) =>
+    const responses = system.gateways.map(({ url }) =>
       call(`${url}/api/v1${path}`, { key: issued.json.secret }),
     )
-    return (await Promise.all(answers)).map(({ status }) => status)
+    return (await Promise.all(responses)).map(({ status }) => status)
   }
   t.strictSame(await statuses('/debtors'), [200, 200])
   t.equal((await ada.put('/scope-allowance', { scopes: ['invoices:read'] })).status, 200)

@@ -102,7 +102,7 @@ t.test('what the types forbid does not compile', async (t) => {
 
 t.test('the program of the guide compiles and runs', async (t) => {
   const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
-  const [, program = ''] = /^```ts\n(.*?)^```$/ms.exec(guide) ?? []
+  const [, program = ''] = /^```ts\n(import createClient .*?)^```$/ms.exec(guide) ?? []
   const directory = t.testdir({ 'program.ts': program })
   const served = await (await fetch(`${url}/docs/receivables-api.ts`)).text()
   t.equal(

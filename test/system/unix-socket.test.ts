@@ -34,8 +34,8 @@ t.test('gateway and backend meet on a socket, also after the backend was killed'
   matches(t, await me(), { status: 503, headers: { 'retry-after': '1' } })
   t.ok(lstatSync(socket).isSocket(), 'it is left behind')
   await system.startBackend()
-  const answers = await Promise.all(Array.from({ length: 10 }, me))
-  t.ok(answers.every(({ status }) => status === 200))
+  const responses = await Promise.all(Array.from({ length: 10 }, me))
+  t.ok(responses.every(({ status }) => status === 200))
 })
 
 t.test('a socket in use, or a file that is none, is left alone', async (t) => {

@@ -8,7 +8,7 @@ import { until } from '../fixtures/service/until.ts'
 const PASSWORD = 'correct horse battery'
 
 t.test(
-  'a payment through the gateway is told of once, to the endpoint made in Settings',
+  'a payment through the gateway sends each webhook once, to the endpoint created in Settings',
   async (t) => {
     // Settings take a password over plain http on this machine alone.
     const baseUrl = { BASE_URL: 'http://127.0.0.1:8080' }

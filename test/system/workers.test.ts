@@ -21,8 +21,8 @@ if (gateway === undefined) throw new Error('there is a gateway')
 const url = `${system.url}/api/v1`
 
 const operations = async (path: string, init: RequestInit = {}) => {
-  const answer = await fetch(`http://127.0.0.1:${gateway.operationsPort}${path}`, init)
-  return { status: answer.status, text: await answer.text() }
+  const response = await fetch(`http://127.0.0.1:${gateway.operationsPort}${path}`, init)
+  return { status: response.status, text: await response.text() }
 }
 const sumOf = (name: string, text: string) => {
   const samples = text
@@ -47,13 +47,13 @@ function connections(t: Test, count: number) {
 t.test('the limit is exact over the workers, and each takes its share', async (t) => {
   const { secret: key } = await system.operator.issueKey(account)
   const agents = connections(t, 30)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 700 }, (_, n) =>
       call(`${url}/me`, { key, dispatcher: agents[n % agents.length] ?? new Agent() }),
     ),
   )
-  t.equal(answers.filter(({ status }) => status === 200).length, 600)
-  t.equal(answers.filter(({ status }) => status === 429).length, 100)
+  t.equal(responses.filter(({ status }) => status === 200).length, 600)
+  t.equal(responses.filter(({ status }) => status === 429).length, 100)
   t.equal(await metric('receivables_gateway_calls_total'), 700, 'counted over all workers')
   t.equal(await metric('receivables_gateway_connections'), 30)
   const lines = gateway

@@ -1,40 +1,43 @@
 /**
- * The public API as a patient client sees it. A call waits while the key's hour is spent, is sent
- * again with the same Idempotency-Key where the outcome is unknown, and gives up only on what
- * waiting cannot cure. Answers that concern one record (201, 409, 422) are values.
+ * A patient client of the public API. A request waits while the key's hourly limit is used up, is retried
+ * with the same Idempotency-Key if its outcome is unknown, and fails only for a cause that a retry cannot
+ * resolve. Responses that concern one record (201, 409, 422) are returned as values.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, Pool } from 'undici'
 
-/** Why the import cannot go on, and what to do. */
+/** The import cannot continue. The message says why, and what to do. */
 export class ImportStopped extends Error {
   override readonly name = 'ImportStopped'
 }
 
 export type Json = Readonly<Record<string, unknown>>
 
-export interface ApiAnswer {
+export interface ApiResponse {
   readonly status: number
-  /** Done by an earlier run, or by another one at this moment; not by an earlier try of this call. */
+  /**
+   * Whether another run has created the record, earlier or concurrently; an earlier try of this request
+   * does not count.
+   */
   readonly replayed: boolean
   readonly body: Json
 }
 
-/** What the key may still do, by the last answer. */
+/** The rate limit of the key, by the last response. */
 export interface Allowance {
   readonly limit: number
   readonly remaining: number
-  /** When the window ends, in milliseconds of the Unix epoch. */
+  /** The end of the window, in milliseconds of the Unix epoch. */
   readonly resetAtMs: number
 }
 
 export interface Api {
-  /** The body of the 200. */
+  /** Returns the body of the 200. */
   get(path: string, options?: { readonly tries?: number }): Promise<Json>
-  /** The 201, or the 409 or 422 that refuses this one record. */
-  post(path: string, idempotencyKey: string, body: Json): Promise<ApiAnswer>
+  /** Returns the 201, or the 409 or 422 that rejects this record. */
+  post(path: string, idempotencyKey: string, body: Json): Promise<ApiResponse>
   readonly allowance: Allowance | undefined
-  /** Calls that were answered. */
+  /** Requests that received a response. */
   readonly calls: number
   close(): Promise<void>
 }
@@ -43,22 +46,25 @@ export interface ApiOptions {
   readonly baseUrl: string
   readonly key: string
   readonly connections: number
-  /** Aborted: what is running ends, nothing more is sent. */
+  /** If aborted, requests in flight finish and no further one is sent. */
   readonly stop: AbortSignal
-  /** Told of every wait longer than a moment. */
+  /** Called for every wait longer than a moment. */
   readonly onWait: (reason: string, untilMs: number) => void
-  /** Before the second try, the third, and so on; one more try than there are delays. */
+  /**
+   * The delay before the second try, the third, and so on: the number of tries is one more than that of
+   * delays.
+   */
   readonly retryDelaysMs?: readonly number[]
 }
 
-/** Eight tries over three to four minutes: a restart or a deployment passes unnoticed. */
+/** Eight tries over three to four minutes, which outlast a restart or a deployment. */
 const RETRY_DELAYS_MS = [500, 2000, 5000, 10_000, 30_000, 60_000, 90_000]
-/** Above the gateway's own deadline of 20 s, so that its 504 arrives first. */
+/** Longer than the gateway's own timeout of 20 s, so that its 504 arrives first. */
 const ANSWER_TIMEOUT_MS = 40_000
 const CONNECT_TIMEOUT_MS = 10_000
-/** A page of 200 records with everything in them stays far below. */
+/** A page of 200 records with all members is far smaller. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
-/** Where a 429 names no time. */
+/** Used if a 429 has no Retry-After. */
 const LIMITED_SECONDS = 60
 const LIMITED = 'The hourly limit of the key is reached'
 
@@ -70,7 +76,7 @@ interface Call {
 }
 
 type Outcome =
-  | { readonly kind: 'answer'; readonly answer: ApiAnswer }
+  | { readonly kind: 'response'; readonly response: ApiResponse }
   | { readonly kind: 'limited'; readonly waitMs: number }
   | { readonly kind: 'failed'; readonly reason: string; readonly waitMs: number }
 
@@ -93,17 +99,17 @@ export function createApi({
   })
   let allowance: Allowance | undefined
   let calls = 0
-  /** The hour is the key's, so one 429 holds all calls. */
+  /** The limit applies to the key, so that one 429 delays all requests. */
   let limitedUntilMs = 0
 
-  async function call(request: Call, tries: number): Promise<ApiAnswer> {
+  async function call(request: Call, tries: number): Promise<ApiResponse> {
     for (let failures = 0; ; ) {
       if (limitedUntilMs > Date.now()) onWait(LIMITED, limitedUntilMs)
       await pause(limitedUntilMs - Date.now())
       const outcome = await send(request)
-      if (outcome.kind === 'answer') {
-        const { answer } = outcome
-        return { ...answer, replayed: answer.replayed && failures === 0 }
+      if (outcome.kind === 'response') {
+        const { response } = outcome
+        return { ...response, replayed: response.replayed && failures === 0 }
       }
       if (outcome.kind === 'limited') {
         limitedUntilMs = Math.max(limitedUntilMs, Date.now() + outcome.waitMs)
@@ -115,14 +121,14 @@ export function createApi({
           `${request.method} ${request.path} failed ${failures} times: ${outcome.reason}.`,
         )
       }
-      // Spread, so that calls that failed together do not return together.
+      // The jitter prevents requests that failed together from being retried together.
       const waitMs = Math.max(outcome.waitMs, delayMs * (0.75 + Math.random() / 2))
       onWait(outcome.reason, Date.now() + waitMs)
       await pause(waitMs)
     }
   }
 
-  /** Throws at once when the import is to stop, also in the middle of a wait. */
+  /** Throws at once if the import is stopped, even during a wait. */
   async function pause(waitMs: number): Promise<void> {
     try {
       stop.throwIfAborted()
@@ -184,7 +190,7 @@ interface Received {
   readonly status: number
   readonly retryAfter: string | string[] | undefined
   readonly replayed: boolean
-  /** Undefined where it is no JSON object. */
+  /** Undefined if the body is not a JSON object. */
   readonly body: Json | undefined
 }
 
@@ -199,8 +205,9 @@ function judge({ what, status, retryAfter, replayed, body }: Received): Outcome 
       waitMs: (seconds ?? 0) * 1000,
     }
   }
-  const answered = status === 200 || status === 201 || status === 409 || status === 422
-  if (answered && body !== undefined) return { kind: 'answer', answer: { status, replayed, body } }
+  const responded = status === 200 || status === 201 || status === 409 || status === 422
+  if (responded && body !== undefined)
+    return { kind: 'response', response: { status, replayed, body } }
   throw unexpected(what, status, body)
 }
 

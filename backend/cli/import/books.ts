@@ -1,4 +1,4 @@
-/** What the service has: every debtor, invoice and payment of the account, page by page. */
+/** Reads all debtors, invoices and payments of the account, page by page. */
 import joi from 'joi'
 import { type Api, ImportStopped } from './api.ts'
 
@@ -36,14 +36,14 @@ export interface Books {
   readonly payments: readonly PaymentRecord[]
 }
 
-/** The API's largest: an account of 100,000 invoices is 500 calls. */
+/** The API's maximum: an account of 100,000 invoices takes 500 requests. */
 export const PAGE_SIZE = 200
 
 const text = joi.string().required()
 const externalId = joi.string().allow(null).required()
 const amount = joi.number().integer().required()
 
-// Fields may be added to answers at any time, so unknown ones pass.
+// Unknown members are accepted, since the API may add members to responses at any time.
 const debtor = joi.object({ id: text, external_id: externalId }).unknown()
 const invoice = joi
   .object({
@@ -62,10 +62,10 @@ const payment = joi
   })
   .unknown()
 
-/** `onPage` is told how many records came. */
+/** `onPage` receives the number of records of each page. */
 export async function readBooks(api: Api, onPage: (count: number) => void): Promise<Books> {
   const debtors = await listAll<DebtorRecord>(api, 'debtors', debtor, onPage)
-  // Invoices and payments have a debtor, so without any there are none to list.
+  // Every invoice and payment has a debtor: without debtors there is nothing to list.
   if (debtors.length === 0) return { debtors, invoices: [], payments: [] }
   return {
     debtors,
@@ -74,7 +74,7 @@ export async function readBooks(api: Api, onPage: (count: number) => void): Prom
   }
 }
 
-/** Oldest first, so that what is created meanwhile is met at the end and shifts nothing. */
+/** Oldest first, so that records created in the meantime come last and shift no page. */
 async function listAll<T>(
   api: Api,
   resource: string,

@@ -1,9 +1,9 @@
-/** Which column of the file holds what: as the operator says, else by the names headers usually have. */
+/** Maps fields to columns of the file: as the operator specifies, or by common header names. */
 import { splitList, UsageError } from '../command.ts'
 
 interface Field {
   readonly required: boolean
-  /** Headers that mean it, letters and digits only, in lower case; the likeliest first. */
+  /** Header names of the field, only letters and digits in lower case, most likely first. */
   readonly headers: readonly string[]
 }
 
@@ -39,14 +39,14 @@ const FIELDS = {
 
 export type FieldName = keyof typeof FIELDS
 
-/** Field → the place of its column, from 0. Required ones are there. */
+/** Maps each field to the index of its column, from 0. Required fields are present. */
 export type Columns = ReadonlyMap<FieldName, number>
 
 const NAMES = Object.keys(FIELDS).filter(isFieldName)
 export const REQUIRED_FIELDS = NAMES.filter((name) => FIELDS[name].required)
 const EXAMPLE = 'number=invoiceNumber,customer=customerID'
 
-/** `field=header` pairs with commas between; a field without a header is left out of the import. */
+/** Parses comma-separated `field=header` pairs. A field with an empty header is not imported. */
 export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
   return new Map(
     splitList(text).map((pair) => {
@@ -62,16 +62,17 @@ export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
   )
 }
 
-/** Throws an error that names what has no column, and the headers there are. */
+/** Throws an error that names the fields without a column, and the headers of the file. */
 export function mapColumns(
   headers: readonly string[],
-  asked: ReadonlyMap<FieldName, string>,
+  requested: ReadonlyMap<FieldName, string>,
 ): Columns {
   const columns = new Map<FieldName, number>()
   const faults: string[] = []
   for (const field of NAMES) {
-    const header = asked.get(field)
-    const places = header === undefined ? findByName(headers, field) : findAsked(headers, header)
+    const header = requested.get(field)
+    const places =
+      header === undefined ? findByName(headers, field) : findRequested(headers, header)
     const [place] = places
     if (places.length > 1) {
       faults.push(`${field} could be any of ${places.map((at) => headers[at]).join(', ')}`)
@@ -101,8 +102,8 @@ function findByName(headers: readonly string[], field: FieldName): number[] {
   return known === undefined ? [] : placesOf(plain, known)
 }
 
-/** Nothing asked for is nothing found: that leaves an optional field out. */
-function findAsked(headers: readonly string[], header: string): number[] {
+/** An empty header matches no column, which excludes an optional field from the import. */
+function findRequested(headers: readonly string[], header: string): number[] {
   return header === '' ? [] : placesOf(headers, header)
 }
 

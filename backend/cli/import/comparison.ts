@@ -1,20 +1,20 @@
-/** The file beside the books of the service: what is missing there, what differs, and the sums. */
+/** Compares the file with the records of the service: missing records, differences, and sums. */
 import { currencyExponent } from '../../money/money.ts'
 import type { Books, InvoiceRecord, PaymentRecord } from './books.ts'
 import { formatMinor } from './decimal.ts'
 import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 
-/** An invoice that is missing, or only its payment. */
+/** An invoice that is missing, or whose payment is missing. */
 export interface MissingRow {
   readonly invoice: LedgerInvoice
-  /** Undefined: the invoice is missing. */
+  /** Undefined if the invoice is missing. */
   readonly invoiceId: string | undefined
   readonly paymentMissing: boolean
 }
 
 export interface Difference {
   readonly line: number
-  /** `invoice 0000611365` or `payment settlement:0000611365`. */
+  /** E.g. `invoice 0000611365` or `payment settlement:0000611365`. */
   readonly record: string
   readonly field: string
   readonly file: string
@@ -26,7 +26,7 @@ export interface Totals {
   invoiced: bigint
   payments: number
   paid: bigint
-  /** Due on open invoices. */
+  /** The amount due on open invoices. */
   open: bigint
 }
 
@@ -34,7 +34,7 @@ export interface Comparison {
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
   readonly differences: readonly Difference[]
-  /** By currency; the service's are over what the file has too. */
+  /** By currency. The sums of the service include only records that the file contains too. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
   /** Invoices of the account that are not in the file. */
   readonly otherInvoices: number
@@ -60,7 +60,7 @@ export function compare(ledger: Ledger, books: Books): Comparison {
   }
   for (const invoice of ledger.invoices) {
     addInvoice(totalsOf(invoice.currency).file, invoice)
-    // A number is one invoice in an account, whoever entered it.
+    // An invoice number is unique in an account, whatever the source of the invoice.
     const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
     const payment = payments.get(settlementId(invoice))
     const faults = record === undefined ? [] : compareInvoice(invoice, record, customers)
@@ -76,7 +76,7 @@ export function compare(ledger: Ledger, books: Books): Comparison {
     if (payment?.status === 'recorded') {
       addPaymentRecord(totalsOf(payment.currency).service, payment)
     }
-    // What differs is for a person to decide: no money is recorded on top of it.
+    // A person must decide about differences first: no payment is recorded on top of them.
     const paymentMissing = settled && payment === undefined && faults.length === 0
     if (record === undefined || paymentMissing) {
       rows.push({ invoice, invoiceId: record?.id, paymentMissing })
@@ -101,7 +101,7 @@ function compareInvoice(
     ['amount', ...amounts(invoice, record)],
     ['issue date', invoice.issuedOn, record.issue_date],
     ['due date', invoice.dueOn ?? record.due_date, record.due_date],
-    // Whether it should be open or paid is told by what is due.
+    // `compareDue` compares whether the invoice is open or paid.
     ['status', 'open or paid', isLive(record.status) ? 'open or paid' : record.status],
   ])
 }
@@ -120,7 +120,10 @@ function comparePayment(
   ])
 }
 
-/** Without a payment of ours nothing may be paid yet, whether it is to be settled now or stays open. */
+/**
+ * Without a payment of this import nothing may be paid yet, whether the file has the invoice as settled or
+ * open.
+ */
 function compareDue(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
   const { currency, amount, amount_due: due } = record
   const paid = describeMoney({ currency, amount: amount - due })

@@ -1,8 +1,11 @@
-/** Dates in the one form the operator names. Guessing is out: 3/4/2013 is March here and April there. */
+/**
+ * Parses dates in the one format that the operator names. Guessing is excluded: 3/4/2013 is in March or in
+ * April, depending on the country.
+ */
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { UsageError } from '../command.ts'
 
-/** `YYYY-MM-DD`, or undefined where the text has another form or the day does not exist. */
+/** Returns `YYYY-MM-DD`; undefined if the text has another format or the day does not exist. */
 export type DateReader = (text: string) => string | undefined
 
 const PARTS: Readonly<Record<string, string>> = {
@@ -13,7 +16,7 @@ const PARTS: Readonly<Record<string, string>> = {
   D: '(?<day>\\d{1,2})',
 }
 
-/** `format` has YYYY, M or MM, and D or DD once each. M and D stand for one digit or two. */
+/** `format` contains YYYY, M or MM, and D or DD, each once. M and D match one or two digits. */
 export function dateReader(format: string): DateReader {
   const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []
   const initials = tokens.map((token) => token.charAt(0)).filter((initial) => /[YMD]/.test(initial))
@@ -31,7 +34,7 @@ export function dateReader(format: string): DateReader {
   }
 }
 
-/** Without a separator, one digit or two could not be told apart. */
+/** Without separators, M and D would be ambiguous. */
 function isRunTogether(tokens: readonly string[]): boolean {
   return tokens.some((token, at) => {
     const neighbours = `${tokens[at - 1] ?? ' '}${tokens[at + 1] ?? ' '}`

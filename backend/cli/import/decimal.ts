@@ -1,28 +1,28 @@
-/** Amounts as people and spreadsheets write them, to and from integers in minor units; no floats. */
+/** Converts decimal amounts to integers in minor units and back, without floating-point numbers. */
 import { AMOUNT_MAX } from '../../money/money.ts'
 
 export interface DecimalForm {
-  /** Decimals of the currency. */
+  /** The number of decimals of the currency. */
   readonly exponent: number
-  /** What stands between the whole and the fraction. */
+  /** The decimal mark. */
   readonly mark: '.' | ','
 }
 
 /**
- * Minor units, exactly, or undefined where the text is no positive amount of the currency.
- * Thousands separators are refused: "1,234" would be 1234 in one file and 1.234 in another.
+ * Returns minor units, exact; undefined if the text is not a positive amount of the currency. Thousands
+ * separators are rejected: "1,234" would be 1234 in one file and 1.234 in another.
  */
 export function parseDecimal(text: string, { exponent, mark }: DecimalForm): number | undefined {
   const [whole = '', fraction = '', ...more] = text.split(mark)
   const digits = /^\d{1,15}$/.test(whole) && /^\d{0,15}$/.test(fraction)
   if (!digits || more.length > 0 || text.endsWith(mark)) return undefined
-  // "12.500" is exactly 12.50; "12.505" is no amount in cents, and nothing is rounded here.
+  // "12.500" is exactly 12.50. "12.505" is not an amount in cents, and nothing is rounded here.
   if (/[1-9]/.test(fraction.slice(exponent))) return undefined
   const minor = BigInt(whole + fraction.slice(0, exponent).padEnd(exponent, '0'))
   return minor >= 1n && minor <= BigInt(AMOUNT_MAX) ? Number(minor) : undefined
 }
 
-/** 14770318n in a currency of two decimals is "147,703.18". */
+/** Formats 14770318n in a currency with two decimals as "147,703.18". */
 export function formatMinor(minor: bigint, exponent: number): string {
   const sign = minor < 0n ? '-' : ''
   const digits = (minor < 0n ? -minor : minor).toString().padStart(exponent + 1, '0')

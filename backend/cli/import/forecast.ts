@@ -1,9 +1,9 @@
-/** How long the hourly limit of the key makes an import take, said before it begins. */
+/** Forecasts how long the key's hourly limit makes an import take. */
 import type { Allowance } from './api.ts'
 
 const WINDOW_SECONDS = 3600
 
-/** Seconds until the last of so many calls may be sent; 0 where this window has room for all. */
+/** Returns the seconds until the last of `calls` requests may be sent; 0 if the current window suffices. */
 export function secondsAtLimit(calls: number, allowance: Allowance, nowMs: number): number {
   const { limit, remaining, resetAtMs } = allowance
   const later = calls - remaining
@@ -12,7 +12,7 @@ export function secondsAtLimit(calls: number, allowance: Allowance, nowMs: numbe
   return untilReset + (Math.ceil(later / limit) - 1) * WINDOW_SECONDS
 }
 
-/** `45 s`, `12 min 5 s`, `8 h 20 min`. */
+/** Formats `45 s`, `12 min 5 s`, `8 h 20 min`. */
 export function formatDuration(seconds: number): string {
   const whole = Math.ceil(seconds)
   const minutes = Math.floor(whole / 60)

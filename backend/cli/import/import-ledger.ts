@@ -1,4 +1,7 @@
-/** One import from beginning to end: who am I, what is there, what is missing, post it, look again. */
+/**
+ * Runs an import: identifies the account, reads its records, compares them with the file, creates what is
+ * missing, and compares again.
+ */
 import joi from 'joi'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
@@ -16,9 +19,9 @@ export interface ImportOptions {
   readonly api: Api
   readonly progress: Progress
   readonly concurrency: number
-  /** Whether what is past due already is to be reminded of. */
+  /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Compares, and posts nothing. */
+  /** Compares only. */
   readonly dryRun: boolean
 }
 
@@ -46,12 +49,12 @@ const probeSchema = joi
   .options({ presence: 'required' })
   .unknown()
 
-/** A wrong address should not be called for minutes. */
+/** Few, so that the command fails quickly if the base URL is wrong. */
 const FIRST_CALL_TRIES = 3
 const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
 const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
 
-/** Throws `ImportStopped`; what was posted until then is found by the next run. */
+/** Throws `ImportStopped`; the next run continues where this one stopped. */
 export async function importLedger(options: ImportOptions): Promise<Output> {
   const { file, ledger, api, progress, dryRun } = options
   const startedAtMs = Date.now()
@@ -75,7 +78,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const seconds = (Date.now() - startedAtMs) / 1000
   const result = { file, account, dryRun, posted, comparison, calls: api.calls, seconds }
   const { agrees, json, text: report } = renderReport(result)
-  // What a dry run finds missing is what it was asked for.
+  // A dry run fails for differences only: missing records are its expected result.
   const failed = dryRun ? comparison.differences.length > 0 : !agrees
   return { json, text: report, failed }
 }
@@ -101,7 +104,7 @@ function checkMay({ account, key }: Probe, dryRun: boolean): void {
 }
 
 async function listBooks(api: Api, progress: Progress): Promise<Books> {
-  progress.begin('Reading what the service has')
+  progress.begin('Reading the records of the service')
   try {
     return await readBooks(api, (records) => progress.advance(records))
   } finally {
@@ -139,7 +142,7 @@ async function postAll(
   }
 }
 
-/** Posts, and the pages of the look afterwards; 0 where nothing is missing. */
+/** Counts the POST requests and the pages of the second comparison; 0 if nothing is missing. */
 function countCalls(comparison: Comparison, books: Books): number {
   const { customers, invoices, payments } = countMissing(comparison)
   const posts = customers + invoices + payments
@@ -162,9 +165,9 @@ function describeLimit({ allowance }: Api, rateLimit: number): string {
 function describeWork(comparison: Comparison, calls: number, { allowance }: Api): string {
   if (calls === 0) return 'Nothing is missing.'
   const { customers, invoices, payments } = countMissing(comparison)
-  const work = `Missing are ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}: ${count(calls, 'call')}`
+  const work = `Missing: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}: ${count(calls, 'call')}`
   if (allowance === undefined) return `${work}.`
   const seconds = secondsAtLimit(calls, allowance, Date.now())
-  if (seconds === 0) return `${work}, which what is left of this hour allows.`
-  return `${work}. At ${allowance.limit.toLocaleString('en-US')} an hour that takes about ${formatDuration(seconds)}; with a key of a higher limit (keys issue --rate-limit) less.`
+  if (seconds === 0) return `${work}, which fit into what is left of this hour's limit.`
+  return `${work}. At ${allowance.limit.toLocaleString('en-US')} an hour, this takes about ${formatDuration(seconds)}, or less with a key that has a higher limit (keys issue --rate-limit).`
 }

@@ -1,6 +1,6 @@
 /**
- * A receivables ledger from a CSV file: customers, their invoices, and when each was settled. All of
- * it is checked here, by the rules of the API, so that an import that begins can also end.
+ * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates of settlement. The
+ * whole file is validated by the rules of the API, so that an import that begins can also complete.
  */
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
@@ -22,32 +22,32 @@ import { type DecimalForm, parseDecimal } from './decimal.ts'
 
 export interface LedgerCustomer {
   readonly externalId: string
-  /** As the file has it: the name of customers without one. */
+  /** The id in the file; also the name of a customer without one. */
   readonly id: string
-  /** The first in the file, as is `email`. */
+  /** From the customer's first row in the file, as is `email`. */
   readonly name: string | undefined
   readonly email: string | undefined
 }
 
 export interface LedgerInvoice {
-  /** Where its row begins in the file, from 1. */
+  /** The line on which the row begins, from 1. */
   readonly line: number
   readonly number: string
   readonly externalId: string
-  /** External id of its customer. */
+  /** The external id of the customer. */
   readonly customer: string
   readonly issuedOn: string
-  /** Undefined: the service gives it by the payment terms. */
+  /** Undefined: the service computes it from the payment terms. */
   readonly dueOn: string | undefined
   readonly currency: string
   /** In minor units. */
   readonly amount: number
-  /** Undefined: still owed in full. */
+  /** Undefined: owed in full. */
   readonly settledOn: string | undefined
 }
 
 export interface Ledger {
-  /** Field=header pairs, for the operator to see. */
+  /** The `field=header` pairs, to be shown to the operator. */
   readonly mapping: string
   /** By external id. */
   readonly customers: ReadonlyMap<string, LedgerCustomer>
@@ -55,7 +55,7 @@ export interface Ledger {
 }
 
 export interface LedgerOptions {
-  /** Of rows that name none; undefined: all must. */
+  /** The currency of rows without one; undefined: every row must name its currency. */
   readonly currency: string | undefined
   readonly dateFormat: string
   readonly readDate: DateReader
@@ -64,16 +64,16 @@ export interface LedgerOptions {
   readonly now: Date
 }
 
-/** The API's bound on `received_on`. */
+/** The API's minimum of `received_on`. */
 const SETTLED_SINCE = '2000-01-01'
-/** `settlement:` and the invoice's external id are the payment's, of at most 128 characters. */
+/** The external id of a payment is `settlement:` and that of the invoice, at most 128 characters. */
 const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
-/** A quotation mark that is never closed would take the rest of the file for one cell. */
+/** Without a limit, an unclosed quotation mark would make the rest of the file one cell. */
 const RECORD_LENGTH_MAX = 65_536
-/** Beyond these one cause repeats itself. */
+/** More faults usually have the same cause. */
 const FAULTS_SHOWN_MAX = 1000
 
-/** Throws an error that lists what is wrong, line by line. */
+/** Throws an error that lists all faults by line. */
 export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
   const [head, ...rows] = readRecords(bytes)
   if (head === undefined || rows.length === 0) {
@@ -114,7 +114,7 @@ export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
   }
 }
 
-/** `settlement:` marks the payments that this import made of settlement dates. */
+/** The prefix `settlement:` marks payments that the import created from settlement dates. */
 export function settlementId(invoice: LedgerInvoice): string {
   return `settlement:${invoice.externalId}`
 }
@@ -126,7 +126,7 @@ interface Row {
   readonly options: LedgerOptions
 }
 
-/** Undefined where there was a fault. */
+/** Undefined if the row has a fault. */
 function readRow({ cells, columns, fault, options }: Row) {
   let faultless = true
   function refuse(detail: string) {
@@ -140,7 +140,7 @@ function readRow({ cells, columns, fault, options }: Row) {
   function read<T>(field: FieldName, rule: Check<T>): T | undefined {
     const value = cell(field) === '' ? undefined : check(rule, cell(field))
     if (!(value instanceof Rejection)) return value
-    // As JSON, because a file may hold what a terminal would obey.
+    // As JSON, because a cell may contain terminal control sequences.
     return void refuse(`${field} ${JSON.stringify(cell(field).slice(0, 80))} ${value.detail}`)
   }
   const date = parsed(options.readDate, `a date that exists, as ${options.dateFormat}`)
@@ -193,12 +193,15 @@ function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<nu
   )
 }
 
-/** External ids have no spaces. Others are encoded as in a URL, so that no two become the same. */
+/**
+ * External ids contain no spaces. Other characters are percent-encoded, so that different ids remain
+ * different.
+ */
 function toExternalId(id: string): string {
   return id.replace(/[\s%]/gu, encodeURIComponent)
 }
 
-/** Records without blank ones, with the line on which each begins. */
+/** Returns the records except blank ones, each with the line on which it begins. */
 function readRecords(bytes: Uint8Array): { line: number; cells: string[] }[] {
   const file = decode(bytes)
   const records: { line: number; cells: string[] }[] = []
@@ -231,7 +234,7 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** The separator that occurs most in the first line. */
+/** Returns the separator that is most frequent in the first line. */
 function findDelimiter(file: string): string {
   const header = /^.*/.exec(file)?.[0] ?? ''
   const count = (delimiter: string) => header.split(delimiter).length

@@ -1,17 +1,20 @@
-/** Posts what is missing, several calls at once: a debtor before its invoices, an invoice before its payment. */
+/**
+ * Creates missing records with concurrent requests: a debtor before its invoices, an invoice before its
+ * payment.
+ */
 import { createHash } from 'node:crypto'
-import { type Api, type ApiAnswer, ImportStopped, type Json } from './api.ts'
+import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
 import type { MissingRow } from './comparison.ts'
 import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 
-/** A record that the service would not take. */
+/** A record that the service rejected. */
 export interface Refusal {
   readonly record: string
   readonly code: string
   readonly detail: string
 }
 
-/** Counts are of what this run created; what another had created counts as none. */
+/** Counts only the records that this run created. */
 export interface Posted {
   debtors: number
   invoices: number
@@ -23,41 +26,41 @@ export interface PostingOptions {
   readonly api: Api
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
-  /** Calls at once. */
+  /** The number of concurrent requests. */
   readonly concurrency: number
-  /** Whether what is past due already is to be reminded of. */
+  /** Whether invoices that are already past due are chased. */
   readonly chaseOverdue: boolean
-  /** Told of each record that is done with. */
+  /** Called for each record that is completed. */
   readonly onDone: () => void
 }
 
-/** So many refusals have one cause, and an hour's calls are dear. */
+/** So many rejections have one cause, and the requests of an hour are limited. */
 const REFUSALS_MAX = 100
 
 /**
- * An invoice and its payment go right after each other: an import that is interrupted leaves at most
- * `concurrency` settled invoices open, and not a ledger of them to be chased.
+ * The payment follows directly after its invoice: an interrupted import leaves at most `concurrency`
+ * settled invoices open, rather than a ledger of them to be chased.
  */
 export async function postMissing(options: PostingOptions): Promise<Posted> {
   const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
   const posted: Posted = { debtors: 0, invoices: 0, payments: 0, refusals: [] }
 
-  /** The id, new or there already; undefined where it was refused. */
+  /** Returns the id of the new or existing record; undefined if the service rejected it. */
   async function post(
     kind: 'debtors' | 'invoices' | 'payments',
     record: string,
     body: Json & { readonly external_id: string },
   ): Promise<string | undefined> {
     const path = `/api/v1/${kind}`
-    const answer = await api.post(path, idempotencyKey(kind, body.external_id), body)
+    const response = await api.post(path, idempotencyKey(kind, body.external_id), body)
     onDone()
-    if (answer.status === 201 && !answer.replayed) posted[kind]++
-    const id = answer.status === 201 ? answer.body['id'] : answer.body['existing_id']
+    if (response.status === 201 && !response.replayed) posted[kind]++
+    const id = response.status === 201 ? response.body['id'] : response.body['existing_id']
     if (typeof id === 'string') return id
-    posted.refusals.push({ record, ...explainRefusal(answer) })
+    posted.refusals.push({ record, ...explainRefusal(response) })
     if (posted.refusals.length < REFUSALS_MAX) return undefined
     throw new ImportStopped(
-      `${REFUSALS_MAX} records were refused, the last: ${record}, ${explainRefusal(answer).detail}`,
+      `${REFUSALS_MAX} records were refused, the last: ${record}, ${explainRefusal(response).detail}`,
     )
   }
 
@@ -104,14 +107,17 @@ function paymentOf(invoice: LedgerInvoice, invoiceId: string) {
   }
 }
 
-/** The same in every run, so that a repeat is recognised whatever became of the first. */
+/**
+ * Equal in every run, so that the service recognizes a repetition whatever the outcome of the first
+ * request.
+ */
 function idempotencyKey(kind: string, externalId: string): string {
   const plain = /^[!-~]{1,200}$/.test(externalId)
   const name = plain ? externalId : createHash('sha256').update(externalId).digest('hex')
   return `import-${kind}-${name}`
 }
 
-function explainRefusal({ status, body }: ApiAnswer): { code: string; detail: string } {
+function explainRefusal({ status, body }: ApiResponse): { code: string; detail: string } {
   const errors = Array.isArray(body['errors']) ? body['errors'] : []
   const fields = errors.map(
     (error: { pointer?: unknown; detail?: unknown }) => `${error.pointer} ${error.detail}`,
@@ -122,7 +128,7 @@ function explainRefusal({ status, body }: ApiAnswer): { code: string; detail: st
   }
 }
 
-/** The first failure lets the other workers end the item they have, and is then thrown. */
+/** After the first failure the other workers finish their current item; then the failure is thrown. */
 async function inParallel<T>(
   items: readonly T[],
   workers: number,

@@ -1,4 +1,7 @@
-/** Progress for people, on standard error: one line that is redrawn, or a line now and then in a log. */
+/**
+ * Shows progress on standard error: on a terminal as one line that is redrawn, otherwise as a line now and
+ * then.
+ */
 import { formatDuration } from './forecast.ts'
 
 export interface ProgressStream {
@@ -8,13 +11,16 @@ export interface ProgressStream {
 }
 
 export interface Progress {
-  /** A line that stays. */
+  /** Writes a line that is not overwritten. */
   note(line: string): void
-  /** `total` undefined: not known beforehand. `secondsAtLeast`: what the limit makes the rest take. */
+  /**
+   * `total` is undefined if it is not known beforehand. `secondsAtLeast` returns the minimum duration of
+   * the rest under the rate limit.
+   */
   begin(label: string, total?: number, secondsAtLeast?: (rest: number) => number): void
   advance(count?: number): void
   wait(reason: string, untilMs: number): void
-  /** Ends the phase and leaves its last line. */
+  /** Ends the phase and keeps its last line. */
   end(): void
 }
 
@@ -29,7 +35,7 @@ export interface ProgressState {
 
 const REDRAW_MS = 200
 const LOG_LINE_MS = 5000
-/** An hour's wait is sixty lines of a log, not 720. */
+/** A wait of an hour writes 60 lines to a log, not 720. */
 const LOG_WAIT_LINE_MS = 60_000
 const BAR_WIDTH = 24
 
@@ -74,7 +80,7 @@ export function createProgress(stream: ProgressStream): Progress {
     },
     advance(count = 1) {
       if (phase !== undefined) phase.done += count
-      // The clock of another call's wait runs on in the background; work is going on again.
+      // Another request may still wait in the background, but the work continues.
       wait = undefined
     },
     wait(reason, untilMs) {
@@ -108,7 +114,7 @@ export function renderProgress(state: ProgressState): string {
   if (total !== undefined && rate > 0 && done < total) {
     parts.push(`${formatDuration(Math.max((total - done) / rate, secondsAtLeast))} left`)
   }
-  // In front, because a narrow terminal cuts the end off.
+  // At the front, because a narrow terminal cuts off the end.
   if (wait !== undefined) parts.unshift(`${wait.reason}, on in ${formatDuration(wait.seconds)};`)
   return parts.join('  ')
 }

@@ -1,4 +1,4 @@
-/** What an import came to, file beside service: for people, and as one document. */
+/** Reports how file and service compare after an import, as text and as one JSON document. */
 import { currencyExponent } from '../../money/money.ts'
 import type { Output } from '../command.ts'
 import { renderTable } from '../command.ts'
@@ -12,13 +12,13 @@ export interface ImportResult {
   readonly account: { readonly id: string; readonly name: string }
   readonly dryRun: boolean
   readonly posted: Posted
-  /** After posting; before it in a dry run. */
+  /** The comparison after the import; in a dry run the only one. */
   readonly comparison: Comparison
   readonly calls: number
   readonly seconds: number
 }
 
-/** Differences shown to people; the document has all. */
+/** The most differences that the text lists; the JSON document contains all. */
 const DIFFERENCES_SHOWN_MAX = 100
 
 export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {
@@ -37,7 +37,7 @@ export function renderReport(result: ImportResult): Output & { readonly agrees: 
       ),
       ...(comparison.otherInvoices > 0
         ? [
-            `The account has ${count(comparison.otherInvoices, 'other invoice')} that the file has not.`,
+            `The account has ${count(comparison.otherInvoices, 'other invoice')} that the file does not contain.`,
           ]
         : []),
       ...renderLists(result),
@@ -59,7 +59,8 @@ export function count(number: number, noun: string): string {
 }
 
 function describePosted({ file, account, dryRun, posted, calls, seconds }: ImportResult): string {
-  if (dryRun) return `${file} beside ${account.name} (${account.id}). Nothing was sent: a dry run.`
+  if (dryRun)
+    return `${file} compared with ${account.name} (${account.id}). Dry run: nothing was sent.`
   const records = [
     count(posted.debtors, 'customer'),
     count(posted.invoices, 'invoice'),
@@ -145,7 +146,7 @@ function representResult(result: ImportResult, agrees: boolean) {
   }
 }
 
-/** Minor units. Sums of more than 2^53 would not survive JSON; no ledger of 50 MB has one. */
+/** In minor units. JSON numbers are exact up to 2^53, which no ledger of 50 MB exceeds. */
 function representTotals({ invoices, invoiced, payments, paid, open }: Totals) {
   return { invoices, invoiced: Number(invoiced), payments, paid: Number(paid), open: Number(open) }
 }

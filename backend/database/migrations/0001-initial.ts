@@ -1,9 +1,9 @@
 /**
  * Accounts, users, keys, debtors, invoices, payments, messages.
  *
- * What a bug in the code must not be able to break is refused here: amounts that do not add up, a
- * row of one account that points at another account's (composite foreign keys), two payments under
- * one key. `bigint` where an amount may exceed 32 bits. Tables' meaning: tables.ts.
+ * The schema rejects what a bug in the code must not be able to write: amounts that do not add up, a row
+ * that refers to another account's row (composite foreign keys), two payments with one key. Columns are
+ * `bigint` if an amount may exceed 32 bits. tables.ts documents the tables.
  */
 import { type Kysely, sql } from 'kysely'
 
@@ -163,7 +163,7 @@ const INVOICES = [
   'create index invoices_by_update on invoices (account_id, updated_at, id)',
   'create index invoices_by_due_date on invoices (account_id, due_date, id)',
   'create index invoices_by_debtor on invoices (account_id, debtor_id, created_at, id)',
-  // Holds all that a debtor's balances need, so that they are summed without reading invoices.
+  // Contains all columns of a debtor's balances, so that they are summed without reading invoices.
   `create index invoices_open on invoices (debtor_id, currency, due_date, amount_due, status)
     where status in ('open', 'partially_paid')`,
 ]
@@ -257,7 +257,7 @@ const MESSAGES = [
   'create index messages_by_creation on messages (account_id, created_at, id)',
   'create index messages_by_update on messages (account_id, updated_at, id)',
   'create index messages_by_debtor on messages (account_id, debtor_id, created_at, id)',
-  // What a payment must stop.
+  // The messages that a payment must stop.
   `create index messages_pending on messages (debtor_id, status)
     where status in ('scheduled', 'awaiting_approval', 'approved', 'queued', 'sending')`,
   `create table message_invoices (

@@ -1,4 +1,4 @@
-/** What the Settings pages need: sessions, guesses at passwords, invitations, usage of keys. */
+/** Tables of the Settings pages: sessions, attempts to enter a password, invitations, usage of keys. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

@@ -1,4 +1,4 @@
-/** What gateways report of keys' use: the hour each key is in, and which reports were applied. */
+/** Reports of gateways on the use of keys: the current hour of each key, and which reports were applied. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

@@ -1,12 +1,12 @@
 /**
- * Reminders: what an account's schedule is, when a debtor is to be looked at, which stage an invoice
- * has been reminded at, which messages are on their way, and the kill switches.
+ * Reminders: an account's schedule, when a debtor is to be planned, the stages at which invoices were
+ * reminded, the planned messages, and the kill switches.
  */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
-  // Nobody was reminded before: what an existing ledger holds must not be chased all at once.
+  // No debtor was reminded before: reminders must not start for a whole existing ledger at once.
   const today = new Date().toISOString().slice(0, 10)
   await sql`
     insert into chasing_settings (account_id, holidays, chase_from)
@@ -74,6 +74,6 @@ const STATEMENTS = [
     primary key (message_id, id),
     foreign key (account_id, message_id) references messages (account_id, id)
   )`,
-  // What the cap of one reminder a day looks at.
+  // Used by the limit of one reminder per day.
   `create index messages_sent on messages (debtor_id, sent_at) where sent_at is not null`,
 ]

@@ -1,4 +1,4 @@
-/** Mail: texts in HTML, addresses that are not written to, what came in, what Admins are sent. */
+/** Mail: texts in HTML, suppressed addresses, received mail, and notices to Admins. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -8,7 +8,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 const STATEMENTS = [
   'alter table accounts add column reply_to text',
   'alter table messages add column soft_bounces integer not null default 0',
-  // How a bounce that names the server's own id finds its message.
+  // Finds the message of a bounce that contains the server's own id.
   `create index messages_by_provider_id on messages (provider_message_id)
     where provider_message_id is not null`,
   `create table message_html (

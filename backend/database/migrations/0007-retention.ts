@@ -1,4 +1,4 @@
-/** What retention looks for by age, and when a debtor's personal data were erased. */
+/** An index for retention by age, and the time at which a debtor's personal data were erased. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

@@ -1,4 +1,4 @@
-/** What pages of Settings look for, and by which code calls of keys were refused. */
+/** Indexes for the pages of Settings, and the codes with which calls of keys were refused. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -10,7 +10,7 @@ const STATEMENTS = [
     where status = 'awaiting_approval'`,
   `create index messages_approvals on messages (account_id, updated_at, id)
     where approval_required = 1`,
-  // One row a key, day and code: an hour is finer than anyone asks which code it was.
+  // One row per key, day and code, since codes are not shown by the hour.
   `create table key_errors (
     key_id text not null references api_keys (id),
     day text not null,

@@ -1,6 +1,6 @@
 /**
- * Lists by a state or a currency, in the order of creation: without these a page of what is rare was
- * found by a walk through the whole account.
+ * Indexes for lists by a status or a currency, in the order of creation. Without these, a page of rare rows
+ * was found by a scan of the whole account.
  */
 import { type Kysely, sql } from 'kysely'
 
@@ -12,7 +12,7 @@ const STATEMENTS = [
   'create index debtors_by_status on debtors (account_id, status, created_at, id)',
   'create index invoices_by_status on invoices (account_id, status, created_at, id)',
   'create index invoices_by_currency on invoices (account_id, currency, created_at, id)',
-  // With the due date, so that what is not due yet is passed over without reading it.
+  // Contains the due date, so that invoices that are not due yet are skipped without reading them.
   `create index invoices_owed on invoices (account_id, created_at, id, due_date)
     where status in ('open', 'partially_paid')`,
   'create index payments_by_currency on payments (account_id, currency, created_at, id)',

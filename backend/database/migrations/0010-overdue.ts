@@ -1,6 +1,6 @@
 /**
- * That an invoice's becoming overdue was announced, kept with the invoice and not in a table of
- * marks: so the worker finds what it has not announced yet, and a list what is overdue, by an index.
+ * Records in the invoice, instead of a separate table, that its becoming overdue was announced. The worker
+ * then finds unannounced invoices, and a list finds overdue ones, by an index.
  */
 import { type Kysely, sql } from 'kysely'
 
@@ -13,13 +13,14 @@ const STATEMENTS = [
     check (overdue_announced in (0, 1))`,
   `update invoices set overdue_announced = 1
     where id in (select invoice_id from invoice_overdue_marks)`,
-  // No release has looked at it.
+  // No release has read this table.
   'drop table invoice_overdue_marks',
   'drop index invoices_owed',
-  // With the due date, which decides: where a time zone was changed it may be today's again.
+  // Contains the due date, which decides: after a change of the time zone the due date may be today again.
   `create index invoices_overdue on invoices (account_id, created_at, id, due_date)
     where status in ('open', 'partially_paid') and overdue_announced = 1`,
-  // Named as a column too: a database without statistics then prefers it to the one of all due dates.
+  // The condition's column is also an indexed column: without statistics, a database then prefers this
+  // index to the one of all due dates.
   `create index invoices_falling_due on invoices (account_id, overdue_announced, due_date)
     where status in ('open', 'partially_paid') and overdue_announced = 0`,
 ]

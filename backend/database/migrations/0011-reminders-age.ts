@@ -1,4 +1,4 @@
-/** Since when there is what a reminder was planned for, so that what is long decided can be forgotten. */
+/** When a reminder was planned, so that old final ones can be deleted. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

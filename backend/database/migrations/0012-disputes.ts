@@ -1,4 +1,4 @@
-/** Since when an invoice is disputed, also while it is paid: the payment may be reversed. */
+/** Since when an invoice is disputed, even while it is paid, because the payment may be reversed. */
 import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {

@@ -1,11 +1,11 @@
-/** Whether money on account is allocated by itself, an account's choice. */
-import { type Kysely, sql } from 'kysely'
+/** Whether money on account is allocated automatically, by an account's choice. */
+import { column } from '../migrating/steps.ts'
 
-export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
-}
-
-const STATEMENTS = [
-  `alter table accounts add column apply_credit text not null default 'manual'
-    check (apply_credit in ('manual', 'oldest_first'))`,
+export const steps = [
+  column(
+    'accounts',
+    'apply_credit',
+    `text not null default 'manual'`,
+    `apply_credit in ('manual', 'oldest_first')`,
+  ),
 ]

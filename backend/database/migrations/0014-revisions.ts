@@ -1,11 +1,10 @@
-/** How often each object was changed, so that copies of it keep the newest. */
-import { type Kysely, sql } from 'kysely'
+/** The number of changes of each object, so that copies keep the newest version. */
+import { transaction } from '../migrating/steps.ts'
 
-export async function up(db: Kysely<unknown>): Promise<void> {
-  for (const statement of STATEMENTS) await sql.raw(statement).execute(db)
-}
-
-/** With a constant as default no row is written, however many there are. */
-const STATEMENTS = ['debtors', 'invoices', 'payments', 'messages'].map(
-  (table) => `alter table ${table} add column revision bigint not null default 1`,
+/**
+ * With a constant as default no row is written, however many there are. Each table is altered alone: a
+ * transaction that waits for one table while it has locked another could deadlock with payments.
+ */
+export const steps = ['debtors', 'invoices', 'payments', 'messages'].map((table) =>
+  transaction(`alter table ${table} add column revision bigint not null default 1`),
 )

@@ -1,6 +1,7 @@
-/** Why a person held an invoice back that was paid since: it is held again where the payment is reversed. */
-import { type Kysely, sql } from 'kysely'
+/**
+ * The decision of a person that blocked an invoice which was paid since: it applies again if the payment is
+ * reversed.
+ */
+import { transaction } from '../migrating/steps.ts'
 
-export async function up(db: Kysely<unknown>): Promise<void> {
-  await sql.raw('alter table invoices add column chasing_hold text').execute(db)
-}
+export const steps = [transaction('alter table invoices add column chasing_hold text')]

@@ -1,6 +1,4 @@
-/** What a payment's Idempotency-Key was sent with, kept as long as the key: for ever. */
-import { type Kysely, sql } from 'kysely'
+/** The fingerprint of the request that recorded a payment. Like its Idempotency-Key, it is kept forever. */
+import { transaction } from '../migrating/steps.ts'
 
-export async function up(db: Kysely<unknown>): Promise<void> {
-  await sql.raw('alter table payments add column request_fingerprint text').execute(db)
-}
+export const steps = [transaction('alter table payments add column request_fingerprint text')]

@@ -1,102 +1,14 @@
-/** PostgreSQL connections as Kysely uses them. The only place, with the errors', that knows `pg`. */
+/** PostgreSQL connections for Kysely. */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
-import pg from 'pg'
-import type { Logger } from '../../../shared/process/log.ts'
+import type pg from 'pg'
 import { isPrepared } from '../prepared.ts'
 import { LockTimeout, unavailable } from '../unavailable.ts'
-import { BadValue, constraintViolation, type Trouble, troubleOf } from './errors.ts'
+import { constraintViolation, type Trouble, troubleOf } from './errors.ts'
+import { connectionError } from './sessions.ts'
 import type { StatementNames } from './statement-names.ts'
 
-export interface SessionOptions {
-  readonly url: string
-  readonly log: Logger
-  /** Shown to the database's operators. */
-  readonly name: string
-  /** How long to wait for a connection, free or new. */
-  readonly waitMsMax: number
-  readonly lockMsMax: number
-  readonly readOnly: boolean
-  /** Statements may take as long as they take. */
-  readonly isPatient: boolean
-}
-
-export interface PoolOptions extends SessionOptions {
-  readonly connectionsMax: number
-}
-
-/** No statement of the service takes so long; one that does is a fault, and ends before its caller's patience. */
-const STATEMENT_MS_MAX = 8000
-
-/** A server that stopped answering altogether. */
-export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
-
-/** Nothing inside a transaction waits for anything but the database. */
-const IDLE_IN_TRANSACTION_MS_MAX = 10_000
-
-export function createPool(options: PoolOptions): pg.Pool {
-  const pool = new pg.Pool({
-    ...sessionConfig(options),
-    max: options.connectionsMax,
-    idleTimeoutMillis: 60_000,
-    ...(options.isPatient ? {} : { query_timeout: SILENCE_MS_MAX }),
-    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS_MAX,
-  })
-  // Without listeners a server that restarts would end this process.
-  pool.on('error', (error) => options.log.warn({ err: error }, 'idle database connection lost'))
-  pool.on('connect', (client) => client.on('error', (error) => BROKEN.set(client, error)))
-  return pool
-}
-
-/** What all sessions of the service have in common. */
-export function sessionConfig(options: SessionOptions): pg.ClientConfig {
-  return {
-    connectionString: options.url,
-    application_name: options.name,
-    connectionTimeoutMillis: options.waitMsMax,
-    keepAlive: true,
-    lock_timeout: options.lockMsMax,
-    ...(options.isPatient ? {} : { statement_timeout: STATEMENT_MS_MAX }),
-    // Statements are sent without waiting for the results of those before them.
-    pipeline: true,
-    types: TYPES,
-    ...(options.readOnly ? { options: '-c default_transaction_read_only=on' } : {}),
-  }
-}
-
-/** Clients whose connection is known to have ended, while no statement was under way. */
-const BROKEN = new WeakMap<pg.ClientBase, Error>()
-
-/** A connection of its own, without limits of time: for migrations. */
-export async function connectAlone(url: string, name: string): Promise<pg.Client> {
-  const client = new pg.Client({
-    connectionString: url,
-    application_name: name,
-    connectionTimeoutMillis: 10_000,
-    types: TYPES,
-  })
-  client.on('error', () => {})
-  await client.connect()
-  return client
-}
-
-const INT8 = 20
-const NUMERIC = 1700
-
-/** Whole numbers as numbers: `pg` gives those that may be larger as text. */
-const TYPES = {
-  getTypeParser(oid: number, format?: 'text' | 'binary') {
-    return oid === INT8 || oid === NUMERIC ? parseWhole : pg.types.getTypeParser(oid, format)
-  },
-} as pg.CustomTypesConfig
-
-function parseWhole(text: string): number {
-  const value = Number(text)
-  if (Number.isSafeInteger(value)) return value
-  throw new BadValue(`${text} is no whole number that can be represented exactly`)
-}
-
-/** Runs a statement, which the server keeps prepared where it has a name. */
+/** Runs a statement, which the server keeps prepared if it has a name. */
 export async function query<R>(
   client: pg.ClientBase,
   { sql: text, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
@@ -116,22 +28,22 @@ const WRITE_NODES = new Set(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryN
 const SAVEPOINT = 'savepoint statement'
 
 /**
- * A connection for the length of one transaction. Statements are sent as soon as they are executed,
- * and the server runs them in that order.
+ * The connection of one transaction. Statements are sent as soon as they are executed, and the server runs
+ * them in that order.
  *
- * A prepared write that returns no rows is not waited for: where it fails, the next statement that is
- * waited for throws its error, or `commit` returns false. PostgreSQL ends the whole transaction where
- * a statement fails; so that any other write that violates a constraint undoes itself alone, it has a
- * savepoint before it. A prepared write has none.
+ * The connection does not wait for a prepared write that returns no rows: if it fails, the next awaited
+ * statement throws its error, or `commit` returns false. In PostgreSQL, a failed statement ends the whole
+ * transaction. Other writes therefore have a savepoint, so that a constraint violation undoes only the
+ * write itself. A prepared write has no savepoint.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
   readonly #names: StatementNames
-  /** A write with a savepoint: nothing may be sent before it is known whether it is undone. */
+  /** A write with a savepoint: the next statement is sent only once its result is known. */
   #undoable: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
-  /** Resolves when the last statement that is not waited for, and so all of them, has ended. */
+  /** Resolves when the last statement that is not awaited has ended, and therefore all of them. */
   #sentAhead: Promise<void> = Promise.resolve()
   #failure: unknown
   #trouble: TransactionConnection['trouble']
@@ -141,18 +53,18 @@ export class TransactionConnection implements DatabaseConnection {
     this.#names = names
   }
 
-  /** What, if anything, went wrong that no savepoint undoes. */
+  /** The error, if any, that no savepoint can undo. */
   get trouble(): { readonly kind: Trouble; readonly error: Error } | undefined {
-    const broken = BROKEN.get(this.#client)
+    const broken = connectionError(this.#client)
     return broken === undefined ? this.#trouble : { kind: 'lost', error: broken }
   }
 
-  /** The first error of a statement that was not waited for. */
+  /** The first error of a statement that was not awaited. */
   get failure(): unknown {
     return this.#failure
   }
 
-  /** Whether the transaction has ended in order, so that the connection can serve another. */
+  /** Whether the transaction has ended properly, so that the connection can serve another. */
   get hasEnded(): boolean {
     return this.#hasEnded
   }
@@ -161,7 +73,7 @@ export class TransactionConnection implements DatabaseConnection {
     this.#sendAhead(CompiledQuery.raw('begin isolation level read committed'))
   }
 
-  /** False where `failure` kept everything from being committed. */
+  /** Returns false if `failure` prevented the commit. */
   async commit(): Promise<boolean> {
     await this.#undoable
     const { command } = await this.#client.query('commit')
@@ -172,7 +84,10 @@ export class TransactionConnection implements DatabaseConnection {
     return true
   }
 
-  /** After all statements before it. Where it fails the connection is lost, and so the transaction. */
+  /**
+   * Rolls back after all earlier statements. If this fails, the connection is lost, and with it the
+   * transaction.
+   */
   async rollback(): Promise<void> {
     await this.#undoable
     if (this.#hasEnded || this.trouble?.kind === 'lost') return
@@ -238,7 +153,7 @@ export class TransactionConnection implements DatabaseConnection {
     return result
   }
 
-  /** Throws the violation with the statement undone, else what became of the transaction. */
+  /** Throws the violation after undoing the statement; otherwise the error that ended the transaction. */
   async #undo(error: unknown, compiled: CompiledQuery): Promise<never> {
     await this.#sentAhead
     const violation = this.#failure === undefined ? constraintViolation(error) : undefined
@@ -249,7 +164,7 @@ export class TransactionConnection implements DatabaseConnection {
     throw violation
   }
 
-  /** The one before is released, so that they do not pile up. */
+  /** Releases the previous savepoint, so that savepoints do not accumulate. */
   #nextSavepoint(): string {
     if (this.#hasSavepoint) return `release ${SAVEPOINT}; ${SAVEPOINT}`
     this.#hasSavepoint = true
@@ -265,7 +180,7 @@ export class TransactionConnection implements DatabaseConnection {
   }
 }
 
-/** The table that an insert adds to. */
+/** The table of an insert. */
 function tableOf(compiled: CompiledQuery | undefined): string | undefined {
   return compiled?.query.kind === 'InsertQueryNode'
     ? compiled.query.into?.table.identifier.name

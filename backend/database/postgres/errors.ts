@@ -1,53 +1,60 @@
-/** What PostgreSQL's errors mean here. The only place that knows its codes (SQLSTATE). */
+/** Classifies PostgreSQL's errors. Only this module knows its codes (SQLSTATE). */
 import { DatabaseError } from 'pg'
 import { ConstraintViolation } from '../constraint-violation.ts'
 
 /**
- * - `conflict`: a deadlock or the like; the whole transaction may succeed when it is run again.
- * - `locked`: another transaction held a row for too long.
- * - `away`: the server cannot do it now; the connection may still be good.
- * - `lost`: the connection is no longer to be used.
+ * The kinds of errors:
+ *
+ * - `conflict`: a deadlock or the like; the whole transaction may succeed when it runs again.
+ * - `locked`: another transaction locked a row for too long.
+ * - `unavailable`: the server cannot serve the request now; the connection may still be usable.
+ * - `lost`: the connection must not be used again.
  */
-export type Trouble = 'conflict' | 'locked' | 'away' | 'lost'
+export type Trouble = 'conflict' | 'locked' | 'unavailable' | 'lost'
 
-/** By code, else by its first two characters, which are its class. */
+/** By code, or else by its class, the first two characters. */
 const TROUBLES: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
   ['40001', 'conflict'],
   ['40P01', 'conflict'],
   ['55P03', 'locked'],
   // A statement took too long, or an operator cancelled it.
-  ['57014', 'away'],
-  // Out of disk, memory, connections.
-  ['53', 'away'],
-  // Of the system, e.g. a disk that does not answer.
-  ['58', 'away'],
+  ['57014', 'unavailable'],
+  // Insufficient disk space, memory or connections.
+  ['53', 'unavailable'],
+  // A system error, e.g. of a disk that does not respond.
+  ['58', 'unavailable'],
   ['08', 'lost'],
-  // Shutdown, crash, not started yet.
+  // The server shuts down, has crashed, or has not started yet.
   ['57', 'lost'],
-  // Idle for too long in a transaction: the server has closed the connection.
+  // The transaction was idle for too long, so the server has closed the connection.
   ['25P03', 'lost'],
-  // The server has become one that only follows another.
+  // The server has become a standby.
   ['25006', 'lost'],
-  // Who connects is refused: a password that is being changed, a database that is being restored.
+  // The login is rejected, e.g. while a password is changed or a database is restored.
   ['28', 'lost'],
   ['3D', 'lost'],
   ['XX', 'lost'],
 ])
 
-/** Undefined where it is no trouble of the surroundings but a mistake. */
+/** Returns undefined for an error that is not caused by the environment. */
 export function troubleOf(error: unknown): Trouble | undefined {
-  // What the driver itself throws is about the connection.
+  // Errors of the driver itself concern the connection.
   if (!(error instanceof DatabaseError)) return error instanceof BadValue ? undefined : 'lost'
   const { code = '' } = error
   return TROUBLES.get(code) ?? TROUBLES.get(code.slice(0, 2))
 }
 
-/** Whether a COMMIT that ended like this has certainly recorded nothing. */
+/** Whether the server is a standby, which may return outdated data. */
+export function isReadOnlyServer(error: unknown): boolean {
+  return error instanceof DatabaseError && error.code === '25006'
+}
+
+/** Whether a COMMIT with this error has certainly recorded nothing. */
 export function isCommitRefused(error: unknown): boolean {
   return error instanceof DatabaseError && /^(?:23|25|40|53)/.test(error.code ?? '')
 }
 
-/** A value that this program cannot represent: a mistake, not trouble with the connection. */
+/** A value that this program cannot represent, which is a bug rather than a connection error. */
 export class BadValue extends Error {
   override readonly name = 'BadValue'
 }
@@ -66,7 +73,7 @@ export function constraintViolation(error: unknown): ConstraintViolation | undef
   }
 }
 
-/** `Key (account_id, number)=(…) already exists.`, in whatever language the server speaks. */
+/** Parses `Key (account_id, number)=(…) already exists.`, in any language of the server. */
 function columnsOf({ table = '', detail = '' }: DatabaseError): string[] {
   const [, names = ''] = /\(([^()]*)\)=\(/.exec(detail) ?? []
   return names.split(', ').map((name) => `${table}.${name}`)

@@ -1,6 +1,5 @@
-/** Kysely over PostgreSQL connections: over one alone, and over a pool of readers. */
+/** Kysely over PostgreSQL connections: over a single one, and over a pool of readers. */
 import {
-  CompiledQuery,
   type DatabaseConnection,
   type Driver,
   Kysely,
@@ -12,10 +11,12 @@ import {
 } from 'kysely'
 import { setDirectConnection } from '../prepared.ts'
 
-/** One, however many connections: what is prepared for one serves all. */
+const NO_TRANSACTION = 'Transactions are not begun through Kysely'
+
+/** One adapter for all connections, so that they share prepared statements. */
 const ADAPTER = new PostgresAdapter()
 
-/** Every statement goes over this connection. */
+/** Sends every statement over this connection. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
   const db = new Kysely<T>({
     dialect: {
@@ -29,7 +30,7 @@ export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T>
   return db
 }
 
-/** The transactions are those of migrations; others are begun and ended around Kysely. */
+/** Transactions are started and ended outside of Kysely. */
 class SingleConnection implements Driver {
   readonly #connection: DatabaseConnection
 
@@ -43,16 +44,16 @@ class SingleConnection implements Driver {
     return this.#connection
   }
 
-  async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('begin'))
+  async beginTransaction(): Promise<void> {
+    throw new Error(NO_TRANSACTION)
   }
 
-  async commitTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('commit'))
+  async commitTransaction(): Promise<void> {
+    throw new Error(NO_TRANSACTION)
   }
 
-  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('rollback'))
+  async rollbackTransaction(): Promise<void> {
+    throw new Error(NO_TRANSACTION)
   }
 
   async releaseConnection(): Promise<void> {}
@@ -61,8 +62,8 @@ class SingleConnection implements Driver {
 }
 
 /**
- * Text of the tables that migrations make is ordered by code point, as SQLite does, whatever the
- * locale of the database: lists then have the same order, and prefixes are found by comparison.
+ * Orders the text columns of migrated tables by code point, as SQLite does, whatever the database's locale:
+ * lists then have the same order, and prefixes are found by comparison.
  */
 export const textByCodePoint: KyselyPlugin = {
   transformQuery({ node }): RootOperationNode {
@@ -76,5 +77,8 @@ export const textByCodePoint: KyselyPlugin = {
 
 function collate(statement: string): string {
   if (!/^\s*(?:create|alter) table /i.test(statement)) return statement
-  return statement.replace(/(^\s+\w+|\badd column \w+) text\b/gim, '$1 text collate "C"')
+  return statement.replace(
+    /(^\s+\w+|\badd column (?:if not exists )?\w+) text\b/gim,
+    '$1 text collate "C"',
+  )
 }

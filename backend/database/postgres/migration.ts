@@ -1,21 +1,52 @@
-/** Brings a PostgreSQL database to the form that this program needs. */
+/** Migrates a PostgreSQL database to the schema of this program, beside processes that use it. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'
-import type { DatabaseOptions } from '../database.ts'
-import { migrate, migrateIfEmpty } from '../migrations.ts'
-import { connectAlone, query } from './connection.ts'
+import type { MigrationProgress } from '../migrating/progress.ts'
+import type { MigrationTarget } from '../migrating/target.ts'
+import { type PrepareOptions, prepareSchema } from '../migrations.ts'
+import { query } from './connection.ts'
+import { troubleOf } from './errors.ts'
 import { kyselyOnConnection, textByCodePoint } from './kysely.ts'
+import {
+  addColumn,
+  type BuildOptions,
+  buildIndex,
+  replaceCheck,
+  replaceCheckBeside,
+} from './schema-changes.ts'
+import { connectAlone } from './sessions.ts'
 
-/** 14 is the oldest that is supported. */
+/** PostgreSQL 14 is the oldest version that is still supported. */
 const VERSION_MIN = 14
 
-/** Of the advisory lock that migrations hold: any number that nobody else uses. */
-const MIGRATION_LOCK = 7_215_308_112
+/**
+ * The key of the migrations' advisory lock: any number that no other program uses. Older versions of this
+ * program use the same one.
+ */
+const MIGRATION_LOCK = 7_215_308_113
+
+/** How often a process that waits for another's migrations tries the lock. */
+const LOCK_POLL_MS = 200
+
+/** How often it reports that it waits. */
+const LOCK_NOTE_MS = 30_000
+
+/**
+ * How long a statement may wait for another transaction's lock. Other statements on the same table queue
+ * behind it meanwhile. The timeout is shorter than PostgreSQL's deadlock_timeout, so that a conflict always
+ * aborts the migration, and never a payment.
+ */
+const LOCK_TIMEOUT_MS = 300
+
+/** The maximum pause between two attempts, during which other transactions run. */
+const RETRY_PAUSE_MS_MAX = 5000
 
 /** Backends that start together migrate one after the other: all but the first find nothing to do. */
 export async function migrateServer(
   url: string,
   name: string,
-  user: DatabaseOptions['user'],
+  options: PrepareOptions,
 ): Promise<readonly string[]> {
   const client = await connectAlone(url, name).catch((error: unknown) => {
     throw new Error(
@@ -25,19 +56,113 @@ export async function migrateServer(
   })
   try {
     await checkServer(client)
-    await client.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
-    const db = kyselyOnConnection<unknown>({
-      executeQuery: (compiled) => query(client, compiled),
-      streamQuery() {
-        throw new Error('Migrations do not stream')
-      },
-    }).withPlugin(textByCodePoint)
-    const migrated = await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
-    // Indexes that were just made, and tables that were filled, are unknown to the planner until then.
+    const connect = () => connectAlone(url, name)
+    const target = createTarget(client, { progress: options.progress, connect })
+    const migrated = await prepareSchema(target, options)
+    // The planner has no statistics on new indexes and filled tables yet.
     if (migrated.length > 0) await client.query('analyze')
     return migrated
   } finally {
     await client.end()
+  }
+}
+
+/** `client` is used by the migration alone: its advisory lock ends with the connection. */
+function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTarget {
+  const { progress } = options
+  const db = kyselyOnConnection<unknown>({
+    executeQuery: (compiled) => query(client, compiled),
+    streamQuery() {
+      throw new Error('Migrations do not stream')
+    },
+  }).withPlugin(textByCodePoint)
+  const transaction: MigrationTarget['transaction'] = (work) =>
+    retryWhileLocked(progress, () => transact(db, work))
+  return {
+    db,
+    transaction,
+    async hasTable(table) {
+      const { rows } = await sql<{ known: boolean }>`
+        select to_regclass(${table}) is not null as known
+      `.execute(db)
+      return rows[0]?.known === true
+    },
+    runBeside: (step) =>
+      retryWhileLocked(progress, () => {
+        switch (step.kind) {
+          case 'index':
+            return buildIndex(db, step, options)
+          case 'column':
+            return addColumn(db, step, transaction)
+          case 'check':
+            return replaceCheckBeside(db, step, transaction)
+        }
+      }),
+    replaceCheck,
+    async alone(work) {
+      await lock(client, progress)
+      try {
+        return await work()
+      } finally {
+        // If the connection is lost, so is the lock.
+        await client.query('select pg_advisory_unlock($1)', [MIGRATION_LOCK]).catch(() => {})
+      }
+    },
+  }
+}
+
+async function transact<T>(
+  db: Kysely<unknown>,
+  work: (tx: Kysely<unknown>) => Promise<T>,
+): Promise<T> {
+  await sql`begin`.execute(db)
+  try {
+    await sql.raw(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`).execute(db)
+    const value = await work(db)
+    await sql`commit`.execute(db)
+    return value
+  } catch (error) {
+    await sql`rollback`.execute(db).catch(() => {})
+    throw error
+  }
+}
+
+/** Retries work that another transaction's lock blocked: the migration may wait, calls may not. */
+async function retryWhileLocked<T>(
+  progress: MigrationProgress,
+  work: () => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work()
+    } catch (error) {
+      const trouble = troubleOf(error)
+      if (trouble !== 'locked' && trouble !== 'conflict') throw error
+      if (attempt > 1)
+        progress.note('The migration waits for a lock that another transaction holds.')
+      // Random, so that the retries do not coincide with a periodic lock.
+      await delay(Math.min(RETRY_PAUSE_MS_MAX, 50 * 2 ** attempt) * (0.5 + Math.random()))
+    }
+  }
+}
+
+/**
+ * Polls the lock instead of waiting for it: a waiting statement keeps a snapshot, for which `create index
+ * concurrently` in the process that has the lock would wait for ever.
+ */
+async function lock(client: pg.ClientBase, progress: MigrationProgress): Promise<void> {
+  let notedAt: number | undefined
+  for (;;) {
+    const { rows } = await client.query<{ locked: boolean }>(
+      'select pg_try_advisory_lock($1) as locked',
+      [MIGRATION_LOCK],
+    )
+    if (rows[0]?.locked) return
+    if (notedAt === undefined || performance.now() - notedAt > LOCK_NOTE_MS) {
+      progress.note('Another process migrates this database; waiting until it has ended.')
+      notedAt = performance.now()
+    }
+    await delay(LOCK_POLL_MS)
   }
 }
 

@@ -1,7 +1,7 @@
 /**
- * PostgreSQL: any number of backends on one database. Transactions are READ COMMITTED on a
- * connection of their own; who decides by what it read locks the row first. One that the database
- * gave up for another's sake (a deadlock) is run again here; its caller never knows.
+ * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a
+ * connection of its own; code that decides by a row it read locks the row first. A transaction that the
+ * database aborted, e.g. because of a deadlock, runs again here without the caller's knowledge.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -10,6 +10,7 @@ import type { DatabaseConnection } from 'kysely'
 import type pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
 import { createRepeatedLog, type RepeatedLog } from '../../../shared/process/repeated-log.ts'
+import { collectAnnouncements } from '../announcements.ts'
 import type {
   DatabaseActivity,
   DatabaseOptions,
@@ -17,59 +18,103 @@ import type {
   Reader,
   Transaction,
 } from '../database.ts'
+import { createLoggedProgress } from '../migrating/progress.ts'
 import type { Tables } from '../tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from '../unavailable.ts'
-import { connectAlone, createPool, query, TransactionConnection } from './connection.ts'
-import { isCommitRefused, troubleOf } from './errors.ts'
+import { PostgresAnnouncements } from './announcements.ts'
+import { query, TransactionConnection } from './connection.ts'
+import { isCommitRefused, isReadOnlyServer, troubleOf } from './errors.ts'
 import { kyselyOnConnection } from './kysely.ts'
 import { migrateServer } from './migration.ts'
+import { Primary } from './primary.ts'
 import { PostgresReaders } from './readers.ts'
+import { parseServers } from './servers.ts'
+import {
+  checkRoleLimits,
+  connectAlone,
+  connectToPrimary,
+  createPool,
+  type SessionOptions,
+} from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 
 const CONNECTIONS_MAX = 15
 
-/** Apart, so that transactions that wait for one row do not keep others from being read. */
+/** Readers have separate connections, so that transactions waiting for a row do not block reads. */
 const READERS_SHARE = 1 / 3
 
-/** One for quick reads, one for any other. */
+/** One for prepared statements, one for all others. */
 const READERS_MIN = 2
 
-/** How often a transaction is run at most. */
+/** The maximum number of attempts of a transaction. */
 const ATTEMPTS_MAX = 5
 
-/** Carried along a transaction's asynchronous calls; inactive once it has ended. */
+/** The context of a transaction's asynchronous calls; inactive once the transaction has ended. */
 interface Running {
   active: boolean
 }
 
-/** What a transaction came to: a value, an error, or to be run again. */
+/** The outcome of an attempt: a value, or the error after which the transaction runs again. */
 type Attempt<T> = { readonly value: T } | { readonly again: Error }
 
+/**
+ * The share of the waiting time for locks: waiting for a connection and then for a row must end within the
+ * gateway's timeout.
+ */
+const LOCK_SHARE = 0.6
+
 export async function openPostgres(options: DatabaseOptions & { waitMsMax: number }) {
-  const { url, user } = options
+  const { url, directUrl, user, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
+  const { progress = createLoggedProgress(log) } = options
   const name = `receivables ${user}`
-  const migrated = await migrateServer(url, name, user)
-  const { connectionsMax = CONNECTIONS_MAX } = options
   const isPatient = user === 'migrator'
-  return new PostgresDatabase({ ...options, name, migrated, connectionsMax, isPatient })
+  // A migrator bypasses the pooler, whose role has time limits that would abort long statements.
+  const hasPooler = directUrl !== undefined && !isPatient
+  const directUrls =
+    directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
+  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false })
+  const primary = hasPooler
+    ? new Primary({ urls: parseServers(url), log, name, hasPooler })
+    : direct
+  const lockMsMax = Math.ceil(waitMsMax * LOCK_SHARE)
+  const session = { primary, log, name, waitMsMax, lockMsMax, isPatient, hasPooler }
+  try {
+    await direct.start()
+    const migrated = await migrateServer(direct.url, name, {
+      progress,
+      onlyIfEmpty: user === 'operator',
+    })
+    if (hasPooler) {
+      await primary.start()
+      await checkRoleLimits(primary.url, name, lockMsMax)
+    }
+    return new PostgresDatabase({
+      ...session,
+      direct,
+      migrated,
+      connectionsMax,
+      waits: options.waits,
+    })
+  } catch (error) {
+    await Promise.all([direct.close(), primary.close()])
+    throw error
+  }
 }
 
-interface PostgresOptions {
-  readonly url: string
-  readonly log: Logger
-  readonly name: string
-  readonly waitMsMax: number
+interface PostgresOptions extends Omit<SessionOptions, 'readOnly'> {
+  /** Finds the server behind the pooler; equals `primary` without a pooler. */
+  readonly direct: Primary
   readonly connectionsMax: number
-  readonly isPatient: boolean
   readonly migrated: readonly string[]
-  readonly waits?: DatabaseOptions['waits']
+  readonly waits: DatabaseOptions['waits']
 }
 
 class PostgresDatabase implements OpenDatabase {
   readonly read: OpenDatabase['read']
   readonly isConcurrent = true
   readonly migrated: readonly string[]
-  readonly #url: string
+  readonly #primary: Primary
+  readonly #direct: Primary
   readonly #name: string
   readonly #log: Logger
   readonly #losses: RepeatedLog
@@ -78,7 +123,8 @@ class PostgresDatabase implements OpenDatabase {
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #writers: pg.Pool
   readonly #readers: PostgresReaders
-  readonly #names = new StatementNames()
+  readonly #names: StatementNames
+  readonly #announcements: PostgresAnnouncements
   readonly #running = new AsyncLocalStorage<Running>()
   readonly #begun = new Set<Promise<unknown>>()
   #fault: Error | undefined
@@ -86,24 +132,28 @@ class PostgresDatabase implements OpenDatabase {
 
   constructor({ migrated, ...options }: PostgresOptions) {
     this.migrated = migrated
-    this.#url = options.url
+    this.#primary = options.primary
+    this.#direct = options.direct
+    this.#names = new StatementNames(options)
     this.#name = options.name
     this.#log = options.log
     this.#losses = createRepeatedLog(options.log)
     this.#waitMsMax = options.waitMsMax
     this.#waits = options.waits
-    // Waiting for a connection and then for a row stays inside the gateway's deadline.
-    const pool = { ...options, lockMsMax: Math.ceil(options.waitMsMax * 0.6) }
     const readers = Math.max(READERS_MIN, Math.floor(options.connectionsMax * READERS_SHARE))
     const writers = options.connectionsMax - readers
-    this.#writers = createPool({ ...pool, connectionsMax: writers, readOnly: false })
+    this.#writers = createPool({ ...options, connectionsMax: writers, readOnly: false })
     this.#readers = new PostgresReaders({
-      ...pool,
+      ...options,
       connectionsMax: readers,
       readOnly: true,
       assertUsable: () => this.#assertOutside('Inside a transaction, read through it'),
     })
     this.read = kyselyOnConnection<Tables>(this.#readers)
+    this.#announcements = new PostgresAnnouncements({
+      connect: () => connectToPrimary(options.direct, options.name),
+      query: (text, values) => this.#writers.query(text, [...values]),
+    })
   }
 
   get fault(): Error | undefined {
@@ -132,8 +182,12 @@ class PostgresDatabase implements OpenDatabase {
     }
   }
 
+  listen(topic: string, listener: () => void): () => void {
+    return this.#announcements.listen(topic, listener)
+  }
+
   async snapshot<T>(work: (read: Reader) => Promise<T>): Promise<T> {
-    const client = await connectAlone(this.#url, this.#name)
+    const client = await connectAlone(this.#direct.url, this.#name)
     try {
       await client.query('begin isolation level repeatable read read only')
       const read = kyselyOnConnection<Tables>({
@@ -153,7 +207,9 @@ class PostgresDatabase implements OpenDatabase {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await Promise.all(this.#begun)
+      await this.#announcements.close()
       await Promise.all([this.#writers.end(), this.#readers.close()])
+      await Promise.all([this.#primary.close(), this.#direct.close()])
     })()
     return this.#closing
   }
@@ -171,7 +227,7 @@ class PostgresDatabase implements OpenDatabase {
       if (attempt === ATTEMPTS_MAX || performance.now() > deadline) {
         throw this.#lose(unavailable(outcome.again), outcome.again)
       }
-      // Not all at once again.
+      // Random, so that concurrent transactions do not collide again.
       await delay(Math.random() * 10 * 2 ** attempt)
     }
   }
@@ -186,12 +242,12 @@ class PostgresDatabase implements OpenDatabase {
     try {
       return await this.#run(connection, work)
     } finally {
-      // Closing a connection ends whatever it was in the middle of.
+      // Closing a connection aborts whatever was running on it.
       client.release(!connection.hasEnded)
     }
   }
 
-  /** Throws what `work` throws with the transaction rolled back, or what became of the transaction. */
+  /** Throws the error of `work` after a rollback, or the error that ended the transaction. */
   async #run<T>(
     connection: TransactionConnection,
     work: (tx: Transaction) => Promise<T>,
@@ -199,17 +255,23 @@ class PostgresDatabase implements OpenDatabase {
     connection.begin()
     const state = { active: true }
     const tx = kyselyOnConnection<Tables>(guarded(connection, state))
+    const topics = new Set<string>()
+    collectAnnouncements(tx, topics)
     let [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
     state.active = false
     if (outcome.status === 'fulfilled' && connection.trouble === undefined) {
       const attempt = await this.#commit(connection, outcome.value)
-      if (attempt !== undefined) return attempt
+      if (attempt !== undefined) {
+        if ('value' in attempt) this.#announcements.publish(topics)
+        return attempt
+      }
       outcome = { status: 'rejected', reason: connection.failure }
     }
     const { trouble } = connection
+    if (isReadOnlyServer(trouble?.error)) this.#primary.reconnect()
     await connection.rollback()
     if (trouble?.kind === 'conflict' || trouble?.kind === 'lost') return { again: trouble.error }
-    if (outcome.status === 'rejected' && trouble?.kind !== 'away') {
+    if (outcome.status === 'rejected' && trouble?.kind !== 'unavailable') {
       this.#ended.rolledBack++
       throw outcome.reason
     }
@@ -220,7 +282,7 @@ class PostgresDatabase implements OpenDatabase {
     )
   }
 
-  /** Undefined where the connection's `failure` kept it from being committed. */
+  /** Returns undefined if the connection's `failure` prevented the commit. */
   async #commit<T>(connection: TransactionConnection, value: T): Promise<Attempt<T> | undefined> {
     try {
       return (await connection.commit()) ? { value } : undefined
@@ -235,16 +297,16 @@ class PostgresDatabase implements OpenDatabase {
     assert(!this.#running.getStore()?.active, message)
   }
 
-  /** Remembers why a transaction was lost. */
-  #lose(told: Error, cause: unknown): Error {
+  /** Stores and logs why a transaction was lost. */
+  #lose(reported: Error, cause: unknown): Error {
     this.#fault = asError(cause)
     this.#ended.lost++
     this.#losses.error('lost', { err: cause }, 'transaction lost')
-    return told
+    return reported
   }
 }
 
-/** For statements of the transaction while it runs; any other is a mistake. */
+/** Accepts statements only while the transaction runs; later ones are a bug. */
 function guarded(connection: TransactionConnection, state: Running): DatabaseConnection {
   return {
     executeQuery: (compiled) => {

@@ -1,16 +1,13 @@
-/** One connection for reads outside of transactions: made when needed, and again after a loss. */
-import type { Socket } from 'node:net'
-import pg from 'pg'
+/** A connection for reads outside of transactions: opened when needed, and again after a loss. */
+import type pg from 'pg'
 import { unavailable } from '../unavailable.ts'
-import { type SessionOptions, SILENCE_MS_MAX, sessionConfig } from './connection.ts'
 import { troubleOf } from './errors.ts'
-
-/** The types of `pg` leave its socket out. */
-type Client = pg.Client & { readonly connection: { readonly stream: Socket } }
+import type { Client } from './primary.ts'
+import { createClient, type SessionOptions, SILENCE_MS_MAX } from './sessions.ts'
 
 export interface ReadStatement {
   readonly text: string
-  /** Under which the server keeps it prepared. */
+  /** The name under which the server keeps the statement prepared. */
   readonly name: string | undefined
   readonly values: readonly unknown[]
 }
@@ -22,11 +19,11 @@ export interface ReadResult {
 
 export class ReaderConnection {
   readonly #options: SessionOptions
-  /** Connecting or connected. */
+  /** The current connection, or the one being opened. */
   #connecting: Promise<Client> | undefined
   #client: Client | undefined
   #inFlight = 0
-  /** When the last result came, or when the first statement was sent after a pause. */
+  /** When the last result arrived, or when the first statement was sent after a pause. */
   #progressAt = 0
   #watchdog: NodeJS.Timeout | undefined
 
@@ -42,7 +39,7 @@ export class ReaderConnection {
     return this.#client !== undefined
   }
 
-  /** Throws `Problem` 503 where there is no connection to be had, else what the driver throws. */
+  /** Throws `Problem` 503 if no connection can be opened; otherwise the driver's errors. */
   async run({ text, name, values }: ReadStatement): Promise<ReadResult> {
     if (this.#inFlight === 0) this.#progressAt = performance.now()
     this.#inFlight += 1
@@ -65,7 +62,7 @@ export class ReaderConnection {
     }
   }
 
-  /** Statements that `work` sends reach the server in one write. */
+  /** Sends the statements of `work` to the server in one write. */
   together(work: () => void): void {
     const stream = this.#client?.connection.stream
     stream?.cork()
@@ -79,7 +76,7 @@ export class ReaderConnection {
     await client?.end()
   }
 
-  /** Ends the connection: statements under way fail as lost, the next one connects again. */
+  /** Closes the connection: statements in progress fail as lost, and the next statement connects again. */
   drop(): void {
     this.#client?.connection.stream.destroy()
     this.#client = undefined
@@ -95,15 +92,15 @@ export class ReaderConnection {
   }
 
   async #open(): Promise<Client> {
-    const client = new pg.Client(sessionConfig(this.#options)) as Client
-    const forget = () => {
+    const client = createClient(this.#options)
+    const evict = () => {
       if (this.#client !== client) return
       this.#client = undefined
       this.#connecting = undefined
     }
-    // Without a listener a server that restarts would end this process.
-    client.on('error', forget)
-    client.on('end', forget)
+    // Without a listener, a restart of the server would end this process.
+    client.on('error', evict)
+    client.on('end', evict)
     await client.connect()
     await assertWritable(client).catch((error: unknown) => {
       client.connection.stream.destroy()
@@ -113,7 +110,7 @@ export class ReaderConnection {
     return client
   }
 
-  /** One timer for all statements: the server must get ahead with one of them from time to time. */
+  /** One timer covers all statements: the server must complete one of them within this time. */
   #watch(afterMs = SILENCE_MS_MAX): void {
     if (this.#watchdog !== undefined || this.#options.isPatient) return
     this.#watchdog = setTimeout(() => {
@@ -128,8 +125,8 @@ export class ReaderConnection {
 }
 
 /**
- * What a server in recovery shows may be old: a key that was revoked meanwhile would be accepted.
- * Asked once, since a server enters recovery only by a restart, which no connection outlives.
+ * A server in recovery may return outdated data: it could accept a revoked key. The state is queried only
+ * once, since a server enters recovery only by a restart, which no connection outlives.
  */
 async function assertWritable(client: pg.Client): Promise<void> {
   const { rows } = await client.query<{ standby: boolean }>('select pg_is_in_recovery() as standby')

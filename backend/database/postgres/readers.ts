@@ -1,27 +1,29 @@
 /**
- * Reads outside of transactions. Reads of one turn of the event loop that have the same text are sent
- * as one statement, which takes the parameters of all: one round trip, and one plan, for up to
- * `GROUP_MAX` of them. Prepared statements have connections of their own, on which several are under
- * way at once. Any other statement may be slow and would hold up those behind it, so that it has a
- * connection to itself while it runs.
+ * Reads outside of transactions. Reads with the same text in one turn of the event loop are sent as one
+ * statement with the parameters of all: one round trip and one plan for up to `GROUP_MAX` reads. Prepared
+ * statements have connections of their own, each with several statements in progress. Any other statement
+ * may be slow and would delay those behind it, so it has a connection to itself while it runs.
  */
 import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isPrepared } from '../prepared.ts'
 import { unavailable } from '../unavailable.ts'
-import type { SessionOptions } from './connection.ts'
 import { troubleOf } from './errors.ts'
 import { ReaderConnection, type ReadResult } from './reader-connection.ts'
+import type { SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 
-/** Bounds how long the first of a group waits for the last. */
+/** Bounds how long the first read of a group waits for the last. */
 const GROUP_MAX = 32
 
 /** Connections for prepared statements; more would only split groups. */
 const QUICK_CONNECTIONS = 2
 
-/** Statements under way on one of those: the server works on the next while we read a result. */
+/**
+ * The number of statements in progress per connection, so that the server works while a result is being
+ * read.
+ */
 const PIPELINE_MAX = 4
 
 type Row = Record<string, unknown>
@@ -33,7 +35,7 @@ interface Read {
   reject(error: unknown): void
 }
 
-/** Reads of one text. */
+/** Reads with the same text. */
 interface Group {
   readonly sql: string
   readonly isPrepared: boolean
@@ -47,19 +49,20 @@ export interface ReadersOptions extends SessionOptions {
   readonly assertUsable: () => void
 }
 
-/** Shows what was committed when a read began, which is after it was requested. */
+/** Returns what was committed when a read started, which is after it was requested. */
 export class PostgresReaders implements DatabaseConnection {
   readonly #options: ReadersOptions
   readonly #quick: readonly ReaderConnection[]
   readonly #slow: readonly ReaderConnection[]
-  readonly #names = new StatementNames()
-  /** By text, those first that have waited longest. */
+  readonly #names: StatementNames
+  /** By text, those that have waited longest first. */
   readonly #waiting = new Map<string, { readonly isPrepared: boolean; readonly reads: Read[] }>()
   #isTurnEnding = false
-  #patience: NodeJS.Timeout | undefined
+  #waitTimer: NodeJS.Timeout | undefined
 
   constructor(options: ReadersOptions) {
     this.#options = options
+    this.#names = new StatementNames(options)
     const quick = Math.min(QUICK_CONNECTIONS, options.connectionsMax - 1)
     const open = (length: number) => Array.from({ length }, () => new ReaderConnection(options))
     this.#quick = open(quick)
@@ -90,13 +93,8 @@ export class PostgresReaders implements DatabaseConnection {
     throw new Error('Lists are read in pages, not streamed')
   }
 
-  /** Reconnects before the next read: the server does not write any more. */
-  drop(): void {
-    for (const connection of [...this.#quick, ...this.#slow]) connection.drop()
-  }
-
   async close(): Promise<void> {
-    clearTimeout(this.#patience)
+    clearTimeout(this.#waitTimer)
     await Promise.all([...this.#quick, ...this.#slow].map((connection) => connection.close()))
   }
 
@@ -111,16 +109,16 @@ export class PostgresReaders implements DatabaseConnection {
 
   #send(): void {
     const sent = new Map<ReaderConnection, Group[]>()
-    // A text with more than one group is met again, after the others.
+    // A text with more than one group is visited again, after the others.
     for (const [sql, { isPrepared, reads }] of this.#waiting) {
       const connection = this.#connectionFor(isPrepared, sent)
       if (connection === undefined) continue
-      const taken = reads.splice(0, isPrepared ? GROUP_MAX : 1)
+      const next = reads.splice(0, isPrepared ? GROUP_MAX : 1)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, { isPrepared, reads })
       const groups = sent.get(connection) ?? []
       sent.set(connection, groups)
-      groups.push({ sql, isPrepared, reads: taken })
+      groups.push({ sql, isPrepared, reads: next })
     }
     for (const [connection, groups] of sent) {
       connection.together(() => {
@@ -131,7 +129,10 @@ export class PostgresReaders implements DatabaseConnection {
     }
   }
 
-  /** The least busy one; undefined where all have enough to do. `sent` is about to be sent. */
+  /**
+   * Returns the least busy connection; undefined if all are at their limit. `sent` are groups that are
+   * about to be sent.
+   */
   #connectionFor(isPrepared: boolean, sent: ReadonlyMap<ReaderConnection, readonly Group[]>) {
     const connections = isPrepared ? this.#quick : this.#slow
     const max = isPrepared ? PIPELINE_MAX : 1
@@ -150,29 +151,29 @@ export class PostgresReaders implements DatabaseConnection {
   async #run(connection: ReaderConnection, group: Group, isRepeated = false): Promise<void> {
     const { reads } = group
     try {
-      const found = await this.#ask(connection, group)
-      for (const [place, read] of reads.entries()) read.resolve({ rows: found(place) as never[] })
+      const found = await this.#query(connection, group)
+      for (const [index, read] of reads.entries()) read.resolve({ rows: found(index) as never[] })
     } catch (error) {
-      const isOut = error instanceof Problem
-      const trouble = isOut ? undefined : troubleOf(error)
-      // Reads change nothing: those whose connection broke are sent again, on a new one.
+      const isProblem = error instanceof Problem
+      const trouble = isProblem ? undefined : troubleOf(error)
+      // Reads change nothing, so after a lost connection they are sent again over a new one.
       if (trouble === 'lost' && !isRepeated) return this.#run(connection, group, true)
-      if (isOut || trouble === 'lost' || reads.length === 1) {
+      if (isProblem || trouble === 'lost' || reads.length === 1) {
         const reason = trouble === undefined ? error : unavailable(error)
         for (const read of reads) read.reject(reason)
         return
       }
-      // It may be the fault of one: alone, each gets its own result.
+      // A single read may have caused the error, so each runs alone and gets its own result.
       await Promise.all(reads.map((read) => this.#run(connection, { ...group, reads: [read] })))
     }
   }
 
-  /** The rows of each read, by its place in the group. */
-  async #ask(connection: ReaderConnection, { sql, isPrepared, reads }: Group) {
+  /** Returns the rows of each read, by its index in the group. */
+  async #query(connection: ReaderConnection, { sql, isPrepared, reads }: Group) {
     const lists = reads.map(({ parameters }) => parameters)
     const [own = []] = lists
     if (reads.length > 1 && own.length > 0 && lists.every(isAllText)) {
-      return await this.#askTogether(connection, sql, lists)
+      return await this.#queryTogether(connection, sql, lists)
     }
     const results = await Promise.all(
       lists.map(async (values) => {
@@ -180,15 +181,15 @@ export class PostgresReaders implements DatabaseConnection {
         return rows.map((row) => rowOf(columns, row, 0))
       }),
     )
-    return (place: number) => results[place] ?? []
+    return (index: number) => results[index] ?? []
   }
 
-  async #askTogether(
+  async #queryTogether(
     connection: ReaderConnection,
     sql: string,
     lists: readonly (readonly unknown[])[],
-  ): Promise<(place: number) => Row[]> {
-    // Callers often ask the same, e.g. for the key of their account.
+  ): Promise<(index: number) => Row[]> {
+    // Many callers send the same parameters, e.g. those of their account's key.
     const numbers = new Map<string, number>()
     const distinct: (readonly unknown[])[] = []
     const numberOf = lists.map((list) => {
@@ -203,7 +204,7 @@ export class PostgresReaders implements DatabaseConnection {
     const form = groupForm(sql, own.length)
     const { columns, rows } = await this.#runNamed(connection, form, true, columnsOfParameters)
     const byNumber = Map.groupBy(rows, ([number]) => number)
-    return (place) => (byNumber.get(numberOf[place]) ?? []).map((row) => rowOf(columns, row, 1))
+    return (index) => (byNumber.get(numberOf[index]) ?? []).map((row) => rowOf(columns, row, 1))
   }
 
   async #runNamed(
@@ -221,11 +222,11 @@ export class PostgresReaders implements DatabaseConnection {
     }
   }
 
-  /** Rejects what has waited for too long, and looks again while anything waits. */
+  /** Rejects reads that have waited too long, and checks again while any read waits. */
   #limitWaiting(afterMs: number): void {
-    if (this.#patience !== undefined || this.#options.isPatient) return
-    this.#patience = setTimeout(() => {
-      this.#patience = undefined
+    if (this.#waitTimer !== undefined || this.#options.isPatient) return
+    this.#waitTimer = setTimeout(() => {
+      this.#waitTimer = undefined
       const since = performance.now() - this.#options.waitMsMax
       let oldest = Infinity
       for (const [sql, { isPrepared, reads }] of this.#waiting) {
@@ -238,11 +239,11 @@ export class PostgresReaders implements DatabaseConnection {
       }
       if (oldest < Infinity) this.#limitWaiting(Math.max(oldest - since, 1))
     }, afterMs)
-    this.#patience.unref()
+    this.#waitTimer.unref()
   }
 }
 
-/** Runs the statement once for each set of parameters, whose number comes first in its rows. */
+/** Runs the statement once per set of parameters, whose number is the first column of its rows. */
 function groupForm(sql: string, parameters: number): string {
   const numbers = Array.from({ length: parameters }, (_, at) => at + 1)
   const lists = numbers.map((n) => `$${n}::text[]`)
@@ -251,7 +252,7 @@ function groupForm(sql: string, parameters: number): string {
   return `select call.n, found.* from unnest(${lists}) with ordinality as call(${names}, n) cross join lateral (${once}) as found`
 }
 
-/** Only text has the same type whatever it is compared with. */
+/** Only text parameters have the same type in every comparison. */
 function isAllText(parameters: readonly unknown[]): boolean {
   return parameters.every((parameter) => typeof parameter === 'string')
 }

@@ -1,6 +1,6 @@
 /**
- * Names of statements that PostgreSQL keeps parsed and planned, for each connection. Parsing and
- * planning cost the server more than most of our statements themselves.
+ * Names of statements that PostgreSQL keeps parsed and planned for each connection. Parsing and planning
+ * cost the server more than most of our statements themselves.
  */
 import { DatabaseError } from 'pg'
 
@@ -9,18 +9,24 @@ const NAMES_MAX = 250
 
 export class StatementNames {
   readonly #names = new Map<string, string>()
+  readonly #max: number
   #issued = 0
 
-  /** Undefined once there are too many: the statement is then parsed each time. */
+  /** Issues no names if a pooler may run each statement on another session. */
+  constructor({ hasPooler }: { readonly hasPooler: boolean }) {
+    this.#max = hasPooler ? 0 : NAMES_MAX
+  }
+
+  /** Returns undefined once there are too many: the statement is then parsed each time. */
   nameOf(sql: string): string | undefined {
     const known = this.#names.get(sql)
-    if (known !== undefined || this.#names.size >= NAMES_MAX) return known
+    if (known !== undefined || this.#names.size >= this.#max) return known
     return this.#issue(sql)
   }
 
   /**
-   * Gives the statement a new name where `error` says that what `name` stands for is out of date on
-   * that connection. Returns whether it does, so that the statement is worth another run.
+   * Issues a new name for the statement if `error` reports that the statement prepared as `name` is
+   * outdated on that connection. Returns whether it is, in which case the statement can be run again.
    */
   renewAfter(error: unknown, sql: string, name: string | undefined): boolean {
     if (name === undefined || !isStale(error)) return false
@@ -38,8 +44,8 @@ export class StatementNames {
 }
 
 /**
- * 0A000: a migration changed the columns, so the kept plan has another result; `pg` would send the
- * same name for ever. 26000: the name was never parsed, since an earlier error came in between.
+ * 0A000: a migration changed the columns, so the prepared plan has another result; `pg` would send the same
+ * name for ever. 26000: the name was never parsed, because of an earlier error.
  */
 function isStale(error: unknown): boolean {
   return error instanceof DatabaseError && (error.code === '0A000' || error.code === '26000')

@@ -1,7 +1,7 @@
 /**
- * Refuses a second backend process on one SQLite file. The lock is SQLite's own on a small file
- * beside the database, held by an open transaction: the system lets go of it however the process
- * ends. RESERVED, not EXCLUSIVE, so that who is refused can read who holds it.
+ * Prevents a second backend process on one SQLite file. The lock is a transaction on a small file beside
+ * the database, which the system releases however the process ends. It is RESERVED, not EXCLUSIVE, so that
+ * a rejected process can read which process has the lock.
  */
 import sqlite3 from 'sqlite3'
 
@@ -9,7 +9,7 @@ export interface BackendLock {
   release(): Promise<void>
 }
 
-/** `path` must exist. Throws an error that names the other process where there is one. */
+/** `path` must exist. Throws an error that names the process that has the lock. */
 export async function acquireBackendLock(path: string): Promise<BackendLock> {
   const handle = await new Promise<sqlite3.Database>((resolve, reject) => {
     const opened = new sqlite3.Database(path, sqlite3.OPEN_READWRITE, (error) =>
@@ -25,7 +25,7 @@ export async function acquireBackendLock(path: string): Promise<BackendLock> {
       handle.close((error) => (error ? reject(error) : resolve()))
     })
   try {
-    // The journal in memory: a transaction that is never committed leaves no file behind.
+    // The journal is in memory: a transaction that is never committed then leaves no file behind.
     await exec('pragma busy_timeout = 0; pragma journal_mode = memory')
     await exec(`begin immediate; pragma user_version = ${process.pid}; commit`)
     await exec('begin immediate')

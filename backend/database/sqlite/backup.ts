@@ -1,6 +1,6 @@
 /**
- * A copy of a SQLite database while a backend writes to it: as it was at one instant, whole, and
- * without what was deleted. It appears under its name once it was checked and has reached the disk.
+ * Copies a SQLite database while a backend writes to it: complete, consistent as of one instant, and
+ * without deleted data. The copy gets its name only after it was checked and has reached the disk.
  */
 import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -13,13 +13,13 @@ export interface Backup {
   readonly bytes: number
 }
 
-/** Both are paths; there is nothing at `to` yet. Throws where the copy is found not to be sound. */
+/** Both are paths; `to` must not exist yet. Throws if the copy is damaged. */
 export async function backUpSqlite(from: string, to: string): Promise<Backup> {
   const path = resolve(to)
   if (existsSync(path)) throw new Error(`${to} exists already`)
   const partial = `${path}.partial`
   rmSync(partial, { force: true })
-  // SQLite would make it readable by all; one that is there and empty it fills.
+  // SQLite would create the file readable by all; it fills an existing empty file.
   closeSync(openSync(partial, 'wx', 0o600))
   try {
     await copyInto(from, partial)
@@ -52,7 +52,7 @@ async function check(path: string): Promise<void> {
     if (first?.integrity_check !== 'ok' || broken.rows.length > 0) {
       throw new Error(`The copy is not sound: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
-    // One file, that can be moved as it is.
+    // The copy is a single file, which can be moved as it is.
     await copy.exec('pragma journal_mode = delete')
   } finally {
     await copy.close()

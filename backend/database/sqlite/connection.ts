@@ -1,31 +1,32 @@
-/**
- * One SQLite connection as Kysely uses it. The only place that knows sqlite3's callbacks and
- * SQLite's error codes.
- */
+/** A SQLite connection for Kysely. Only this module knows sqlite3's callbacks and SQLite's error codes. */
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import sqlite3 from 'sqlite3'
 import { ConstraintViolation } from '../constraint-violation.ts'
 import { outcomeUnknown, unavailable } from '../unavailable.ts'
 
-/** Statements kept prepared, by their text. The service has fewer; lists vary with their filters. */
+/**
+ * Prepared statements, cached by text. The service has fewer, but the text of lists varies with their
+ * filters.
+ */
 const STATEMENTS_MAX = 250
 
-/** How long SQLite itself waits for a lock that another process (the CLI) holds. */
+/** How long SQLite itself waits for the lock of another process (the CLI). */
 const BUSY_TIMEOUT_MS = 5000
 
 /**
- * A write touches a page of every index of its tables; SQLite's own cache holds 500. The checkpoint
- * stays where SQLite has it: after four times as many pages it held payments up for 400 ms.
+ * A write touches a page of every index of its tables, and SQLite's default cache has only 500 pages. The
+ * checkpoint interval keeps its default: with four times as many pages, a checkpoint delayed payments by
+ * 400 ms.
  */
 const WRITER_CACHE_KIB = 16_384
 
-/** 3.51.3 mended a race between checkpoint and reset of the WAL that could lose a commit. */
+/** 3.51.3 fixed a race between checkpoint and reset of the WAL that could lose a commit. */
 const VERSION_MIN = [3, 51, 3] as const
 
 /**
- * What the surroundings do to us: disk, memory, another process. Such an error may have ended the
- * whole transaction, and the same request may succeed later.
+ * Errors of the environment: disk, memory, another process. Such an error may have ended the whole
+ * transaction, and the same request may succeed later.
  */
 const ENVIRONMENTAL = new Set<number>([
   sqlite3.BUSY,
@@ -58,15 +59,15 @@ export class SqliteConnection implements DatabaseConnection {
     const handle = await openHandle(path)
     const connection = new SqliteConnection(handle)
     try {
-      // The timeout first: switching to WAL takes a lock.
+      // The timeout comes first, since switching to WAL takes a lock.
       await connection.exec(`pragma busy_timeout = ${BUSY_TIMEOUT_MS}`)
       await connection.exec('pragma journal_mode = wal')
-      // FULL: what is acknowledged has reached the disk, not only the system's cache.
+      // FULL: acknowledged data has reached the disk, not only the system's cache.
       await connection.exec('pragma synchronous = full')
       await connection.exec('pragma foreign_keys = on; pragma trusted_schema = off')
-      // What is deleted or overwritten is overwritten on disk too, with pages that are written anyway.
+      // Deleted and overwritten data is also overwritten on disk, in pages that are written anyway.
       await connection.exec('pragma secure_delete = on')
-      // What a savepoint would undo never leaves memory: not for another disk, which may be full.
+      // Data for undoing a savepoint stays in memory, since another disk for it may be full.
       await connection.exec('pragma temp_store = memory')
       if (use === 'read') await connection.exec('pragma query_only = on')
       else await connection.exec(`pragma cache_size = -${WRITER_CACHE_KIB}`)
@@ -78,12 +79,12 @@ export class SqliteConnection implements DatabaseConnection {
     return connection
   }
 
-  /** The error, if any, after which no transaction that was open can be relied on. */
+  /** The error, if any, after which no open transaction is reliable. */
   get fault(): Error | undefined {
     return this.#fault
   }
 
-  /** One or more statements without parameters and rows: transactions, pragmas. */
+  /** Runs one or more statements without parameters and rows: transactions, pragmas. */
   exec(sql: string): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#handle.exec(sql, (error) => (error ? reject(this.#translate(error)) : resolve()))
@@ -91,8 +92,8 @@ export class SqliteConnection implements DatabaseConnection {
   }
 
   /**
-   * Runs `sql`, then commits. Where the disk fails at that, what was written may still be found there
-   * after a crash, so nobody may be told that nothing was recorded.
+   * Runs `sql`, then commits. If the disk fails during the commit, the data may still be found after a
+   * crash, so the response must not claim that nothing was recorded.
    */
   async commit(sql: string): Promise<void> {
     try {
@@ -106,7 +107,7 @@ export class SqliteConnection implements DatabaseConnection {
     const statement = await this.#prepare(query.sql)
     return new Promise((resolve, reject) => {
       if (returnsRows(query)) {
-        // Never `get`: it stops at the first row and so keeps its snapshot open.
+        // `get` is not used, because it stops at the first row and so keeps its snapshot open.
         statement.all<R>(query.parameters, (error, rows) =>
           error ? reject(this.#translate(error)) : resolve({ rows }),
         )
@@ -151,7 +152,7 @@ export class SqliteConnection implements DatabaseConnection {
       )
     })
     const parts = version.split('.').map(Number)
-    const at = VERSION_MIN.findIndex((least, place) => parts[place] !== least)
+    const at = VERSION_MIN.findIndex((least, index) => parts[index] !== least)
     if (at >= 0 && (parts[at] ?? 0) < (VERSION_MIN[at] ?? 0)) {
       throw new Error(`SQLite ${version} is too old: at least ${VERSION_MIN.join('.')} is needed`)
     }
@@ -188,7 +189,7 @@ function returnsRows({ query }: CompiledQuery): boolean {
   )
 }
 
-/** SQLite tells the columns in its message alone. */
+/** SQLite reports the columns only in the error's message. */
 function constraintViolation(error: Error): ConstraintViolation | undefined {
   const [, kind, rest = ''] =
     /(UNIQUE|FOREIGN KEY|CHECK) constraint failed(?:: (.*))?$/.exec(error.message) ?? []

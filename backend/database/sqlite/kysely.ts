@@ -1,6 +1,5 @@
-/** Kysely over SQLite: over one connection, and over readers. */
+/** Kysely over SQLite: over a single connection, and over readers. */
 import {
-  CompiledQuery,
   type DatabaseConnection,
   type Driver,
   Kysely,
@@ -11,12 +10,14 @@ import {
 } from 'kysely'
 import { setDirectConnection } from '../prepared.ts'
 
-/** Statements run one after the other, each begun when the one before has ended. */
+const NO_TRANSACTION = 'Transactions are not begun through Kysely'
+
+/** Statements run one after the other, each started when the previous one has ended. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
   return kyselyOn(connection, false)
 }
 
-/** Statements need not wait for each other. */
+/** Statements run concurrently. */
 export function kyselyOnReaders<T>(readers: DatabaseConnection): Kysely<T> {
   return kyselyOn(readers, true)
 }
@@ -45,11 +46,6 @@ class Adapter extends SqliteAdapter {
   override get supportsMultipleConnections(): boolean {
     return this.#multipleConnections
   }
-
-  /** SQLite's schema is transactional; Kysely's own adapter is more careful than it must be. */
-  override get supportsTransactionalDdl(): boolean {
-    return true
-  }
 }
 
 const ROW_LOCKS = new Set<string | undefined>([
@@ -62,18 +58,21 @@ const ROW_LOCKS = new Set<string | undefined>([
 ])
 
 class QueryCompiler extends SqliteQueryCompiler {
-  /** By number: readers put something else in their place. */
+  /** Parameters are numbered, because readers replace them. */
   protected override getCurrentParameterPlaceholder(): string {
     return `?${this.numParameters}`
   }
 
-  /** There is one writer: what a transaction reads, nobody changes meanwhile. Rows need no locks. */
+  /**
+   * Row locks are omitted: there is one writer, so no other transaction changes the rows that a transaction
+   * has read.
+   */
   protected override visitSelectModifier(node: SelectModifierNode): void {
     if (!ROW_LOCKS.has(node.modifier)) super.visitSelectModifier(node)
   }
 }
 
-/** The transactions are those of migrations; others are the write queue's affair. */
+/** Transactions are started and ended outside of Kysely. */
 class SingleConnection implements Driver {
   readonly #connection: DatabaseConnection
 
@@ -87,16 +86,16 @@ class SingleConnection implements Driver {
     return this.#connection
   }
 
-  async beginTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('begin immediate'))
+  async beginTransaction(): Promise<void> {
+    throw new Error(NO_TRANSACTION)
   }
 
-  async commitTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('commit'))
+  async commitTransaction(): Promise<void> {
+    throw new Error(NO_TRANSACTION)
   }
 
-  async rollbackTransaction(connection: DatabaseConnection): Promise<void> {
-    await connection.executeQuery(CompiledQuery.raw('rollback'))
+  async rollbackTransaction(): Promise<void> {
+    throw new Error(NO_TRANSACTION)
   }
 
   async releaseConnection(): Promise<void> {}

@@ -1,21 +1,24 @@
 /**
- * Readers of one SQLite file. The trip to SQLite's thread and back costs several times what a small
- * read does there, and so does each value of its rows. So rows come back as one JSON text, and reads
- * of one turn with the same text are one statement: either it takes the parameters of all as JSON too
- * and runs the query once for each, or it consists of several pages.
+ * Readers of one SQLite file. The round trip to SQLite's thread costs several times as much as a small
+ * read, and so does each value of its rows. Rows are therefore returned as one JSON text, and reads of one
+ * turn with the same text are sent as one statement: either it takes the parameters of all reads as JSON
+ * and runs the query once per read, or it consists of several pages.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { SqliteConnection } from './connection.ts'
 
-/** Reads in one statement: bounds how long the first waits for the last, and others for a reader. */
+/**
+ * Reads in one statement, which bounds how long the first waits for the last, and how long others wait for
+ * a reader.
+ */
 const GROUP_MAX = 16
 
-/** Pages in one statement; each is much work. */
+/** Pages in one statement; each is expensive. */
 const PAGES_MAX = 4
 
-/** Forms remembered, by text. The service has fewer; lists vary with their filters. */
+/** Compiled forms, cached by query text. Without lists there are fewer; the text of a list varies with its filters. */
 const FORMS_MAX = 500
 
 interface Read {
@@ -27,19 +30,20 @@ interface Read {
 /** Reads of the same text that wait for a reader. */
 interface Group {
   /**
-   * Whether it is a page of a list. SQLite plans a query that takes its parameters from another
-   * differently, and would find pages by walking the account: each keeps parameters of its own.
+   * Whether the read is a page of a list. If a query takes its parameters from another query, SQLite
+   * chooses another plan and would scan the whole account for a page: each page therefore has parameters of
+   * its own.
    */
   readonly isPage: boolean
   readonly reads: Read[]
 }
 
-/** Shows what was committed when a read began, which is after it was asked for. */
+/** Each read sees what was committed when it started, which is never before it was requested. */
 export class SqliteReaders implements DatabaseConnection {
   readonly #all: readonly SqliteConnection[]
   readonly #free: SqliteConnection[]
   readonly #assertUsable: () => void
-  /** By text, those that have waited longest first. */
+  /** Waiting groups by query text, the longest waiting first. */
   readonly #waiting = new Map<string, Group>()
   readonly #forms = new LRUCache<string, string>({ max: FORMS_MAX })
   #isTurnEnding = false
@@ -82,15 +86,15 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   #begin(): void {
-    // A group that is put back is met again, after the others.
+    // A group that is added again is visited again, after the others.
     for (const [sql, group] of this.#waiting) {
       const reader = this.#free.pop()
       if (reader === undefined) return
       const { isPage, reads } = group
-      const taken = reads.splice(0, isPage ? pagesOf(reads.length) : GROUP_MAX)
+      const next = reads.splice(0, isPage ? pagesOf(reads.length) : GROUP_MAX)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
-      void this.#run(reader, sql, isPage, taken).then(() => {
+      void this.#run(reader, sql, isPage, next).then(() => {
         this.#free.push(reader)
         this.#beginAfterTurn()
       })
@@ -104,18 +108,18 @@ export class SqliteReaders implements DatabaseConnection {
     reads: readonly Read[],
   ): Promise<void> {
     try {
-      const found = await this.#ask(reader, sql, isPage, reads)
+      const found = await this.#query(reader, sql, isPage, reads)
       for (const [index, read] of reads.entries()) read.resolve({ rows: found[index] ?? [] })
     } catch (error) {
       const [first, ...others] = reads
       if (others.length === 0) first?.reject(error)
-      // It may be the fault of one: alone, each gets its own result.
+      // A single read may have caused the error, so each runs alone and gets its own result.
       else for (const read of reads) await this.#run(reader, sql, isPage, [read])
     }
   }
 
-  /** The rows of each, in their order. */
-  async #ask(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
+  /** Returns the rows of each read, in the order of the reads. */
+  async #query(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
     const lists = reads.map(({ parameters }) => parameters)
     const [own = []] = lists
     const count = isPage ? lists.length : Math.min(lists.length, 2)
@@ -130,7 +134,7 @@ export class SqliteReaders implements DatabaseConnection {
     return texts.map((text): never[] => JSON.parse(text))
   }
 
-  /** `count` is that of pages; of other reads, 2 stands for any number above. */
+  /** `count` is the number of pages; for other reads, 2 means any number above one. */
   async #makeForm(
     reader: SqliteConnection,
     sql: string,
@@ -159,7 +163,7 @@ export class SqliteReaders implements DatabaseConnection {
   }
 }
 
-/** The most that are a power of two, so that there are few forms. */
+/** Returns the largest power of two, so that there are few forms. */
 function pagesOf(waiting: number): number {
   return Math.min(PAGES_MAX, 2 ** Math.floor(Math.log2(waiting)))
 }
@@ -168,7 +172,7 @@ function formName(sql: string, count: number): string {
   return `${count} ${sql}`
 }
 
-/** Also where nothing is found: then a row of nulls stands for it. */
+/** Returns the columns even if the query finds nothing, by joining it to a row. */
 async function columnsOf(
   reader: SqliteConnection,
   sql: string,

@@ -1,28 +1,36 @@
-/** SQLite: one backend on one file, the command line beside it. */
+/** SQLite: one backend on one file, and the command line beside it. */
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { sql } from 'kysely'
+import { collectAnnouncements, Listeners } from '../announcements.ts'
 import type { DatabaseOptions, OpenDatabase } from '../database.ts'
-import { migrate, migrateIfEmpty } from '../migrations.ts'
+import { createLoggedProgress } from '../migrating/progress.ts'
 import type { Reader, Tables } from '../tables.ts'
 import { acquireBackendLock } from './backend-lock.ts'
 import { SqliteConnection } from './connection.ts'
 import { kyselyOnConnection, kyselyOnReaders } from './kysely.ts'
+import { migrateFile } from './migration.ts'
 import { SqliteReaders } from './readers.ts'
 import { WriteQueue } from './write-queue.ts'
 
-/** More would only take turns at the two cores and sixteen threads of a usual machine. */
+/** More readers would only compete for the two cores and sixteen threads of a usual machine. */
 const READERS = 4
 
 export async function openSqlite(
   path: string,
-  { log, user, waitMsMax, waits }: DatabaseOptions & { waitMsMax: number },
+  {
+    log,
+    user,
+    waitMsMax,
+    waits,
+    progress = createLoggedProgress(log),
+  }: DatabaseOptions & { waitMsMax: number },
 ): Promise<OpenDatabase> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   createPrivately(path)
   const lock = user === 'backend' ? await lockForBackend(path) : undefined
   try {
-    const migrated = await migrateFile(path, user)
+    const migrated = await migrateFile(path, { progress, onlyIfEmpty: user === 'operator' })
     const queue = new WriteQueue({
       open: () => SqliteConnection.open(path, 'write'),
       log,
@@ -34,6 +42,7 @@ export async function openSqlite(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
       () => queue.assertOutside('Inside a transaction, read through it'),
     )
+    const listeners = new Listeners()
     const closeAll = async () => {
       await queue.close()
       await readers.close()
@@ -43,7 +52,16 @@ export async function openSqlite(
     return {
       read: kyselyOnReaders<Tables>(readers),
       isConcurrent: false,
-      transaction: (work) => queue.add(() => work(writer)),
+      async transaction(work) {
+        const topics = new Set<string>()
+        const value = await queue.add(() => {
+          collectAnnouncements(writer, topics)
+          return work(writer)
+        })
+        listeners.call(topics)
+        return value
+      },
+      listen: (topic, listener) => listeners.add(topic, listener),
       migrated,
       snapshot: (work) => readSnapshot(path, work),
       emptyLog: () => emptyLog(path),
@@ -62,18 +80,7 @@ export async function openSqlite(
   }
 }
 
-/** Apart from the writer's queue, which is for transactions of a known schema. */
-async function migrateFile(path: string, user: DatabaseOptions['user']) {
-  const connection = await SqliteConnection.open(path, 'write')
-  try {
-    const db = kyselyOnConnection<unknown>(connection)
-    return await (user === 'operator' ? migrateIfEmpty(db) : migrate(db))
-  } finally {
-    await connection.close()
-  }
-}
-
-/** The log cannot be emptied while it is read; it grows meanwhile. */
+/** The log cannot be emptied while it is read, and grows meanwhile. */
 async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
   const connection = await SqliteConnection.open(path, 'read')
   try {
@@ -102,8 +109,8 @@ function lockForBackend(path: string) {
 }
 
 /**
- * SQLite would create the file readable by all; its WAL takes the mode of the database. An existing
- * file is not opened: closing it again would drop the locks that this process holds on it.
+ * SQLite would create the file readable by all; its WAL gets the mode of the database. An existing file is
+ * not opened: closing it again would release this process's locks on it.
  */
 function createPrivately(path: string): void {
   try {

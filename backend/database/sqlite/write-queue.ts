@@ -1,8 +1,8 @@
 /**
- * The one writer and its queue. Jobs that wait are committed together, each in a savepoint of its
- * own, so that the price of reaching the disk is shared: a job that throws undoes its own writes
- * alone; an error that ends the outer transaction is 503 for every job of the group. Nobody is
- * answered before the COMMIT, not even those refused: their reason may rest on a write of the group.
+ * The single writer and its queue. Waiting jobs are committed together, each in a savepoint of its own, so
+ * that they share the cost of a write to disk. A job that throws undoes only its own writes; an error that
+ * ends the outer transaction rejects every job of the group with 503. No job is settled before the COMMIT,
+ * not even a rejected one, because its reason may depend on a write of the group.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -14,10 +14,10 @@ import type { DatabaseActivity, DatabaseOptions } from '../database.ts'
 import { unavailable } from '../unavailable.ts'
 import type { SqliteConnection } from './connection.ts'
 
-/** Jobs committed together: bounds how long the first of a group waits for the last. */
+/** Jobs committed together, which bounds how long the first of a group waits for the last. */
 const GROUP_MAX = 64
 
-/** No more jobs are begun in a group that has taken this long: a long one is waited for by few. */
+/** After this time, a group starts no more jobs, so that few jobs wait for a long one. */
 const GROUP_MS_MAX = 100
 
 const AMONG_OTHERS = {
@@ -25,18 +25,21 @@ const AMONG_OTHERS = {
   keep: 'release job',
   undo: 'rollback to job; release job',
 }
-// What is committed after a rollback is nothing.
+// The commit after this rollback commits an empty transaction.
 const ALONE = { begin: '', keep: '', undo: 'rollback; begin' }
 
-/** Carried along the job's asynchronous calls; inactive once its savepoint is settled. */
+/** The context of the job's asynchronous calls; inactive once its savepoint is settled. */
 interface JobState {
   active: boolean
 }
 
 interface Job {
-  /** False from the moment its work starts or it is refused: a job does one of the two. */
+  /** False as soon as the job starts or is rejected; only one of the two happens. */
   waiting: boolean
-  /** Runs the work; resolves to what tells its caller, or throws what the work threw. */
+  /**
+   * Runs the work. Resolves to a function that reports the result to the caller, or throws the work's
+   * error.
+   */
   run(state: JobState): Promise<() => void>
   refuse(error: unknown): void
 }
@@ -71,7 +74,7 @@ export class WriteQueue {
     this.#waitMsMax = waitMsMax
   }
 
-  /** Why the last group was lost; undefined once one was committed again. */
+  /** Why the last group was lost; undefined once a group was committed again. */
   get fault(): Error | undefined {
     return this.#fault
   }
@@ -81,7 +84,7 @@ export class WriteQueue {
     return { ...this.#ended, waiting, pools: [] }
   }
 
-  /** For statements of the job that runs; those of anything else fail an assertion. */
+  /** Accepts only statements of the running job; all others fail an assertion. */
   readonly connection: DatabaseConnection = {
     executeQuery: (query) => {
       assert(this.#running.getStore()?.active, 'A statement ran outside of its transaction')
@@ -101,7 +104,7 @@ export class WriteQueue {
     this.assertOutside('A transaction was opened inside another')
     if (this.#closed) throw unavailable(new Error('The database is closed'))
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    // Jobs of a group run on one chain of calls; each keeps the context of its own caller.
+    // Jobs of a group run in one asynchronous chain, but each keeps the context of its own caller.
     const asCaller = AsyncLocalStorage.snapshot()
     const addedAt = performance.now()
     const job: Job = {
@@ -128,7 +131,7 @@ export class WriteQueue {
     return promise
   }
 
-  /** Finishes what was added, adds nothing more. */
+  /** Finishes the queued jobs and accepts no more. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#draining
@@ -145,27 +148,27 @@ export class WriteQueue {
     this.#draining = undefined
   }
 
-  /** Returns how many of them, from the first, have had their turn. */
+  /** Returns the number of jobs, from the first, that have run. */
   async #runGroup(group: readonly Job[]): Promise<number> {
-    const answers: (() => void)[] = []
+    const settles: (() => void)[] = []
     let undone = 0
     try {
       const writer = this.#writer ?? (await this.#open())
       this.#writer = writer
-      // A savepoint keeps a copy of what is changed; who is alone needs none.
+      // A savepoint keeps a copy of changed pages, which a single job does not need.
       const steps = group.length === 1 ? ALONE : AMONG_OTHERS
-      // What ends one step and begins the next goes to the database in one call.
+      // The end of one step and the start of the next are sent to the database in one call.
       let ending = 'begin immediate'
       let endsAt = Infinity
       for (const job of group) {
-        if (answers.length > 0 && performance.now() > endsAt) break
+        if (settles.length > 0 && performance.now() > endsAt) break
         await writer.exec(ending + steps.begin)
-        // From when it had the lock, for which it may have waited.
-        if (answers.length === 0) endsAt = performance.now() + GROUP_MS_MAX
-        const { answer, undo } = await this.#runJob(writer, job)
-        answers.push(answer)
+        // The limit starts when the writer has the lock, for which it may have waited.
+        if (settles.length === 0) endsAt = performance.now() + GROUP_MS_MAX
+        const { settle, undo } = await this.#runJob(writer, job)
+        settles.push(settle)
         if (undo) undone++
-        // The rollback fails where SQLite has ended the outer transaction by itself.
+        // The rollback fails if SQLite has ended the outer transaction by itself.
         ending = undo ? steps.undo : steps.keep
       }
       await writer.commit(ending)
@@ -178,29 +181,29 @@ export class WriteQueue {
       await this.#dropWriter()
       return group.length
     }
-    this.#ended.committed += answers.length - undone
+    this.#ended.committed += settles.length - undone
     this.#ended.rolledBack += undone
-    for (const answer of answers) answer()
-    return answers.length
+    for (const settle of settles) settle()
+    return settles.length
   }
 
-  /** Throws only where the outer transaction cannot go on. */
+  /** Throws only if the outer transaction cannot continue. */
   async #runJob(
     writer: SqliteConnection,
     job: Job,
-  ): Promise<{ readonly answer: () => void; readonly undo: boolean }> {
-    // It may have run out of patience while another process held the lock.
-    if (!job.waiting) return { answer: () => {}, undo: false }
+  ): Promise<{ readonly settle: () => void; readonly undo: boolean }> {
+    // The job may have timed out while another process had the lock.
+    if (!job.waiting) return { settle: () => {}, undo: false }
     const state = { active: true }
     const [outcome] = await Promise.allSettled([job.run(state)])
     state.active = false
     if (writer.fault !== undefined) throw writer.fault
     return outcome.status === 'fulfilled'
-      ? { answer: outcome.value, undo: false }
-      : { answer: () => job.refuse(outcome.reason), undo: true }
+      ? { settle: outcome.value, undo: false }
+      : { settle: () => job.refuse(outcome.reason), undo: true }
   }
 
-  /** Whatever state it was left in, closing rolls back; the next group opens another. */
+  /** Closing rolls back from any state; the next group opens another connection. */
   async #dropWriter(): Promise<void> {
     const writer = this.#writer
     this.#writer = undefined
@@ -210,7 +213,7 @@ export class WriteQueue {
   }
 }
 
-/** Statements and transactions report the same error, the latter wrapped for the caller. */
+/** Statements and transactions report the same error; transactions wrap it for the caller. */
 function rootOf(error: unknown): Error {
   if (error instanceof Problem && error.cause instanceof Error) return error.cause
   return error instanceof Error ? error : new Error(String(error))

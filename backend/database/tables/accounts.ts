@@ -1,4 +1,4 @@
-/** Rows of accounts and of what was done to them. */
+/** Rows of accounts and of their audit log. */
 import type { Bit } from './bit.ts'
 
 export type AccountStatus = 'trial' | 'trial_paused' | 'active' | 'suspended' | 'cancelled'
@@ -7,26 +7,30 @@ export interface AccountRow {
   id: string
   name: string
   status: AccountStatus
-  /** IANA name; calendar dates of the account are judged in it. */
+  /** An IANA name; the account's calendar dates are in this time zone. */
   timezone: string
   default_currency: string
   payment_terms_days: number
   /** JSON array of the scopes that keys may use at present; null: every scope. */
   scope_allowance: string | null
   is_demo: Bit
-  /** Raised by narrowing and by a change of status: cached principals of the account lapse. */
+  /**
+   * Increased when scopes are narrowed or the status changes: cached principals of the account then expire.
+   */
   revision: number
-  /** The number the next generated invoice number takes. */
+  /** The number of the next generated invoice number. */
   next_invoice_number: number
-  /** Where debtors' questions go besides to us; null: to us alone. */
+  /** An additional address for replies of debtors; null: replies are sent only to us. */
   reply_to: string | null
-  /** What becomes of money that a payment allocates to no invoice. */
+  /** How money that a payment does not allocate to invoices is used. */
   apply_credit: 'manual' | 'oldest_first'
+  /** Since when Admins need a second factor; null: they need none. */
+  second_factor_required_at: string | null
   created_at: string
   updated_at: string
 }
 
-/** Append-only: who did what, from where. */
+/** Append-only: who did what, and from which address. */
 export interface AuditRow {
   id: string
   account_id: string | null
@@ -35,7 +39,7 @@ export interface AuditRow {
   actor_label: string
   action: string
   subject_id: string | null
-  /** JSON object; holds no secret. */
+  /** JSON object without secrets. */
   detail: string
   address: string | null
   created_at: string

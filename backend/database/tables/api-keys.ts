@@ -10,19 +10,29 @@ export interface ApiKeyRow {
   pepper_version: string
   /** JSON array of the scopes granted at issue. Never changes. */
   granted_scopes: string
-  /** Calls an hour. */
+  /** Calls per hour. */
   rate_limit: number
-  /** Raised by revocation. */
+  /** Increased by revocation, by expiry, and by a change of the expiry or of the allowed addresses. */
   revision: number
   created_at: string
-  /** Who issued it, as shown to people. */
+  /** The name of the issuer, as shown to people. */
   created_by: string
   last_used_at: string | null
   revoked_at: string | null
   revoked_by: string | null
+  /** When the key expires; null: never. It may only be moved to an earlier time. */
+  expires_at: string | null
+  /** When a backend recorded that the key had expired. */
+  expired_at: string | null
+  /** When the next warning, or the expiry itself, is to be recorded; null: never. */
+  expiry_due_at: string | null
+  /** JSON array of address prefixes; null: any address. */
+  allowed_addresses: string | null
+  /** The key that a rotation issued in place of this one. */
+  replaced_by: string | null
 }
 
-/** Forms that issued a key: the same form sent again issues none. */
+/** Submitted forms that issued a key, so that a repeated form issues none. */
 export interface KeySubmissionRow {
   submission: string
   account_id: string
@@ -30,26 +40,26 @@ export interface KeySubmissionRow {
   created_at: string
 }
 
-/** Calls of a key in one hour that were answered alike. */
+/** Calls of a key in one hour with the same class of status. */
 export interface KeyUsageRow {
   key_id: string
-  /** UTC, `2026-11-21T10`. */
+  /** In UTC, e.g. `2026-11-21T10`. */
   hour: string
   /** 2 for 200 to 299, and so on. */
   status_class: number
   calls: number
 }
 
-/** Calls of a key on one day that were refused, or failed, with one code. */
+/** Calls of a key on one day that were refused or failed with the same code. */
 export interface KeyErrorRow {
   key_id: string
-  /** UTC, `2026-11-21`. */
+  /** In UTC, e.g. `2026-11-21`. */
   day: string
   code: string
   calls: number
 }
 
-/** The hour a key is in, as gateways last reported it. */
+/** The current hour of a key as gateways last reported it. */
 export interface KeyWindowRow {
   key_id: string
   used: number

@@ -6,7 +6,7 @@ export interface DebtorRow {
   account_id: string
   external_id: string | null
   name: string
-  /** The name as the prefix search compares it: NFKC, lower case. */
+  /** The name in the form of the prefix search: NFKC, lower case. */
   name_search: string
   email: string | null
   phone: string | null
@@ -24,17 +24,17 @@ export interface DebtorRow {
   chasing_status: 'active' | 'paused' | 'stopped'
   chasing_reason: string | null
   chasing_until: string | null
-  /** JSON object: a ladder of its own; null: the account's. */
+  /** JSON object: the debtor's own ladder; null: the account's. */
   ladder: string | null
-  /** When the planner looks at it next; null: when something changes. */
+  /** When the planner processes the debtor next; null: when the data changes. */
   plan_at: string | null
-  /** When the personal data went, on request; nothing of the row changes any more. */
+  /** When the personal data were erased; the row never changes afterwards. */
   erased_at: string | null
   /** JSON object. */
   metadata: string
   created_at: string
   updated_at: string
-  /** From 1; rises by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
 

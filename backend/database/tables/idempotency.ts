@@ -1,15 +1,15 @@
-/** Rows of answers that are kept for repeats. */
+/** Rows of responses that are stored for repeated requests. */
 
-/** One row a committed write that carried an Idempotency-Key (contract 1.10). */
+/** One row per committed write with an Idempotency-Key (contract 1.10). */
 export interface IdempotencyRow {
   account_id: string
   /** The operation's id in the OpenAPI document, e.g. `createPayment`. */
   operation: string
   key: string
-  /** SHA-256 over operation and canonical body, base64url. */
+  /** SHA-256 of operation and canonical body, base64url. */
   fingerprint: string
   resource_id: string
-  /** The answer's body, byte for byte. */
+  /** The response body, byte for byte. */
   body: string
   created_at: string
 }

@@ -13,13 +13,18 @@ export interface InvoiceRow {
   currency: string
   amount: number
   amount_paid: number
-  /** amount − amount_paid, never negative: the database refuses it. */
+  /** The sum of credits on the invoice, which is neither paid nor due. */
+  amount_credited: number
+  /** amount − amount_paid − amount_credited; the schema rejects negative values. */
   amount_due: number
   /** JSON array. */
   line_items: string
   issue_date: string
   due_date: string
-  /** Endpoints were told that this due date passed. Whether it is overdue, dates and status decide. */
+  /**
+   * Whether webhooks announced that this due date passed. Dates and status determine whether the invoice is
+   * overdue.
+   */
   overdue_announced: Bit
   status: InvoiceStatus
   po_number: string | null
@@ -31,11 +36,11 @@ export interface InvoiceRow {
   chasing_next_action_at: string | null
   chasing_last_message_at: string | null
   chasing_blocked_reason: string | null
-  /** From 1; rises when it reopens after it was paid: its stages can be sent again. */
+  /** Starts at 1 and increases when a paid invoice reopens, so that its stages can be sent again. */
   chasing_cycle: number
-  /** Null: not, or it was resolved. Stays while it is paid, for the payment may be reversed. */
+  /** Null: not disputed, or resolved. Kept while the invoice is paid, since the payment may be reversed. */
   disputed_at: string | null
-  /** Of a paid one: what held it back by a person's decision when it was paid. */
+  /** Only for a paid invoice: the decision of a person that blocked its reminders when it was paid. */
   chasing_hold: 'history' | 'approval_rejected' | null
   paid_at: string | null
   voided_at: string | null
@@ -44,7 +49,7 @@ export interface InvoiceRow {
   metadata: string
   created_at: string
   updated_at: string
-  /** From 1; rises by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
 

@@ -1,39 +1,39 @@
-/** Rows of what mail keeps. */
+/** Rows of mail. */
 
-/** A message's text as HTML, apart from the messages, whose lists have no use for it. */
+/** A message's text as HTML, stored separately because lists of messages do not need it. */
 export interface MessageHtmlRow {
   message_id: string
   account_id: string
   html: string
 }
 
-/** An address that an account does not write to, once for each reason. */
+/** An address to which an account sends no mail, with one row per reason. */
 export interface SuppressedAddressRow {
   account_id: string
-  /** Lower case. */
+  /** In lower case. */
   address: string
   reason: 'bounced' | 'complained' | 'unsubscribed'
-  /** What the server or the complaint said. */
+  /** The text of the server's or the complaint's report. */
   detail: string | null
-  /** The message that it came of. */
+  /** The message that caused the suppression. */
   message_id: string | null
   created_at: string
 }
 
-/** What came in, so that the same mail posted twice has its effect once. */
+/** Received mail, so that a mail that is posted twice takes effect once. */
 export interface InboundMailRow {
   /** SHA-256 of the raw message, base64url. */
   digest: string
   kind: 'bounce' | 'delay' | 'delivery' | 'complaint' | 'reply' | 'auto_reply' | 'unknown'
   account_id: string | null
-  /** Of ours, which it is about or answers. */
+  /** Our message, to which the mail refers or replies. */
   message_id: string | null
-  /** As it claims; in clear. */
+  /** The sender that the mail states, in clear text. */
   sender: string | null
   received_at: string
 }
 
-/** What Admins are to be told by e-mail. */
+/** A notification for Admins, sent by e-mail. */
 export interface NoticeRow {
   id: string
   account_id: string
@@ -46,7 +46,7 @@ export interface NoticeRow {
   mailed_at: string | null
 }
 
-/** A notice on its way to one address. */
+/** A notice that is being sent to one address. */
 export interface MailOutboxRow {
   id: string
   account_id: string
@@ -54,9 +54,9 @@ export interface MailOutboxRow {
   recipient: string
   status: 'pending' | 'sent' | 'failed'
   attempts: number
-  /** The next attempt, or the end of the lease; null where there is no next. */
+  /** The next attempt, or the end of the lease; null if there is no next attempt. */
   run_at: string | null
-  /** Who sends it now. */
+  /** The lease of the worker that sends the notice. */
   lease: string | null
   last_error: string | null
   created_at: string

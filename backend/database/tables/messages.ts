@@ -33,7 +33,7 @@ export interface MessageRow {
   approval_status: 'pending' | 'approved' | 'rejected' | 'lapsed' | 'expired' | null
   approval_decided_by: string | null
   approval_decided_at: string | null
-  /** In clear; the API shows it masked. */
+  /** In clear text; the API returns it masked. */
   recipient: string | null
   subject: string | null
   body: string | null
@@ -44,13 +44,13 @@ export interface MessageRow {
   delivered_at: string | null
   bounce_type: 'hard' | 'soft' | null
   bounce_code: string | null
-  /** How often it came back or was put off; after a few it counts as refused for good. */
+  /** The number of temporary bounces; after a few, the message counts as permanently rejected. */
   soft_bounces: number
   scheduled_for: string | null
   sent_at: string | null
   created_at: string
   updated_at: string
-  /** From 1; rises by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
 

@@ -12,25 +12,28 @@ export interface PaymentRow {
   reference: string | null
   external_id: string | null
   status: 'recorded' | 'reversed'
-  /** Stays for ever, so that a repeat after any time is known. */
+  /** Kept for ever, so that a repeat is recognized after any time. */
   idempotency_key: string | null
-  /** Of the call that recorded it, as in `idempotency_keys`; null without a key, and before there was one. */
+  /**
+   * The fingerprint of the call that recorded the payment, as in `idempotency_keys`; null without a key,
+   * and for payments from before fingerprints were stored.
+   */
   request_fingerprint: string | null
   source: 'api' | 'app' | 'import'
   /** JSON object {type, id, label}. */
   recorded_by: string
-  /** JSON object: what recording it did, as answered then. */
+  /** JSON object: the effects of recording the payment, as in the original response. */
   effects: string
   metadata: string
   created_at: string
   updated_at: string
-  /** From 1; rises by one with each change (see `stampOf`). */
+  /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
 
 export interface AllocationRow {
   payment_id: string
-  /** Place in the request, from 0. */
+  /** The index in the request, from 0. */
   position: number
   account_id: string
   invoice_id: string

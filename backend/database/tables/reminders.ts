@@ -2,69 +2,72 @@
 import type { Bit } from './bit.ts'
 import type { MessageStatus, ReminderStage } from './messages.ts'
 
-/** How an account chases. Absent: by the usual ladder, from the beginning, without holidays. */
+/**
+ * The reminder settings of an account. Without a row, the default ladder applies, from the beginning and
+ * without holidays.
+ */
 export interface ChasingSettingsRow {
   account_id: string
-  /** JSON object; null: the usual one. */
+  /** JSON object; null: the default ladder. */
   ladder: string | null
-  /** JSON array of calendar dates on which nothing leaves. */
+  /** JSON array of calendar dates on which no reminder is sent. */
   holidays: string
-  /** What fell due before this day is never chased. */
+  /** Invoices due before this date are never reminded. */
   chase_from: string | null
-  /** What holds the whole account back, as the planner last saw it. */
+  /** What blocks the reminders of the whole account, as the planner last saw it. */
   blocked_by: 'kill_switch' | 'account_read_only' | null
-  /** All debtors after this id are to be looked at again; null: none. */
+  /** All debtors with a higher id are to be planned again; null: none. */
   replan_after: string | null
 }
 
-/** Absent: never used, so off. */
+/** Without a row, the switch was never activated. */
 export interface KillSwitchRow {
   /** An account's id, or `installation`. */
   scope: string
   is_on: Bit
-  /** Why it was put on; null while it is off. */
+  /** Why the switch was activated; null while it is off. */
   reason: string | null
   changed_at: string
   /** JSON object {type, id, label}. */
   changed_by: string
-  /** What was planned when this was less does not leave, however soon the switch was off again. */
+  /** Messages planned when this number was lower are not sent, however soon the switch was released. */
   times_put_on: number
 }
 
-/** A message of the planner on its way, besides what the log shows of it. */
+/** The state of a planned message, in addition to the message log. */
 export interface ReminderRow {
   message_id: string
   account_id: string
   debtor_id: string
-  /** JSON object: what it was planned for. */
+  /** JSON object: the facts for which the message was planned. */
   facts: string
-  /** What was approved, as a hash: something else does not leave. */
+  /** The hash of the approved content; other content is not sent. */
   approved_hash: string | null
-  /** When to go on with it; null: it is decided. */
+  /** When the message is processed next; null: its outcome is final. */
   run_at: string | null
-  /** Who hands it over now. */
+  /** The lease of the worker that hands the message over. */
   lease: string | null
-  /** Begun hand-overs. */
+  /** The number of hand-overs that were started. */
   attempts: number
-  /** Of these, the ones after which nobody knows whether it arrived. */
+  /** The number of hand-overs with an unknown outcome. */
   unknown_outcomes: number
   planned_at: string
 }
 
 /**
- * An invoice is reminded at a stage once in a cycle. Freed where the message was cancelled,
- * suppressed or refused before it left.
+ * Each stage of an invoice is reminded once in a cycle. The row is deleted if the message was cancelled,
+ * suppressed or rejected before it was sent.
  */
 export interface TakenStageRow {
   invoice_id: string
-  /** The invoice's own, which may be lower than the message's. */
+  /** The invoice's own stage, which may be lower than the message's. */
   stage: 'courtesy' | ReminderStage
   cycle: number
   account_id: string
   message_id: string
 }
 
-/** Append-only: every state a message of the planner has been in, and why. */
+/** Append-only: every status of a planned message, with its reason. */
 export interface MessageTransitionRow {
   message_id: string
   id: string

@@ -3,32 +3,69 @@
 export interface UserRow {
   id: string
   account_id: string
-  /** Lower case; unique over all accounts. */
+  /** In lower case; unique across all accounts. */
   email: string
   role: 'admin' | 'member'
   status: 'active' | 'deactivated'
   /** argon2id in PHC string format. */
   password_hash: string
+  /** The encrypted secret of the authenticator app, which is in use once `totp_enabled_at` is set. */
+  totp_secret: string | null
+  totp_enabled_at: string | null
+  /** The step of the last accepted code; PostgreSQL returns it as text. */
+  totp_last_step: number | string | null
   created_at: string
   updated_at: string
 }
 
-/** A login. The token itself is in the browser alone. */
+/** A login. Only the browser has the token itself. */
 export interface SessionRow {
   /** SHA-256, base64url. */
   token_hash: string
   user_id: string
-  /** The user's when the token was made: another one since means that the token must change. */
+  /** The user's role when the token was issued. If the role changes, the token must change. */
   role: UserRow['role']
-  /** What the next page says once, as JSON. */
+  /** The message of the next page, shown once, as JSON. */
   flash: string | null
   created_at: string
   last_seen_at: string
-  /** Whatever happens in between. */
+  /** Fixed at login; activity does not extend it. */
   expires_at: string
+  /** The address and the browser of the login; the browser's name is the one that it sends. */
+  address: string | null
+  user_agent: string | null
+  /** When the password was last entered. */
+  confirmed_at: string | null
+  /** Until when the second factor may be entered; null: the login is complete. */
+  pending_until: string | null
 }
 
-/** Guesses at passwords, by e-mail address and by where they come from. */
+/** A code that replaces the code of a lost authenticator app, once. */
+export interface RecoveryCodeRow {
+  user_id: string
+  /** SHA-256, base64url. */
+  code_hash: string
+  created_at: string
+  used_at: string | null
+}
+
+/** A request for a link that sets a new password. */
+export interface PasswordResetRow {
+  id: string
+  /** The address as entered; deleted soon if there is no such user. */
+  email: string
+  user_id: string | null
+  /** SHA-256, base64url. */
+  code_hash: string
+  created_at: string
+  expires_at: string
+  /** When the user was found and the link was mailed. */
+  handled_at: string | null
+  /** When this request or another one of the user was used. */
+  ended_at: string | null
+}
+
+/** Attempts to enter a password, by e-mail address and by origin. */
 export interface LoginGuessesRow {
   /** `email:` and a SHA-256, or `address:` and an IP address or network. */
   subject: string
@@ -47,7 +84,7 @@ export interface InvitationRow {
   invited_by: string
   created_at: string
   expires_at: string
-  /** When it was accepted, replaced or withdrawn. */
+  /** When the invitation was accepted, replaced or withdrawn. */
   ended_at: string | null
 }
 
@@ -56,4 +93,6 @@ export interface UserTables {
   sessions: SessionRow
   login_guesses: LoginGuessesRow
   invitations: InvitationRow
+  password_resets: PasswordResetRow
+  recovery_codes: RecoveryCodeRow
 }

@@ -1,30 +1,32 @@
 /** Rows of webhooks. */
 import type { Bit } from './bit.ts'
 
-/** Where an account wants to be told. Never deleted. */
+/** A URL to which an account's events are sent. */
 export interface WebhookEndpointRow {
   id: string
   account_id: string
   url: string
   description: string
-  /** JSON array; null: every type, also those that come to be. */
+  /** JSON array; null: every type, including types added later. */
   event_types: string | null
-  /** Deliveries to a paused one wait; a disabled one gets none. */
+  /** Deliveries to a paused endpoint wait; a disabled endpoint gets none. */
   status: 'enabled' | 'paused' | 'disabled'
   status_since: string
-  /** `gone`: it answered 410. */
+  /** `gone`: the endpoint responded with 410. */
   disabled_reason: 'gone' | 'failing' | null
-  /** The first failure since its last success. */
+  /** The first failure since the last success. */
   failing_since: string | null
-  /** Nothing is sent before, as it asked or because it was overloaded. */
+  /** Nothing is sent before this time, because the endpoint requested it or was overloaded. */
   hold_until: string | null
-  /** Sealed, as is the one before it, which signs as well until it expires. */
+  /** Encrypted, as is the previous secret, which also signs until it expires. */
   secret: string
   old_secret: string | null
   old_secret_expires_at: string | null
   created_at: string
   created_by: string
   updated_at: string
+  /** A deleted endpoint is disabled and not listed; only the delivery log shows it. */
+  deleted_at: string | null
 }
 
 /** The outbox: written by the transaction that causes the event. */
@@ -33,12 +35,12 @@ export interface WebhookEventRow {
   account_id: string
   type: string
   subject_id: string
-  /** What is signed and sent, byte for byte. */
+  /** The body that is signed and sent, byte for byte. */
   body: string
   created_at: string
 }
 
-/** One event on its way to one endpoint. */
+/** The delivery of one event to one endpoint. */
 export interface WebhookDeliveryRow {
   id: string
   account_id: string
@@ -46,13 +48,15 @@ export interface WebhookDeliveryRow {
   endpoint_id: string
   event_type: string
   status: 'pending' | 'sending' | 'delivered' | 'failed'
-  /** Made so far, whatever came of them. */
+  /** The number of attempts, whatever their outcome. */
   attempts: number
-  /** Place in the schedule: the attempts since the first or since it was asked for again. */
+  /**
+   * The position in the schedule: the attempts since the start, or since the last redelivery was requested.
+   */
   step: number
-  /** pending: the next attempt; sending: the end of the lease; null: there is no next. */
+  /** pending: the next attempt; sending: the end of the lease; null: there is no next attempt. */
   run_at: string | null
-  /** Who sends it now. */
+  /** The lease of the worker that sends the delivery. */
   lease: string | null
   last_attempt_at: string | null
   last_status_code: number | null
@@ -63,7 +67,7 @@ export interface WebhookDeliveryRow {
 
 export interface WebhookAttemptRow {
   delivery_id: string
-  /** From 1. */
+  /** Starts at 1. */
   number: number
   account_id: string
   endpoint_id: string
@@ -71,7 +75,7 @@ export interface WebhookAttemptRow {
   duration_ms: number
   succeeded: Bit
   status_code: number | null
-  /** Why it failed, as a code; null where it was the status. */
+  /** The code of the failure; null if the status was the reason. */
   error: string | null
   /** JSON objects. */
   request_headers: string

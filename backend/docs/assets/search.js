@@ -6,19 +6,21 @@ const SYNONYMS = {
   backoff: ['retry-after', 'retries'],
   bill: ['invoice'],
   callback: ['webhook'],
-  client: ['debtor', 'customer'],
+  breaks: ['break', 'deprecation'],
+  client: ['debtor', 'customer', 'clients'],
   cent: ['minor'],
   cents: ['minor'],
   customer: ['debtor'],
-  customers: ['debtors'],
+  customers: ['customer', 'debtors'],
   decimal: ['minor', 'exponent'],
   decimals: ['minor', 'exponent'],
   dunning: ['reminders', 'chasing'],
-  duplicate: ['idempotency', 'replayed'],
+  duplicate: ['idempotency', 'replayed', 'twice'],
   expire: ['expires'],
   hmac: ['signature'],
   incremental: ['updated_since'],
   ip: ['address'],
+  library: ['clients', 'package'],
   localhost: ['machine', 'tunnel'],
   locked: ['read-only'],
   login: ['key'],
@@ -29,6 +31,7 @@ const SYNONYMS = {
   pagination: ['cursor'],
   quota: ['limit'],
   refund: ['reversal', 'reversed', 'reverse'],
+  retried: ['retry'],
   retries: ['retry', 'idempotency'],
   retry: ['idempotency', 'repeat'],
   rotate: ['rotation'],
@@ -42,17 +45,21 @@ const SYNONYMS = {
   timezone: ['zone'],
   token: ['key'],
   verify: ['signature'],
+  wrong: ['mismatch', 'unsupported'],
 }
 
 /** Words that are in every question, and say nothing of what is looked for. */
 const STOP_WORDS = new Set(
-  'a about an and are at be by can do does for from get how i if in is it me my of on or our s should t that the there to up use was we what when where which who why will with you your'.split(
+  'a about an and any are at avoid be by can do does for from get how i if in is it me my of often on or our s should t that the there to up use was we what when where which who why will with you your'.split(
     ' ',
   ),
 )
 
-/** Guides answer questions; the reference and the errors answer for a name. */
-const KIND_BOOSTS = { guide: 1.6, error: 1, reference: 0.8 }
+/** Guides explain a subject; errors and the reference describe one code or name. */
+const SUBJECT_BOOSTS = { guide: 1.6, error: 0.7, reference: 0.8 }
+/** A query such as `423` or `insufficient_scope` names a status, a code or a field. */
+const NAME = /[\d_]/
+const NAME_BOOSTS = { guide: 1.6, error: 2, reference: 0.8 }
 
 /** `MiniSearch` is the library; `index` the text of the index that the service made. */
 export function createSearcher(MiniSearch, index) {
@@ -68,11 +75,12 @@ export function createSearcher(MiniSearch, index) {
     const telling = words.filter((word) => !STOP_WORDS.has(word))
     const chosen = telling.length > 0 ? telling : words
     if (chosen.length === 0) return []
+    const boosts = chosen.some((word) => NAME.test(word)) ? NAME_BOOSTS : SUBJECT_BOOSTS
     const options = {
       boost: { title: 5, page: 2 },
       prefix: (term, at, terms) => at === terms.length - 1 && term.length > 1,
       fuzzy: (term) => (term.length > 4 ? 0.25 : false),
-      boostDocument: (_id, _term, { kind }) => KIND_BOOSTS[kind],
+      boostDocument: (_id, _term, { kind }) => boosts[kind],
     }
     const search = (combineWith) =>
       searcher.search(

@@ -1,9 +1,12 @@
-/** The languages that debtors are written to in. */
+/** The languages of mails to debtors. */
 
 export const LANGUAGES = ['en', 'nl', 'de', 'fr'] as const
 export type Language = (typeof LANGUAGES)[number]
 
-/** By the first part of a BCP 47 tag (`de-AT` is German); the first that we speak, else English. */
+/**
+ * Returns the first available language, by the first part of each BCP 47 tag (`de-AT` is German); else
+ * English.
+ */
 export function speak(...tags: readonly (string | null | undefined)[]): Language {
   for (const tag of tags) {
     const primary = tag?.split('-')[0]?.toLowerCase()
@@ -13,7 +16,7 @@ export function speak(...tags: readonly (string | null | undefined)[]): Language
   return 'en'
 }
 
-/** The tags of `Accept-Language`, the most wanted first. */
+/** The tags of `Accept-Language`, by descending preference. */
 export function acceptedTags(header: string | undefined): string[] {
   const ranges = (header ?? '').slice(0, 500).split(',')
   return ranges

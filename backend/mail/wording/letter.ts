@@ -1,18 +1,15 @@
 /**
- * A letter, as text and as HTML. Both are made of the same parts in the same order, so that neither
- * says what the other does not.
- *
- * The HTML is for mail programs: tables and inline styles, nothing from elsewhere, readable where
- * styles are dropped, dark where the reader's program is.
+ * Renders a letter as text and as HTML, with the same contents in the same order. The HTML is for mail
+ * programs: tables and inline styles, no external resources, readable without styles, with a dark scheme.
  */
 import { Html, html } from '../../html/html.ts'
 
 export interface Letter {
   /** BCP 47. */
   readonly language: string
-  /** Of the line at the top. */
+  /** The color of the line at the top. */
   readonly tone: keyof typeof TONES
-  /** As whom it is written, above the title. */
+  /** The sender's name, above the title. */
   readonly sender: string
   readonly title: string
   readonly greeting: string
@@ -34,7 +31,7 @@ export interface LetterTable {
 
 export interface LetterRow {
   readonly name: string
-  /** Below the name, e.g. when it was due. */
+  /** Lines below the name, e.g. the due date. */
   readonly notes: readonly string[]
   readonly amount: string
   readonly link: LetterLink | undefined
@@ -61,7 +58,7 @@ export function renderLetterText(letter: Letter): string {
     ...(action === undefined ? [] : [`${action.label}:\n${action.url}`]),
     ...letter.closing,
     letter.signature.join('\n'),
-    // Mail programs know what follows for a signature.
+    // Mail programs treat the lines after `-- ` as a signature.
     ['-- ', ...letter.footer].join('\n'),
     ...(unsubscribe === undefined ? [] : [`${unsubscribe.label}:\n${unsubscribe.url}`]),
   ].join('\n\n')
@@ -87,7 +84,7 @@ const CELL = new Html(
   'padding:14px 0;border-bottom:1px solid #dfe4ea;vertical-align:top;text-align:left;font-weight:normal',
 )
 
-/** Where a program follows the reader's wish for dark; inline styles are the light ones. */
+/** The dark scheme, for programs that support it; inline styles are the light one. */
 function darkStyle(tone: keyof typeof TONES): Html {
   const { light, dark } = TONES[tone]
   return new Html(`

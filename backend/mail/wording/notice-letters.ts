@@ -1,4 +1,4 @@
-/** What notices say. */
+/** The texts of notices. */
 import type { NoticeRow, Reader } from '../../database/tables.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import { type NoticeDetails, readNotice } from '../notices.ts'
@@ -10,10 +10,10 @@ export interface NoticeLetterDeps {
   readonly codes: InvitationCodes
 }
 
-/** As much of a reply as is repeated. */
+/** The most characters of a reply that are quoted. */
 const QUOTE_CHARS_MAX = 1500
 
-/** Undefined where there is nothing to tell any more. */
+/** Undefined if the notice is obsolete. */
 export async function writeNotice(
   reader: Reader,
   deps: NoticeLetterDeps,
@@ -51,6 +51,21 @@ async function textOf(
       return invitation(reader, deps, row.subject_id, { ...notice.detail, accountName })
     case 'webhook_endpoint.disabled':
       return disabledEndpoint(deps, row, notice.detail)
+    case 'user.password_reset':
+      return passwordReset(reader, deps, row.subject_id)
+    case 'user.password_changed':
+      return {
+        tone: 'plain',
+        title: 'Your password was changed',
+        opening: [
+          `The password of ${notice.detail.email} was changed through a link that was sent to this address, and all sessions were ended.`,
+        ],
+        closing: [
+          'If this was not you, request a new password at once and tell an Admin of your account.',
+        ],
+      }
+    case 'api_key.expiring':
+      return expiringKey(reader, deps, row.subject_id)
     case 'message.received':
       return customerReply(reader, deps, row)
   }
@@ -78,8 +93,33 @@ async function invitation(
     ],
     action: { label: 'Choose a password', url: `${baseUrl}/settings/invitation#${code}` },
     closing: [
-      `The link works once, until ${momentText(row.expires_at)}. Whoever opens it can log in as you: do not pass it on.`,
+      `The link works once, until ${instantText(row.expires_at)}. Whoever opens it can log in as you: do not pass it on.`,
     ],
+  }
+}
+
+async function passwordReset(
+  reader: Reader,
+  { baseUrl, codes }: NoticeLetterDeps,
+  id: string,
+): Promise<NoticeText | undefined> {
+  const row = await reader
+    .selectFrom('password_resets')
+    .select(['id', 'code_hash', 'expires_at'])
+    .where('id', '=', id)
+    .where('ended_at', 'is', null)
+    .executeTakeFirst()
+  const code = row && codes.findCode(row.id, row.code_hash)
+  if (row === undefined || code === undefined) return undefined
+  return {
+    tone: 'plain',
+    title: 'Set a new password',
+    opening: [
+      'Somebody, probably you, requested a new password for your login to Receivables.',
+      'If it was not you, ignore this e-mail: your password stays as it is.',
+    ],
+    action: { label: 'Set a new password', url: `${baseUrl}/settings/new-password#${code}` },
+    closing: [`The link works once, until ${instantText(row.expires_at)}. Do not pass it on.`],
   }
 }
 
@@ -91,7 +131,7 @@ function disabledEndpoint(
   const why =
     reason === 'gone'
       ? 'It answered 410 Gone, by which it asks for no more.'
-      : `Every delivery to it has failed since ${momentText(failing_since ?? created_at)}.`
+      : `Every delivery to it has failed since ${instantText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
     title: 'A webhook endpoint is disabled',
@@ -101,6 +141,37 @@ function disabledEndpoint(
       url: `${baseUrl}/settings/webhook-endpoints/${id}`,
     },
     closing: ['When it works again, resume it there. What failed can be sent again from its log.'],
+  }
+}
+
+/** Reads the key again: it may have been revoked or its expiry brought forward since. */
+async function expiringKey(
+  reader: Reader,
+  { baseUrl }: NoticeLetterDeps,
+  id: string,
+): Promise<NoticeText | undefined> {
+  const key = await reader
+    .selectFrom('api_keys')
+    .select(['name', 'prefix', 'expires_at', 'last_used_at'])
+    .where('id', '=', id)
+    .where('revoked_at', 'is', null)
+    .where('expired_at', 'is', null)
+    .executeTakeFirst()
+  if (key === undefined || key.expires_at === null) return undefined
+  const used =
+    key.last_used_at === null
+      ? 'It was never used.'
+      : `It was last used on ${instantText(key.last_used_at)}.`
+  return {
+    tone: 'calm',
+    title: `The API key ${key.name} expires soon`,
+    opening: [
+      `The key ${key.name} (${key.prefix}) expires on ${instantText(key.expires_at)}. From then on, calls with it are rejected. ${used}`,
+    ],
+    action: { label: 'Rotate the key', url: `${baseUrl}/settings/api-keys/${id}` },
+    closing: [
+      'If an integration still needs the key, rotate it: the new key has the same permissions, and the old one works until the integration uses the new one.',
+    ],
   }
 }
 
@@ -134,7 +205,7 @@ async function customerReply(
 }
 
 /** `21 November 2026 at 10:15 UTC`. */
-function momentText(instant: string): string {
+function instantText(instant: string): string {
   const format = new Intl.DateTimeFormat('en-GB', {
     dateStyle: 'long',
     timeStyle: 'short',

@@ -1,4 +1,4 @@
-/** What a reminder says: subject, text and HTML, which say the same. */
+/** Writes a reminder: subject, text and HTML, with the same contents. */
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { headerText } from '../addresses.ts'
@@ -11,13 +11,13 @@ import { NL } from './reminder-words/nl.ts'
 import type { ReminderWords } from './reminder-words/words.ts'
 
 export interface ReminderContent {
-  /** BCP 47; what we do not speak falls back to English. */
+  /** BCP 47; unavailable languages fall back to English. */
   readonly language: string | null
   readonly stage: 'courtesy' | ReminderStage
   readonly creditor: {
-    /** The account's name: it remains the creditor. */
+    /** The account's name: the account holder remains the creditor. */
     readonly name: string
-    /** Where questions go; null: a reply to the mail. */
+    /** The address for questions; null: reply to the mail. */
     readonly replyTo: string | null
   }
   readonly debtor: { readonly name: string }
@@ -33,10 +33,10 @@ export interface ReminderInvoice {
   readonly dueDate: string
   /** In minor units. */
   readonly amountDue: number
-  /** How much of it was received and is on no invoice yet; in minor units, absent for nothing. */
+  /** The part that unapplied money covers, in minor units; absent if none. */
   readonly onAccount?: number
   readonly currency: string
-  /** 0 or less: not yet due. */
+  /** 0 or less: not overdue. */
   readonly daysPastDue: number
   readonly paymentUrl: string | null
 }
@@ -119,7 +119,7 @@ interface Sum {
   readonly onAccount: bigint
 }
 
-/** Never over currencies. */
+/** Sums by currency. */
 function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   const byCurrency = Map.groupBy(invoices, ({ currency }) => currency)
   return [...byCurrency].map(([currency, owed]) => ({
@@ -129,7 +129,7 @@ function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   }))
 }
 
-/** What is on account, and the rest that is asked for. */
+/** The money on account, and the rest to pay. */
 function creditsOf(
   invoices: readonly ReminderInvoice[],
   language: Language,
@@ -143,7 +143,7 @@ function creditsOf(
     })
 }
 
-/** Of one invoice alone its own line says what is due. */
+/** A single invoice needs no total: its own line shows the amount due. */
 function totalsOf(invoices: readonly ReminderInvoice[], language: Language, words: ReminderWords) {
   return sumsOf(invoices).flatMap(({ currency, due, onAccount }) => {
     const text = (amount: bigint) => moneyText(Number(amount), currency, language)
@@ -157,7 +157,7 @@ function totalsOf(invoices: readonly ReminderInvoice[], language: Language, word
   })
 }
 
-/** Day, month in words, year: `1 December 2026` in the English of most readers. Made once: that takes long. */
+/** Day, month in words, year, e.g. `1 December 2026`. Created once, since creating a format is slow. */
 const DATE_FORMATS: ReadonlyMap<Language, Intl.DateTimeFormat> = new Map(
   LANGUAGES.map((language) => [
     language,

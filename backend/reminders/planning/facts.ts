@@ -1,15 +1,15 @@
-/** What a message was planned for, as it is kept with it. */
+/** The facts that a message was planned with, stored beside it. */
 import type { ReminderStage } from '../../database/tables.ts'
 import type { LadderStage } from './ladder.ts'
 
 export interface Facts {
-  /** The highest among its invoices'. */
+  /** The highest stage of its invoices. */
   readonly stage: LadderStage
   readonly recipient: string | null
   readonly invoices: readonly CoveredInvoice[]
-  /** Kill switches were put on so often before; a time more, and it does not leave. */
+  /** How often kill switches had been activated. If the count has risen since, the message is not sent. */
   readonly timesPutOn: number
-  /** Nobody can approve it after this; meaningless where nobody has to. */
+  /** It cannot be approved after this. Meaningless without approval. */
   readonly expiresAt: string
 }
 
@@ -19,7 +19,7 @@ export interface CoveredInvoice {
   readonly dueDate: string
   readonly currency: string
   readonly amountDue: number
-  /** How much of it money on account covers; absent: nothing. */
+  /** The part that money on account covers, in minor units; absent: nothing. */
   readonly onAccount?: number
   /** Negative before the due date. */
   readonly daysPastDue: number
@@ -28,17 +28,17 @@ export interface CoveredInvoice {
   readonly cycle: number
 }
 
-/** What a message asks to be paid for an invoice. */
-export function askedFor({ amountDue, onAccount = 0 }: CoveredInvoice): number {
+/** The amount that a message demands for an invoice, in minor units. */
+export function amountDemanded({ amountDue, onAccount = 0 }: CoveredInvoice): number {
   return amountDue - onAccount
 }
 
-/** As the planner stored them. */
+/** Reads facts that the planner stored. */
 export function readFacts(text: string): Facts {
   return JSON.parse(text)
 }
 
-/** What the log calls the stage: a courtesy has none. */
-export function shownStage(stage: LadderStage): ReminderStage | null {
+/** The stage in the message log: a courtesy has none. */
+export function loggedStage(stage: LadderStage): ReminderStage | null {
   return stage === 'courtesy' ? null : stage
 }

@@ -1,12 +1,9 @@
-/**
- * The ladder: how many days past due each stage is sent. A stage is sent only after the one before
- * it, and none is skipped.
- */
+/** The ladder: on which day past due each stage is sent. Stages are sent in order, and none is skipped. */
 
 import type { ReminderStage } from '../../database/tables.ts'
 import { type Fault, faultsProblem } from '../../validation/faults.ts'
 
-/** A courtesy before the due date is no stage of its own to clients. */
+/** The API does not show the courtesy before the due date as a stage. */
 export type LadderStage = 'courtesy' | ReminderStage
 
 export const STAGES = [
@@ -17,7 +14,7 @@ export const STAGES = [
   'final',
 ] as const satisfies readonly LadderStage[]
 
-/** Days past due; the courtesy's are negative, and null where none is sent. */
+/** Days past due of each stage. The courtesy's are negative, and null if none is sent. */
 export type Ladder = Readonly<Record<ReminderStage, number>> & { readonly courtesy: number | null }
 
 export const USUAL_LADDER: Ladder = {
@@ -31,7 +28,7 @@ export const USUAL_LADDER: Ladder = {
 const DAYS_MAX = 365
 const COURTESY_DAYS_MAX = 30
 
-/** Undefined after the last. */
+/** Undefined after the last stage. */
 export function stageAfter(stage: LadderStage): ReminderStage | undefined {
   const next = STAGES[STAGES.indexOf(stage) + 1]
   return next === 'courtesy' ? undefined : next
@@ -41,19 +38,19 @@ export function highestStage(stages: readonly LadderStage[]): LadderStage {
   return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
 }
 
-/** These leave only after a person has approved them, and never together with lower ones. */
+/** Whether a person must approve the stage. Such stages are never in one message with lower ones. */
 export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'
 }
 
-/** As it was stored by `checkLadder`. */
+/** Reads a ladder that `checkLadder` has checked. */
 export function readLadder(text: string | null): Ladder | undefined {
   if (text === null) return undefined
   const stored: Partial<Ladder> = JSON.parse(text)
   return { ...USUAL_LADDER, ...stored }
 }
 
-/** Throws `validation_failed` with every fault. */
+/** Throws `validation_failed` with all faults. */
 export function checkLadder(ladder: Ladder): Ladder {
   const faults: Fault[] = []
   const fault = (stage: LadderStage, code: string, detail: string) =>

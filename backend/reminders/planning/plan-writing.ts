@@ -1,6 +1,6 @@
 /**
- * Writes down what was planned: messages on their way or held back at once, the stages they take,
- * what the invoices show, when to look at the debtors again. In few statements, however many.
+ * Writes plans in a few statements: messages, their stages, the chasing fields of invoices, and when to
+ * plan the debtors again.
  */
 
 import { sql } from 'kysely'
@@ -13,10 +13,10 @@ import { messageOf, type Writing } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
 import type { ChasedInvoice } from './situations.ts'
 
-/** By one statement: with 33 columns they stay below the parameters that SQLite takes. */
+/** Rows in one statement: with 33 columns they stay below SQLite's limit of parameters. */
 const ROWS_MAX = 500
 
-/** Returns how many messages were written. */
+/** Returns the number of messages written. */
 export async function writePlans(
   tx: Transaction,
   writings: readonly Writing[],
@@ -88,7 +88,7 @@ async function noteMessages(tx: Transaction, rows: readonly MessageRow[], now: D
   }
 }
 
-/** What GET shows of their chasing, where it changed. */
+/** Updates the chasing fields that have changed. */
 async function writeInvoices(
   tx: Transaction,
   writings: readonly Writing[],

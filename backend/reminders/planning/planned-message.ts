@@ -1,19 +1,19 @@
-/** A message as the planner leaves it: what it is about and when it may leave; its text comes later. */
+/** A planned message: its facts and when it may be sent. Its text is written later. */
 import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { activationCountOf } from '../kill-switch.ts'
 import type { Refusal } from '../rails.ts'
-import { askedFor, type Facts, shownStage } from './facts.ts'
+import { amountDemanded, type Facts, loggedStage } from './facts.ts'
 import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './situations.ts'
 
-/** A person has so long to approve; then it is written anew, with what is true then. */
+/** How long a person has to approve. After that the message is planned again with current facts. */
 const APPROVAL_DAYS = 7
 const DAY_MS = 86_400_000
 
-/** What was decided for one debtor, and by what. */
+/** The plan of one debtor, with the facts behind it. */
 export interface Writing {
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
@@ -28,7 +28,7 @@ export interface WrittenMessage {
   readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
-/** Held back at once where something would hold back whatever one wrote. */
+/** Creates the rows of a message, suppressed at once if a rail blocks the debtor. */
 export function messageOf(
   { debtor, account, chased, refusal: refusalOfAll }: Writing,
   { stage, scheduledFor, invoices, refusal = refusalOfAll }: PlannedMessage,
@@ -65,7 +65,7 @@ export function messageOf(
     debtor_id: row.debtor_id,
     facts: JSON.stringify(facts),
     approved_hash: null,
-    // What waits for approval is written at once, so that there is something to look at.
+    // The text of a message that needs approval is written at once, so that it can be shown.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,
     attempts: 0,
@@ -83,7 +83,7 @@ function rowOf(
 ): MessageRow {
   const approval = needsApproval(stage)
   const [currency, ...others] = new Set(invoices.map((invoice) => invoice.currency))
-  // What is due in several currencies is no sum: the text names each.
+  // Amounts in several currencies have no sum; the text lists them.
   const isSum = currency !== undefined && others.length === 0
   return {
     id: createId('msg'),
@@ -92,7 +92,7 @@ function rowOf(
     channel: 'email',
     direction: 'outbound',
     kind: 'reminder',
-    stage: shownStage(stage),
+    stage: loggedStage(stage),
     status: refusal ? 'suppressed' : approval ? 'awaiting_approval' : 'scheduled',
     suppression_reason: refusal?.reason ?? null,
     suppression_detail: refusal?.detail ?? null,
@@ -103,7 +103,7 @@ function rowOf(
     recipient,
     subject: null,
     body: null,
-    amount_due: isSum ? invoices.reduce((sum, invoice) => sum + askedFor(invoice), 0) : null,
+    amount_due: isSum ? invoices.reduce((sum, invoice) => sum + amountDemanded(invoice), 0) : null,
     currency: isSum ? currency : null,
     days_past_due: Math.max(...invoices.map(({ daysPastDue }) => daysPastDue)),
     provider_message_id: null,

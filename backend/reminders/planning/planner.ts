@@ -1,11 +1,12 @@
 /**
- * The planner: which messages are to be written to a debtor now, and what its invoices show of their
- * chasing. A pure function: the same debtor at the same instant gives the same plan, and once its
- * messages are written it plans nothing more, so it may run as often as it likes.
+ * Decides which messages to write to a debtor now, and which chasing fields its invoices show. It is a pure
+ * function: the same debtor at the same instant gives the same plan, and once the messages of a plan are
+ * written, it plans no more of them. It may run at any time.
  *
- * - A stage is due its days after the due date, at least five days after the last message, on a
- *   business day. Stages are never skipped: whoever comes late sends the next one, not all of them.
- * - All that is due is in one message, at most one a day leaves. Firm and Final stay among themselves.
+ * - A stage is due its number of days after the due date, at least five days after the last message, on a
+ *   business day. Stages are never skipped: a late run plans the next one, not all that were missed.
+ * - One message covers everything that is due, and at most one a day is sent. Firm and Final have messages
+ *   of their own.
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
@@ -20,24 +21,24 @@ import {
 } from './ladder.ts'
 import type { WorkingTime } from './working-time.ts'
 
-/** Between two messages about an invoice. */
+/** Days between two messages about an invoice. */
 const SPACING_DAYS = 5
 
-/** In one message; the others follow on the next day. Bounds what a mail program has to show. */
+/** Invoices in one message; further ones follow on the next day. It bounds the size of a mail. */
 const INVOICES_MAX = 100
 
 export interface PlannedDebtor {
   readonly ladder: Ladder
   readonly time: WorkingTime
-  /** What fell due before is never chased. */
+  /** Invoices with an earlier due date are never chased. */
   readonly chaseFrom: string | null
-  /** What would hold back whatever one wrote now. */
+  /** The rail that blocks every message to the debtor now. */
   readonly refusal: Refusal | undefined
-  /** Where the last reminder left. */
+  /** The debtor's local date of the last reminder. */
   readonly lastSentOn: string | null
-  /** One is about to leave without anybody's doing. */
-  readonly isLeaving: boolean
-  /** Open ones. */
+  /** A reminder will be sent without a further decision of a person. */
+  readonly hasScheduledMessage: boolean
+  /** The open invoices. */
   readonly invoices: readonly PlannedInvoice[]
 }
 
@@ -52,13 +53,13 @@ export type PlannedInvoice = Pick<
   | 'chasing_last_message_at'
   | 'chasing_blocked_reason'
 > & {
-  /** The stages of this cycle that it was reminded at or is about to be. */
+  /** The stages of this cycle that have been sent or planned. */
   readonly taken: readonly LadderStage[]
-  /** A message about it is on its way. */
+  /** A message about it is planned and not sent yet. */
   readonly isWaiting: boolean
-  /** A message about it was stopped: what it said of the others is said anew, at the next slot. */
+  /** Its message was cancelled for another invoice's sake, so that it is planned again at the next slot. */
   readonly isReplaced?: boolean
-  /** Money on account covers all that is due: nobody is reminded of it while that lasts. */
+  /** Money on account covers all of it, so that it is not reminded of. */
   readonly isCovered?: boolean
 }
 
@@ -71,33 +72,33 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
-  /** Why it is logged but not sent, where that is due to its invoices. */
+  /** If the invoices themselves block the message: why. It is logged and not sent. */
   readonly refusal?: Refusal
 }
 
 export interface Plan {
   readonly messages: readonly PlannedMessage[]
-  /** Of every invoice, by id. */
+  /** By invoice id. */
   readonly invoices: ReadonlyMap<string, ChasingFields>
-  /** When to look at the debtor again though nothing happens; null: never. */
+  /** When to plan the debtor again even if nothing changes; null: never. */
   readonly lookAgainAt: Date | null
 }
 
 interface Next {
   readonly stage: LadderStage
-  /** The day, working or not, from which it is due. */
+  /** The date from which it is due, a business day or not. */
   readonly dueOn: string
-  /** The first instant at which it can leave. */
+  /** The first instant at which it can be sent. */
   readonly slot: Date
 }
 
-/** What an invoice waits for. */
+/** The next step of an invoice. */
 interface Prospect {
   readonly invoice: PlannedInvoice
   readonly fields: ChasingFields
-  /** The next message about it, unless something else has to happen first. */
+  /** The next message about it, unless something else must happen first. */
   readonly next?: Next
-  /** Nobody need look before. */
+  /** No planning is needed before this instant. */
   readonly wakeAt?: Date
 }
 
@@ -108,10 +109,10 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
     ({ invoice, next }) =>
       next && (next.slot <= now || (invoice.isReplaced && next.dueOn <= today)),
   )
-  const [covered, asked] = [true, false].map((isCovered) =>
+  const [covered, requested] = [true, false].map((isCovered) =>
     due.filter(({ invoice }) => (invoice.isCovered ?? false) === isCovered),
   )
-  const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(asked ?? [], debtor)]
+  const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(requested ?? [], debtor)]
   const planned = new Set(messages.flatMap(({ invoices }) => invoices.map(({ id }) => id)))
   const fields = prospects.map(({ invoice, fields: own, next }) => {
     if (!planned.has(invoice.id)) return [invoice.id, own] as const
@@ -121,7 +122,7 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
   })
   const wakes = prospects.flatMap(({ invoice, next, wakeAt }) => {
     if (wakeAt !== undefined) return [wakeAt.getTime()]
-    // What is due and was not planned waits for the message that is leaving.
+    // An invoice that is due and not planned waits for the message that is being sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
       : [next.slot.getTime()]
@@ -134,7 +135,7 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
 }
 
 function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): Prospect {
-  const held = heldBy(invoice, debtor, now)
+  const held = blockedBy(invoice, debtor, now)
   if (held !== undefined) return held
   if (invoice.isWaiting) return { invoice, fields: fieldsOf(invoice) }
   const next = nextOf(invoice, debtor, now)
@@ -149,7 +150,7 @@ function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   }
   const stage = next.stage === 'courtesy' ? null : next.stage
   if (refusal !== undefined && invoice.chasing_blocked_reason === refusal.reason) {
-    // It is in the log that this was held back, and why; once is enough.
+    // The log records the block and its reason once.
     const fields = { ...active, chasing_blocked_reason: refusal.reason }
     return {
       invoice,
@@ -164,7 +165,7 @@ function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   }
 }
 
-/** The next stage is logged once as suppressed when it is due; after that no instant is shown for it. */
+/** The next stage is logged once as suppressed when it is due. After that, no next action is shown. */
 function coveredProspect(invoice: PlannedInvoice, next: Next | undefined, now: Date): Prospect {
   const { chasing_blocked_reason: reason, chasing_next_action_at: at } = invoice
   const { reason: blocked } = CREDIT_ON_ACCOUNT
@@ -179,8 +180,8 @@ function coveredProspect(invoice: PlannedInvoice, next: Next | undefined, now: D
   return { invoice, fields, ...(isLogged || next === undefined ? {} : { next }) }
 }
 
-/** What is not chased at present, whatever its due date. */
-function heldBy(
+/** Returns why an invoice is not chased at present, whatever its due date. */
+function blockedBy(
   invoice: PlannedInvoice,
   { chaseFrom }: PlannedDebtor,
   now: Date,
@@ -226,21 +227,24 @@ function nextOf(
   return stage && at(stage, ladder[stage])
 }
 
-/** The one after what this cycle has seen; in a cycle that has seen none, where the last one stopped. */
+/**
+ * Returns the stage after the last one of this cycle. A cycle without one starts where the previous cycle
+ * stopped.
+ */
 function nextStageOf({ taken, chasing_stage: stage }: PlannedInvoice) {
   const last = STAGES.findLast((candidate) => taken.includes(candidate))
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 
-/** What is due goes out in as few messages as the stages allow. */
+/** Groups the due invoices into as few messages as the stages allow. */
 function groupDue(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessage[] {
   const groups = Map.groupBy(due, ({ next }) =>
     next !== undefined && needsApproval(next.stage) ? next.stage : 'usual',
   )
   return (['final', 'firm', 'usual'] as const).flatMap((kind) => {
     const group = groups.get(kind) ?? []
-    // The cap would only put it off: it is planned when the other has left.
-    if (group.length === 0 || (kind === 'usual' && debtor.isLeaving)) return []
+    // The daily cap would only postpone it, so it is planned after the other is sent.
+    if (group.length === 0 || (kind === 'usual' && debtor.hasScheduledMessage)) return []
     const oldest = group
       .toSorted((a, b) => (a.invoice.due_date < b.invoice.due_date ? -1 : 1))
       .slice(0, debtor.refusal === undefined ? INVOICES_MAX : undefined)
@@ -253,9 +257,9 @@ function groupDue(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessa
   })
 }
 
-/** The log says that they were not sent, and why. */
+/** These messages are logged as suppressed, with the reason. */
 function groupCovered(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessage[] {
-  const unsent = { ...debtor, refusal: CREDIT_ON_ACCOUNT, isLeaving: false }
+  const unsent = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
   return groupDue(due, unsent).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))
 }
 
@@ -263,7 +267,7 @@ function waitsFor(stage: LadderStage): string | null {
   return needsApproval(stage) ? 'awaiting_approval' : null
 }
 
-/** When it became due stays what it was: a plan that comes late does not move it. */
+/** Keeps the instant at which it became due, so that a late plan does not move it. */
 function dueSince({ chasing_next_action_at: at }: PlannedInvoice, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined
 }

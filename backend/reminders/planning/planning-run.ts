@@ -1,18 +1,23 @@
 /**
- * Plans everyone who is to be looked at, a few in each transaction, so that payments never wait for
- * it. Any number of backends may run it: each takes debtors that nobody else holds.
+ * Plans the debtors that are due for planning, a few in each transaction, so that payments hardly wait for
+ * it. Any number of backends may run it: each skips debtors that are locked.
  */
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { markAccounts, noticeAccounts } from '../account-blocks.ts'
+import { recordAccountBlocks, scheduleAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
 import { selectOwing } from './situations.ts'
 
-/** Held together: with ten open invoices each some 15 ms on SQLite, for which a payment waits. */
+/**
+ * Debtors in one transaction. With ten open invoices each it takes some 15 ms on SQLite, and a payment
+ * waits for it.
+ */
 const DEBTORS_MAX = 25
 
-/** One that cannot be planned for a fault of ours must not keep the others from it. */
+/**
+ * A debtor that cannot be planned because of a bug is retried later, so that it does not block the others.
+ */
 const AFTER_FAULT_MS = 3_600_000
 
 export interface PlanningDeps {
@@ -20,7 +25,7 @@ export interface PlanningDeps {
   readonly log: Logger
 }
 
-/** All that is due, or, for a rehearsal, everyone who owes something. */
+/** Which debtors to plan: those that are due or, for a rehearsal, all with open invoices. */
 export interface PlanningScope {
   readonly everyone: boolean
   readonly accountId?: string | undefined
@@ -31,15 +36,15 @@ export interface Planned {
   readonly messages: number
 }
 
-/** `signal` ends it between two transactions. */
+/** `signal` stops it between two transactions. */
 export async function runPlanning(
   deps: PlanningDeps,
   now: Date,
   scope: PlanningScope = { everyone: false },
   signal?: AbortSignal,
 ): Promise<Planned> {
-  await noticeAccounts(deps.database, now, scope.accountId)
-  await markAccounts(deps.database, now, signal)
+  await recordAccountBlocks(deps.database, now, scope.accountId)
+  await scheduleAccounts(deps.database, now, signal)
   let planned: Planned = { debtors: 0, messages: 0 }
   let after = ''
   while (!signal?.aborted) {
@@ -48,7 +53,7 @@ export async function runPlanning(
     if (last === undefined) break
     if (scope.everyone) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // The rest is held by others, who plan it.
+    // Another backend has locked the rest and plans it.
     if (done.debtors === 0 && !scope.everyone) break
     planned = {
       debtors: planned.debtors + done.debtors,
@@ -65,7 +70,7 @@ async function planBatch(
   scope: PlanningScope,
 ): Promise<Planned> {
   try {
-    return await database.transaction((tx) => planHeld(tx, ids, now, scope))
+    return await database.transaction((tx) => planLocked(tx, ids, now, scope))
   } catch (error) {
     const [id, ...others] = ids
     if (id === undefined) return { debtors: 0, messages: 0 }
@@ -86,7 +91,7 @@ async function planBatch(
   }
 }
 
-async function planHeld(
+async function planLocked(
   tx: Transaction,
   ids: readonly string[],
   now: Date,

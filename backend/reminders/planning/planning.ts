@@ -1,11 +1,12 @@
 /**
- * Plans debtors that the transaction holds. Many cost few statements: a ledger of a hundred thousand
- * invoices is planned in seconds.
+ * Plans debtors that the transaction has locked. All of them take a few statements together, so that a
+ * hundred thousand invoices are planned in seconds.
  */
 import type { Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { changeDebtor } from '../../debtors/change.ts'
 import { lockDebtor } from '../../debtors/debtors.ts'
+import { blockOf } from '../account-blocks.ts'
 import { findRefusal, isPauseOver, type Refusal } from '../rails.ts'
 import { readLadder } from './ladder.ts'
 import { writePlans } from './plan-writing.ts'
@@ -19,9 +20,8 @@ import {
 } from './situations.ts'
 
 /**
- * Plans debtors that the caller holds. `replaced`: invoices whose message was stopped because of
- * another's; what it said of them is planned again in the same breath. Returns how many messages
- * were written.
+ * Plans debtors that the caller has locked. `replaced`: invoices whose message was cancelled for another
+ * invoice's sake; they are planned again at once. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,
@@ -38,14 +38,16 @@ export async function planDebtors(
     const account = accounts.get(debtor.account_id)
     const chased = situations.get(debtor.id)
     if (account === undefined || chased === undefined) return []
-    return [{ debtor, account, chased, ...decide(debtor, account, chased, now, replaced) }]
+    const { refusal, plan } = decide(debtor, account, chased, now, replaced)
+    const kept = isBlockUnrecorded(account) ? lookingAgainBy(plan, afterThisRun(now)) : plan
+    return [{ debtor, account, chased, refusal, plan: kept }]
   })
   return writePlans(tx, writings, now)
 }
 
 /**
- * Plans new messages for the invoices that the stopped messages covered, except the settled ones.
- * The caller holds the debtor's lock.
+ * Plans new messages for the invoices that the cancelled messages covered, except settled ones. The caller
+ * has locked the debtor.
  */
 export async function replanUnsettledInvoices(
   tx: Transaction,
@@ -68,11 +70,11 @@ export async function replanUnsettledInvoices(
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
 }
 
-/** The plan for one debtor, and what would hold back its messages. */
+/** Returns the plan for one debtor, and the rail that blocks its messages. */
 export function decide(
   debtor: DebtorRow,
   { row, settings, switches, timeOf }: ChasingAccount,
-  { invoices, suppressed, lastSentAt, isLeaving }: ChasedDebtor,
+  { invoices, suppressed, lastSentAt, hasScheduledMessage }: ChasedDebtor,
   now: Date,
   replaced: ReadonlySet<string> = new Set(),
 ): { readonly refusal: Refusal | undefined; readonly plan: Plan } {
@@ -85,7 +87,7 @@ export function decide(
       chaseFrom: settings.chaseFrom,
       refusal,
       lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
-      isLeaving,
+      hasScheduledMessage,
       invoices: invoices.map((invoice) => ({ ...invoice, isReplaced: replaced.has(invoice.id) })),
     },
     now,
@@ -94,11 +96,24 @@ export function decide(
   return { refusal, plan: pauseEnds === null ? plan : lookingAgainBy(plan, new Date(pauseEnds)) }
 }
 
+/**
+ * Whether the account is blocked as a whole and no planning run has noticed yet. If the block ended before
+ * one did, nothing would have this debtor planned again.
+ */
+function isBlockUnrecorded(account: ChasingAccount): boolean {
+  return blockOf(account) !== null && account.recordedBlock === null
+}
+
+/** The next run begins with recording blocks. One in progress at `now` must not plan the debtor forever. */
+function afterThisRun(now: Date): Date {
+  return new Date(now.getTime() + 1)
+}
+
 function lookingAgainBy(plan: Plan, at: Date): Plan {
   return plan.lookAgainAt !== null && plan.lookAgainAt <= at ? plan : { ...plan, lookAgainAt: at }
 }
 
-/** A pause until a day is over on it, without anybody's doing. */
+/** Ends a pause whose last day has passed. */
 async function endPause(tx: Transaction, debtor: DebtorRow, now: Date): Promise<DebtorRow> {
   if (!isPauseOver(debtor, now)) return debtor
   const active = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const

@@ -1,8 +1,12 @@
-/** What planner and gate decide by, read for some debtors at once. Whoever decides holds them. */
+/**
+ * Reads the facts that planner and gate decide by, for several debtors at once. A caller that decides by
+ * them has locked the debtors.
+ */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../../database/database.ts'
 import type {
   AccountRow,
+  ChasingSettingsRow,
   DebtorRow,
   InvoiceRow,
   KillSwitchRow,
@@ -16,22 +20,24 @@ import type { LadderStage } from './ladder.ts'
 import type { PlannedInvoice } from './planner.ts'
 import { createWorkingTime, type WorkingTime } from './working-time.ts'
 
-/** An account as far as its reminders go. */
+/** The settings and state of an account that reminders depend on. */
 export interface ChasingAccount {
   readonly row: AccountRow
   readonly settings: ChasingSettings
   readonly switches: readonly KillSwitch[]
-  /** Where a debtor is, by the account's holidays. */
+  /** The block of the whole account that is recorded: at its end all debtors are planned again. */
+  readonly recordedBlock: ChasingSettingsRow['blocked_by']
+  /** The working time in the debtor's time zone, by the account's holidays. */
   timeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
 }
 
-/** Open, as the planner needs it and a message shows it. */
+/** An open invoice, with the fields of the planner and those that a message shows. */
 export type ChasedInvoice = PlannedInvoice &
   Pick<
     InvoiceRow,
     'account_id' | 'debtor_id' | 'number' | 'currency' | 'amount_due' | 'chasing_cycle'
   > & {
-    /** How much of what is due money on account covers, in minor units. */
+    /** The part of the amount due that money on account covers, in minor units. */
     readonly onAccount: number
   }
 
@@ -39,16 +45,16 @@ export interface ChasedDebtor {
   readonly invoices: readonly ChasedInvoice[]
   readonly suppressed: Situation['suppressed']
   readonly lastSentAt: string | null
-  readonly isLeaving: boolean
+  readonly hasScheduledMessage: boolean
 }
 
-/** As a literal: the partial index is used only where the statement's text implies it. */
+/** Literals, since the partial index is used only if the statement's text implies its condition. */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
-/** On its way without anybody's doing. */
-const LEAVING: readonly MessageStatus[] = ['scheduled', 'approved', 'queued', 'sending']
-/** On its way, or waiting for a person. */
-export const WAITING: readonly MessageStatus[] = [...LEAVING, 'awaiting_approval']
+/** Statuses of messages that will be sent without a further decision of a person. */
+const SCHEDULED: readonly MessageStatus[] = ['scheduled', 'approved', 'queued', 'sending']
+/** Statuses of messages that are not sent yet, including those that await approval. */
+export const WAITING: readonly MessageStatus[] = [...SCHEDULED, 'awaiting_approval']
 
 export async function readChasingAccounts(
   reader: Reader,
@@ -66,25 +72,21 @@ export async function readChasingAccounts(
     .where('scope', 'in', [INSTALLATION, ...ids])
     .execute()
   return new Map(
-    accounts.map((row) => [
-      row.id,
-      accountOf(
-        row,
-        settingsOf(settings.find(({ account_id }) => account_id === row.id)),
-        switches,
-      ),
-    ]),
+    accounts.map((row) => {
+      const own = settings.find(({ account_id }) => account_id === row.id)
+      return [row.id, accountOf(row, own, switches)]
+    }),
   )
 }
 
-/** By debtor's id. */
+/** By debtor id. */
 export async function readChasedDebtors(
   reader: Reader,
   debtors: readonly DebtorRow[],
 ): Promise<ReadonlyMap<string, ChasedDebtor>> {
   const ids = debtors.map(({ id }) => id)
   const invoices = Map.groupBy(await readOpenInvoices(reader, ids), (row) => row.debtor_id)
-  const taken = Map.groupBy(await readTakenStages(reader, ids), (row) => row.debtor_id)
+  const taken = Map.groupBy(await readPlannedStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
   const suppressed = await readSuppressions(reader, debtors)
   const credits = await readCredit(reader, ids)
@@ -104,13 +106,20 @@ export async function readChasedDebtors(
           isWaiting: mine.some(({ status }) => WAITING.includes(status)),
         }
       })
-      const isLeaving = (taken.get(debtor.id) ?? []).some(({ status }) => LEAVING.includes(status))
-      // What may have arrived counts as sent.
+      const hasScheduledMessage = (taken.get(debtor.id) ?? []).some(({ status }) =>
+        SCHEDULED.includes(status),
+      )
+      // A message that may have arrived counts as sent.
       const lastSentAt = latestOf([
         sentAt.get(debtor.id) ?? null,
         ...open.map((row) => row.chasing_last_message_at),
       ])
-      const chased = { invoices: own, suppressed: suppressed(debtor), lastSentAt, isLeaving }
+      const chased = {
+        invoices: own,
+        suppressed: suppressed(debtor),
+        lastSentAt,
+        hasScheduledMessage,
+      }
       return [debtor.id, chased]
     }),
   )
@@ -122,14 +131,16 @@ function latestOf(instants: readonly (string | null)[]): string | null {
 
 function accountOf(
   row: AccountRow,
-  settings: ChasingSettings,
+  own: ChasingSettingsRow | undefined,
   switches: readonly KillSwitchRow[],
 ): ChasingAccount {
+  const settings = settingsOf(own)
   const times = new Map<string, WorkingTime>()
   return {
     row,
     settings,
     switches: switchesOf(switches, row.id),
+    recordedBlock: own?.blocked_by ?? null,
     timeOf(debtor) {
       const timezone = debtor.timezone ?? row.timezone
       const known = times.get(timezone)
@@ -166,15 +177,15 @@ function readOpenInvoices(reader: Reader, debtorIds: readonly string[]) {
     .execute()
 }
 
-interface TakenStage {
+interface PlannedStage {
   readonly debtor_id: string
   readonly invoice_id: string
   readonly stage: LadderStage
   readonly status: MessageStatus
 }
 
-/** Of the cycle that each open invoice is in. */
-function readTakenStages(reader: Reader, debtorIds: readonly string[]): Promise<TakenStage[]> {
+/** Of the current cycle of each open invoice. */
+function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promise<PlannedStage[]> {
   return reader
     .selectFrom('invoices')
     .innerJoin('taken_stages', (join) =>
@@ -194,7 +205,7 @@ function readTakenStages(reader: Reader, debtorIds: readonly string[]): Promise<
     .execute()
 }
 
-/** Whatever became of it later. */
+/** Whatever its later outcome. */
 export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],
@@ -210,7 +221,7 @@ export async function readLastSent(
   return new Map(rows.map((row) => [row.debtor_id, row.sent_at]))
 }
 
-/** Of addresses: an account may not write to one whichever debtor has it. */
+/** Suppressions belong to addresses: the account may not write to one, whichever debtor has it. */
 export async function readSuppressions(reader: Reader, debtors: readonly DebtorRow[]) {
   const addresses = debtors.flatMap(({ email }) => (email === null ? [] : [email.toLowerCase()]))
   const rows =
@@ -227,7 +238,7 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
     email === null ? undefined : reasons.get(`${account_id} ${email.toLowerCase()}`)
 }
 
-/** Debtors that owe something, some at a time by id: for whoever looks at all of them. */
+/** Selects debtors with open invoices by id, in batches. */
 export function selectOwing(reader: Reader, accountId: string | undefined, after: string) {
   const query = reader
     .selectFrom('debtors')

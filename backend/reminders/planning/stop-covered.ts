@@ -1,19 +1,24 @@
 /**
- * What money on account does to reminders that wait: they ask for what was paid. The caller holds the
- * debtor, and plans it again once the money is recorded.
+ * Cancels waiting reminders that demand money which lies on account. The caller has locked the debtor, and
+ * plans it again once the money is recorded. Reminders of invoices that a payment settles are cancelled by
+ * `payments/settle-invoices.ts`.
  */
 import type { Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { type IncomingCredit, readCover } from '../../debtors/credit.ts'
-import { cancelMessages, STOPPABLE, type Stopped } from '../../messages/messages.ts'
+import { CANCELLABLE, cancelMessages, type Stopped } from '../../messages/messages.ts'
 import { readFacts } from './facts.ts'
 
-/** Cancels the waiting reminders that ask for more than is owed beyond the debtor's money on account. */
+/**
+ * Cancels the waiting reminders that demand more than is due beyond the debtor's money on account.
+ * `incoming` is money that is not recorded yet; undefined if the records are complete.
+ */
 export async function stopCovered(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  incoming: IncomingCredit,
+  incoming: IncomingCredit | undefined,
   now: Date,
+  detail = 'money came in on account',
 ): Promise<Stopped> {
   const waiting = await tx
     .selectFrom('messages')
@@ -22,7 +27,7 @@ export async function stopCovered(
     .where('messages.account_id', '=', accountId)
     .where('messages.debtor_id', '=', id)
     .where('messages.direction', '=', 'outbound')
-    .where('messages.status', 'in', [...STOPPABLE, 'sending'])
+    .where('messages.status', 'in', [...CANCELLABLE, 'sending'])
     .orderBy('messages.id')
     .execute()
   if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }
@@ -36,7 +41,7 @@ export async function stopCovered(
     outdated.filter(({ status }) => (status === 'sending') === isSending).map((row) => row.id),
   )
   if (cancelledIds.length > 0) {
-    await cancelMessages(tx, accountId, cancelledIds, 'money came in on account', now)
+    await cancelMessages(tx, accountId, cancelledIds, detail, now)
   }
   return { cancelledIds, inFlightIds }
 }

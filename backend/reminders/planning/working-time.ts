@@ -1,34 +1,34 @@
 /**
- * When reminders may leave: on business days, Monday to Friday less the account's holidays, from
- * 08:00 until before 18:00 where the debtor is.
+ * The send window: business days, Monday to Friday except the account's holidays, from 08:00 until before
+ * 18:00 in the debtor's time zone.
  */
 import { addDays, instantOf, todayIn } from '../../calendar/calendar.ts'
 
 const OPENS_AT_HOUR = 8
 const CLOSES_AT_HOUR = 18
 
-/** Ten years without a business day end the search: whoever lists every day as a holiday means never. */
+/** The search ends after ten years without a business day. */
 const SEARCH_DAYS_MAX = 3660
 
 export interface WorkingTime {
   readonly timezone: string
   dayOf(instant: Date): string
-  /** Whether something may leave at this instant. */
+  /** Whether the send window is open at this instant. */
   isOpen(instant: Date): boolean
   /**
-   * The first instant not before `now` on `day` or later at which something may leave; undefined
-   * where every day is a holiday.
+   * Returns the first instant of a send window that is not before `now` nor before `day`; undefined if
+   * every day is a holiday.
    */
   firstSlot(day: string, now: Date): Date | undefined
 }
 
-/** What was found once is remembered: make one for many debtors, and not for ever. */
+/** It caches its results without bound: create one for a batch of debtors, and drop it afterwards. */
 export function createWorkingTime(timezone: string, holidays: readonly string[]): WorkingTime {
   const closed = new Set(holidays)
   const windows = new Map<string, readonly [opens: number, closes: number]>()
   let last: { readonly time: number; readonly day: string } | undefined
 
-  /** Asked again and again for the same instant. */
+  /** Caches the last result, since callers repeat the same instant. */
   function dayOf(instant: Date): string {
     const time = instant.getTime()
     if (last?.time !== time) last = { time, day: todayIn(timezone, instant) }

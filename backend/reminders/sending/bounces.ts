@@ -1,6 +1,4 @@
-/**
- * What becomes of a message that was refused or came back. Whoever calls holds the debtor.
- */
+/** Records that a message was rejected or bounced. The caller has locked the debtor. */
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
@@ -10,16 +8,19 @@ export interface Bounce {
   readonly type: 'hard' | 'soft'
   /** Enhanced status code (RFC 3463). */
   readonly code: string
-  /** What the server said. */
+  /** The server's text. */
   readonly detail: string
 }
 
-/** After each time that it was put off; after the last it counts as refused for good: 48 hours. */
+/**
+ * Hours until each retry after a transient rejection. After the last one, 48 hours in all, the rejection
+ * counts as permanent.
+ */
 const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
- * Refused for good: `bounced`, and its address is not written to any more. Put off: `queued` until it
- * is tried again, three times over 48 hours. Returns the message as it is then.
+ * After a permanent rejection the message is `bounced` and its address suppressed. After a transient one it
+ * is `queued` and retried three times over 48 hours. Returns the changed message.
  */
 export async function bounceMessage(
   tx: Transaction,

@@ -1,10 +1,10 @@
 /**
- * The gate: step (a) of a message's leaving. In one transaction under the debtor's lock every rail is
- * looked at; the commit that marks the message `sending` is the instant of leaving. A fact that cannot
- * be read ends the transaction, and nothing leaves.
+ * The gate is the first step of sending a message. In one transaction, under the debtor's lock, it checks
+ * every rail; the commit that marks the message `sending` decides that it is sent. If a fact cannot be
+ * read, the transaction fails and nothing is sent.
  *
- * A message whose lease ran out comes here again like any other: it may have left, so it leaves once
- * more at most, under the same Message-ID.
+ * A message whose lease has expired passes the gate again. It may have been handed over before, so that it
+ * is handed over at most once more, with the same Message-ID.
  */
 import { sql } from 'kysely'
 import { addDays } from '../../calendar/calendar.ts'
@@ -21,7 +21,7 @@ import { REMINDERS, START_MS_MAX, scheduleNextRun } from './leases.ts'
 import { ensureText, readHtml } from './text.ts'
 import { countUnknown, lockQueuedMessage, situationOf, type Waiting } from './waiting-message.ts'
 
-/** While another message to the same debtor is under way. */
+/** How long a message waits while another one to the same debtor is being handed over. */
 const BEHIND_OTHER_MS = 60_000
 
 export interface GateDeps {
@@ -29,22 +29,22 @@ export interface GateDeps {
   readonly links: UnsubscribeLinks
 }
 
-/** What leaves. */
-export interface Departure {
+/** A message to hand over. */
+export interface HandOver {
   readonly messageId: string
   readonly lease: string
   readonly mail: Mail
-  /** Too late after this: a payment that came since must not be overtaken. */
+  /** The hand-over must start before this, so that it does not follow a payment that was recorded since. */
   readonly startBefore: Date
 }
 
-/** Undefined where it does not leave now: it was decided otherwise, put off, or is somebody else's. */
+/** Undefined if the message must not be sent now: it is blocked, postponed, or another worker has it. */
 export async function openGate(
   tx: Transaction,
   deps: GateDeps,
   messageId: string,
   now: Date,
-): Promise<Departure | undefined> {
+): Promise<HandOver | undefined> {
   const held = await lockQueuedMessage(tx, messageId, now)
   if (held === undefined) return undefined
   const waiting = await countUnknown(tx, held, now)
@@ -53,11 +53,11 @@ export async function openGate(
   const refusal = findRefusal(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'what it would have said has changed', now)
-  if (waiting.message.status === 'awaiting_approval') return present(tx, deps, waiting, now)
+  if (waiting.message.status === 'awaiting_approval') return requestApproval(tx, deps, waiting, now)
   if (!isApproved(waiting)) return cancel(tx, waiting, 'it is not what was approved', now)
-  const later = await whenAllowed(tx, waiting, now)
+  const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
-  return leave(tx, deps, waiting, now)
+  return startSending(tx, deps, waiting, now)
 }
 
 async function suppress(
@@ -76,7 +76,8 @@ async function suppress(
   } as const
   await moveMessage(tx, message, change, `${reason}: ${detail}${maybeLeft}`, now)
   const { message: covering, ...standing } = situation
-  // What would hold back the next one too is shown, and the planner does not try before it is over.
+  // A block that applies to the next message too is shown on the invoices, and the planner waits for its
+  // end.
   const blockedIds =
     reason === 'credit_on_account'
       ? coveredInFull(covering)
@@ -106,7 +107,7 @@ const PAYMENT_REASONS: readonly Refusal['reason'][] = [
   'credit_on_account',
 ]
 
-/** What somebody approved stays so, unless something else than that is owed now. */
+/** An approval is kept unless the amounts due have changed. */
 function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['reason']) {
   if (reason === 'approval_expired') return { approval_status: 'expired' } as const
   const isOwed = !PAYMENT_REASONS.includes(reason)
@@ -115,8 +116,8 @@ function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['re
 }
 
 /**
- * Recipient or amounts are not what it says, or it was paid and reopened meanwhile and is planned anew.
- * That less is due, or more is on account, is a rail of its own.
+ * Whether recipient or amounts differ from the message, or an invoice was paid and reopened meanwhile, so
+ * that it is planned again. Rails of their own check whether less is due or more is on account.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
@@ -125,8 +126,8 @@ function isOutdated({ debtor, message }: Situation): boolean {
     facts.recipient !== debtor.email ||
     facts.invoices.some(({ id, amountDue, onAccount: planned = 0, cycle }) => {
       const invoice = invoices.get(id)
-      const isAsked = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
-      return !isAsked || invoice.chasing_cycle !== cycle
+      const isRequested = invoice?.amount_due === amountDue && (onAccount.get(id) ?? 0) === planned
+      return !isRequested || invoice.chasing_cycle !== cycle
     })
   )
 }
@@ -142,8 +143,8 @@ async function cancel(
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
-/** Gives the person who is to approve it something to look at; it comes here again when it expires. */
-async function present(
+/** Writes the text that a person is to approve. The message passes here again when the approval expires. */
+async function requestApproval(
   tx: Transaction,
   deps: GateDeps,
   waiting: Waiting,
@@ -160,8 +161,8 @@ function isApproved({ message, reminder, facts }: Waiting): boolean {
   return message.approval_status === 'approved' && reminder.approved_hash === hashOf(facts, message)
 }
 
-/** Undefined: now. Window and cap put off, they do not refuse. */
-async function whenAllowed(
+/** Returns when window and daily cap allow the message; undefined: now. */
+async function nextAllowedAt(
   tx: Transaction,
   { message, debtor, account, facts }: Waiting,
   now: Date,
@@ -181,7 +182,7 @@ async function whenAllowed(
     .where('kind', '=', 'reminder')
     .where((eb) => eb.or([eb('status', '=', 'sending'), eb('sent_at', '>', since)]))
     .execute()
-  // Another message may have arrived though it was not sent for certain.
+  // A message with an unknown outcome may have arrived.
   const attempted = await tx
     .selectFrom('invoices')
     .select('chasing_last_message_at as at')
@@ -204,7 +205,7 @@ async function whenAllowed(
   return undefined
 }
 
-/** Every day is a holiday: it is asked again in a month. */
+/** If every day is a holiday, checks again in a month. */
 function never(now: Date): Date {
   return new Date(now.getTime() + 30 * 86_400_000)
 }
@@ -222,12 +223,12 @@ async function postpone(
   await moveMessage(tx, message, change, 'outside of the send window, or one left today', now)
 }
 
-async function leave(
+async function startSending(
   tx: Transaction,
   { mailer, links }: GateDeps,
   waiting: Waiting,
   now: Date,
-): Promise<Departure> {
+): Promise<HandOver> {
   const message = await ensureText(tx, links, waiting, now)
   const { id, account_id: accountId, recipient, subject, body } = message
   if (recipient === null || subject === null || body === null) {

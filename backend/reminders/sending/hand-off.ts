@@ -1,4 +1,4 @@
-/** Step (c) of a message's leaving: what came of the hand-over is marked, and the invoices move on. */
+/** Records the outcome of a hand-over, and advances the invoices. */
 
 import { sql } from 'kysely'
 import type { Transaction } from '../../database/database.ts'
@@ -8,21 +8,21 @@ import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
 import type { HandOff } from '../../mail/mail.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
 import { freeStages } from '../../messages/transitions.ts'
-import { readFacts, shownStage } from '../planning/facts.ts'
+import { loggedStage, readFacts } from '../planning/facts.ts'
 import { stageAfter } from '../planning/ladder.ts'
 import { bounceMessage } from './bounces.ts'
-import type { Departure } from './gate.ts'
+import type { HandOver } from './gate.ts'
 import { scheduleNextRun } from './leases.ts'
-import { markOutcomeUnknown, noteAttempt, UNKNOWN_MAX } from './waiting-message.ts'
+import { markOutcomeUnknown, recordAttempt, UNKNOWN_MAX } from './waiting-message.ts'
 
-/** After a hand-over that came to nothing: a minute, then twice as long each time, at most half an hour. */
+/** The delay after a failed hand-over: a minute, doubled each time, at most half an hour. */
 const RETRY_MS = 60_000
 const RETRY_MS_MAX = 30 * 60_000
 
-/** Whether it was marked: its lease may have run out, and the message be somebody else's by now. */
+/** Returns false if the lease has expired, since another worker may have the message by now. */
 export async function recordHandOff(
   tx: Transaction,
-  { messageId, lease }: Pick<Departure, 'messageId' | 'lease'>,
+  { messageId, lease }: Pick<HandOver, 'messageId' | 'lease'>,
   handOff: HandOff,
   now: Date,
   random: () => number = Math.random,
@@ -88,7 +88,7 @@ async function markSent(
   const byStage = Map.groupBy(readFacts(reminder.facts).invoices, ({ stage }) => stage)
   for (const [stage, invoices] of byStage) {
     const ids = invoices.map(({ id }) => id)
-    const own = shownStage(stage)
+    const own = loggedStage(stage)
     await tx
       .updateTable('invoices')
       .set({
@@ -105,7 +105,7 @@ async function markSent(
   }
 }
 
-/** What a person stopped meanwhile, or a payment settled, keeps its state. */
+/** Invoices that a person stopped or a payment settled meanwhile keep their state. */
 function whereChased<T extends string | null>(column: string, value: T) {
   return sql<T>`case
     when status in ('open', 'partially_paid') and chasing_status = 'active' then ${value}
@@ -122,7 +122,7 @@ async function queueAgain(
   random: () => number,
 ): Promise<void> {
   const ms = Math.min(RETRY_MS * 2 ** Math.min(reminder.attempts - 1, 10), RETRY_MS_MAX)
-  // Not all at once again.
+  // Jitter, so that retries do not coincide.
   const at = new Date(now.getTime() + ms * (0.75 + random() / 2)).toISOString()
   await scheduleNextRun(tx, message.id, at)
   await moveMessage(tx, message, { status: 'queued', scheduled_for: at }, detail, now)
@@ -142,7 +142,7 @@ async function markUnknown(
     .set({ unknown_outcomes })
     .where('message_id', '=', message.id)
     .execute()
-  await noteAttempt(tx, message, readFacts(reminder.facts), now)
+  await recordAttempt(tx, message, readFacts(reminder.facts), now)
   if (unknown_outcomes >= UNKNOWN_MAX) await markOutcomeUnknown(tx, message, now)
   else await queueAgain(tx, message, reminder, detail, now, random)
 }

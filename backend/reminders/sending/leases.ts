@@ -1,20 +1,20 @@
-/** The leases of reminders, which a hand-over to the mail server holds. */
+/** The leases of reminders, for the time of their hand-over to the mail server. */
 import { leasesOf } from '../../background/leases.ts'
 import type { Transaction } from '../../database/database.ts'
 import { HAND_OFF_MS_MAX } from '../../mail/mail.ts'
 
-/** The hand-over begins this soon, or not at all. */
+/** The hand-over starts within this time, or not at all. */
 export const START_MS_MAX = 5000
 
 export const REMINDERS = leasesOf({
   table: 'reminders',
   key: 'message_id',
   leaseMs: START_MS_MAX + HAND_OFF_MS_MAX + 30_000,
-  // So that a rehearsal always sends in the same order.
+  // A rehearsal always sends in the same order.
   isOrdered: true,
 })
 
-/** When the message is looked at again, whoever holds its lease; null: never. */
+/** Schedules when the message passes the gate again, and drops its lease; null: never. */
 export async function scheduleNextRun(
   tx: Transaction,
   messageId: string,

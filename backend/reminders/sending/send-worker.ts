@@ -1,32 +1,32 @@
 /**
- * Hands over what is due, from inside the backend's process: the gate, the mail server, the mark; no
- * lock is held over the network. Any number of backends may run one.
+ * Hands due messages over to the mail server, without a lock during network calls. Any number of backends
+ * may run a worker.
  *
- * While the mail server is away one message at a time asks whether it is back; the others wait where
- * they are, so that neither the server nor the recipients see a burst.
+ * While the mail server is unavailable, one message at a time tests it. The others wait, so that neither
+ * the server nor the recipients see a burst.
  */
 import type { Logger } from '../../../shared/process/log.ts'
 import { startWorker, type Worker } from '../../background/worker.ts'
 import type { Database } from '../../database/database.ts'
 import type { HandOff, Mailer } from '../../mail/mail.ts'
-import { type Departure, type GateDeps, openGate } from './gate.ts'
+import { type GateDeps, type HandOver, openGate } from './gate.ts'
 import { recordHandOff } from './hand-off.ts'
 import { REMINDERS } from './leases.ts'
 
-/** A mail server that takes 100 ms a message takes 40 a second. */
+/** A mail server that needs 100 ms for a message accepts 40 a second. */
 const IN_FLIGHT_MAX = 4
 
-/** Looked at in one round: what is put off or suppressed costs a transaction each. */
+/** Messages in one round. Each that is postponed or suppressed costs a transaction. */
 const DUE_MAX = 64
 
 const POLL_MS = 1000
 const AFTER_ERROR_MS = 5000
 const AFTER_FAULT_MS = 10 * 60_000
 
-/** Between two questions to a mail server that is away. */
-const AWAY_MS = 10_000
+/** Between two tests of an unavailable mail server. */
+const UNAVAILABLE_RETRY_MS = 10_000
 
-/** A server that denies so many recipients, and takes none between them, is as good as away. */
+/** A server that rejects this many recipients in a row is treated as unavailable. */
 const DENIED_MAX = 3
 
 export interface SendDeps extends GateDeps {
@@ -37,15 +37,24 @@ export interface SendDeps extends GateDeps {
 }
 
 export interface SendWorkerDeps extends SendDeps {
-  /** No other worker runs on this database, so leases found at the start are of the dead. */
+  /**
+   * No other worker uses this database, so that leases found at the start are of a process that was killed.
+   */
   readonly isOnly: boolean
   readonly pollMs?: number
-  readonly awayMs?: number
+  readonly unavailableMs?: number
 }
 
 export function startSendWorker(deps: SendWorkerDeps): Worker {
-  const { database, clock, log, isOnly, pollMs = POLL_MS, awayMs = AWAY_MS } = deps
-  let isAway = false
+  const {
+    database,
+    clock,
+    log,
+    isOnly,
+    pollMs = POLL_MS,
+    unavailableMs = UNAVAILABLE_RETRY_MS,
+  } = deps
+  let isUnavailable = false
   return startWorker({
     name: 'sending reminders',
     everyMs: pollMs,
@@ -55,29 +64,29 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
       if (isOnly) await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), () => true))
     },
     async round(signal) {
-      const round = await sendRound(deps, isAway ? 1 : IN_FLIGHT_MAX, { signal })
-      isAway = round.isAway
-      if (isAway) return awayMs
+      const round = await sendRound(deps, isUnavailable ? 1 : IN_FLIGHT_MAX, { signal })
+      isUnavailable = round.isUnavailable
+      if (isUnavailable) return unavailableMs
       return round.isFull ? 0 : undefined
     },
   })
 }
 
 export interface Round {
-  /** The mail server took nothing. */
-  readonly isAway: boolean
-  /** There may be more that is due. */
+  /** The mail server accepted nothing. */
+  readonly isUnavailable: boolean
+  /** More messages may be due. */
   readonly isFull: boolean
 }
 
 export interface RoundOptions {
-  /** Every account's unless given. */
+  /** Undefined: all accounts. */
   readonly accountId?: string | undefined
-  /** Ends the round after the hand-overs under way. */
+  /** Ends the round after the hand-overs in progress. */
   readonly signal?: AbortSignal
 }
 
-/** Everything that is due, so many at once; ends early where the mail server is away. */
+/** Sends a batch of due messages. It ends early if the mail server is unavailable. */
 export async function sendRound(
   deps: SendDeps,
   atOnce: number,
@@ -88,43 +97,45 @@ export async function sendRound(
     ...(accountId !== undefined && { where: { account_id: accountId } }),
   })
   const queue = ids.values()
-  let isAway = false
+  let isUnavailable = false
   let denied = 0
   async function takeTurns(): Promise<void> {
     for (const id of queue) {
-      if (signal?.aborted || isAway) return
+      if (signal?.aborted || isUnavailable) return
       const handOff = await sendOne(deps, id)
       if (handOff?.outcome === 'accepted') denied = 0
       if (handOff?.outcome !== 'abandoned') continue
       if (handOff.isDenied) denied++
-      if (!handOff.isDenied || denied >= DENIED_MAX) isAway = true
+      if (!handOff.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }
   }
   await Promise.all(Array.from({ length: atOnce }, takeTurns))
-  return { isAway, isFull: ids.length === DUE_MAX }
+  return { isUnavailable, isFull: ids.length === DUE_MAX }
 }
 
 async function sendOne(deps: SendDeps, id: string): Promise<HandOff | undefined> {
   const { database, mailer, clock, log } = deps
-  let departure: Departure | undefined
+  let handOver: HandOver | undefined
   try {
-    departure = await database.transaction((tx) => openGate(tx, deps, id, clock()))
-    if (departure === undefined) return undefined
-    const left = departure
+    handOver = await database.transaction((tx) => openGate(tx, deps, id, clock()))
+    if (handOver === undefined) return undefined
+    const left = handOver
     const handOff = await mailer.send(left.mail, { startBefore: left.startBefore })
     const isMarked = await database.transaction((tx) => recordHandOff(tx, left, handOff, clock()))
     if (!isMarked) log.warn({ message: id }, 'a reminder was handed over after its lease')
     if (handOff.outcome !== 'accepted') log.info({ message: id, ...handOff }, 'reminder not sent')
     return handOff
   } catch (error) {
-    // Before the gate's commit it is due still, after it its lease runs out: nothing is lost.
-    log.error({ err: error, message: id, departed: departure !== undefined }, 'reminder failed')
-    if (departure === undefined) await postponeFailed(deps, id).catch(() => {})
+    // Nothing is lost: before the gate's commit the message is still due, and after it its lease expires.
+    log.error({ err: error, message: id, handed_over: handOver !== undefined }, 'reminder failed')
+    if (handOver === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined
   }
 }
 
-/** One that fails at the gate for a fault of ours must not keep the others from it. */
+/**
+ * A message that fails at the gate because of a bug is retried later, so that it does not block the others.
+ */
 async function postponeFailed({ database, clock }: SendDeps, id: string): Promise<void> {
   const later = new Date(clock().getTime() + AFTER_FAULT_MS).toISOString()
   await database.transaction((tx) =>

@@ -1,4 +1,4 @@
-/** A message's text: written once, when it leaves or is to be approved, and sent as it was written. */
+/** The text of a message is written once, before it is sent or approved, and never changed. */
 
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
@@ -16,7 +16,7 @@ export interface Writable {
   readonly account: ChasingAccount
 }
 
-/** Returns the message with its text. The caller holds the debtor. */
+/** Returns the message with its text. The caller has locked the debtor. */
 export async function ensureText(
   tx: Transaction,
   links: UnsubscribeLinks,

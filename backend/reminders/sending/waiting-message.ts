@@ -1,4 +1,4 @@
-/** A message on its way, with all that decides about it, held until the transaction ends. */
+/** A message that is not sent yet, with all that the gate decides by. */
 
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
@@ -16,7 +16,7 @@ import {
 import type { InvoiceState, Situation } from '../rails.ts'
 import { scheduleNextRun } from './leases.ts'
 
-/** Hand-overs that end unknown, at most: a recipient gets one message twice at worst. */
+/** The most hand-overs with an unknown outcome: a recipient gets a message twice at worst. */
 export const UNKNOWN_MAX = 2
 
 export interface Waiting {
@@ -27,7 +27,7 @@ export interface Waiting {
   readonly account: ChasingAccount
 }
 
-/** The message and all that decides about it, held until the transaction ends. */
+/** Locks a message and all that the gate decides by until the transaction ends. */
 export async function lockQueuedMessage(
   tx: Transaction,
   messageId: string,
@@ -40,7 +40,7 @@ export async function lockQueuedMessage(
     .executeTakeFirst()
   const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
   if (debtor === undefined) return undefined
-  // Shared with other gates; a kill switch or a change of state waits for them, and they for it.
+  // A shared lock: gates of other debtors do not wait, but a kill switch or a change of the account does.
   await tx
     .selectFrom('accounts')
     .select('id')
@@ -62,21 +62,25 @@ export async function lockQueuedMessage(
     .executeTakeFirst()
   if (account === undefined || reminder === undefined || message === undefined) return undefined
   if (!WAITING.includes(message.status)) {
-    // A report of its delivery can be quicker than the mark that it was sent.
+    // A delivery report can arrive before the message is marked as sent.
     await scheduleNextRun(tx, messageId, null)
     return undefined
   }
   return { message, reminder, facts: readFacts(reminder.facts), debtor, account }
 }
 
-/** It may have arrived: the next message about these invoices keeps its distance from this instant. */
-export async function noteAttempt(
+/**
+ * The message may have arrived, so that the spacing to the next one about these invoices counts from now, or
+ * from when it was handed over where the clock was set back since.
+ */
+export async function recordAttempt(
   tx: Transaction,
-  { account_id: accountId }: MessageRow,
+  { account_id: accountId, updated_at: handedOverAt }: MessageRow,
   { invoices }: Facts,
   now: Date,
 ): Promise<void> {
-  const at = now.toISOString()
+  const noticedAt = now.toISOString()
+  const at = handedOverAt > noticedAt ? handedOverAt : noticedAt
   await tx
     .updateTable('invoices')
     .set({ chasing_last_message_at: at, ...stampOf(tx, at) })
@@ -89,7 +93,10 @@ export async function noteAttempt(
     .execute()
 }
 
-/** Whoever held it did not come back. Undefined where it may not leave again. */
+/**
+ * The worker that had the lease ended without an outcome. Returns undefined if the message must not be sent
+ * again.
+ */
 export async function countUnknown(
   tx: Transaction,
   waiting: Waiting,
@@ -103,14 +110,14 @@ export async function countUnknown(
     .set({ unknown_outcomes, lease: null })
     .where('message_id', '=', message.id)
     .execute()
-  await noteAttempt(tx, message, waiting.facts, now)
+  await recordAttempt(tx, message, waiting.facts, now)
   const counted = { ...waiting, reminder: { ...reminder, unknown_outcomes, lease: null } }
   if (unknown_outcomes < UNKNOWN_MAX) return counted
   await markOutcomeUnknown(tx, message, now)
   return undefined
 }
 
-/** It may have arrived twice, or never: nobody knows, and a third try would be worse. */
+/** The message may have arrived twice or never; a third attempt would be worse. */
 export async function markOutcomeUnknown(
   tx: Transaction,
   message: MessageRow,

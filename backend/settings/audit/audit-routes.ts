@@ -1,4 +1,4 @@
-/** Who did what, when, from where; the newest first. */
+/** The audit log: actor, action, time and origin of each change, newest first. */
 import { listAudit } from '../../accounts/audit.ts'
 import type { AuditRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -57,6 +57,7 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'debtor.edited': 'Changed a customer',
   'debtor.archived': 'Archived a customer',
   'debtor.restored': 'Took a customer out of the archive',
+  'debtor.created': 'Added a customer',
   'debtor.erased': 'Erased a customer',
   'debtor.chasing_paused': 'Paused a customer',
   'debtor.chasing_resumed': 'Resumed a customer',
@@ -67,12 +68,17 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'address.complained': 'A recipient reported our mail',
   'address.unsubscribed': 'A recipient unsubscribed',
   'address.resubscribed': 'A recipient subscribed again',
+  'invoice.created': 'Entered an invoice',
+  'invoice.edited': 'Changed an invoice',
   'invoice.finalised': 'Finalised an invoice',
   'invoice.voided': 'Voided an invoice',
   'invoice.written_off': 'Wrote an invoice off',
   'invoice.disputed': 'Noted a dispute',
   'invoice.dispute_resolved': 'Resolved a dispute',
   'invoice.chasing_resumed': 'Had an invoice chased again',
+  'invoice.credited': 'Credited an invoice',
+  'payment.allocated': 'Allocated money on account',
+  'payment.allocation_taken_back': 'Took an allocation back',
   'payment.reversed': 'Reversed a payment',
   'api_key.issued': 'Issued a key',
   'api_key.revoked': 'Revoked a key',
@@ -133,7 +139,7 @@ const SHOWN_DETAILS = [
   ...['changed', 'reason', 'until', 'reply_to', 'apply_credit'],
 ]
 
-/** `ERP, rcv_7Qd4xK2m` of what the entry says of its subject. */
+/** Renders the details of an audit entry, e.g. `ERP, rcv_7Qd4xK2m`. */
 function detailWords(column: string): string {
   const detail: unknown = JSON.parse(column)
   if (typeof detail !== 'object' || detail === null) return ''

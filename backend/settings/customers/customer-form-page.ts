@@ -1,4 +1,4 @@
-/** Who a customer is and how it is reached, to be changed. */
+/** The form for a customer's name and contact details. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { DETAIL_WORDS, type Details } from '../../debtors/details.ts'
@@ -8,17 +8,17 @@ import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
   readonly row: DebtorRow
-  /** As it is, or as it was sent. */
+  /** The stored values, or those of the rejected form. */
   readonly values: Details
 }
 
-interface Field {
-  readonly name: keyof Details
+export interface Field {
+  readonly name: string
   readonly hint?: string
-  readonly type?: 'email' | 'tel'
+  readonly type?: 'email' | 'tel' | 'date'
 }
 
-const CONTACT: readonly Field[] = [
+export const CONTACT: readonly (Field & { readonly name: keyof Details })[] = [
   { name: 'name' },
   { name: 'email', type: 'email' },
   {
@@ -33,7 +33,7 @@ const CONTACT: readonly Field[] = [
   },
 ]
 
-const ADDRESS: readonly Field[] = [
+export const ADDRESS: typeof CONTACT = [
   { name: 'line1' },
   { name: 'line2' },
   { name: 'postal_code' },
@@ -48,7 +48,8 @@ export function renderCustomerForm(
   problem?: Problem,
 ): Html {
   const path = `/settings/customers/${row.id}`
-  const field = (of: Field) => renderField(of, values[of.name] ?? '', problem)
+  const field = (of: (typeof CONTACT)[number]) =>
+    renderField(of, DETAIL_WORDS[of.name], values[of.name] ?? '', problem)
   const bounced = row.contactability_email === 'bounced'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Change customer</h1>
@@ -64,13 +65,14 @@ ${renderFaults(problem)}
   return renderPage(frame, { title: `Change ${row.name}`, place: '/settings/customers', main })
 }
 
-function renderField(
+export function renderField(
   { name, hint, type }: Field,
+  label: string,
   value: string,
   problem: Problem | undefined,
 ): Html {
   const hintId = hint === undefined ? undefined : `${name}-hint`
-  return html`<div class="field"><label for="${name}">${DETAIL_WORDS[name]}</label>
+  return html`<div class="field"><label for="${name}">${label}</label>
 <input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${describedBy(problem, name, hintId)}>
 ${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFault(problem, name)}</div>`
 }

@@ -1,4 +1,4 @@
-/** One customer: what it owes, whether it is reminded, and all that was written and paid. */
+/** The page of a customer: balances, chasing, invoices, payments and messages. */
 import { todayIn } from '../../calendar/calendar.ts'
 import type {
   DebtorRow,
@@ -29,7 +29,7 @@ import { renderSums } from './customers-page.ts'
 import { renderInvoiceTable } from './invoices-page.ts'
 import { renderPaymentTable } from './payments-page.ts'
 
-/** Of each list; the rest is a page of its own. */
+/** Rows of each list; the full list has a page of its own. */
 const SHOWN_MAX = 10
 
 export interface Customer {
@@ -37,9 +37,9 @@ export interface Customer {
   readonly now: Date
   readonly row: DebtorRow
   readonly balances: readonly Balance[]
-  /** Open ones, the one that is due longest first. */
+  /** Open invoices, longest due first. */
   readonly open: readonly InvoiceRow[]
-  /** All others, the newest first. */
+  /** All other invoices, newest first. */
   readonly others: readonly InvoiceRow[]
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
@@ -92,7 +92,13 @@ export function renderCustomer(frame: Frame, customer: Customer, failed?: Failed
   const isOfForm = failed?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
-${isAdmin && row.erased_at === null && html`<a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a>`}</div>
+${
+  isAdmin &&
+  row.erased_at === null &&
+  html`<p class="row"><a class="button primary" href="/settings/payments/new?debtor_id=${row.id}">Record a payment</a>
+<a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
+<a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
+}</div>
 ${!isOfForm && renderFaults(failed?.problem)}
 ${renderBalances(customer)}
 <div class="pair">
@@ -106,7 +112,7 @@ ${renderPart('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (ro
   return renderPage(frame, { title: row.name, place: '/settings/customers', main })
 }
 
-/** The first of them, and the way to the rest. */
+/** Renders the first rows of a list, and a link to the full one. */
 function renderPart<Row>(
   title: string,
   rows: readonly Row[],
@@ -205,5 +211,5 @@ function renderActs(
   return html`${row.chasing_status !== 'active' && renderPlainAct(frame, path, { name: 'resume', title: 'Resume' })}
 ${renderReasonedAct(frame, path, pause, failed)}
 <a class="button" href="${path}/schedule">Schedule<span class="unseen"> of this customer</span></a>
-${renderPlainAct(frame, path, { name: 'archive', title: 'Archive', isDangerous: true })}`
+<a class="button danger" href="${path}/archive" data-dialog-page>Archive…</a>`
 }

@@ -1,4 +1,4 @@
-/** Customers, as the API's debtors are called here: who owes, who is reminded, and what to do about it. */
+/** The routes of customers, which the API calls debtors. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate, parseInstant, startOfDay, todayIn } from '../../calendar/calendar.ts'
 import type { DebtorRow, Reader, Transaction } from '../../database/tables.ts'
@@ -13,47 +13,23 @@ import {
   type Details,
   editDebtor,
 } from '../../debtors/details.ts'
-import { DIRECTORY_VIEWS, listDirectory } from '../../debtors/directory.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/acts.ts'
 import { type Session, setFlash } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Answer, Draw } from '../shell/response.ts'
+import type { Draw, Response } from '../shell/response.ts'
+import { renderArchive } from './archive-page.ts'
 import { renderCustomerForm } from './customer-form-page.ts'
 import { type Customer, readCustomer, renderCustomer } from './customer-page.ts'
-import { renderCustomers } from './customers-page.ts'
 
 const PATH = '/settings/customers'
 const ADMINS_ONLY = 'Only an Admin can change customers.'
 const FIELDS = [...DETAILS, ...ADDRESS_PARTS] as const
 
 export const customerPages: readonly SessionPage[] = [
-  {
-    method: 'GET',
-    path: PATH,
-    async handle({ session, query, now }, { database }) {
-      const list = parseListQuery(query, ['q', 'view'])
-      const view = wordOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
-      const search = list.value('q')
-      const today = todayIn(session.account.timezone, now)
-      const wanted = { view, search, after: list.cursor, today }
-      const found = await listDirectory(database.read, session.account.id, wanted, list.limit + 1)
-      const { rows, next } = pageOf(found, list.limit)
-      const ids = rows.map(({ id }) => id)
-      const balances = await readBalances(database.read, session.account.id, ids, today)
-      return {
-        json: listOf(
-          rows.map((row) => renderDebtor(row, balances.get(row.id) ?? [])),
-          next,
-        ),
-        page: (frame) => renderCustomers(frame, { rows, balances, next, view, search }),
-      }
-    },
-  },
   {
     method: 'GET',
     path: `${PATH}/{id}`,
@@ -81,6 +57,17 @@ export const customerPages: readonly SessionPage[] = [
   actPage('chase-held', 'customer_chased', [], (tx, { session, act, id }) =>
     resumeInvoicesOf(tx, session.account.id, id, act),
   ),
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/archive`,
+    admins: ADMINS_ONLY,
+    async handle({ session, id, now }, { database: { read } }) {
+      const row = await getDebtor(read, session, id)
+      const today = todayIn(session.account.timezone, now)
+      const balances = await readBalances(read, session.account.id, [id], today)
+      return { page: (frame) => renderArchive(frame, row, balances.get(id) ?? []) }
+    },
+  },
   actPage('archive', 'customer_archived', [], (tx, { session, act, id }) =>
     archiveDebtor(tx, session.account.id, id, act),
   ),
@@ -92,7 +79,7 @@ export const customerPages: readonly SessionPage[] = [
   ),
 ]
 
-/** JSON puts; forms, which cannot, post. What is left out stays as it is. */
+/** JSON uses PUT. Forms cannot send PUT and use POST. Omitted members do not change. */
 function editPage(method: 'POST' | 'PUT'): SessionPage {
   return {
     method,
@@ -138,7 +125,7 @@ function actPage(
   }
 }
 
-/** The page again, with the form that failed open, or what cannot be done said at its top. */
+/** Renders the page with the rejected form open, or with the problem at its top. */
 async function redrawAct(
   request: SessionRequest,
   name: string,
@@ -156,7 +143,7 @@ function show(customer: Customer, failed?: FailedAct) {
   return { json: renderDebtor(customer.row, customer.balances), page }
 }
 
-async function changed({ session, id, now }: SessionRequest, reader: Reader): Promise<Answer> {
+async function changed({ session, id, now }: SessionRequest, reader: Reader): Promise<Response> {
   const row = await getDebtor(reader, session, id)
   const today = todayIn(session.account.timezone, now)
   const balances = await readBalances(reader, session.account.id, [id], today)
@@ -178,7 +165,7 @@ function valuesOf(row: DebtorRow): Details {
   return Object.fromEntries(Object.entries(values).map(([field, value]) => [field, value ?? '']))
 }
 
-/** A day of a form is where the account is. Null: until someone resumes. */
+/** Returns the instant of a form's date in the account's time zone; null: until a person resumes chasing. */
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null
   const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)

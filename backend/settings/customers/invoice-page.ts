@@ -1,7 +1,7 @@
-/** One invoice: what is owed on it, where its reminders stand, and what can be done with it. */
+/** The page of an invoice: the amount due, the state of its reminders, and the available actions. */
 import type { InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { isDisputed, isHeld } from '../../invoices/acts.ts'
+import { isDisputed, isHeld, isOpen, isVoidable } from '../../invoices/acts.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderMessageTable } from '../reminders/messages-page.ts'
 import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
@@ -20,7 +20,7 @@ import { renderPaymentTable } from './payments-page.ts'
 export interface InvoiceView {
   readonly session: Session
   readonly now: Date
-  /** The account's. */
+  /** The current date in the account's time zone. */
   readonly today: string
   readonly row: InvoiceRow
   readonly customer: string
@@ -62,6 +62,7 @@ ${!isOfForm && renderFaults(failed?.problem)}
 <dl class="figures">
 <div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
 <div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>
+${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.amount_credited, row.currency)}</dd></div>`}
 <div><dt>Due</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div></dl>
 <section class="card"><dl class="facts">
 <div><dt>Issued on</dt><dd>${dateWords(row.issue_date)}</dd></div>
@@ -94,14 +95,16 @@ function renderActs(
   failed: FailedAct | undefined,
 ): Html | undefined {
   const path = `/settings/invoices/${row.id}`
-  const isOpen = row.status === 'open' || row.status === 'partially_paid'
-  const canVoid = row.status === 'draft' || (row.status === 'open' && row.amount_paid === 0)
   const reasoned = [
-    ...(isOpen ? [isDisputed(row) ? RESOLVE : DISPUTE, WRITE_OFF] : []),
-    ...(canVoid ? [VOID] : []),
+    ...(isOpen(row) ? [isDisputed(row) ? RESOLVE : DISPUTE, WRITE_OFF] : []),
+    ...(isVoidable(row) ? [VOID] : []),
   ]
-  if (reasoned.length === 0) return undefined
+  const isPayable = isOpen(row) || row.status === 'written_off'
+  if (reasoned.length === 0 && !isPayable) return undefined
   return html`<div class="acts">
+${isPayable && html`<a class="button primary" href="/settings/payments/new?invoice_id=${row.id}">Record a payment</a>`}
+${isOpen(row) && html`<a class="button" href="${path}/credit">Credit</a>`}
+${(isOpen(row) || row.status === 'draft') && html`<a class="button" href="${path}/edit">Change</a>`}
 ${row.status === 'draft' && renderPlainAct(frame, path, { name: 'finalise', title: 'Finalise' })}
 ${isHeld(row) && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
 ${reasoned.map((act) => renderReasonedAct(frame, path, act, failed))}</div>`

@@ -1,4 +1,4 @@
-/** Invoices: the list, one of them, and what can be done with it. */
+/** The routes of invoices: the list, one invoice, and its actions. */
 import type { Act } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
@@ -11,7 +11,6 @@ import {
   voidInvoice,
   writeOffInvoice,
 } from '../../invoices/acts.ts'
-import { listInvoices } from '../../invoices/invoice-list.ts'
 import { findInvoice } from '../../invoices/invoices.ts'
 import { renderInvoice } from '../../invoices/representation.ts'
 import { listMessages } from '../../messages/messages.ts'
@@ -19,53 +18,15 @@ import { listPayments } from '../../payments/payment-list.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
-import { listOf, newestFrom, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { newestFrom } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
 import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
-import { INVOICE_STATUSES, renderInvoices } from './invoices-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can act on invoices.'
 
 export const invoicePages: readonly SessionPage[] = [
-  {
-    method: 'GET',
-    path: PATH,
-    async handle({ session, query, now }, { database: { read } }) {
-      const { id: accountId, timezone } = session.account
-      const list = parseListQuery(query, ['debtor_id', 'status', 'number'])
-      const status = wordOf(list, 'status', INVOICE_STATUSES)
-      const filters = {
-        debtor_id: list.value('debtor_id'),
-        number: list.value('number'),
-        status,
-      }
-      const today = todayIn(timezone, now)
-      const wanted = {
-        ...(filters.debtor_id !== undefined && { debtor_id: filters.debtor_id }),
-        ...(filters.number !== undefined && { number: filters.number }),
-        ...(status !== undefined && { status: [status] }),
-      }
-      const page = await newestFrom(list.cursor, list.limit, (id) =>
-        findInvoice(read, accountId, id),
-      )
-      const found = await listInvoices(read, accountId, wanted, today, page)
-      const { rows, next } = pageOf(found, list.limit)
-      const { debtor_id } = filters
-      const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
-      const customers = await readNames(read, accountId, owners)
-      const view = { rows, next, filters, customers, today, times: { now, timezone } }
-      return {
-        json: listOf(
-          rows.map((row) => renderInvoice(row, today)),
-          next,
-        ),
-        page: (frame) => renderInvoices(frame, view),
-      }
-    },
-  },
   {
     method: 'GET',
     path: `${PATH}/{id}`,

@@ -1,10 +1,9 @@
-/** One payment: what came in, what it paid, and taking it back. */
+/** The page of a payment: its details, its allocations, and its reversal. */
 import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Allocation } from '../../payments/payment-list.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { type FailedAct, type PageAct, renderReasonedAct } from '../shell/acts.ts'
-import { renderFaults, renderPage } from '../shell/layout.ts'
+import { renderPage } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime } from '../shell/words.ts'
@@ -14,27 +13,20 @@ export interface PaymentView {
   readonly session: Session
   readonly row: PaymentRow
   readonly allocations: readonly Allocation[]
-  /** Numbers of the invoices it paid, by their ids. */
+  /** The numbers of the paid invoices, by invoice id. */
   readonly numbers: ReadonlyMap<string, string>
   readonly customer: string
 }
 
-const REVERSE: PageAct = {
-  name: 'reverse',
-  title: 'Reverse',
-  hint: 'For a payment that bounced or was recorded by mistake. What it paid is owed again, and reminded of from where it was. The payment stays in the list, and cannot be reversed back.',
-  isDangerous: true,
-}
-
 const SOURCE_WORDS = { api: 'the API', app: 'the app', import: 'an import' } as const
 
-export function renderPaymentPage(frame: Frame, view: PaymentView, failed?: FailedAct): Html {
+export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
   const { session, row, allocations, numbers, customer } = view
   const { timezone } = session.account
-  const isOfForm = failed?.problem.code === 'validation_failed'
+  const canChange = session.user.role === 'admin' && row.status === 'recorded'
+  const path = `/settings/payments/${row.id}`
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></p>
 <div class="heading"><h1>Payment of ${renderMoney(row.amount, row.currency)}</h1><p class="total">${renderPaymentStatus(row)}</p></div>
-${!isOfForm && renderFaults(failed?.problem)}
 <section class="card"><dl class="facts">
 <div><dt>Received on</dt><dd>${dateWords(row.received_on)}</dd></div>
 <div><dt>How</dt><dd>${METHOD_WORDS[row.method]}</dd></div>
@@ -42,24 +34,25 @@ ${!isOfForm && renderFaults(failed?.problem)}
 ${row.status === 'reversed' && html`<div><dt>Reversed</dt><dd>${exactTime(row.updated_at, timezone)}</dd></div>`}
 ${row.reference !== null && html`<div><dt>Reference</dt><dd translate="no">${row.reference}</dd></div>`}
 ${row.external_id !== null && html`<div><dt>Your own id</dt><dd translate="no">${row.external_id}</dd></div>`}
-<div><dt>Not allocated</dt><dd>${renderMoney(row.unapplied_amount, row.currency)}</dd></div>
+<div><dt>On account</dt><dd>${renderMoney(row.unapplied_amount, row.currency)}</dd></div>
 </dl></section>
 <section aria-labelledby="allocations"><h2 id="allocations">${row.status === 'reversed' ? 'What it had paid' : 'What it paid'}</h2>
 ${
   allocations.length === 0
     ? html`<p class="card hint">Nothing yet: it is on account.</p>`
     : html`<table class="keys ledger"><caption class="unseen">Allocations</caption>
-<thead><tr><th scope="col">Invoice</th><th scope="col" class="amount">Amount</th></tr></thead>
+<thead><tr><th scope="col">Invoice</th><th scope="col" class="amount">Amount</th>${canChange && html`<th scope="col"><span class="unseen">Actions</span></th>`}</tr></thead>
 <tbody>${allocations.map(
         ({ invoice_id, amount }) =>
           html`<tr><th scope="row" data-label="Invoice"><a href="/settings/invoices/${invoice_id}" translate="no">${numbers.get(invoice_id) ?? invoice_id}</a></th>
-<td data-label="Amount" class="amount">${renderMoney(amount, row.currency)}</td></tr>`,
+<td data-label="Amount" class="amount">${renderMoney(amount, row.currency)}</td>
+${canChange && html`<td class="amount"><a class="button small" href="${path}/take-back?invoice_id=${invoice_id}" data-dialog-page>Take back…<span class="unseen"> from ${numbers.get(invoice_id)}</span></a></td>`}</tr>`,
       )}</tbody></table>`
 }</section>
 ${
-  session.user.role === 'admin' &&
-  row.status === 'recorded' &&
-  html`<div class="acts">${renderReasonedAct(frame, `/settings/payments/${row.id}`, REVERSE, isOfForm ? failed : undefined)}</div>`
+  canChange &&
+  html`<div class="acts">${row.unapplied_amount > 0 && html`<a class="button primary" href="${path}/allocate">Allocate ${renderMoney(row.unapplied_amount, row.currency)}</a>`}
+<a class="button danger" href="${path}/reverse" data-dialog-page>Reverse…</a></div>`
 }`
   return renderPage(frame, { title: 'Payment', place: '/settings/customers', main })
 }

@@ -1,31 +1,9 @@
-/** Payments, as a list and as a table in other pages. */
+/** The table of payments, in the list and in other pages. */
 import type { PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { renderPage, renderTabs } from '../shell/layout.ts'
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
-import { renderNext } from '../shell/list-query.ts'
-import type { Frame } from '../shell/response.ts'
-import { CUSTOMER_TABS } from './customers-page.ts'
 
 const PATH = '/settings/payments'
-
-export interface PaymentsView {
-  readonly rows: readonly PaymentRow[]
-  readonly next: string | null
-  readonly debtorId: string | undefined
-  readonly customers: ReadonlyMap<string, string>
-}
-
-export function renderPayments(frame: Frame, view: PaymentsView): Html {
-  const { rows, next, debtorId, customers } = view
-  const whose = debtorId && customers.get(debtorId)
-  const main = html`<h1>Payments</h1>
-${renderTabs('Customers', CUSTOMER_TABS, PATH)}
-${whose && html`<p class="lead">Of <a href="/settings/customers/${debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
-${rows.length === 0 ? html`<div class="card empty"><p>There is no payment yet.</p></div>` : renderPaymentTable('Payments, the newest first', rows, customers)}
-${renderNext(PATH, { debtor_id: debtorId }, next, 'Older')}`
-  return renderPage(frame, { title: 'Payments', place: '/settings/customers', main })
-}
 
 export function renderPaymentStatus({ status }: PaymentRow): Html {
   return status === 'recorded'
@@ -38,7 +16,7 @@ export function renderPaymentTable(
   rows: readonly PaymentRow[],
   customers?: ReadonlyMap<string, string>,
 ): Html {
-  return html`<table class="keys ledger"><caption class="unseen">${caption}</caption>
+  return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Received on</th>${customers && html`<th scope="col">Customer</th>`}<th scope="col">How</th><th scope="col">Status</th>
 <th scope="col" class="amount">Amount</th></tr></thead>
 <tbody>${rows.map(

@@ -1,4 +1,4 @@
-/** What all keys of the account may do at most. */
+/** The form of the scopes that keys of the account may have. */
 import { readScopes, type Scope } from '../../accounts/scopes.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'

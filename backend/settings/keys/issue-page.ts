@@ -1,15 +1,15 @@
-/** The form that issues a key. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { Scope } from '../../accounts/scopes.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
+import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
-interface IssueView {
+interface IssueView extends LimitView {
   readonly name: string
   readonly scopes: readonly string[]
-  /** Marks this form, so that sending it again issues no second key. */
+  /** Identifies this form, so that a repeated submission does not issue a second key. */
   readonly submission: string
   readonly allowed: readonly Scope[]
 }
@@ -17,7 +17,7 @@ interface IssueView {
 export function renderIssueForm(frame: Frame, view: IssueView, problem?: Problem): Html {
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <h1>Issue key</h1>
-<p class="lead">What a key may do is fixed when it is issued. To change it, issue a new key, point
+<p class="lead">The permissions of a key are fixed when it is issued. To change them, issue a new key, point
 your integration at it, then revoke the old one.</p>
 ${renderFaults(problem)}
 <form method="post" action="/settings/api-keys" class="stack" data-once novalidate>
@@ -27,7 +27,7 @@ ${csrfField(frame)}
 <p class="field"><label for="name">Name</label>
 <input id="name" name="name" value="${view.name}" autocomplete="off" required
 data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
-<p class="hint" id="name-hint">Tells keys from each other, for example the system that uses it. At most
+<p class="hint" id="name-hint">Helps you recognize the key, for example the system that uses it. At most
 80 characters. <span data-counter="name"></span></p>
 ${renderFault(problem, 'name')}
 </div>
@@ -41,6 +41,10 @@ ${renderFault(problem, 'scopes')}
 </p>
 <div class="groups">${SCOPE_GROUPS.map(([group, scopes]) => renderGroup(group, scopes, view))}</div>
 </fieldset>
+<div class="card stack">
+${renderExpiryField(view, problem)}
+${renderAddressField(view, problem)}
+</div>
 <p class="row"><button class="primary">Issue key</button>
 <a class="button" href="/settings/api-keys">Cancel</a></p>
 </form>`

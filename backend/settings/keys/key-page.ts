@@ -1,4 +1,5 @@
-/** One key: what it is, and how it is used. */
+/** The page of a key: its properties and its use. */
+import { keyStatus, readAllowedAddresses } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -7,7 +8,7 @@ import type { KeyUsage, UsageBar } from '../../usage/usage.ts'
 import { renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
-import { renderScopes, type WindowView } from './key-view.ts'
+import { renderScopes, renderStatus, type WindowView } from './key-view.ts'
 
 interface KeyView {
   readonly session: Session
@@ -28,21 +29,19 @@ export function renderKey(
   const current = usage.hours.at(-1) ?? NO_CALLS
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
-${
-  isAdmin &&
-  row.revoked_at === null &&
-  html`<a class="button danger" href="/settings/api-keys/${row.id}/revoke">Revoke</a>`
-}</div>
+${isAdmin && renderActs(row, now)}</div>
 <section class="card"><dl class="facts">
-<div><dt>Status</dt><dd>${
-    row.revoked_at === null
-      ? html`<span class="badge active">Active</span>`
-      : html`<span class="badge">Revoked</span> ${exactTime(row.revoked_at, timezone)} by <span translate="no">${row.revoked_by}</span>`
-  }</dd></div>
+<div><dt>Status</dt><dd>${renderStatus(row, { now, timezone })}</dd></div>
 <div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
 <div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, { now, timezone })}</dd></div>
 <div><dt>Issued</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
 <div><dt>Current hour</dt><dd>${window === undefined ? renderClockHour(row, current, timezone) : renderWindow(window, timezone)}</dd></div>
+<div><dt>Expires</dt><dd>${row.expires_at === null ? 'Never' : exactTime(row.expires_at, timezone)}</dd></div>
+${
+  row.replaced_by !== null &&
+  html`<div><dt>Rotated</dt><dd><a href="/settings/api-keys/${row.replaced_by}">Replaced by another key</a></dd></div>`
+}
+<div class="whole"><dt>Allowed addresses</dt><dd>${renderAddresses(row)}</dd></div>
 <div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
@@ -56,13 +55,30 @@ limit, are not in these charts yet.`
   return renderPage(frame, { title: row.name, place: '/settings/api-keys', main })
 }
 
+function renderActs(row: ApiKeyRow, now: Date): Html | undefined {
+  if (row.revoked_at !== null) return undefined
+  const path = `/settings/api-keys/${row.id}`
+  const isActive = keyStatus(row, now) === 'active'
+  return html`<div class="row">${
+    isActive && row.replaced_by === null && html`<a class="button" href="${path}/rotate">Rotate</a>`
+  }${isActive && html`<a class="button" href="${path}/edit">Edit</a>`}
+<a class="button danger" href="${path}/revoke">Revoke</a></div>`
+}
+
+function renderAddresses({ allowed_addresses }: ApiKeyRow): Html {
+  const prefixes = readAllowedAddresses(allowed_addresses)
+  return prefixes === null
+    ? html`Any`
+    : html`<ul class="chips">${prefixes.map((prefix) => html`<li><code translate="no">${prefix}</code></li>`)}</ul>`
+}
+
 function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
   return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
 <span class="hint">${resets_at === null ? 'The next call opens an hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
 <meter class="window" min="0" max="${limit}" value="${used}" aria-label="Calls of the current hour"></meter>`
 }
 
-/** Where no gateway has said yet which hour the key is in. */
+/** Renders the clock hour, as long as no gateway has reported the window of the key. */
 function renderClockHour({ rate_limit }: ApiKeyRow, bar: UsageBar, timezone: string): Html {
   return html`${callsOf(bar).toLocaleString('en')} <span class="hint">since ${clockTime(bar.at, timezone)}.
 At most ${rate_limit.toLocaleString('en')} in an hour that opens with the key’s first call.</span>`
@@ -109,7 +125,7 @@ function renderBar(bar: UsageBar, at: number, top: number, name: string): Html {
   return html`<g><title>${name}: ${plural(callsOf(bar), 'call')}</title>
 ${parts.map(([kind, calls]) => {
   if (calls === 0) return undefined
-  // A single call among thousands must still be seen.
+  // A single request among thousands must remain visible.
   const height = Math.max((calls / top) * (HEIGHT - 4), 1.5)
   y -= height
   return html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
@@ -131,7 +147,7 @@ function renderUsageTable(
     )}</tbody></table>`
 }
 
-/** What to look at when an integration is ill; each leads to what to do about it. */
+/** Renders the most frequent errors of an integration; each links to its remedy. */
 function renderErrors(errors: readonly TopError[]): Html {
   return html`<section class="card" aria-labelledby="errors-title"><h2 id="errors-title">Errors, the last 30 days</h2>
 <table class="plain"><caption class="unseen">The commonest errors</caption>

@@ -1,10 +1,16 @@
-/** An API key as Settings shows it, to scripts and to people. */
+/** Renders an API key for scripts and for people. */
 import { effectiveScopes, readScopes, SCOPES, type Scope } from '../../accounts/scopes.ts'
+import {
+  isUnused,
+  keyStatus,
+  readAllowedAddresses,
+  UNUSED_DAYS,
+} from '../../api-keys/key-status.ts'
 import type { ApiKeyRow, KeyWindowRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { SCOPE_WORDS } from '../shell/words.ts'
+import { exactTime, SCOPE_WORDS, type TimeContext } from '../shell/words.ts'
 
-export function representKey(row: ApiKeyRow, allowance: string | null) {
+export function representKey(row: ApiKeyRow, allowance: string | null, now: Date) {
   const scopes = readScopes(row.granted_scopes)
   return {
     id: row.id,
@@ -14,7 +20,11 @@ export function representKey(row: ApiKeyRow, allowance: string | null) {
     scopes,
     effective_scopes: effectiveScopes(scopes, allowance),
     rate_limit: row.rate_limit,
-    status: row.revoked_at === null ? 'active' : 'revoked',
+    status: keyStatus(row, now),
+    unused: isUnused(row, now),
+    expires_at: row.expires_at,
+    allowed_addresses: readAllowedAddresses(row.allowed_addresses),
+    replaced_by: row.replaced_by,
     created_at: row.created_at,
     created_by: row.created_by,
     last_used_at: row.last_used_at,
@@ -25,18 +35,36 @@ export function representKey(row: ApiKeyRow, allowance: string | null) {
 
 export type WindowView = ReturnType<typeof representWindow>
 
-/** The hour that the key is in. It opens with a first call: after its end there is none. */
+/** The current window of the key. A window opens with its first request; after its end there is none. */
 export function representWindow(row: ApiKeyRow, { used, ends_at }: KeyWindowRow, now: Date) {
   const isOpen = ends_at > now.toISOString()
   return { used: isOpen ? used : 0, limit: row.rate_limit, resets_at: isOpen ? ends_at : null }
 }
 
-/** What keys may do at most, every scope named. */
+/** Returns the scopes that keys of the account may have, each by its name. */
 export function allowedScopes(allowance: string | null): readonly Scope[] {
   return allowance === null ? SCOPES : readScopes(allowance)
 }
 
-/** What the key can do, in plain words; what the account does not allow at present, struck out. */
+/** Renders the status with its dates, and whether the key is used at all. */
+export function renderStatus(row: ApiKeyRow, { now, timezone }: TimeContext): Html {
+  const time = (at: string) => html`<time datetime="${at}">${exactTime(at, timezone)}</time>`
+  switch (keyStatus(row, now)) {
+    case 'revoked':
+      return html`<span class="badge">Revoked</span> <span class="stamp">${time(row.revoked_at ?? '')} by <span translate="no">${row.revoked_by}</span></span>`
+    case 'expired':
+      return html`<span class="badge">Expired</span> <span class="stamp">${time(row.expires_at ?? '')}</span>`
+    case 'active':
+      return html`<span class="badge active">Active</span>${
+        isUnused(row, now) && html` <span class="badge held">Unused for ${UNUSED_DAYS} days</span>`
+      }${row.expires_at !== null && html` <span class="stamp">until ${time(row.expires_at)}</span>`}`
+  }
+}
+
+/**
+ * Renders the scopes of the key in plain words. Those that the account does not allow at present are struck
+ * out.
+ */
 export function renderScopes(row: ApiKeyRow, allowance: string | null): Html {
   const granted = readScopes(row.granted_scopes)
   const effective = effectiveScopes(granted, allowance)

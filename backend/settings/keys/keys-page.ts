@@ -1,21 +1,23 @@
-/** The pane "API & webhooks": what keys there are and what each may do. */
+/** The section "API & webhooks": the list of keys and their scopes. */
+import type { EndedCounts, KeyFilter } from '../../api-keys/key-list.ts'
+import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
 import { type ListPage, renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
-import { agoWords, exactTime, plural, SCOPE_WORDS, timeAgo } from '../shell/words.ts'
-import { allowedScopes, renderScopes } from './key-view.ts'
+import { agoWords, plural, SCOPE_WORDS, timeAgo } from '../shell/words.ts'
+import { allowedScopes, renderScopes, renderStatus } from './key-view.ts'
 
 const PATH = '/settings/api-keys'
 
 export interface KeysPage {
-  /** Those that are shown alone; undefined: the first of both. */
-  readonly status: 'active' | 'revoked' | undefined
+  /** Shows the keys with this status; undefined: the first page of active and of ended keys. */
+  readonly status: KeyFilter | undefined
   readonly active: ListPage<ApiKeyRow>
-  readonly revoked: ListPage<ApiKeyRow>
-  readonly revokedCount: number
+  readonly ended: ListPage<ApiKeyRow>
+  readonly counts: EndedCounts
 }
 
 interface KeysView extends KeysPage {
@@ -33,9 +35,9 @@ export function renderKeys(frame: Frame, view: KeysView): Html {
 <section aria-labelledby="keys-title">
 <div class="heading"><h2 id="keys-title">API keys</h2>
 ${isAdmin && html`<a class="button primary" href="/settings/api-keys/new">Issue key</a>`}</div>
-${status === 'revoked' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, view.revokedCount > 0) : renderTable('Active API keys', active.rows, view)}
+${status !== undefined && status !== 'active' ? undefined : active.rows.length === 0 ? renderEmpty(isAdmin, countOf(view) > 0) : renderTable('Active API keys', active.rows, view)}
 ${renderNext(PATH, { status: 'active' }, active.next, 'More active keys')}
-${status === 'active' ? undefined : renderRevoked(view)}
+${status === 'active' ? undefined : renderEnded(view)}
 ${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
 </section>
 ${renderAllowanceCard(session, isAdmin)}
@@ -48,14 +50,19 @@ ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })
 }
 
-function renderRevoked(view: KeysView): Html | undefined {
-  const { revoked, revokedCount, status, showsRevoked } = view
-  if (revokedCount === 0) return undefined
-  const isOpen = showsRevoked || status === 'revoked'
+function countOf({ counts }: KeysPage): number {
+  return counts.revoked + counts.expired
+}
+
+function renderEnded(view: KeysView): Html | undefined {
+  const { ended, counts, status, showsRevoked } = view
+  if (countOf(view) === 0) return undefined
+  const isOpen = showsRevoked || status !== undefined
+  const words = counts.expired === 0 ? 'revoked' : 'expired and revoked'
   return html`<details class="revoked"${isOpen && html` open`}>
-<summary>Show revoked (${revokedCount})</summary>
-${renderTable('Revoked API keys', revoked.rows, view)}
-${renderNext(PATH, { status: 'revoked' }, revoked.next, 'More revoked keys')}
+<summary>Show ${words} (${countOf(view)})</summary>
+${renderTable(`Keys that are ${words}`, ended.rows, view)}
+${renderNext(PATH, { status: status ?? 'ended' }, ended.next, 'More of these keys')}
 </details>`
 }
 
@@ -84,29 +91,29 @@ function renderTable(caption: string, rows: readonly ApiKeyRow[], view: KeysView
 function renderRow(row: ApiKeyRow, hasActions: boolean, { session, now }: KeysView): Html {
   const { timezone, scopeAllowance } = session.account
   const times = { now, timezone }
-  const isRevoked = row.revoked_at !== null
-  return html`<tr id="${row.id}"${isRevoked && html` class="is-revoked"`}>
+  const isEnded = keyStatus(row, now) !== 'active'
+  return html`<tr id="${row.id}"${isEnded && html` class="is-revoked"`}>
 <th scope="row" data-label="Name"><a href="/settings/api-keys/${row.id}">${
-    isRevoked ? html`<s>${row.name}</s>` : row.name
+    isEnded ? html`<s>${row.name}</s>` : row.name
   }</a></th>
 <td data-label="Can do">${renderScopes(row, scopeAllowance)}</td>
 <td data-label="Last used">${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, times)}</td>
 <td data-label="Prefix"><code translate="no">${row.prefix}</code></td>
-<td data-label="Status">${
-    row.revoked_at === null
-      ? html`<span class="badge active">Active</span>`
-      : html`<span class="badge">Revoked</span> <span class="stamp"><time datetime="${row.revoked_at}">${exactTime(row.revoked_at, timezone)}</time> by <span translate="no">${row.revoked_by}</span></span>`
-  }</td>
+<td data-label="Status">${renderStatus(row, times)}</td>
 ${
   hasActions &&
-  html`<td data-label="Actions"><a class="button danger" href="/settings/api-keys/${row.id}/revoke"
-data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
-data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a></td>`
+  html`<td data-label="Actions">${row.revoked_at === null && renderRevokeLink(row, now)}</td>`
 }
 </tr>`
 }
 
-/** What revoking will break. */
+function renderRevokeLink(row: ApiKeyRow, now: Date): Html {
+  return html`<a class="button danger" href="/settings/api-keys/${row.id}/revoke"
+data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
+data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a>`
+}
+
+/** Warns of the consequences of a revocation. */
 export function usedWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
     ? 'It was never used.'
@@ -130,7 +137,7 @@ ${
 </section>`
 }
 
-/** Filled in by the script from the button that opens it; without script that is a link. */
+/** The script fills in the dialog from the button that opens it. Without the script the button is a link. */
 function renderDialog({ csrfToken }: Frame): Html {
   return html`<dialog id="revoke-dialog" role="alertdialog" aria-labelledby="revoke-title" aria-describedby="revoke-text">
 <h2 id="revoke-title">Revoke <span data-fill="name" translate="no"></span>?</h2>

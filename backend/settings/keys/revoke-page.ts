@@ -1,4 +1,4 @@
-/** Asks before a key is revoked, where the dialog of the list cannot. */
+/** The confirmation of a revocation, for browsers without the dialog of the list. */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'

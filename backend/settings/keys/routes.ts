@@ -1,25 +1,28 @@
-/** API keys: the inventory, issue with its one reveal, revoke; what an account's keys may do. */
+/**
+ * The routes of API keys: the list, issue with its one display of the secret, revocation, and the scopes
+ * that keys may have.
+ */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { setScopeAllowance } from '../../accounts/accounts.ts'
 import { parseScopes, SCOPES } from '../../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../../api-keys/api-keys.ts'
-import { countRevoked, findApiKey, KEY_STATUSES, listKeyPage } from '../../api-keys/key-list.ts'
-import { ConstraintViolation } from '../../database/constraint-violation.ts'
-import type { ApiKeyRow, Reader, Transaction } from '../../database/tables.ts'
-import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { countEnded, KEY_FILTERS, type KeyFilter, listKeyPage } from '../../api-keys/key-list.ts'
+import type { ApiKeyRow, Reader } from '../../database/tables.ts'
+import { setFlash } from '../../sessions/sessions.ts'
 import { readTopErrors } from '../../usage/key-errors.ts'
 import { readUsage } from '../../usage/usage.ts'
 import { findWindow } from '../../usage/usage-reports.ts'
-import { createToken, hashToken } from '../../users/tokens.ts'
-import { notFound } from '../shell/faults.ts'
+import { createToken } from '../../users/tokens.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { renderAllowance } from './allowance-page.ts'
 import { renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
+import { getKey, recordSubmission } from './key-records.ts'
 import { allowedScopes, representKey, representWindow } from './key-view.ts'
 import { type KeysPage, renderKeys } from './keys-page.ts'
+import { LIMIT_FIELDS, readAddresses, readExpiry } from './limit-fields.ts'
 import { renderRevoke } from './revoke-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can issue or revoke API keys.'
@@ -31,18 +34,22 @@ export const keyPages: readonly SessionPage[] = [
     async handle({ session, now, query, wantsJson }, { database }) {
       const { account } = session
       const list = parseListQuery(query, ['status', 'show'])
-      const status = wordOf(list, 'status', KEY_STATUSES)
+      const status = wordOf(list, 'status', KEY_FILTERS)
       if (!wantsJson) {
-        const keys = await readKeys(database.read, account.id, list, status)
+        const keys = await readKeys(
+          database.read,
+          { accountId: account.id, requested: status, now },
+          list,
+        )
         const showsRevoked = list.value('show') === 'revoked'
         return { page: (frame) => renderKeys(frame, { session, ...keys, now, showsRevoked }) }
       }
-      const wanted = { status, after: list.cursor }
+      const wanted = { status, after: list.cursor, now }
       const found = await listKeyPage(database.read, account.id, wanted, list.limit + 1)
       const { rows, next } = pageOf(found, list.limit)
       return {
         json: listOf(
-          rows.map((row) => representKey(row, account.scopeAllowance)),
+          rows.map((row) => representKey(row, account.scopeAllowance, now)),
           next,
         ),
       }
@@ -52,11 +59,15 @@ export const keyPages: readonly SessionPage[] = [
     method: 'GET',
     path: '/settings/api-keys/new',
     admins: ADMINS_ONLY,
+    needsConfirmation: true,
     handle: async ({ query, session }) => ({
       page: (frame) =>
         renderIssueForm(frame, {
           name: '',
           scopes: presetOf(query.get('preset')),
+          expiresOn: '',
+          addresses: [],
+          timezone: session.account.timezone,
           submission: createToken(),
           allowed: allowedScopes(session.account.scopeAllowance),
         }),
@@ -66,24 +77,30 @@ export const keyPages: readonly SessionPage[] = [
     method: 'POST',
     path: '/settings/api-keys',
     admins: ADMINS_ONLY,
-    expected: { texts: ['name', 'submission'], lists: ['scopes'] },
+    needsConfirmation: true,
+    expected: {
+      texts: ['name', 'submission', ...LIMIT_FIELDS.texts],
+      lists: ['scopes', ...LIMIT_FIELDS.lists],
+    },
     async handle(request, { database, peppers, baseUrl }) {
       const { session, fields, act } = request
       const { account } = session
+      const input = {
+        accountId: account.id,
+        name: fields.text('name'),
+        scopes: fields.list('scopes'),
+        expiresAt: readExpiry(fields, account.timezone) ?? null,
+        allowedAddresses: readAddresses(fields) ?? [],
+      }
       const { row, secret } = await database.transaction(async (tx) => {
-        const issued = await issueApiKey(
-          tx,
-          { accountId: account.id, name: fields.text('name'), scopes: fields.list('scopes') },
-          peppers,
-          act,
-        )
+        const issued = await issueApiKey(tx, input, peppers, act)
         await recordSubmission(tx, request, issued.row)
         if (!request.wantsJson) await setFlash(tx, session.token, 'key_issued')
         return issued
       })
       return {
         status: 201,
-        json: { ...representKey(row, account.scopeAllowance), secret },
+        json: { ...representKey(row, account.scopeAllowance, act.now), secret },
         page: (frame) => renderReveal(frame, { row, secret, baseUrl }),
       }
     },
@@ -95,6 +112,9 @@ export const keyPages: readonly SessionPage[] = [
           {
             name: fields.text('name'),
             scopes: fields.list('scopes'),
+            expiresOn: fields.text('expires_on'),
+            addresses: readAddresses(fields) ?? [],
+            timezone: session.account.timezone,
             submission: fields.text('submission'),
             allowed: allowedScopes(session.account.scopeAllowance),
           },
@@ -114,7 +134,7 @@ export const keyPages: readonly SessionPage[] = [
       const window = reported && representWindow(row, reported, now)
       return {
         json: {
-          ...representKey(row, session.account.scopeAllowance),
+          ...representKey(row, session.account.scopeAllowance, now),
           usage: {
             window: window ?? null,
             calls_by_hour: used.hours,
@@ -149,7 +169,7 @@ export const keyPages: readonly SessionPage[] = [
         return revokeApiKey(tx, id, act, session.account.id)
       })
       return {
-        json: representKey(row, session.account.scopeAllowance),
+        json: representKey(row, session.account.scopeAllowance, act.now),
         location: '/settings/api-keys?show=revoked',
       }
     },
@@ -161,7 +181,7 @@ async function changeAllowance(
   { database }: Parameters<SessionPage['handle']>[1],
 ) {
   const { session, fields, act } = request
-  // Forms cannot send an empty list; for JSON leaving it out is a mistake, not "nothing".
+  // A form cannot send an empty list. In JSON a missing list is an error rather than an empty one.
   if (fields.isJson && !fields.has('scopes')) {
     const detail = 'scopes is required: a list, empty for none.'
     throw new Problem('validation_failed', detail, {
@@ -169,7 +189,7 @@ async function changeAllowance(
     })
   }
   const scopes = parseScopes(fields.list('scopes'))
-  // Scopes that are yet to come are not narrowed away by allowing all there are.
+  // Allowing all present scopes is stored as no restriction, so that it includes future scopes.
   const bound = scopes.length === SCOPES.length ? null : scopes
   const account = await database.transaction(async (tx) => {
     if (!request.wantsJson) await setFlash(tx, session.token, 'scopes_changed')
@@ -205,55 +225,23 @@ export const allowancePages: readonly SessionPage[] = [
   { ...CHANGE_ALLOWANCE, method: 'POST' },
 ]
 
-/** A form that is sent again, by a second click or by loading its answer again, issues nothing. */
-async function recordSubmission(
-  tx: Transaction,
-  { fields, session, act }: SessionRequest,
-  row: ApiKeyRow,
-) {
-  const submission = fields.text('submission')
-  if (submission === '') return
-  try {
-    await tx
-      .insertInto('key_submissions')
-      .values({
-        submission: hashToken(`${session.user.id} ${submission}`),
-        account_id: session.account.id,
-        key_id: row.id,
-        created_at: act.now.toISOString(),
-      })
-      .execute()
-  } catch (error) {
-    if (!(error instanceof ConstraintViolation && error.kind === 'unique')) throw error
-    throw new Problem(
-      'key_already_issued',
-      'This key was already issued. Its secret was shown once and cannot be shown again. If you did not store it, revoke the key and issue another.',
-    )
-  }
-}
-
-/** The first page of both kinds, or the page of one that was asked for. */
+/** Reads the first pages of active and ended keys, or one page of the requested status. */
 async function readKeys(
   reader: Reader,
-  accountId: string,
+  { accountId, requested, now }: { accountId: string; requested: KeyFilter | undefined; now: Date },
   { limit, cursor }: ListQuery,
-  asked: KeysPage['status'],
 ): Promise<KeysPage> {
-  const read = async (status: (typeof KEY_STATUSES)[number]) => {
-    if (asked !== undefined && asked !== status) return pageOf<ApiKeyRow>([], limit)
-    const wanted = { status, after: cursor }
+  const read = async (status: KeyFilter) => {
+    const wanted = { status, after: cursor, now }
     return pageOf(await listKeyPage(reader, accountId, wanted, limit + 1), limit)
   }
-  const [active, revoked, revokedCount] = await Promise.all([
-    read('active'),
-    read('revoked'),
-    countRevoked(reader, accountId),
+  const none = pageOf<ApiKeyRow>([], limit)
+  const [active, ended, counts] = await Promise.all([
+    requested === undefined || requested === 'active' ? read('active') : none,
+    requested === 'active' ? none : read(requested ?? 'ended'),
+    countEnded(reader, accountId, now),
   ])
-  return { status: asked, active, revoked, revokedCount }
-}
-
-async function getKey(reader: Reader, { account }: Session, id: string): Promise<ApiKeyRow> {
-  return (await findApiKey(reader, account.id, id)) ?? notFound('API key', id)
+  return { status: requested, active, ended, counts }
 }
 
 function presetOf(name: string | null): readonly string[] {

@@ -1,6 +1,6 @@
 /**
- * Accepting an invitation. Its code is behind the `#` of the link, which browsers keep to themselves:
- * it is in no log and no history of a server. The script puts it in the form; without it one pastes.
+ * Accepts invitations. The code follows the `#` of the link, a part that browsers do not send, so that no
+ * server logs it. The script copies it into the form; without the script the user pastes it.
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -31,7 +31,7 @@ export const invitationPages: readonly OpenPage[] = [
     method: 'POST',
     path: PATH,
     expected: { texts: ['code', 'password'] },
-    async handle({ fields, address, now }, { database, passwords }) {
+    async handle({ fields, address, userAgent, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const guesser = { email: 'invitation', address }
       const { email } = await getInvitation(database.read, codeHash, now)
@@ -42,7 +42,7 @@ export const invitationPages: readonly OpenPage[] = [
         await forgiveGuess(tx, { ...guesser, email }, now)
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
-        return startSession(tx, user, now)
+        return startSession(tx, user, { address, userAgent }, now)
       })
       const session = await findSession(database.read, token, now)
       return {
@@ -67,15 +67,14 @@ function renderInvitation(frame: Frame, code: string, problem?: Problem): Html {
 ${renderFaults(problem)}
 <form method="post" action="${PATH}" class="stack" data-once>
 ${csrfField(frame)}
-<p class="field"><label for="code">Invitation code</label>
+<div data-code><p class="field"><label for="code">Invitation code</label>
 <input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
 required data-from-fragment aria-describedby="code-hint"></p>
-<p class="hint" id="code-hint">What follows the # of your link.</p>
+<p class="hint" id="code-hint">The part of your link after the # sign.</p></div>
 <p class="field"><label for="password">Password</label>
 <input id="password" name="password" type="password" autocomplete="new-password"
 required${describedBy(problem, 'password', 'password-hint')}></p>
-<p class="hint" id="password-hint">8 characters or more. A few words are better than one with signs in
-it.</p>
+<p class="hint" id="password-hint">8 characters or more. Several words beat one with symbols.</p>
 ${renderFault(problem, 'password')}
 <p><button class="primary wide">Accept</button></p>
 </form>

@@ -1,4 +1,4 @@
-/** Logging in and out, and one's own password. */
+/** The routes of login, logout and change of password. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -9,41 +9,47 @@ import {
   endSession,
   endSessionsOf,
   findSession,
+  listSessions,
   rotateSession,
   type Session,
   setFlash,
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword, getUser, setPasswordHash } from '../../users/users.ts'
-import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
 import type { OpenPage, PageRequest, SessionPage } from '../shell/page-request.ts'
-import type { Answer, Frame } from '../shell/response.ts'
+import type { Frame, Response } from '../shell/response.ts'
+import { renderLoginDetails } from './login-details-page.ts'
 
-const HOME = '/settings/api-keys'
+const HOME = '/settings'
 
-/** The login where there is no session; else where one goes from there. */
-async function welcome(request: PageRequest): Promise<Answer> {
+/** Shows the login form without a session; otherwise redirects to the next page. */
+async function welcome(request: PageRequest): Promise<Response> {
   if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
   return { page: (frame) => renderLogin(frame, ''), json: { location: '/settings/login' } }
 }
 
 export const loginPages: readonly OpenPage[] = [
-  { method: 'GET', path: '/settings', handle: welcome },
   { method: 'GET', path: '/settings/login', handle: welcome },
   {
     method: 'POST',
     path: '/settings/login',
     expected: { texts: ['email', 'password'] },
-    async handle({ fields, address, now, session }, deps) {
-      const token = await logIn(
+    async handle({ fields, address, userAgent, now, session }, deps) {
+      const { token, needsSecondFactor } = await logIn(
         deps,
         {
           email: fields.text('email'),
           password: fields.text('password'),
           address,
+          userAgent,
           token: session?.token,
         },
         now,
       )
+      if (needsSecondFactor) {
+        const json = { second_factor_required: true }
+        return { status: 202, json, location: '/settings/login/code', token }
+      }
       const begun = await findSession(deps.database.read, token, now)
       if (begun === undefined) throw new Problem('login_failed', 'The login is no longer active.')
       return { json: representSession(begun), location: HOME, token }
@@ -60,11 +66,13 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/session',
+    beforeSecondFactor: true,
     handle: async ({ session }) => ({ json: representSession(session), location: HOME }),
   },
   {
     method: 'POST',
     path: '/settings/logout',
+    beforeSecondFactor: true,
     async handle({ session, act }, { database }) {
       await database.transaction(async (tx) => {
         await endSession(tx, session.token)
@@ -80,6 +88,7 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'POST',
     path: '/settings/logout-everywhere',
+    beforeSecondFactor: true,
     async handle({ session, act }, { database }) {
       await database.transaction(async (tx) => {
         await endSessionsOf(tx, session.user.id)
@@ -95,14 +104,19 @@ export const sessionPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/login-details',
-    handle: async ({ session }) => ({
-      json: representSession(session),
-      page: (frame) => renderLoginDetails(frame),
-    }),
+    beforeSecondFactor: true,
+    async handle({ session, now }, { database }) {
+      const sessions = await listSessions(database.read, session, now)
+      return {
+        json: representSession(session),
+        page: (frame) => renderLoginDetails(frame, { session, sessions, now }),
+      }
+    },
   },
   {
     method: 'POST',
     path: '/settings/password',
+    beforeSecondFactor: true,
     expected: { texts: ['current_password', 'new_password'] },
     async handle({ session, act, fields, address, now, wantsJson }, { database, passwords }) {
       const { user, account } = session
@@ -134,7 +148,10 @@ export const sessionPages: readonly SessionPage[] = [
         token,
       }
     },
-    redraw: async (_visit, problem) => (frame) => renderLoginDetails(frame, problem),
+    async redraw({ session, now }, problem, { database }) {
+      const sessions = await listSessions(database.read, session, now)
+      return (frame) => renderLoginDetails(frame, { session, sessions, now }, problem)
+    },
   },
 ]
 
@@ -168,41 +185,7 @@ ${csrfField(frame)}
 <input id="password" name="password" type="password" autocomplete="current-password" required></p>
 <p><button class="primary wide">Log in</button></p>
 </form>
+<p><a href="/settings/password-reset">Forgot your password?</a></p>
 </div>`
   return renderPage({ ...frame, session: undefined }, { title: 'Log in', main })
-}
-
-function renderLoginDetails(frame: Frame, problem?: Problem): Html {
-  const { session } = frame
-  const main = html`<h1>Your login</h1>
-<p class="lead">You are <strong translate="no">${session?.user.email}</strong>,
-${session?.user.role === 'admin' ? 'an Admin' : 'a Member'} of ${session?.account.name}.</p>
-<section class="card" aria-labelledby="password-title">
-<h2 id="password-title">Change your password</h2>
-<p class="hint">You request logged in here and are logged out everywhere else.</p>
-${renderFaults(problem)}
-<form method="post" action="/settings/password" class="stack">
-${csrfField(frame)}
-<input type="hidden" autocomplete="username" value="${session?.user.email}">
-<p class="field"><label for="current_password">Current password</label>
-<input id="current_password" name="current_password" type="password"
-autocomplete="current-password" required${describedBy(problem, 'current_password')}></p>
-${renderFault(problem, 'current_password')}
-<p class="field"><label for="new_password">New password</label>
-<input id="new_password" name="new_password" type="password" autocomplete="new-password"
-required${describedBy(problem, 'new_password', 'new-password-hint')}></p>
-<p class="hint" id="new-password-hint">8 characters or more. A few words are better than one with
-signs in it.</p>
-${renderFault(problem, 'new_password')}
-<p><button class="primary">Change password</button></p>
-</form>
-</section>
-<section class="card" aria-labelledby="sessions-title">
-<h2 id="sessions-title">Log out everywhere</h2>
-<p>Ends every session of yours, this one too. You are logged out by itself after 30 minutes of doing
-nothing, and after 12 hours in any case.</p>
-<form method="post" action="/settings/logout-everywhere">${csrfField(frame)}
-<button>Log out everywhere</button></form>
-</section>`
-  return renderPage(frame, { title: 'Your login', place: '/settings/login-details', main })
 }

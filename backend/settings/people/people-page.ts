@@ -1,4 +1,4 @@
-/** The people of an account, as a page. */
+/** The page of an account's users. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -12,7 +12,7 @@ export interface People {
   readonly timezone: string
   readonly users: readonly UserRow[]
   readonly invitations: readonly InvitationRow[]
-  /** Of those that are mailed, by the invitation. */
+  /** The delivery of mailed invitations, by invitation id. */
   readonly mails: ReadonlyMap<string, Delivery>
 }
 
@@ -26,17 +26,18 @@ const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
 export function renderPeople(frame: Frame, people: People, retry?: Retry): Html {
   const { users, invitations } = people
   const main = html`<h1>People</h1>
-<p class="lead">Admins issue and revoke keys and manage people. Members see which keys there are.</p>
+<p class="lead">Admins issue and revoke API keys, manage people, approve reminders, and change customers, invoices and
+reminders. Members read all of it but the audit log, and change nothing.</p>
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
 <table class="keys"><caption class="unseen">People of this account</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>
-<tbody>${users.map((user) => renderUser(frame, user))}</tbody></table>
+<tbody>${users.map((user) => renderUser(frame, user, isLastAdmin(user, users)))}</tbody></table>
 </section>
 ${
   invitations.length > 0 &&
   html`<section aria-labelledby="invited-title"><h2 id="invited-title">Invited</h2>
 <table class="keys"><caption class="unseen">Open invitations</caption>
-<thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Holds until</th><th scope="col">Actions</th></tr></thead>
+<thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Expires</th><th scope="col">Actions</th></tr></thead>
 <tbody>${invitations.map((invitation) => renderInvitation(frame, invitation, people))}</tbody></table>
 </section>`
 }
@@ -53,7 +54,7 @@ ${renderFault(retry?.problem, 'email')}
   return renderPage(frame, { title: 'People', place: '/settings/people', main })
 }
 
-/** The link is shown here and never again. */
+/** Shows the link of an invitation, for the only time. */
 export function renderInvited(
   frame: Frame,
   { email }: InvitationRow,
@@ -71,7 +72,7 @@ lets whoever opens it choose the password. Send it to them alone.</p>
   return renderPage(frame, { title: 'Invited', place: '/settings/people', main })
 }
 
-function renderUser(frame: Frame, user: UserRow): Html {
+function renderUser(frame: Frame, user: UserRow, isLastAdmin: boolean): Html {
   const isActive = user.status === 'active'
   const path = `/settings/people/${user.id}`
   const other = user.role === 'admin' ? 'member' : 'admin'
@@ -82,18 +83,20 @@ function renderUser(frame: Frame, user: UserRow): Html {
 <td data-label="Status">${isActive ? html`<span class="badge active">Active</span>` : html`<span class="badge">Deactivated</span>`}</td>
 <td data-label="Actions"><div class="row">${
     isActive &&
-    renderAct(
-      frame,
-      `${path}/role`,
-      `Make ${ROLE_WORDS[other]}`,
-      user.email,
-      html`<input type="hidden" name="role" value="${other}">`,
-    )
-  }${
-    isActive
-      ? renderAct(frame, `${path}/deactivate`, 'Deactivate', user.email)
-      : renderAct(frame, `${path}/reactivate`, 'Reactivate', user.email)
-  }</div></td></tr>`
+    (isLastAdmin
+      ? html`<span class="hint">The last Admin keeps the role. Make someone else Admin first.</span>`
+      : html`${renderLink(`${path}/role`, `Make ${ROLE_WORDS[other]}`, user.email)}${renderLink(`${path}/deactivate`, 'Deactivate', user.email, true)}`)
+  }${!isActive && renderAct(frame, `${path}/reactivate`, 'Reactivate', user.email)}</div></td></tr>`
+}
+
+function isLastAdmin(user: UserRow, users: readonly UserRow[]): boolean {
+  const admins = users.filter(({ role, status }) => role === 'admin' && status === 'active')
+  return admins.length === 1 && admins[0]?.id === user.id
+}
+
+/** Renders a link to a confirmation page, which the script opens as a dialog. */
+function renderLink(path: string, name: string, person: string, isDangerous = false): Html {
+  return html`<a class="button small${isDangerous && ' danger'}" href="${path}" data-dialog-page>${name}<span class="unseen"> ${person}</span></a>`
 }
 
 const MAIL_WORDS = {
@@ -106,11 +109,11 @@ function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }:
   const mail = mails.get(row.id)
   return html`<tr><th scope="row" data-label="E-mail"><span translate="no">${row.email}</span>${mail && html` <span class="hint">${MAIL_WORDS[mail.status]}</span>`}</th>
 <td data-label="Role">${ROLE_WORDS[row.role]}</td>
-<td data-label="Holds until">${exactTime(row.expires_at, timezone)}</td>
+<td data-label="Expires">${exactTime(row.expires_at, timezone)}</td>
 <td data-label="Actions">${renderAct(frame, `/settings/invitations/${row.id}/withdraw`, 'Withdraw', row.email)}</td></tr>`
 }
 
-function renderAct(frame: Frame, action: string, name: string, whose: string, more?: Html): Html {
-  return html`<form method="post" action="${action}">${csrfField(frame)}${more}
-<button class="small">${name}<span class="unseen"> ${whose}</span></button></form>`
+function renderAct(frame: Frame, action: string, name: string, person: string): Html {
+  return html`<form method="post" action="${action}">${csrfField(frame)}
+<button class="small">${name}<span class="unseen"> ${person}</span></button></form>`
 }

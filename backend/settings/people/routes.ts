@@ -1,15 +1,23 @@
-/** The people of an account: who may log in, and as what. */
+/** The routes of an account's users and their roles. */
 import { createId } from '../../../shared/contract/id.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { InvitationRow, UserRow } from '../../database/tables.ts'
 import { recordNotice } from '../../mail/notices.ts'
 import { readDeliveries } from '../../mail/outbox.ts'
-import { endSessionsOf, setFlash } from '../../sessions/sessions.ts'
+import { countSessions, endSessionsOf, setFlash } from '../../sessions/sessions.ts'
 import { createInvitation, listInvitations, withdrawInvitation } from '../../users/invitations.ts'
 import { createToken, hashToken } from '../../users/tokens.ts'
-import { changeRole, emailFault, listUsers, ROLES, setUserStatus } from '../../users/users.ts'
+import {
+  changeRole,
+  emailFault,
+  getUser,
+  listUsers,
+  ROLES,
+  setUserStatus,
+} from '../../users/users.ts'
 import { invitationLink } from '../login/invitation-routes.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import { renderDeactivation, renderRoleChange } from './confirm-pages.ts'
 import { type People, renderInvited, renderPeople } from './people-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can manage people.'
@@ -39,6 +47,7 @@ export const peoplePages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     admins: ADMINS_ONLY,
+    needsConfirmation: true,
     expected: { texts: ['email', 'role'] },
     async handle({ fields, session, act }, { database, baseUrl, mailedInvitations }) {
       const id = createId('ivt')
@@ -70,9 +79,30 @@ export const peoplePages: readonly SessionPage[] = [
     },
   },
   {
+    method: 'GET',
+    path: `${PATH}/{id}/role`,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    async handle({ session, id }, { database }) {
+      const user = await getUser(database.read, session.account.id, id)
+      return { page: (frame) => renderRoleChange(frame, user) }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/deactivate`,
+    admins: ADMINS_ONLY,
+    async handle({ session, id, now }, { database }) {
+      const user = await getUser(database.read, session.account.id, id)
+      const sessions = await countSessions(database.read, id, now)
+      return { page: (frame) => renderDeactivation(frame, user, sessions) }
+    },
+  },
+  {
     method: 'POST',
     path: `${PATH}/{id}/role`,
     admins: ADMINS_ONLY,
+    needsConfirmation: true,
     expected: { texts: ['role'] },
     handle: (request, deps) =>
       changeUser(request, deps, 'role_changed', (tx, target) =>
@@ -133,7 +163,7 @@ async function changeUser(
     if (!wantsJson) await setFlash(tx, session.token, flash)
     return changed
   })
-  // Whoever is no Admin any more has nothing to see here.
+  // A user who has given up the Admin role may no longer see this page.
   return { json: representUser(user), location: id === session.user.id ? '/settings' : PATH }
 }
 

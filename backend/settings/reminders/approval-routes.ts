@@ -1,4 +1,4 @@
-/** The queue of reminders that a person must approve, and the decision on one. */
+/** The routes of the approval queue, and of the decision on a reminder. */
 import { findInvoices } from '../../invoices/invoices.ts'
 import { countWaiting, listDecided } from '../../messages/approval-log.ts'
 import { findMessage } from '../../messages/message.ts'
@@ -50,7 +50,7 @@ export const approvalPages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     async handle(request, deps) {
       const view = await readView(request, deps)
-      // What was decided meanwhile is a message like others.
+      // A reminder that was decided in the meantime is shown as a message.
       if (view === undefined)
         return {
           location: `/settings/messages/${request.id}`,
@@ -67,7 +67,7 @@ export const approvalPages: readonly SessionPage[] = [
   })),
 ]
 
-/** Scripts may leave it out, and decide on whatever it says by now. */
+/** Scripts may omit `seen`, and then decide on the current text. */
 function seenOf(fields: Fields): Pick<Decision, 'seen'> {
   return fields.has('seen') ? { seen: fields.text('seen') } : {}
 }

@@ -1,4 +1,4 @@
-/** Reminders that wait for a person: the queue, what became of the last ones, and one to be decided. */
+/** The pages of approvals: the queue, recent decisions, and one reminder to be decided. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { DecidedMessage } from '../../messages/approval-log.ts'
@@ -20,7 +20,7 @@ interface ApprovalsView {
   readonly approvals: readonly Approval[]
   readonly waiting: number
   readonly decided: readonly DecidedMessage[]
-  /** Names by id. */
+  /** Customer names by id. */
   readonly customers: ReadonlyMap<string, string>
   readonly now: Date
 }
@@ -68,7 +68,7 @@ function renderDecided({ decided, customers, session, now }: ApprovalsView): Htm
   )}</tbody></table></section>`
 }
 
-/** Who decided, or why nobody could any more. */
+/** Renders the person who decided, or the reason why no decision is possible any more. */
 function outcomeOf(row: DecidedMessage): Html {
   const by = row.approval_decided_by === null ? '' : ` by ${labelOf(row.approval_decided_by)}`
   const why =
@@ -91,7 +91,7 @@ export interface ApprovalView {
   readonly approval: Approval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
-  /** To the same customer. */
+  /** Earlier messages to the same customer. */
   readonly earlier: readonly MessageRow[]
 }
 

@@ -1,4 +1,4 @@
-/** The kill switch of an account: while it is on no reminder leaves. */
+/** The routes of an account's kill switch, which stops all its reminders. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import {
@@ -61,7 +61,7 @@ function readSwitches({ account }: Session, { database }: Pick<SettingsDeps, 'da
   return readKillSwitches(database.read, account.id)
 }
 
-/** The account's own, and whether the operator stopped everybody's. */
+/** Represents the account's switch, and whether the operator has stopped all accounts. */
 function represent(installation: KillSwitch, own: KillSwitch) {
   return { ...renderKillSwitch(own), installation: renderKillSwitch(installation) }
 }
@@ -122,7 +122,7 @@ function renderRelease(frame: Frame): Html {
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
-/** Opened by the script from a link to the page that asks the same. */
+/** The script opens this dialog from a link to the page with the same form. */
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>

@@ -1,4 +1,4 @@
-/** The log of messages, with its filters. */
+/** The page of the message log, with its filters. */
 import type { MessageRow, MessageStatus, ReminderStage } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'

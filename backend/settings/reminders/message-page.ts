@@ -1,4 +1,4 @@
-/** One message: its text as it left or would have, to whom, and what became of it. */
+/** The page of a message: its text, its recipient, and its delivery. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { maskRecipient } from '../../messages/shown-text.ts'
@@ -60,7 +60,7 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 </dl></section>`
 }
 
-/** The HTML is a document of its own, in a frame in which nothing can run. */
+/** The HTML is a separate document in a sandboxed frame, in which no script runs. */
 export function renderMessageText(row: MessageRow, hasHtml: boolean): Html | undefined {
   if (row.subject === null && row.body === null) return undefined
   return html`<section class="card letter" aria-labelledby="subject">

@@ -1,4 +1,7 @@
-/** The log of messages: what was sent, what was not and why, each with its text and its history. */
+/**
+ * The routes of the message log: sent messages, unsent ones with the reason, and the text and history of
+ * each.
+ */
 import type { MessageRow, Reader } from '../../database/tables.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
@@ -87,7 +90,7 @@ export const messagePages: readonly SessionPage[] = [
     method: 'GET',
     path: MESSAGE_TEXT_PATH,
     async handle({ session, id }, { database: { read } }) {
-      // Nothing runs in it and it loads nothing: see the headers.
+      // The security headers prevent scripts and requests in this document.
       const text = await findMessageHtml(read, session.account.id, id)
       return { document: text ?? notFound('message', id) }
     },

@@ -1,4 +1,6 @@
-/** The log of messages, as a list and as a table in other pages: what was sent, and what was not and why. */
+/**
+ * The message log as a list, and as a table in other pages: sent messages, and unsent ones with the reason.
+ */
 import type { MessageRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { reasonWords, renderMessageStatus, STAGE_WORDS } from '../shell/ledger-words.ts'
@@ -32,7 +34,7 @@ const KIND_WORDS: Readonly<Record<MessageRow['kind'], string>> = {
   reply: 'Reply',
 }
 
-/** `Firm reminder` by its stage. */
+/** Returns the kind and the stage, e.g. `Firm reminder`. */
 export function nameOf({ kind, stage }: Pick<MessageRow, 'kind' | 'stage'>): string {
   if (kind !== 'reminder') return KIND_WORDS[kind]
   if (stage === null) return 'Courtesy reminder'

@@ -1,34 +1,34 @@
 /**
- * What will be sent, worked out once for all who look at it meanwhile. An account of thousands of
- * customers takes seconds: it is then shown for a while as it was, with the time it is of, and who
- * comes before it is done is told to look again.
+ * Computes previews of reminders once for concurrent readers. An account with thousands of customers takes
+ * seconds: its preview is cached for a while and shown with its time. A request during the computation
+ * receives a page that suggests reloading it.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
 
-/** How long one waits for a page; gateways wait ten seconds. */
+/** The longest wait of a page request; the timeout of gateways is ten seconds. */
 const WAIT_MS = 5000
-/** What took longer is kept. */
+/** Previews that took longer are cached. */
 const SLOW_MS = 1000
 const KEPT_MS = 120_000
-/** Accounts; of each up to twenty megabytes. */
+/** Cached accounts, each of up to twenty megabytes. */
 const KEPT_MAX = 4
 
 export interface Preview {
   readonly messages: readonly PreviewedMessage[]
-  /** When it was worked out. */
+  /** The time of the computation. */
   readonly at: Date
 }
 
 interface Work {
   readonly preview: Promise<Preview>
-  /** Undefined while it is under way. */
+  /** Undefined during the computation. */
   tookMs: number | undefined
   readonly begunAt: Date
 }
 
 export interface Previews {
-  /** Undefined where it is still being worked out. */
+  /** Resolves with undefined if the computation takes longer than the wait. */
   get(
     name: string,
     now: Date,
@@ -59,14 +59,14 @@ export function createPreviews(waitMs = WAIT_MS): Previews {
     return work
   }
 
-  function isGood(work: Work, now: Date): boolean {
+  function isFresh(work: Work, now: Date): boolean {
     return work.tookMs === undefined || now.getTime() - work.begunAt.getTime() < KEPT_MS
   }
 
   return {
     async get(name, now, run) {
       const known = works.get(name)
-      const { preview } = known !== undefined && isGood(known, now) ? known : begin(name, now, run)
+      const { preview } = known !== undefined && isFresh(known, now) ? known : begin(name, now, run)
       const waiting = new AbortController()
       const late = delay(waitMs, undefined, { signal: waiting.signal })
       try {

@@ -1,4 +1,4 @@
-/** What is going to be sent over the next days, and what will be held back. */
+/** The routes of the preview: reminders of the next days, and those that are blocked. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
@@ -44,7 +44,7 @@ function notYet(): Problem {
   })
 }
 
-/** `day` shows one day whole. Throws `Problem` 400. */
+/** `day` shows all reminders of one day. Throws `Problem` 400. */
 function parseQuery(query: URLSearchParams): { days: number; day: string | undefined } {
   for (const name of query.keys()) {
     if (name !== 'days' && name !== 'day') {

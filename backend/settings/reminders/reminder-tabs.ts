@@ -1,7 +1,7 @@
 import type { Html } from '../../html/html.ts'
 import { renderTabs } from '../shell/layout.ts'
 
-/** The pages of reminders, with how many wait for somebody's approval. */
+/** Renders the tabs of the reminder pages, with the number of reminders that await approval. */
 export function renderReminderTabs(path: string, waiting: number): Html {
   return renderTabs(
     'Reminders',

@@ -1,4 +1,4 @@
-/** The next days as a calendar, and below it day by day who is sent what. */
+/** The preview page: the next days as a calendar, and below it the recipients of each day. */
 import { addDays, todayIn } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
@@ -14,7 +14,7 @@ import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/reminders'
 
-/** Of a day, unless it is asked for alone. */
+/** Reminders shown of each day; the page of a single day shows all. */
 const SHOWN_MAX = 10
 const SHOWN_ALONE_MAX = 500
 
@@ -22,9 +22,9 @@ export interface RemindersView {
   readonly session: Session
   readonly now: Date
   readonly days: number
-  /** The one that is shown alone. */
+  /** The day that is shown alone. */
   readonly day: string | undefined
-  /** Undefined: it is still being worked out. */
+  /** Undefined during the computation. */
   readonly preview: Preview | undefined
   readonly holidays: readonly string[]
   readonly chaseFrom: string | null
@@ -33,7 +33,7 @@ export interface RemindersView {
 
 interface Day {
   readonly date: string
-  /** Those that would leave on it. */
+  /** The messages to be sent on this day. */
   readonly messages: readonly PreviewedMessage[]
   readonly isPast: boolean
   readonly isFree: boolean
@@ -51,7 +51,7 @@ ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', place: PATH, main })
 }
 
-/** Of thousands of customers. */
+/** Shown for accounts with thousands of customers, during the computation. */
 function renderNotYet(): Html {
   return html`<div class="card empty"><p><strong>It is still being worked out.</strong></p>
 <p class="hint">You have many customers who owe something: it takes a few seconds.</p>
@@ -61,7 +61,7 @@ function renderNotYet(): Html {
 function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const { session, day, now } = view
   const { isDemo } = session.account
-  // Sample data shows what would be sent if it were none.
+  // For sample data the page shows what would be sent if the data were real.
   const leaves = ({ refusal }: PreviewedMessage) =>
     refusal === null || (isDemo && refusal.reason === 'demo')
   const leaving = messages.filter(leaves)
@@ -84,7 +84,7 @@ function renderNothing(isHeld: boolean): Html {
 <p class="hint">${isHeld ? 'What would be due is held back, for the reasons below.' : 'Nothing becomes due for one.'}</p></div>`
 }
 
-/** From the Monday of this week to the Sunday of the last. */
+/** Returns all days from the Monday of the first week to the Sunday of the last. */
 function daysOf(
   { session, now, days, holidays }: RemindersView,
   leaving: readonly PreviewedMessage[],
@@ -168,7 +168,7 @@ ${messages.length > most && html`<p><a href="${PATH}?day=${date}#day-${date}">Al
 )}`
 }
 
-/** `why` it is held back; null where it would leave. */
+/** `why` is the reason of the block; null if the message will be sent. */
 function renderLetter(
   message: PreviewedMessage,
   timezone: string,
@@ -205,7 +205,7 @@ function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amou
   return [...sums]
 }
 
-/** By the reason, the commonest first. */
+/** Groups blocked reminders by reason, most frequent first. */
 function renderHeld(held: readonly PreviewedMessage[]): Html {
   const byReason = [...Map.groupBy(held, ({ refusal }) => refusal?.reason ?? '')].sort(
     ([, a], [, b]) => b.length - a.length,

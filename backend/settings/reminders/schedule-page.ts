@@ -1,4 +1,4 @@
-/** When reminders are sent, to be looked at and changed. */
+/** The page that shows and changes the schedule of reminders. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { APPLY_CREDIT, type ApplyCredit } from '../../accounts/apply-credit.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -11,7 +11,7 @@ import { STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
-/** As forms and JSON name them. */
+/** The field names in forms and in JSON. */
 export const LADDER_FIELDS = [
   'ladder/courtesy',
   'ladder/friendly',
@@ -22,7 +22,7 @@ export const LADDER_FIELDS = [
 
 type LadderField = (typeof LADDER_FIELDS)[number]
 
-/** As they are shown in fields. */
+/** The values in the format of the form. */
 export interface ScheduleValues {
   readonly days: Partial<Record<LadderField, string>>
   readonly holidays: string
@@ -31,7 +31,7 @@ export interface ScheduleValues {
   readonly applyCredit: string
 }
 
-/** With what decides about reminders besides: who gets the replies, and what money on account does. */
+/** The schedule with the other settings of chasing: the reply address, and the use of money on account. */
 export interface Schedule extends ChasingSettings {
   readonly replyTo: string | null
   readonly applyCredit: ApplyCredit
@@ -101,7 +101,7 @@ interface CustomerScheduleView {
   readonly session: Session
   readonly row: DebtorRow
   readonly values: ScheduleValues
-  /** Not the account's. */
+  /** Whether the customer has its own schedule rather than the account's. */
   readonly isOwn: boolean
 }
 
@@ -136,7 +136,7 @@ const STAGE_HINTS: Readonly<Record<LadderStage, string>> = {
   final: 'Needs approval. The last one.',
 }
 
-/** The stages in their order, as steps. */
+/** Renders the stages in order, as steps. */
 function renderLadder(
   { days }: ScheduleValues,
   isAdmin: boolean,

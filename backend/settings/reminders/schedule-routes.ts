@@ -1,4 +1,4 @@
-/** When reminders are sent: the account's schedule, and a customer's own. */
+/** The routes of the account's schedule of reminders, and of customers' own schedules. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
 import { setApplyCredit } from '../../accounts/apply-credit.ts'
@@ -88,7 +88,7 @@ function represent({ ladder, holidays, chaseFrom, replyTo, applyCredit }: Schedu
   }
 }
 
-/** What is left out stays as it is. */
+/** Omitted members do not change. */
 function accountPage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
@@ -129,7 +129,7 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
   }
 }
 
-/** `own` says whether the customer has a schedule of its own or the account's. */
+/** `own` states whether the customer has its own schedule or the account's. */
 function customerPage(method: 'PUT' | 'POST'): SessionPage {
   return {
     method,
@@ -174,7 +174,7 @@ function ladderOf(fields: Fields, kept: Ladder): Ladder {
   }
 }
 
-/** A form has one field for all of them. */
+/** A form has one field for all dates. */
 function datesOf(fields: Fields): string[] {
   return fields
     .list('holidays')
@@ -193,7 +193,7 @@ function sentValues(fields: Fields): ScheduleValues {
   }
 }
 
-/** All days are in one field, so a fault of one leads there. */
+/** All dates are in one field, so that the fault of a date refers to this field. */
 function ofFields(problem: Problem): Problem {
   const given = problem.members['errors']
   if (!Array.isArray(given)) return problem

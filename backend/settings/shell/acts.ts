@@ -1,29 +1,29 @@
-/** What a person can do with a thing that its page shows: a form that opens, with its reason. */
+/** Actions on the record that a page shows: each is a form that opens, with a reason. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults } from './layout.ts'
 import type { Frame } from './response.ts'
 
 export interface PageAct {
-  /** The last part of the path it posts to. */
+  /** The last segment of the form's action. */
   readonly name: string
-  /** As the button that opens it says. */
+  /** The label of the button that opens the form. */
   readonly title: string
-  /** What it will lead to. */
+  /** A description of the consequences. */
   readonly hint: string
   readonly isDangerous?: boolean
-  /** Asked before the reason. */
+  /** Fields before the reason. */
   readonly fields?: (problem: Problem | undefined) => Html
 }
 
-/** An act that was refused, and what was said with it. */
+/** A rejected action, and the values that were sent with it. */
 export interface FailedAct {
   readonly name: string
   readonly reason: string
   readonly problem: Problem
 }
 
-/** Open where it failed before. */
+/** The form is open if the action was rejected. */
 export function renderReasonedAct(
   frame: Frame,
   path: string,
@@ -32,7 +32,7 @@ export function renderReasonedAct(
 ): Html {
   const mine = failed?.name === act.name ? failed : undefined
   const problem = mine?.problem
-  // One field of the page has the name that a fault leads to.
+  // A fault links to an id, which only one field of the page may have.
   const id = mine === undefined ? `${act.name}-reason` : 'reason'
   return html`<details class="act"${mine !== undefined && html` open`}>
 <summary class="button${act.isDangerous && ' danger'}">${act.title}…</summary>
@@ -47,7 +47,7 @@ ${renderFault(problem, 'reason')}
 </form></details>`
 }
 
-/** One that needs no words. */
+/** Renders an action without a reason. */
 export function renderPlainAct(
   frame: Frame,
   path: string,

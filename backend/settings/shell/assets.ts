@@ -1,21 +1,29 @@
-/** The stylesheets and the script, under names that change with what is in them. */
+/** Serves stylesheets and scripts under names that contain a hash of their content. */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { ServerRoute } from '@hapi/hapi'
 import { readStylesheet } from '../../html/stylesheet.ts'
 
-const ASSETS = [
+const FILES = [
   { name: 'settings.css', type: 'text/css; charset=utf-8' },
   { name: 'ledger.css', type: 'text/css; charset=utf-8' },
+  { name: 'home.css', type: 'text/css; charset=utf-8' },
+  { name: 'lists.css', type: 'text/css; charset=utf-8' },
   { name: 'settings.js', type: 'text/javascript; charset=utf-8' },
-].map(({ name, type }) => {
+  { name: 'dialogs.js', type: 'text/javascript; charset=utf-8' },
+  { name: 'icon.svg', type: 'image/svg+xml' },
+] as const
+
+type AssetName = (typeof FILES)[number]['name']
+
+const ASSETS = FILES.map(({ name, type }) => {
   const file = new URL(`./assets/${name}`, import.meta.url)
   const content = name === 'settings.css' ? readStylesheet(file) : readFileSync(file)
   const version = createHash('sha256').update(content).digest('base64url').slice(0, 12)
   return { name, type, content, path: `/settings/assets/${version}/${name}` }
 })
 
-export function assetPath(name: 'settings.css' | 'ledger.css' | 'settings.js'): string {
+export function assetPath(name: AssetName): string {
   return ASSETS.find((asset) => asset.name === name)?.path ?? ''
 }
 

@@ -1,23 +1,25 @@
 /**
- * The two cookies of Settings. Over https their names begin with `__Host-`, so that no subdomain and
- * no plain connection can set them; without https only this machine itself may log in.
+ * The two cookies of Settings. With https their names begin with `__Host-`, so that neither a subdomain nor
+ * an unencrypted connection can set them. Without https only a browser on this machine can log in.
  */
 
 export interface Cookies {
   readonly session: Cookie
-  /** Holds what the token of a form before login is derived from. */
+  /** The secret from which the CSRF token of a form before login is derived. */
   readonly login: Cookie
 }
 
 export interface Cookie {
-  /** Undefined where it was not sent, or twice: then one of the two was planted. */
+  /**
+   * Undefined if the cookie was not sent, or was sent twice: then an attacker may have planted one of them.
+   */
   read(header: string | undefined): string | undefined
-  /** The header that sets it until the browser closes; the session's own limits are the server's. */
+  /** Returns the header that sets a session cookie; the server enforces the time limits of a session. */
   set(value: string): string
   readonly clear: string
 }
 
-/** Undefined where a password must not travel: plain http to another machine. */
+/** Undefined for plain http to another machine, over which a password must not be sent. */
 export function cookiesFor(baseUrl: string): Cookies | undefined {
   const { protocol } = new URL(baseUrl)
   const isSecure = protocol === 'https:'

@@ -1,17 +1,17 @@
 /**
- * What a form or a JSON body says, read alike: texts, lists of texts, whole numbers, nothing else. A
- * member of an object in JSON is named by its path, e.g. `ladder/firm`, as the fault of it points there.
+ * Reads a form or a JSON body alike: texts, lists of texts and whole numbers. A member of a nested JSON
+ * object is named by its path, e.g. `ladder/firm`, as in the pointer of its fault.
  */
 import joi, { type AnySchema, type ObjectSchema } from 'joi'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { validateBody } from '../../validation/body.ts'
 import { type JsonObject, parseJsonObject } from '../../validation/json.ts'
 
-/** Charset absent or the only one there is. */
+/** The charset is absent or utf-8. */
 const JSON_TYPE = /^application\/json(?:\s*;\s*charset="?utf-8"?)?$/i
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:\s*;\s*charset="?utf-8"?)?$/i
 
-/** More than any page has. */
+/** More than the fields of any page. */
 const FORM_FIELDS_MAX = 100
 
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -20,6 +20,10 @@ export interface Expected {
   readonly texts?: readonly string[]
   readonly lists?: readonly string[]
   readonly numbers?: readonly string[]
+  /**
+   * Lists of objects with these members. A form repeats a field for each object, e.g. `allocations/amount`.
+   */
+  readonly rows?: Readonly<Record<string, Pick<Expected, 'texts' | 'numbers'>>>
 }
 
 export class Fields {
@@ -35,12 +39,15 @@ export class Fields {
     return this.#values.has(name)
   }
 
-  /** '' where it was not sent. */
+  /** Returns '' if the field was not sent. */
   text(name: string): string {
     return this.#values.get(name)?.[0] ?? ''
   }
 
-  /** Null where it is empty or was not sent, NaN where a form says what is no number. */
+  /**
+   * Returns null if the field is empty or was not sent, and NaN if a form contains another text than a
+   * number.
+   */
   number(name: string): number | null {
     const text = this.text(name).trim()
     return text === '' ? null : /^-?\d{1,9}$/.test(text) ? Number(text) : Number.NaN
@@ -49,11 +56,29 @@ export class Fields {
   list(name: string): readonly string[] {
     return this.#values.get(name) ?? []
   }
+
+  /** Returns as many rows as the first member has values; '' for missing values. */
+  rows<Member extends string>(
+    name: string,
+    first: Member,
+    ...others: readonly Member[]
+  ): readonly Readonly<Record<Member, string>>[]
+  rows(name: string, ...members: readonly string[]): readonly Readonly<Record<string, string>>[] {
+    const columns = members.map((member) => this.list(`${name}/${member}`))
+    return (columns[0] ?? []).map((_, index) =>
+      Object.fromEntries(members.map((member, at) => [member, columns[at]?.[index] ?? ''])),
+    )
+  }
+
+  /** Yields every field as it was sent, so that another form can repeat it. */
+  entries(): IterableIterator<[name: string, values: readonly string[]]> {
+    return this.#values.entries()
+  }
 }
 
 export const NO_FIELDS: Fields = new Fields(false, new Map())
 
-/** Throws `Problem` 400, 415, 422. A body of no bytes is one without fields, whatever its type. */
+/** Throws `Problem` 400, 415, 422. An empty body has no fields, whatever its type. */
 export function parseFields(body: Uint8Array, type: string, expected: Expected): Fields {
   if (JSON_TYPE.test(type)) {
     if (body.length === 0) return new Fields(true, new Map())
@@ -73,7 +98,12 @@ export function unsupportedType(): Problem {
 function readJson(body: JsonObject, expected: Expected) {
   const values = new Map<string, readonly string[]>()
   for (const [path, value] of membersOf(validateBody(schemaOf(expected), body))) {
-    if (Array.isArray(value)) values.set(path, value.map(String))
+    const columns = expected.rows?.[path]
+    if (columns !== undefined) {
+      for (const member of membersOfRows(columns)) {
+        values.set(`${path}/${member}`, columnOf(value, member))
+      }
+    } else if (Array.isArray(value)) values.set(path, value.map(String))
     else values.set(path, [value === null ? '' : String(value)])
   }
   return values
@@ -83,12 +113,33 @@ const ANY_TEXT = joi.string().allow('')
 const FIELD_SCHEMAS = {
   texts: ANY_TEXT.empty(null),
   lists: joi.array().items(ANY_TEXT).empty(null),
-  // Null is a number that there is none of.
+  // Null means that there is no number.
   numbers: joi.number().integer().allow(null),
-} satisfies Record<keyof Expected, AnySchema>
+} satisfies Record<'texts' | 'lists' | 'numbers', AnySchema>
 
-function schemaOf({ texts = [], lists = [], numbers = [] }: Expected): ObjectSchema<JsonObject> {
+function membersOfRows({ texts = [], numbers = [] }: Pick<Expected, 'texts' | 'numbers'>) {
+  return [...texts, ...numbers]
+}
+
+function columnOf(rows: unknown, member: string): string[] {
+  return (Array.isArray(rows) ? rows : []).map((row: unknown) => {
+    const members = new Map<string, unknown>(
+      Object.entries(typeof row === 'object' && row ? row : {}),
+    )
+    return String(members.get(member) ?? '')
+  })
+}
+
+function schemaOf({
+  texts = [],
+  lists = [],
+  numbers = [],
+  rows = {},
+}: Expected): ObjectSchema<JsonObject> {
   const schemas = new Map<string, AnySchema>([
+    ...Object.entries(rows).map(
+      ([path, members]) => [path, joi.array().items(schemaOf(members)).empty(null)] as const,
+    ),
     ...texts.map((path) => [path, FIELD_SCHEMAS.texts] as const),
     ...lists.map((path) => [path, FIELD_SCHEMAS.lists] as const),
     ...numbers.map((path) => [path, FIELD_SCHEMAS.numbers] as const),
@@ -104,7 +155,7 @@ function schemaOf({ texts = [], lists = [], numbers = [] }: Expected): ObjectSch
   return joi.object(Object.fromEntries(members))
 }
 
-/** Members of an object within by their path. */
+/** Lists members; those of nested objects are named by their path. */
 function membersOf(body: JsonObject): [path: string, value: unknown][] {
   return Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return [[name, value]]
@@ -112,7 +163,14 @@ function membersOf(body: JsonObject): [path: string, value: unknown][] {
   })
 }
 
-function readForm(body: Uint8Array, { texts = [], lists = [], numbers = [] }: Expected) {
+function readForm(
+  body: Uint8Array,
+  { texts = [], lists: named = [], numbers = [], rows = {} }: Expected,
+) {
+  const inRows = Object.entries(rows).flatMap(([name, members]) =>
+    membersOfRows(members).map((member) => `${name}/${member}`),
+  )
+  const lists = [...named, ...inRows]
   const text = decode(body)
   const values = new Map<string, string[]>()
   const pairs = [...new URLSearchParams(text)]
@@ -134,7 +192,7 @@ function decode(body: Uint8Array): string {
     const text = utf8.decode(body)
     if (!/%(?![0-9a-f]{2})/i.test(text)) return text
   } catch {
-    // As with a percent sign that stands for nothing.
+    // Reported like a malformed percent-encoding.
   }
   throw badForm('The form is not UTF-8, percent-encoded.')
 }

@@ -1,4 +1,4 @@
-/** What every page has around its own content. */
+/** The layout of all pages. */
 
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
@@ -8,24 +8,31 @@ import type { Frame } from './response.ts'
 
 export interface PageContent {
   readonly title: string
-  /** The path of its place in the navigation; undefined where it has none. */
+  /** The path of the page's entry in the navigation; undefined if it has none. */
   readonly place?: string
   readonly main: Html
-  /** Nothing around it: what must be dealt with first. */
+  /** The search text, which remains in the field of the header. */
+  readonly search?: string
+  /** Omits the navigation, for pages that must be completed first. */
   readonly isAlone?: boolean
 }
 
-/** What the page after an act says. */
+/** The messages of the page after an action. */
 const FLASHES: Readonly<Record<string, string>> = {
   key_issued: 'Key issued. It cannot be shown again.',
+  key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are refused from now on.',
   scopes_changed: 'The allowance is changed. It holds from the next call on.',
   webhook_changed: 'Endpoint changed.',
+  webhook_deleted: 'Endpoint deleted. No event is sent to it any more.',
   webhook_paused: 'Paused. What happens meanwhile waits.',
   webhook_resumed: 'Resumed.',
   webhook_secret_expired: 'The old secret has expired. Only the new one signs.',
   webhook_redelivered: 'It is sent again.',
   webhooks_redelivered: 'What failed is sent again.',
+  customer_created: 'Customer added.',
+  invoice_edited: 'Invoice changed.',
+  invoice_created: 'Invoice entered.',
   customer_changed: 'Customer changed.',
   customer_paused: 'Paused. No reminder is sent meanwhile.',
   customer_resumed: 'Resumed. Reminders go on from where they were.',
@@ -40,6 +47,10 @@ const FLASHES: Readonly<Record<string, string>> = {
   invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
   invoice_resolved: 'Resolved. The invoice is chased again.',
   invoice_resumed: 'The invoice is chased again.',
+  payment_recorded: 'Payment recorded.',
+  payment_allocated: 'Allocated.',
+  payment_taken_back: 'Taken back. The money is on account.',
+  invoice_credited: 'Credited.',
   payment_reversed: 'Reversed. What it paid is owed again.',
   reminders_stopped: 'Reminders are stopped.',
   reminders_released: 'Reminders go on. What was waiting when they were stopped is not sent.',
@@ -50,10 +61,14 @@ const FLASHES: Readonly<Record<string, string>> = {
   role_changed: 'Role changed.',
   user_deactivated: 'Deactivated. They can no longer log in.',
   user_reactivated: 'Reactivated. They can log in again.',
+  second_factor_disabled: 'Two-factor authentication is off. You log in with your password alone.',
+  second_factor_policy: 'Changed. It applies to every Admin from the next page on.',
+  session_ended: 'Session ended.',
   password_changed: 'Password changed. You are logged out everywhere else.',
 }
 
 const PLACES = [
+  { path: '/settings', name: 'Home', admins: false },
   { path: '/settings/customers', name: 'Customers', admins: false },
   { path: '/settings/reminders', name: 'Reminders', admins: false },
   { path: '/settings/api-keys', name: 'API & webhooks', admins: false },
@@ -62,7 +77,8 @@ const PLACES = [
   { path: '/settings/login-details', name: 'Your login', admins: false },
 ]
 
-export function renderPage(frame: Frame, { title, place, main, isAlone }: PageContent): Html {
+export function renderPage(frame: Frame, content: PageContent): Html {
+  const { title, main, isAlone } = content
   const { session, flash } = frame
   const said = flash === null ? undefined : FLASHES[flash]
   return html`<!doctype html>
@@ -72,17 +88,20 @@ export function renderPage(frame: Frame, { title, place, main, isAlone }: PageCo
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title} · Receivables</title>
-<link rel="icon" href="data:,">
+<link rel="icon" type="image/svg+xml" href="${assetPath('icon.svg')}">
 <link rel="stylesheet" href="${assetPath('settings.css')}">
 <link rel="stylesheet" href="${assetPath('ledger.css')}">
+<link rel="stylesheet" href="${assetPath('home.css')}">
+<link rel="stylesheet" href="${assetPath('lists.css')}">
 <script type="module" src="${assetPath('settings.js')}"></script>
+<script type="module" src="${assetPath('dialogs.js')}"></script>
 </head>
 <body>
 ${session !== undefined && !isAlone && html`<a class="skip" href="#main">Skip to content</a>`}
 ${renderHalt(frame)}
-${session === undefined || isAlone ? renderBrand() : renderHeader(frame, place)}
+${session === undefined || isAlone ? renderBrand() : renderHeader(frame, content)}
 <main id="main">
-<div class="flash" role="status" id="status">${said}</div>
+<div class="flash" role="status" id="flash">${said}</div>
 ${main}
 </main>
 </body>
@@ -93,11 +112,11 @@ ${main}
 interface Tab {
   readonly path: string
   readonly name: string
-  /** How many wait there; nothing is shown of none. */
+  /** The number of waiting items; 0 is not shown. */
   readonly count?: number
 }
 
-/** The pages of one place; `path` is the one that is shown. */
+/** Renders the pages of one section as tabs; `path` is the current one. */
 export function renderTabs(label: string, tabs: readonly Tab[], path: string): Html {
   return html`<nav class="tabs" aria-label="${label}"><ul>${tabs.map(
     (tab) =>
@@ -107,7 +126,7 @@ export function renderTabs(label: string, tabs: readonly Tab[], path: string): H
   )}</ul></nav>`
 }
 
-/** The faults of a form, said first and in focus, each leading to its field. */
+/** Renders the faults of a form at its top, in focus, each linked to its field. */
 export function renderFaults(problem: Problem | undefined): Html | undefined {
   if (problem === undefined) return undefined
   const faults = faultsOf(problem)
@@ -134,13 +153,13 @@ export function faultsOf(problem: Problem | undefined): readonly Fault[] {
   }))
 }
 
-/** What is wrong with a field, beside it; the field names it by `describedBy`. */
+/** Renders the fault beside its field, which refers to it by `describedBy`. */
 export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
   const fault = faultsOf(problem).find((candidate) => candidate.field === field)
   return fault && html`<p class="fault" id="${field}-fault">${fault.detail}</p>`
 }
 
-/** The attributes that tie a field to its hint and its fault. */
+/** Returns the attributes that link a field to its hint and its fault. */
 export function describedBy(problem: Problem | undefined, field: string, hint?: string): Html {
   const isFaulty = faultsOf(problem).some((fault) => fault.field === field)
   const ids = [hint, isFaulty ? `${field}-fault` : undefined].filter((id) => id !== undefined)
@@ -156,13 +175,16 @@ function renderBrand(): Html {
   return html`<header class="top"><span class="brand">Receivables</span></header>`
 }
 
-function renderHeader(frame: Frame, place: string | undefined): Html {
+function renderHeader(frame: Frame, { place, search }: PageContent): Html {
   const { session } = frame
   if (session === undefined) return renderBrand()
   const places = PLACES.filter(({ admins }) => !admins || session.user.role === 'admin')
   return html`<header class="top">
 <span class="brand">Receivables</span>
 <span class="account" translate="no">${session.account.name}</span>
+<form method="get" action="/settings/search" class="find" role="search">
+<label for="find" class="unseen">Find customers, invoices, payments and messages</label>
+<input id="find" name="q" type="search" value="${search}" placeholder="Find…" maxlength="200" autocomplete="off"></form>
 <form method="post" action="/settings/logout" class="logout">
 <span class="who" translate="no">${session.user.email}</span>
 ${csrfField(frame)}
@@ -177,7 +199,7 @@ ${places.map(
 </ul></nav>`
 }
 
-/** What keeps the whole account back is said on every page, first. */
+/** Every page begins with a notice if the whole account is blocked. */
 function renderHalt({ session, halt }: Frame): Html | undefined {
   const isHeld = session !== undefined && isReadOnly(session.account.status)
   if (!isHeld && halt === undefined) return undefined

@@ -1,4 +1,4 @@
-/** How Settings says where invoices, payments and reminders stand. */
+/** The words for the states of invoices, payments and reminders. */
 import type {
   DebtorRow,
   InvoiceRow,
@@ -45,7 +45,7 @@ export const MESSAGE_STATUS_WORDS: Readonly<Record<MessageStatus, string>> = {
   received: 'Received',
 }
 
-/** What keeps a reminder back: a message's suppression, an invoice's block, a debtor's pause. */
+/** Reasons that block a reminder: a message's suppression, an invoice's block, a debtor's pause. */
 const REASON_WORDS: Readonly<Record<string, string>> = {
   kill_switch: 'reminders are stopped',
   demo: 'sample data is never contacted',
@@ -71,7 +71,7 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   awaiting_approval: 'the reminder awaits approval',
 }
 
-/** A person's own words stay as they are. */
+/** A reason in a person's own words is returned unchanged. */
 export function reasonWords(reason: string): string {
   return REASON_WORDS[reason] ?? reason
 }
@@ -101,7 +101,7 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
 }
 
-/** What happens next with the invoice by itself. */
+/** Describes the next automatic step of the invoice. */
 export function invoiceChasing(row: InvoiceRow, timezone: string): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
   const { chasing_blocked_reason: blocked, chasing_next_stage: next } = row
@@ -114,7 +114,8 @@ export function invoiceChasing(row: InvoiceRow, timezone: string): string {
 
 const CHASING_WORDS = { active: 'Reminded', paused: 'Paused', stopped: 'Not reminded' } as const
 
-export function renderDebtorState(row: DebtorRow): Html {
+/** An unreachable customer is a warning only if it owes something. */
+export function renderDebtorState(row: DebtorRow, isOwing = true): Html {
   const isChased = row.status === 'active' && row.chasing_status === 'active'
   const isReachable = row.contactability_email === 'ok'
   if (row.status === 'archived') return html`<span class="badge">Archived</span>`
@@ -122,7 +123,7 @@ export function renderDebtorState(row: DebtorRow): Html {
     isChased
       ? isReachable && html`<span class="badge active">${CHASING_WORDS.active}</span>`
       : html`<span class="badge held">${CHASING_WORDS[row.chasing_status]}</span>`
-  }${!isReachable && html` <span class="badge late">${CONTACT_WORDS[row.contactability_email]}</span>`}`
+  }${!isReachable && html` <span class="badge${isOwing && ' late'}">${CONTACT_WORDS[row.contactability_email]}</span>`}`
 }
 
 const GOOD: readonly MessageStatus[] = ['sent', 'delivered', 'approved', 'received']
@@ -144,7 +145,7 @@ export function renderMoney(amount: number, currency: string): Html {
   return html`<span class="money" translate="no">${moneyText(amount, currency)}</span>`
 }
 
-/** `Tue 24 Nov` of an instant where the account is. */
+/** Formats an instant in the account's time zone, e.g. `Tue 24 Nov`. */
 export function dayOf(at: string, timezone: string): string {
   return new Intl.DateTimeFormat('en-GB', {
     timeZone: timezone,
@@ -154,7 +155,7 @@ export function dayOf(at: string, timezone: string): string {
   }).format(new Date(at))
 }
 
-/** `24 Nov 2026` of a calendar date. */
+/** Formats a calendar date, e.g. `24 Nov 2026`. */
 export function dateWords(date: string): string {
   return new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', dateStyle: 'medium' }).format(
     new Date(`${date}T00:00:00Z`),

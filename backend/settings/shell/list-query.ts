@@ -1,23 +1,26 @@
-/** The query of a list in Settings: filters, a cursor, a limit, and what leads to its next page. */
+/** The query of a list in Settings: filters, a cursor, a limit, and the links to other pages. */
 import { Problem } from '../../../shared/contract/problem.ts'
+import { isCalendarDate } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Page } from '../../lists/keyset.ts'
+import { type AmountRange, isDecimal } from '../../money/amount-range.ts'
 
+const PAGING: readonly string[] = ['cursor', 'limit', 'trail']
 const LIMIT_DEFAULT = 50
 const LIMIT_MAX = 200
 
 export interface ListQuery {
   readonly limit: number
-  /** The id of the last row of the page before. */
+  /** The id of the last row of the previous page. */
   readonly cursor: string | undefined
-  /** Undefined where it is not set; a form sends it empty then. */
+  /** Undefined if the filter is absent or empty, as a form sends it. */
   value(name: string): string | undefined
 }
 
 /** Throws `Problem` 400. */
 export function parseListQuery(query: URLSearchParams, filters: readonly string[]): ListQuery {
   for (const name of query.keys()) {
-    if (!filters.includes(name) && name !== 'cursor' && name !== 'limit') {
+    if (!filters.includes(name) && !PAGING.includes(name)) {
       throw new Problem('unknown_query_parameter', `There is no parameter ${name} here.`)
     }
   }
@@ -25,7 +28,27 @@ export function parseListQuery(query: URLSearchParams, filters: readonly string[
   return { limit: limitOf(value('limit')), cursor: value('cursor'), value }
 }
 
-/** One of a few words, or undefined. Throws `Problem` 400. */
+/** Parses a calendar date. Throws `Problem` 400. */
+export function dateOf({ value }: ListQuery, name: string): string | undefined {
+  const given = value(name)
+  if (given === undefined || isCalendarDate(given)) return given
+  throw new Problem('invalid_query_parameter', `The parameter ${name} is a date, YYYY-MM-DD.`)
+}
+
+/** Parses a range of amounts, `amount_min` to `amount_max`. Throws `Problem` 400. */
+export function amountRangeOf({ value }: ListQuery): AmountRange {
+  const decimalOf = (name: string) => {
+    const given = value(name)?.trim().replaceAll(',', '')
+    if (given === undefined || isDecimal(given)) return given
+    throw new Problem(
+      'invalid_query_parameter',
+      `The parameter ${name} is an amount, e.g. 1234.50.`,
+    )
+  }
+  return { min: decimalOf('amount_min'), max: decimalOf('amount_max') }
+}
+
+/** Parses one of the given words; undefined if absent. Throws `Problem` 400. */
 export function wordOf<const T extends string>(
   { value }: ListQuery,
   name: string,
@@ -52,11 +75,11 @@ export function limitOf(text: string | undefined): number {
 
 export interface ListPage<Row> {
   readonly rows: readonly Row[]
-  /** The next page's cursor. */
+  /** The cursor of the next page. */
   readonly next: string | null
 }
 
-/** Of rows fetched with one more than is shown. */
+/** Makes a page from rows that were fetched with one more than `limit`. */
 export function pageOf<Row extends { readonly id: string }>(
   fetched: readonly Row[],
   limit: number,
@@ -65,7 +88,7 @@ export function pageOf<Row extends { readonly id: string }>(
   return { rows, next: fetched.length > limit ? (rows.at(-1)?.id ?? null) : null }
 }
 
-/** The newest first, after the row that the cursor names. Throws `invalid_cursor`. */
+/** Returns the page after the row of the cursor, newest first. Throws `invalid_cursor`. */
 export async function newestFrom(
   cursor: string | undefined,
   limit: number,
@@ -84,7 +107,44 @@ export function listOf<T>(data: readonly T[], next: string | null) {
   return { object: 'list', data, has_more: next !== null, next_cursor: next }
 }
 
-/** The way to the next page, with the filters of this one. */
+export type Filters = Readonly<Record<string, string | undefined>>
+
+/** Returns the path of a list with these filters. */
+export function listPath(path: string, filters: Filters): string {
+  const set = Object.entries(filters).flatMap(([key, value]) =>
+    value === undefined || value === '' ? [] : [[key, value]],
+  )
+  return set.length === 0 ? path : `${path}?${new URLSearchParams(set).toString()}`
+}
+
+/** The number of previous pages in an address; before them the link leads to the first page. */
+const TRAIL_MAX = 20
+
+/**
+ * Renders links to the previous and the next page, with the present filters. The address contains the
+ * cursors of the previous pages, so that no list has to be read backwards.
+ */
+export function renderPager(
+  path: string,
+  filters: Filters,
+  list: Pick<ListQuery, 'cursor' | 'value'>,
+  next: string | null,
+): Html | undefined {
+  const { cursor } = list
+  if (cursor === undefined && next === null) return undefined
+  const trail = (list.value('trail') ?? '').split('.').filter((id) => id !== '')
+  const limit = list.value('limit')
+  const linkTo = (to: string | undefined, steps: readonly string[]) =>
+    listPath(path, { ...filters, limit, cursor: to, trail: steps.slice(-TRAIL_MAX).join('.') })
+  // The first page has no cursor, so that it is not in the trail.
+  const forth = cursor === undefined ? [] : [...trail, cursor]
+  return html`<nav class="pager" aria-label="Pages">
+${cursor !== undefined && html`<a class="button small" href="${linkTo(undefined, [])}">First</a> <a class="button small" href="${linkTo(trail.at(-1), trail.slice(0, -1))}" rel="prev">Previous</a>`}
+${next !== null && html`<a class="button small" href="${linkTo(next, forth)}" rel="next">Next</a>`}
+</nav>`
+}
+
+/** Renders the link to the next page, with the present filters. */
 export function renderNext(
   path: string,
   filters: Readonly<Record<string, string | undefined>>,

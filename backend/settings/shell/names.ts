@@ -1,6 +1,6 @@
 import type { Reader } from '../../database/tables.ts'
 
-/** Names of customers by id, for the rows of a page. */
+/** Returns the names of the rows' customers, by id. */
 export async function readNames(
   reader: Reader,
   accountId: string,

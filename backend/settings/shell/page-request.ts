@@ -1,6 +1,6 @@
 /**
- * One request to Settings: who asks, in which language of the two (HTML, JSON), and whether they may.
- * What is refused here is refused before a page's own code runs.
+ * A page request of Settings: its session, its format (HTML or JSON), and its permission. Requests are
+ * rejected here before the page's own code runs.
  */
 import type { Request, ServerRoute } from '@hapi/hapi'
 import { CLIENT_ADDRESS_HEADER } from '../../../shared/contract/principal.ts'
@@ -9,7 +9,9 @@ import type { Logger } from '../../../shared/process/log.ts'
 import type { Act } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
+import type { Idempotency } from '../../idempotency/idempotency.ts'
 import { actorOf } from '../../sessions/login.ts'
+import type { SecondFactorBox } from '../../sessions/second-factor.ts'
 import {
   csrfTokenOf,
   findSession,
@@ -24,7 +26,14 @@ import type { Passwords } from '../../users/passwords.ts'
 import { createToken } from '../../users/tokens.ts'
 import type { Cookies } from './cookies.ts'
 import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
-import { type Answer, type Asker, type Draw, type FullAnswer, writeAnswer } from './response.ts'
+import {
+  type Asker,
+  type Draw,
+  type Frame,
+  type FullResponse,
+  type Response,
+  writeResponse,
+} from './response.ts'
 import { checkSameOrigin } from './same-origin.ts'
 
 export interface SettingsDeps {
@@ -33,9 +42,14 @@ export interface SettingsDeps {
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
-  /** Absent: invitations are not mailed, their links are handed on by people. */
+  /** Absent: invitations are not mailed, and Admins hand over the links. */
   readonly mailedInvitations?: InvitationCodes | undefined
+  /** Absent: passwords cannot be reset by mail. */
+  readonly resetCodes?: InvitationCodes | undefined
+  /** Encrypts the secrets of authenticator apps. */
+  readonly secondFactorBox: SecondFactorBox
   readonly cookies: Cookies
+  readonly idempotency: Idempotency
   readonly clock: () => Date
   readonly log: Logger
 }
@@ -43,13 +57,17 @@ export interface SettingsDeps {
 export interface PageRequest extends Asker {
   readonly now: Date
   readonly address: string | undefined
-  /** The path's `{id}`. */
+  /** The User-Agent header. */
+  readonly userAgent: string | undefined
+  /** The value of the session's cookie, valid or not. */
+  readonly cookieToken: string | undefined
+  /** The `{id}` of the path. */
   readonly id: string
   readonly query: URLSearchParams
   readonly fields: Fields
 }
 
-/** By someone who is logged in. */
+/** A page request with a session. */
 export interface SessionRequest extends PageRequest {
   readonly session: Session
   readonly act: Act
@@ -59,20 +77,24 @@ interface Page<V extends PageRequest> {
   readonly method: 'GET' | 'POST' | 'PUT'
   readonly path: string
   readonly expected?: Expected
-  handle(pageRequest: V, deps: SettingsDeps): Promise<Answer>
-  /** The form again, with what was wrong. Undefined: a page of its own says it. */
+  handle(pageRequest: V, deps: SettingsDeps): Promise<Response>
+  /** Draws the form again with the problem. Undefined: an error page shows the problem. */
   redraw?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<Draw | undefined>
 }
 
-/** Before login. */
+/** A page before login. */
 export interface OpenPage extends Page<PageRequest> {}
 
 export interface SessionPage extends Page<SessionRequest> {
-  /** What others are told, where it is for Admins alone. */
+  /** The message for Members; absent if they may use the page. */
   readonly admins?: string
+  /** Whether the password must have been entered recently, so that an abandoned session does not suffice. */
+  readonly needsConfirmation?: true
+  /** Whether Admins may use the page before they have set up the second factor that the account requires. */
+  readonly beforeSecondFactor?: true
 }
 
-/** Reading without a session leads to the login; all else without one is 401. */
+/** Without a session a page for reading redirects to the login; every other request is rejected with 401. */
 export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
@@ -82,14 +104,26 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         headers: { 'www-authenticate': 'Cookie realm="settings"' },
       })
     }
+    keepFrame(request, session)
     if (page.admins !== undefined && session.user.role !== 'admin') {
       throw new Problem('admin_required', page.admins)
     }
+    if (lacksSecondFactor(session) && !page.beforeSecondFactor) {
+      if (page.method === 'GET' && !wantsJson(request)) return { location: '/settings/two-factor' }
+      throw new Problem(
+        'second_factor_required',
+        'Your account requires a second factor of its Admins. Set one up at /settings/two-factor.',
+      )
+    }
     const fields = fieldsOf(request, page)
     checkToken(request, fields, session.token)
+    const confirming = page.needsConfirmation && confirmationOf(request, session, now)
+    if (confirming !== undefined) return confirming
     const token = await keepSession(deps.database, session, now)
+    keepFrame(request, { ...session, token })
     const pageRequest = pageRequestOf(
       request,
+      deps,
       fields,
       { ...session, token },
       now,
@@ -100,12 +134,12 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
       session: { ...session, token },
       act: { actor: actorOf(session.user, pageRequest.address), now },
     }
-    const answer = await answerPage(page, sessionRequest, deps, request)
-    return token === session.token ? answer : { token, ...answer }
+    const response = await respondWithPage(page, sessionRequest, deps, request)
+    return token === session.token ? response : { token, ...response }
   })
 }
 
-/** A form before login carries a token of its own cookie; JSON, which no form can send, needs none. */
+/** A form before login contains a token derived from its cookie. JSON, which no form can send, needs none. */
 export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
   return route(page, deps, async (request, now) => {
     const session = await sessionOf(request, deps, now)
@@ -116,18 +150,74 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
       if (request.headers['content-type'] === undefined) throw unsupportedType()
       checkToken(request, fields, secret)
     }
-    const pageRequest = pageRequestOf(request, fields, session, now, csrfTokenOf(secret))
-    const answer = await answerPage(page, pageRequest, deps, request)
-    // What the form needed is used up with it.
-    if (answer.token !== undefined && given !== undefined) {
-      return { ...answer, cookies: [deps.cookies.login.clear] }
+    const pageRequest = pageRequestOf(request, deps, fields, session, now, csrfTokenOf(secret))
+    const response = await respondWithPage(page, pageRequest, deps, request)
+    // The cookie of the form before login is deleted with its use.
+    if (response.token !== undefined && given !== undefined) {
+      return { ...response, cookies: [deps.cookies.login.clear] }
     }
-    const isNew = secret !== given && answer.page !== undefined && !pageRequest.wantsJson
-    return isNew ? { ...answer, cookies: [deps.cookies.login.set(secret)] } : answer
+    const isNew = secret !== given && response.page !== undefined && !pageRequest.wantsJson
+    return isNew ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
 }
 
-type Open = (request: Request, now: Date) => Promise<FullAnswer>
+function lacksSecondFactor({ user, account }: Session): boolean {
+  return account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
+}
+
+/** The time for which an entered password counts as recent. */
+const CONFIRMED_MS = 15 * 60_000
+/**
+ * A form is shown only if the confirmation is valid for this much longer, so that the form can still be
+ * sent.
+ */
+const FORM_MS = 5 * 60_000
+
+/**
+ * Returns the page for the confirmation if the request reads, and throws if it changes something. Undefined
+ * if the password was entered recently.
+ */
+function confirmationOf(
+  request: Request,
+  { confirmedAt }: Session,
+  now: Date,
+): FullResponse | undefined {
+  const isForm = request.method === 'get' || request.method === 'head'
+  const ageMs = now.getTime() - confirmedAt.getTime()
+  if (ageMs < (isForm ? CONFIRMED_MS - FORM_MS : CONFIRMED_MS)) return undefined
+  if (isForm && !wantsJson(request)) {
+    return { location: `/settings/confirm?next=${encodeURIComponent(request.path)}` }
+  }
+  throw new Problem(
+    'confirmation_required',
+    'Enter your password again before you do this, at /settings/confirm.',
+  )
+}
+
+const FRAMES = new WeakMap<Request, Frame>()
+
+/** Returns the frame of an error page, with the navigation if the request has a session. */
+export function errorFrameOf(request: Request): Frame {
+  return FRAMES.get(request) ?? NO_SESSION
+}
+
+const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, halt: undefined }
+
+function keepFrame(request: Request, session: Session): void {
+  const csrfToken = csrfTokenOf(session.token)
+  FRAMES.set(request, { session, csrfToken, flash: null, halt: undefined })
+}
+
+/** Responds to every request with the problem, in the navigation of the session if there is one. */
+export function refuse(problem: Problem, deps: SettingsDeps): NonNullable<ServerRoute['handler']> {
+  return async (request) => {
+    const session = await sessionOf(request, deps, deps.clock())
+    if (session !== undefined) keepFrame(request, session)
+    throw new Problem(problem.code, problem.message)
+  }
+}
+
+type Open = (request: Request, now: Date) => Promise<FullResponse>
 
 function route(
   { method, path }: Pick<Page<PageRequest>, 'method' | 'path'>,
@@ -139,17 +229,17 @@ function route(
     path,
     async handler(request, h) {
       if (method !== 'GET') checkSameOrigin(request.headers, deps.baseUrl)
-      return writeAnswer(request, h, await open(request, deps.clock()), deps)
+      return writeResponse(request, h, await open(request, deps.clock()), deps)
     },
   }
 }
 
-async function answerPage<V extends PageRequest>(
+async function respondWithPage<V extends PageRequest>(
   page: Page<V>,
   pageRequest: V,
   deps: SettingsDeps,
   request: Request,
-): Promise<FullAnswer> {
+): Promise<FullResponse> {
   try {
     return { ...(await page.handle(pageRequest, deps)), asker: pageRequest }
   } catch (error) {
@@ -162,7 +252,7 @@ async function answerPage<V extends PageRequest>(
   }
 }
 
-/** Browsers name HTML; who sends JSON and names nothing wants JSON. */
+/** Browsers accept HTML explicitly. A client that sends JSON without an Accept header receives JSON. */
 export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
   const accept = String(headers['accept'] ?? '')
   if (/text\/html/i.test(accept)) return false
@@ -172,6 +262,7 @@ export function wantsJson({ headers }: Pick<Request, 'headers'>): boolean {
 
 function pageRequestOf(
   request: Request,
+  { cookies }: SettingsDeps,
   fields: Fields,
   session: Session | undefined,
   now: Date,
@@ -181,7 +272,9 @@ function pageRequestOf(
   return {
     now,
     address: addressOf(request),
+    userAgent: textOf(request.headers['user-agent']),
     wantsJson: wantsJson(request),
+    cookieToken: cookies.session.read(request.raw.req.headers.cookie),
     id: String(request.params['id'] ?? ''),
     query: new URLSearchParams(query),
     fields,
@@ -190,10 +283,13 @@ function pageRequestOf(
   }
 }
 
-/** The gateway's word: its requests are signed. */
+/** The gateway sends the address; its requests are signed. */
 function addressOf({ headers }: Request): string | undefined {
-  const address = headers[CLIENT_ADDRESS_HEADER]
-  return typeof address === 'string' && address !== '' ? address : undefined
+  return textOf(headers[CLIENT_ADDRESS_HEADER])
+}
+
+function textOf(header: unknown): string | undefined {
+  return typeof header === 'string' && header !== '' ? header : undefined
 }
 
 function sessionOf(request: Request, { database, cookies }: SettingsDeps, now: Date) {
@@ -218,7 +314,7 @@ function checkToken(request: Request, fields: Fields, secret: string): void {
   )
 }
 
-/** The session's token from here on. */
+/** Returns the session's token, which is a new one if the user's role has changed. */
 async function keepSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.isStale && !session.isUnseen) return session.token
   return database.transaction(async (tx) => {

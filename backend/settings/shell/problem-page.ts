@@ -1,16 +1,20 @@
-/** What went wrong, for people, where no form can say it. */
+/** Error pages for people, for problems that no form can show. */
 import type { Request } from '@hapi/hapi'
 import { type Problem, problemType } from '../../../shared/contract/problem.ts'
 import { html } from '../../html/html.ts'
 import { renderPage } from './layout.ts'
-import { wantsJson } from './page-request.ts'
-import type { Frame } from './response.ts'
+import { errorFrameOf, wantsJson } from './page-request.ts'
 
-const NOBODY: Frame = { session: undefined, csrfToken: '', flash: null, halt: undefined }
+/** Returns the link that an error page offers. */
+function nextStep({ path }: Request, { code }: Problem): [target: string, name: string] {
+  if (code === 'not_logged_in') return ['/settings/login', 'Log in']
+  if (code !== 'confirmation_required') return ['/settings', 'To Home']
+  return [`/settings/confirm?next=${encodeURIComponent(path)}`, 'Enter your password']
+}
 
-/** Undefined where the problem document itself is the answer. */
+/** Undefined if the response remains the problem document. */
 export function renderProblemPage(
-  request: Pick<Request, 'path' | 'headers'>,
+  request: Request,
   problem: Problem,
   requestId: string,
 ): string | undefined {
@@ -18,13 +22,12 @@ export function renderProblemPage(
   if (!isSettings || wantsJson(request)) return undefined
   const title =
     problem.code === 'route_not_found' ? 'Page not found' : problemType(problem.code).title
-  const [target, name] =
-    problem.code === 'not_logged_in' ? ['/settings/login', 'Log in'] : ['/settings', 'To Settings']
-  const main = html`<div class="narrow card">
-<h1>${title}</h1>
+  const [target, name] = nextStep(request, problem)
+  const main = html`<div class="narrow card" data-dialog-content>
+<h1 tabindex="-1">${title}</h1>
 <p>${problem.message}</p>
 <p><a class="button" href="${target}">${name}</a></p>
 <p class="hint">Request <code translate="no">${requestId}</code></p>
 </div>`
-  return renderPage(NOBODY, { title, main }).text
+  return renderPage(errorFrameOf(request), { title, main }).text
 }

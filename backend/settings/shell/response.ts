@@ -1,4 +1,5 @@
-/** What a page of Settings answers, and how it is written: as HTML in its frame, or as JSON. */
+/** The response of a page, and its rendering: as HTML in its frame, or as JSON. */
+import type { Readable } from 'node:stream'
 import type { Request, ResponseObject, ResponseToolkit } from '@hapi/hapi'
 import { Problem } from '../../../shared/contract/problem.ts'
 import type { Database } from '../../database/database.ts'
@@ -7,59 +8,61 @@ import { type KillSwitch, readKillSwitches } from '../../reminders/kill-switch.t
 import { type Session, setFlash } from '../../sessions/sessions.ts'
 import type { Cookies } from './cookies.ts'
 
-/** What a page is drawn with. */
+/** The input for rendering a page. */
 export interface Frame {
   readonly session: Session | undefined
   readonly csrfToken: string
   readonly flash: string | null
-  /** The kill switch that is on, if one is. */
+  /** The active kill switch, if any. */
   readonly halt: KillSwitch | undefined
 }
 
 export type Draw = (frame: Frame) => Html
 
-export interface Answer {
+export interface Response {
   readonly status?: number
   /** Undefined: 204. */
   readonly json?: unknown
   readonly page?: Draw
-  /** HTML of its own, which a page shows in a frame. */
+  /** A complete HTML document, which a page shows in a frame. */
   readonly document?: string
-  /** Where a browser goes next, in place of a page. */
+  /** A file that is streamed. */
+  readonly file?: { readonly name: string; readonly content: Readable }
+  /** The target of a redirect, instead of a page. */
   readonly location?: string
-  /** A session that begins, or null where it ended. */
+  /** The token of a new session, or null if the session has ended. */
   readonly token?: string | null
 }
 
-/** What is to be known of who asked. */
+/** The part of the page request that rendering needs. */
 export interface Asker {
   readonly wantsJson: boolean
   readonly session: Session | undefined
-  /** Of the session, else of the form before login. */
+  /** The CSRF token of the session, or of the form before login. */
   readonly csrfToken: string
 }
 
-export interface FullAnswer extends Answer {
+export interface FullResponse extends Response {
   readonly cookies?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
-  /** Undefined: sent to log in. */
+  /** Undefined if the client is redirected to the login. */
   readonly asker?: Asker
 }
 
-/** With cookies and headers; never kept by anybody. */
-export async function writeAnswer(
+/** Sets cookies and headers; the response is never cached. */
+export async function writeResponse(
   request: Request,
   h: ResponseToolkit,
-  answer: FullAnswer,
+  result: FullResponse,
   { database, cookies: { session } }: { readonly database: Database; readonly cookies: Cookies },
 ): Promise<ResponseObject> {
-  const response = await write(request, h, answer, database)
-  for (const [name, value] of Object.entries(answer.headers ?? {})) response.header(name, value)
+  const response = await write(request, h, result, database)
+  for (const [name, value] of Object.entries(result.headers ?? {})) response.header(name, value)
   const own =
-    answer.token === undefined
+    result.token === undefined
       ? []
-      : [answer.token === null ? session.clear : session.set(answer.token)]
-  for (const cookie of [...(answer.cookies ?? []), ...own]) {
+      : [result.token === null ? session.clear : session.set(result.token)]
+  for (const cookie of [...(result.cookies ?? []), ...own]) {
     response.header('set-cookie', cookie, { append: true })
   }
   return response.header('cache-control', 'no-store')
@@ -68,9 +71,15 @@ export async function writeAnswer(
 async function write(
   request: Request,
   h: ResponseToolkit,
-  { status, json, page, document, location, asker }: FullAnswer,
+  { status, json, page, document, file, location, asker }: FullResponse,
   database: Database,
 ) {
+  if (file !== undefined) {
+    return h
+      .response(file.content)
+      .type('text/csv; charset=utf-8')
+      .header('content-disposition', `attachment; filename="${file.name}"`)
+  }
   if (asker?.wantsJson) {
     if (json === undefined && (page !== undefined || document !== undefined)) {
       throw new Problem('not_acceptable', 'This is a page for people: accept text/html.')
@@ -80,6 +89,12 @@ async function write(
       .response(JSON.stringify(json))
       .code(status ?? 200)
       .type(JSON_MEDIA_TYPE)
+  }
+  if (location !== undefined && request.headers['x-dialog'] === '1') {
+    // The script's request would follow a redirect and thereby use up the flash message. Without a media
+    // type browsers parse the body as XML, whose error page contains styles that the content security
+    // policy forbids.
+    return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', location)
   }
   if (location !== undefined) return h.response().code(303).header('location', location)
   if (document !== undefined) return h.response(document).type(HTML_MEDIA_TYPE)
@@ -97,11 +112,12 @@ async function write(
     .type(HTML_MEDIA_TYPE)
 }
 
-/** The installation's before the account's own. */
+/** The installation's switch takes precedence over the account's. */
 async function findHalt({ read }: Database, { account }: Session) {
   const switches = await readKillSwitches(read, account.id)
   return switches.find(({ isOn }) => isOn)
 }
 
 const JSON_MEDIA_TYPE = 'application/json; charset=utf-8'
+const DONE = '<!doctype html><html lang="en"><title>Done</title></html>'
 const HTML_MEDIA_TYPE = 'text/html; charset=utf-8'

@@ -1,6 +1,6 @@
 /**
- * The one time that a secret is shown: the direct answer to the form, with nothing around it to click
- * by mistake. It is in no address, in no store, and not in this page when it is asked for again.
+ * The only display of a secret: in the response to the form, on a page without navigation. The secret is in
+ * no address and in no store, and a reload does not show it again.
  */
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -31,7 +31,7 @@ ${renderCopy('curl', 'Try it', curl)}
   return renderPage({ ...frame, flash: 'key_issued' }, { title: 'Key issued', isAlone: true, main })
 }
 
-/** The button works by the script and is not there without it. */
+/** The button needs the script and is hidden without it. */
 function renderCopy(id: string, label: string, text: string): Html {
   return html`<div class="field"><label for="${id}">${label}</label>
 <div class="copy"><input id="${id}" class="secret" value="${text}" readonly spellcheck="false"

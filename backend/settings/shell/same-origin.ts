@@ -1,4 +1,4 @@
-/** Whether a request that changes something comes from our own pages, as far as browsers say. */
+/** Checks by the browser's headers whether a change comes from our own pages. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isLoopback } from './cookies.ts'
 
@@ -8,9 +8,9 @@ export interface OriginHeaders {
 }
 
 /**
- * Throws `Problem` `cross_site_request`. Scripts send neither header; for them the token decides.
- * Browsers say `Origin: null` for forms of pages under `no-referrer`, ours too: that passes only
- * where `Sec-Fetch-Site`, which no page can forge, names it our own.
+ * Throws `Problem` `cross_site_request`. Scripts send neither header; the token protects their requests.
+ * Browsers send `Origin: null` for forms of pages with `no-referrer`, including ours: this is accepted only
+ * if `Sec-Fetch-Site`, which no page can forge, is `same-origin`.
  */
 export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
   const { origin, 'sec-fetch-site': site } = headers
@@ -21,7 +21,10 @@ export function checkSameOrigin(headers: OriginHeaders, baseUrl: string): void {
   throw new Problem('cross_site_request', 'The request came from another site.')
 }
 
-/** On one's own machine under any of its names and ports: whoever listens there is oneself. */
+/**
+ * If Settings itself is at a loopback address, any loopback name and port is accepted, since only this
+ * machine can listen there.
+ */
 function isOrigin(origin: string, baseUrl: string): boolean {
   if (origin === new URL(baseUrl).origin) return true
   return URL.canParse(origin) && isLoopback(baseUrl) && isLoopback(origin)

@@ -1,4 +1,7 @@
-/** On all pages, Settings' errors too (reliability: OWASP's list for pages). */
+/**
+ * The security headers of all pages, including error pages of Settings (reliability: OWASP's list for
+ * pages).
+ */
 import type { Server } from '@hapi/hapi'
 
 const CONTENT_SECURITY_POLICY = [
@@ -6,13 +9,14 @@ const CONTENT_SECURITY_POLICY = [
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self' data:",
+  "connect-src 'self'",
   "form-action 'self'",
   "frame-ancestors 'none'",
   "base-uri 'none'",
   "require-trusted-types-for 'script'",
 ].join('; ')
 
-/** Of the documentation and the links of mails too, whose content security policies are their own. */
+/** For the documentation and the links of mails too, which have their own content security policies. */
 const COMMON_HEADERS: Readonly<Record<string, string>> = {
   'x-content-type-options': 'nosniff',
   'x-frame-options': 'DENY',
@@ -30,14 +34,14 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 export const MESSAGE_TEXT_PATH = '/settings/messages/{id}/html'
 
-/** A mail's own HTML, in a frame of our pages: styled by itself, and otherwise as dead as paper. */
+/** For a mail's own HTML in a frame of our pages: inline styles are allowed, scripts and requests are not. */
 const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy':
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'self'",
   'x-frame-options': 'SAMEORIGIN',
 }
 
-/** Pages that show such a text. */
+/** The pages that show the HTML of a mail. */
 const FRAMING_PAGES = /^\/settings\/(?:messages|approvals)\/\{id\}/
 
 function headersOf(path: string): Readonly<Record<string, string>> {
@@ -48,8 +52,8 @@ function headersOf(path: string): Readonly<Record<string, string>> {
 }
 
 /**
- * After what answers problems: what it makes gets the headers too. By the route, which whoever is no
- * gateway never reaches: their 404 is bare.
+ * Register this after the handler of problems, so that error responses get the headers too. The route
+ * decides, so that the 404 to a client other than a gateway, which reaches no route, has none.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')

@@ -1,4 +1,4 @@
-/** How Settings says things: scopes in plain words, instants as people count them. */
+/** The words of Settings: scopes in plain words, and relative times. */
 import type { Scope } from '../../accounts/scopes.ts'
 import { type Html, html } from '../../html/html.ts'
 
@@ -24,7 +24,7 @@ export interface TimeContext {
   readonly timezone: string
 }
 
-/** `4 minutes ago`, with the exact time for who asks. */
+/** Renders `4 minutes ago`, with the exact time as a tooltip. */
 export function timeAgo(at: string, { now, timezone }: TimeContext): Html {
   const exact = exactTime(at, timezone)
   return html`<time datetime="${at}" title="${exact}">${agoWords(at, now)}</time>`

@@ -1,4 +1,4 @@
-/** The log of deliveries, and one of them with all its attempts. */
+/** The pages of the delivery log, and of one delivery with all its attempts. */
 import type {
   WebhookAttemptRow,
   WebhookDeliveryRow,
@@ -16,7 +16,7 @@ import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, timeAgo } from '../shell/words.ts'
-import { outcomeWords, renderDeliveryStatus } from './webhook-words.ts'
+import { outcomeWords, renderDeliveryStatus, STATUS_WORDS } from './webhook-words.ts'
 
 const PATH = '/settings/webhook-deliveries'
 
@@ -24,6 +24,8 @@ export interface DeliveriesView {
   readonly session: Session
   readonly rows: readonly WebhookDeliveryRow[]
   readonly endpoints: readonly WebhookEndpointRow[]
+  /** URLs by endpoint id, including those of deleted endpoints. */
+  readonly urls: ReadonlyMap<string, string>
   readonly filters: DeliveryFilters
   readonly next: string | null
   readonly now: Date
@@ -46,13 +48,12 @@ function renderFilters({ endpoints, filters }: DeliveriesView): Html {
     html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
   return html`<form method="get" action="${PATH}" class="card row">
 <label for="endpoint_id">Endpoint</label> <select id="endpoint_id" name="endpoint_id">${option('', 'All', filters.endpointId)}${endpoints.map(({ id, url }) => option(id, url, filters.endpointId))}</select>
-<label for="status">Status</label> <select id="status" name="status">${option('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => option(status, status, filters.status))}</select>
+<label for="status">Status</label> <select id="status" name="status">${option('', 'All', filters.status)}${DELIVERY_STATUSES.map((status) => option(status, STATUS_WORDS[status], filters.status))}</select>
 <label for="type">Event</label> <select id="type" name="type">${option('', 'All', filters.type)}${EVENT_TYPES.map((type) => option(type, type, filters.type))}</select>
 <button>Show</button></form>`
 }
 
-function renderTable({ rows, endpoints, session, now }: DeliveriesView): Html {
-  const urls = new Map(endpoints.map(({ id, url }) => [id, url]))
+function renderTable({ rows, urls, session, now }: DeliveriesView): Html {
   const times = { now, timezone: session.account.timezone }
   return html`<table class="keys log"><caption class="unseen">Deliveries, the newest first</caption>
 <thead><tr><th scope="col">Event</th><th scope="col">To</th><th scope="col">Status</th><th scope="col">Attempts</th>
@@ -95,7 +96,11 @@ ${
 <div><dt>Happened</dt><dd>${exactTime(delivery.created_at, timezone)}</dd></div>
 <div><dt>Next attempt</dt><dd>${delivery.status === 'pending' && delivery.run_at !== null ? exactTime(delivery.run_at, timezone) : '–'}${endpoint.status === 'paused' && delivery.run_at !== null && ' (once it is resumed)'}</dd></div>
 <div><dt>Event id</dt><dd><code translate="no">${delivery.event_id}</code></dd></div>
-<div class="whole"><dt>To</dt><dd translate="no"><a href="/settings/webhook-endpoints/${endpoint.id}">${endpoint.url}</a></dd></div>
+<div class="whole"><dt>To</dt><dd translate="no">${
+    endpoint.deleted_at === null
+      ? html`<a href="/settings/webhook-endpoints/${endpoint.id}">${endpoint.url}</a>`
+      : `${endpoint.url} (deleted)`
+  }</dd></div>
 </dl></section>
 <h2>Attempts</h2>
 ${attempts.length === 0 && html`<p class="hint">None yet.</p>`}

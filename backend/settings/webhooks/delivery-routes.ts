@@ -1,4 +1,4 @@
-/** The log of deliveries: what was sent where, what came of it; and sending it again. */
+/** The routes of the delivery log, and of sending an event again. */
 import { setFlash } from '../../sessions/sessions.ts'
 import {
   DELIVERY_STATUSES,
@@ -7,7 +7,7 @@ import {
   listDeliveries,
   redeliver,
 } from '../../webhooks/delivery-log.ts'
-import { getEndpoint, listEndpoints } from '../../webhooks/endpoints.ts'
+import { getLoggedEndpoint, listEndpoints, readEndpointUrls } from '../../webhooks/endpoints.ts'
 import { renderDelivery, renderDeliveryDetail } from '../../webhooks/representation.ts'
 import { listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
@@ -25,10 +25,12 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
       const { id: accountId } = session.account
       const found = await listDeliveries(database.read, accountId, filters, limit + 1)
       const endpoints = await listEndpoints(database.read, accountId)
+      const urls = await readEndpointUrls(database.read, accountId)
       const { rows, next } = pageOf(found, limit)
       return {
         json: listOf(rows.map(renderDelivery), next),
-        page: (frame) => renderDeliveries(frame, { session, rows, endpoints, filters, next, now }),
+        page: (frame) =>
+          renderDeliveries(frame, { session, rows, endpoints, urls, filters, next, now }),
       }
     },
   },
@@ -39,7 +41,7 @@ export const webhookDeliveryPages: readonly SessionPage[] = [
       const detail = await getDelivery(database.read, session.account.id, id)
       const withBodies = session.user.role === 'admin'
       const { endpoint_id } = detail.delivery
-      const endpoint = await getEndpoint(database.read, session.account.id, endpoint_id)
+      const endpoint = await getLoggedEndpoint(database.read, session.account.id, endpoint_id)
       return {
         json: renderDeliveryDetail(detail, { withBodies }),
         page: (frame) => renderDeliveryPage(frame, { session, detail, endpoint }),

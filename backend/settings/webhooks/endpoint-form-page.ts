@@ -1,4 +1,4 @@
-/** The form that adds an endpoint or changes it. */
+/** The form that creates or changes an endpoint. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -6,11 +6,11 @@ import type { Frame } from '../shell/response.ts'
 import { EVENT_GROUPS } from './webhook-words.ts'
 
 export interface EndpointForm {
-  /** Undefined: a new one. */
+  /** Undefined for a new endpoint. */
   readonly id: string | undefined
   readonly url: string
   readonly description: string
-  /** `*` is every event. */
+  /** `*` means every event. */
   readonly events: readonly string[]
 }
 

@@ -1,4 +1,4 @@
-/** One endpoint: what it is, how it fares, and what can be done with it. */
+/** The page of an endpoint: its configuration, its health, and its actions. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
@@ -25,7 +25,7 @@ export function renderEndpointPage(frame: Frame, view: EndpointView): Html {
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
 <div class="heading"><h1 translate="no">${row.url}</h1>
 <span class="row"><a class="button" href="/settings/webhook-deliveries?endpoint_id=${row.id}">Deliveries</a>
-${isAdmin && html`<a class="button" href="${path}/edit">Change</a>`}</span></div>
+${isAdmin && html`<a class="button" href="${path}/edit">Change</a> <a class="button danger" href="${path}/remove" data-dialog-page>Delete…</a>`}</span></div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderEndpointStatus(row, (at) => timeAgo(at, { now, timezone }))}</dd></div>
 <div><dt>Last delivery</dt><dd>${record.lastAttemptAt === undefined ? 'Never' : timeAgo(record.lastAttemptAt, { now, timezone })}</dd></div>

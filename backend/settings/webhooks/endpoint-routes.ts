@@ -1,4 +1,4 @@
-/** Webhook endpoints: the inventory, their one reveal of a secret, test events, pause and resume. */
+/** The routes of webhook endpoints: the list, the one display of a secret, test events, pause and resume. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
@@ -11,6 +11,7 @@ import {
 } from '../../webhooks/delivery-log.ts'
 import {
   createEndpoint,
+  deleteEndpoint,
   type EndpointWithSecret,
   expireOldSecret,
   getEndpoint,
@@ -32,6 +33,7 @@ import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
+import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
 import { renderEndpointForm } from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
 import { renderSecret } from './reveal-page.ts'
@@ -40,7 +42,7 @@ import { renderEndpoints } from './webhooks-page.ts'
 export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
 
-/** With its secret, shown this once. */
+/** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
   readonly status: number
 }
@@ -113,11 +115,40 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
     changePage('pause', 'webhook_paused', pauseEndpoint),
     changePage('resume', 'webhook_resumed', resumeEndpoint),
     changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
+    ...deletePages,
     ...actPages(webhooks),
   ]
 }
 
-/** What is done with an endpoint and leads elsewhere. */
+const deletePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: `${ENDPOINTS_PATH}/{id}/remove`,
+    admins: WEBHOOK_ADMINS_ONLY,
+    async handle({ session, id, now }, { database }) {
+      const row = await getEndpoint(database.read, session.account.id, id)
+      const records = await readRecords(database.read, [row], now)
+      const { timezone } = session.account
+      const view = { row, record: recordOf(records, id), times: { now, timezone } }
+      return { page: (frame) => renderDeleteEndpoint(frame, view) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${ENDPOINTS_PATH}/{id}/remove`,
+    admins: WEBHOOK_ADMINS_ONLY,
+    async handle({ session, id, act, wantsJson }, { database }) {
+      await database.transaction(async (tx) => {
+        const row = await lockEndpoint(tx, session.account.id, id)
+        if (!wantsJson) await setFlash(tx, session.token, 'webhook_deleted')
+        await deleteEndpoint(tx, row, act)
+      })
+      return wantsJson ? {} : { location: ENDPOINTS_PATH }
+    },
+  },
+]
+
+/** Actions on an endpoint that redirect to another page. */
 function actPages(webhooks: WebhookServices): SessionPage[] {
   return [
     {
@@ -166,7 +197,7 @@ export function deliveriesOf(endpointId: string): string {
   return `/settings/webhook-deliveries?endpoint_id=${endpointId}`
 }
 
-/** JSON puts; forms, which cannot, post. What is left out stays as it is. */
+/** JSON uses PUT. Forms cannot send PUT and use POST. Omitted members do not change. */
 function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices): SessionPage {
   return {
     method,
@@ -187,7 +218,7 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
   }
 }
 
-/** As it was sent, with what was wrong. */
+/** Draws the form as it was sent, with the problem. */
 function redrawForm(id: string | undefined, fields: Fields, problem: Problem): Draw | undefined {
   if (problem.code !== 'validation_failed') return undefined
   const [url, description] = [fields.text('url'), fields.text('description')]
@@ -212,7 +243,7 @@ function changePage(act: string, flash: string, change: typeof pauseEndpoint): S
   }
 }
 
-/** It is new, or has signed nothing yet with this secret: there is no record to show. */
+/** Shows a new secret. It has signed nothing yet, so that there are no deliveries to show. */
 function reveal({ row, secret, status }: Revealed) {
   const endpoint = renderEndpoint(row, { hours: [], lastAttemptAt: undefined })
   const page: Draw = (frame) => renderSecret(frame, row, secret)
@@ -233,7 +264,7 @@ async function test(
   const deliveryId = await sendTestEvent(row, type, { database, webhooks, log }, act)
   const detail = await getDelivery(database.read, accountId, deliveryId)
   return {
-    // 202: it takes longer than one waits for a page.
+    // 202: the delivery takes longer than a page may wait.
     status: detail.attempts.length === 0 ? 202 : 200,
     json: renderDeliveryDetail(detail, { withBodies: true }),
     location: `/settings/webhook-deliveries/${deliveryId}`,
@@ -247,14 +278,17 @@ function settingsOf(fields: Fields, kept: Kept) {
   return { url: text('url'), description: text('description'), eventTypes: typesOf(fields, kept) }
 }
 
-/** `*` is every type. A form that names none chose none; in JSON leaving it out keeps what is. */
+/**
+ * `*` means every type. A form without types has chosen none; in JSON a missing list keeps the present
+ * types.
+ */
 function typesOf(fields: Fields, kept: Kept): readonly string[] | null {
   const types = fields.list('events')
   if (types.includes('*')) return null
   return fields.isJson && !fields.has('events') ? eventTypesOf(kept) : types
 }
 
-/** A browser's field of date and time has no seconds and no zone: UTC, as its label says. */
+/** The datetime field of a browser has neither seconds nor a zone; it is UTC, as its label says. */
 function parseSince(text: string): Date {
   const since = parseInstant(/^[\dT:-]{16}$/.test(text) ? `${text}:00Z` : text)
   if (since !== undefined) return since

@@ -1,4 +1,4 @@
-/** The one time that a signing secret is shown: the direct answer to the form. */
+/** The only display of a signing secret: in the response to the form. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'

@@ -1,4 +1,4 @@
-/** How Settings says what webhooks do. */
+/** The words of Settings for webhooks. */
 import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tables.ts'
 import { EVENT_TYPES, type EventType } from '../../events/event-types.ts'
 import { type Html, html } from '../../html/html.ts'
@@ -15,7 +15,7 @@ const GROUP_NAMES: Readonly<Record<string, string>> = {
   webhook: 'Tests',
 }
 
-/** By what they happen to, in the catalogue's order. */
+/** Groups of event types by subject, in the order of the catalog. */
 export const EVENT_GROUPS: readonly (readonly [name: string, types: readonly EventType[]])[] =
   Object.entries(GROUP_NAMES).map(([subject, name]) => [
     name,
@@ -34,18 +34,22 @@ export function renderEndpointStatus(row: WebhookEndpointRow, since: (at: string
   }
   if (row.status === 'disabled') {
     const why = row.disabled_reason === 'gone' ? 'it answered 410' : 'five days of failures'
-    return html`<span class="badge off">Disabled</span> <span class="stamp">${since(row.status_since)}: ${why}</span>`
+    return html`<span class="badge late">Disabled</span> <span class="stamp">${since(row.status_since)}: ${why}</span>`
   }
   return row.failing_since === null
     ? html`<span class="badge active">Enabled</span>`
-    : html`<span class="badge">Failing</span> <span class="stamp">${since(row.failing_since)}</span>`
+    : html`<span class="badge held">Failing</span> <span class="stamp">${since(row.failing_since)}</span>`
 }
 
-const STATUS_WORDS = { pending: 'Waiting', delivered: 'Delivered', failed: 'Failed' } as const
+export const STATUS_WORDS = {
+  pending: 'Waiting',
+  delivered: 'Delivered',
+  failed: 'Failed',
+} as const
 
 export function renderDeliveryStatus(row: WebhookDeliveryRow): Html {
   const status = shownStatus(row)
-  return html`<span class="badge${status === 'delivered' && ' active'}">${STATUS_WORDS[status]}</span>`
+  return html`<span class="badge${status === 'delivered' ? ' active' : status === 'failed' ? ' late' : ''}">${STATUS_WORDS[status]}</span>`
 }
 
 const ERROR_WORDS: Readonly<Record<string, string>> = {
@@ -59,7 +63,7 @@ const ERROR_WORDS: Readonly<Record<string, string>> = {
   invalid_response: 'the answer was not HTTP',
 }
 
-/** `500`, `no connection`, or both where an answer began well. */
+/** Returns `500`, `no connection`, or both if the response broke off. */
 export function outcomeWords(statusCode: number | null, error: string | null): string {
   const words = error === null ? '' : (ERROR_WORDS[error] ?? error)
   return [statusCode === null ? '' : String(statusCode), words].filter(Boolean).join(', ') || '–'
@@ -68,6 +72,6 @@ export function outcomeWords(statusCode: number | null, error: string | null): s
 export function successRate(attempts: number, succeeded: number): string {
   if (attempts === 0) return '–'
   const percent = (succeeded / attempts) * 100
-  // 99.96 % is not all.
+  // 99.96 % must not be shown as 100 %.
   return `${succeeded < attempts ? Math.min(99.9, percent).toFixed(1) : '100'} %`
 }

@@ -1,4 +1,4 @@
-/** Webhook endpoints: which there are and how they fare. */
+/** The list of webhook endpoints and their health. */
 import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'

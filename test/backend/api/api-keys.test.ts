@@ -4,7 +4,7 @@ import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { type Act, OPERATOR } from '../../../backend/accounts/audit.ts'
 import { effectiveScopes } from '../../../backend/accounts/scopes.ts'
 import {
-  findKeyByDigest,
+  findKeysByDigest,
   issueApiKey,
   listApiKeys,
   type NewApiKey,
@@ -79,8 +79,8 @@ t.test('a key is found by its digest under any pepper that is configured', async
   const { database, issue } = await openWithKeys(t)
   const old = await issue()
   const young = await issue({}, [NEW, OLD])
-  const find = (secret: string, peppers = [NEW, OLD]) =>
-    findKeyByDigest(database.read, digestApiKey(secret), peppers)
+  const find = async (secret: string, peppers = [NEW, OLD]) =>
+    (await findKeysByDigest(database.read, [digestApiKey(secret)], peppers))[0]
   matches(t, await find(old.secret), { key_id: old.row.id, pepper_version: 'v1' })
   matches(t, await find(young.secret), { key_id: young.row.id, pepper_version: 'v2' })
   t.equal(await find(old.secret, [NEW]), undefined)
@@ -89,6 +89,12 @@ t.test('a key is found by its digest under any pepper that is configured', async
     await find(old.secret, [{ ...OLD, version: 'v3' }]),
     undefined,
     'a pepper under another version is another pepper',
+  )
+  const digests = [young.secret, `${old.secret}x`, old.secret].map(digestApiKey)
+  const several = await findKeysByDigest(database.read, digests, [NEW, OLD])
+  t.strictSame(
+    several.map((row) => row?.key_id),
+    [young.row.id, undefined, old.row.id],
   )
 })
 

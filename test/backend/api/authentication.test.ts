@@ -23,9 +23,9 @@ t.test('a call with a principal is answered for its key', async (t) => {
   matches(t, json, { key: { id: key.row.id, label: 'Test' }, account: { name: 'Acme Ltd' } })
 })
 
-t.test('whoever proves nothing gets one bare 404 for whatever is asked', async (t) => {
+t.test('a request without proof gets the same bare 404, whatever it requests', async (t) => {
   const backend = await startBackend(t)
-  const asked = [
+  const requested = [
     ['GET', '/api/v1/me'],
     ['GET', '/api/v1/nothing'],
     ['POST', '/api/v1/payments'],
@@ -36,18 +36,18 @@ t.test('whoever proves nothing gets one bare 404 for whatever is asked', async (
     ['GET', '/'],
     ['GET', '/%'],
   ] as const
-  const answers = await Promise.all(
-    asked.map(([method, path]) =>
+  const responses = await Promise.all(
+    requested.map(([method, path]) =>
       backend.send(method, path, method === 'POST' ? { body: { digest: 'x' } } : {}),
     ),
   )
-  const [first] = answers
+  const [first] = responses
   matches(t, first, { status: 404, text: '' })
-  const headers = (answer: typeof first) =>
-    [...(answer?.headers.keys() ?? [])].filter((name) => !/^(connection|keep-alive)$/.test(name))
-  for (const [at, answer] of answers.entries()) {
-    t.strictSame([answer.status, answer.text], [404, ''], asked[at]?.join(' ') ?? '')
-    t.strictSame(headers(answer), headers(first), 'same headers')
+  const headers = (response: typeof first) =>
+    [...(response?.headers.keys() ?? [])].filter((name) => !/^(connection|keep-alive)$/.test(name))
+  for (const [at, response] of responses.entries()) {
+    t.strictSame([response.status, response.text], [404, ''], requested[at]?.join(' ') ?? '')
+    t.strictSame(headers(response), headers(first), 'same headers')
   }
 })
 
@@ -56,17 +56,17 @@ t.test('a route that does not exist is a bare 404 for a gateway too', async (t) 
   const key = await backend.createKey()
   matches(t, await backend.call(key, 'GET', '/api/v1/nothing'), { status: 404, text: '' })
   matches(t, await backend.call(key, 'DELETE', '/api/v1/me'), { status: 404, text: '' })
-  matches(t, await backend.ask('GET', '/internal/nothing'), { status: 404, text: '' })
+  matches(t, await backend.request('GET', '/internal/nothing'), { status: 404, text: '' })
 })
 
-t.test('a principal that no longer holds is refused with the reason', async (t) => {
+t.test('an invalid or outdated principal is refused with the reason', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const refusalOf = async (principal: string) => {
-    const answer = await backend.send('GET', '/api/v1/me', {
+    const response = await backend.send('GET', '/api/v1/me', {
       headers: { [PRINCIPAL_HEADER]: principal },
     })
-    return [answer.status, answer.headers.get(REFUSAL_HEADER), answer.text]
+    return [response.status, response.headers.get(REFUSAL_HEADER), response.text]
   }
   const principal = await backend.principalOf(key)
 
@@ -113,7 +113,7 @@ t.test('a second secret of the gateways is accepted while they rotate it', async
   const backend = await startBackend(t, { gatewaySecrets: ['a new one', ...GATEWAY_SECRETS] })
   const key = await backend.createKey()
   matches(t, await backend.call(key, 'GET', '/api/v1/me'), { status: 200 })
-  matches(t, await backend.ask('GET', '/internal/ready'), { status: 200 })
+  matches(t, await backend.request('GET', '/internal/ready'), { status: 200 })
 })
 
 t.test('a scope is checked again, whatever the gateway let through', async (t) => {
@@ -140,7 +140,7 @@ t.test('a scope is checked again, whatever the gateway let through', async (t) =
   })
 })
 
-t.test('a narrowed account bounds what its keys may do, /me excepted', async (t) => {
+t.test('the scope allowance of an account limits its keys, except for /me', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const narrow = (scopes: string[] | null) =>
@@ -155,7 +155,7 @@ t.test('a narrowed account bounds what its keys may do, /me excepted', async (t)
   matches(t, await backend.call(key, 'GET', '/api/v1/debtors'), { status: 200 })
 })
 
-t.test('a request id that is not one is replaced', async (t) => {
+t.test('an invalid request id is replaced', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const { json } = await backend.call(key, 'GET', '/api/v1/debtors/none', {
@@ -164,7 +164,7 @@ t.test('a request id that is not one is replaced', async (t) => {
   matches(t, json['request_id'], /^req_[0-9A-Z]{26}$/)
 })
 
-t.test('/me tells the use before this one', async (t) => {
+t.test('/me shows when the key was used before this call', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const lastUsed = async () => (await backend.call(key, 'GET', '/api/v1/me')).json
@@ -175,7 +175,7 @@ t.test('/me tells the use before this one', async (t) => {
   matches(t, await lastUsed(), { key: { last_used_at: before.toISOString() } })
 })
 
-t.test('every route of the API asks who calls', async (t) => {
+t.test('every route of the API authenticates its caller', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const narrowed = await backend.issueKey(key.row.account_id, { scopes: ['messages:read'] })

@@ -9,11 +9,11 @@ import { containing, matches } from '../../fixtures/matches.ts'
 import { BASE_URL, startBackend } from '../../fixtures/service/backend.ts'
 
 const backend = await startBackend(t)
-const start = await backend.ask('GET', '/docs')
+const start = await backend.request('GET', '/docs')
 const paths = [...start.text.matchAll(/<li><a href="(\/docs[\w/-]*)"/g)].map(([, path]) => path)
 const pages = new Map<string, string>()
 for (const path of new Set(['/docs', ...paths.filter((path) => path !== undefined)])) {
-  pages.set(path, (await backend.ask('GET', path)).text)
+  pages.set(path, (await backend.request('GET', path)).text)
 }
 
 const idsOf = (page: string) => [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id)
@@ -42,25 +42,33 @@ t.test('the documentation has its pages', async (t) => {
 })
 
 t.test('every link leads somewhere', async (t) => {
+  const ids = new Map<string, ReadonlySet<string | undefined>>()
+  const texts = new Map(pages)
   for (const [path, page] of pages) {
     t.equal(new Set(idsOf(page)).size, idsOf(page).length, `the ids of ${path} are unique`)
+    const broken: string[] = []
     for (const [, href = ''] of page.matchAll(
       /(?:href|src|data-index|data-script|data-library)="([^"]+)"/g,
     )) {
       if (!/^[/#]/.test(href)) {
-        matches(t, href, /^(?:data:,|https:\/\/)/)
+        if (!/^(?:data:,|https:\/\/)/.test(href)) broken.push(href)
         continue
       }
       const [file = '', id] = href.split('#')
-      const target = file === '' ? page : (pages.get(file) ?? (await textOf(file)))
-      t.not(target, undefined, `${path} → ${href}`)
-      if (id !== undefined) t.ok(idsOf(target ?? '').includes(id), `${path} → ${href}`)
+      const at = file === '' ? path : file
+      const target = texts.get(at) ?? (await textOf(at))
+      if (target === undefined) broken.push(href)
+      texts.set(at, target ?? '')
+      const known = ids.get(at) ?? new Set(idsOf(target ?? ''))
+      ids.set(at, known)
+      if (id !== undefined && !known.has(id)) broken.push(href)
     }
+    t.strictSame(broken, [], `links of ${path}`)
   }
 })
 
 async function textOf(path: string): Promise<string | undefined> {
-  const { status, text } = await backend.ask('GET', path)
+  const { status, text } = await backend.request('GET', path)
   // Settings lead to their login.
   return status === 200 || (path === '/settings' && status === 303) ? text : undefined
 }
@@ -80,7 +88,7 @@ t.test('each error code has its section, and no other has one', async (t) => {
 
 t.test('the reference has every operation and every field of the document', async (t) => {
   const reference = pages.get('/docs/reference') ?? ''
-  const { json } = await backend.ask('GET', '/docs/openapi.json')
+  const { json } = await backend.request('GET', '/docs/openapi.json')
   const { paths, components, webhooks } = JSON.parse(JSON.stringify(json))
   for (const [path, item] of Object.entries<Record<string, { operationId: string }>>(paths)) {
     matches(t, reference, containing(path))
@@ -102,7 +110,7 @@ t.test(
   'every operation has a request in eight languages and a response of each status',
   async (t) => {
     const reference = pages.get('/docs/reference') ?? ''
-    const { json } = await backend.ask('GET', '/docs/openapi.json')
+    const { json } = await backend.request('GET', '/docs/openapi.json')
     const operations = Object.values<Record<string, { operationId: string; responses: object }>>(
       JSON.parse(JSON.stringify(json)).paths,
     ).flatMap((item) => Object.values(item))
@@ -146,9 +154,9 @@ t.test(
 
 t.test('the search has every section, as text', async (t) => {
   const [, path = ''] = /data-index="([^"]+)"/.exec(start.text) ?? []
-  const answer = await backend.ask('GET', path)
-  matches(t, answer.headers.get('cache-control'), /immutable/)
-  const { storedFields } = JSON.parse(answer.text)
+  const response = await backend.request('GET', path)
+  matches(t, response.headers.get('cache-control'), /immutable/)
+  const { storedFields } = JSON.parse(response.text)
   const sections = Object.values<{ href: string; title: string; text: string }>(storedFields)
   for (const [page, text] of pages) {
     if (page === '/docs') continue
@@ -169,7 +177,7 @@ t.test('the search has every section, as text', async (t) => {
 t.test('pages name the address that they are served from, and no other', async (t) => {
   for (const [path, page] of pages) t.notMatch(page, /localhost|127\.0\.0\.1/, path)
   matches(t, pages.get('/docs/reference'), containing(`${BASE_URL}/api/v1/payments`))
-  const yaml = await backend.ask('GET', '/docs/openapi.yaml')
+  const yaml = await backend.request('GET', '/docs/openapi.yaml')
   matches(t, yaml.text, containing(`default: ${BASE_URL}`))
 })
 
@@ -187,12 +195,12 @@ t.test('nothing in a page is a script or a style, and the policy holds it to tha
 t.test('a page is sent again only where it has changed', async (t) => {
   const tag = start.headers.get('etag') ?? ''
   t.equal(start.headers.get('cache-control'), 'no-cache')
-  const again = await backend.ask('GET', '/docs', { headers: { 'if-none-match': tag } })
+  const again = await backend.request('GET', '/docs', { headers: { 'if-none-match': tag } })
   matches(t, again, { status: 304, text: '' })
 })
 
 t.test('the collection has every example call, as the reference shows it', async (t) => {
-  const { text } = await backend.ask('GET', '/docs/receivables.postman_collection.json')
+  const { text } = await backend.request('GET', '/docs/receivables.postman_collection.json')
   const { info, variable, item: folders } = JSON.parse(text)
   matches(t, info.schema, /v2\.1\.0/)
   t.equal(variable[0].value, BASE_URL)
@@ -221,28 +229,28 @@ function unescaped(markup: string): string {
 
 t.test('whoever takes gzip gets a page that way, with a tag of its own', async (t) => {
   const path = '/docs/reference'
-  const ask = (encoding: string) =>
-    backend.ask('GET', path, { headers: { 'accept-encoding': encoding } })
-  const [plain, zipped] = await Promise.all([ask('identity'), ask('br, gzip')])
+  const request = (encoding: string) =>
+    backend.request('GET', path, { headers: { 'accept-encoding': encoding } })
+  const [plain, zipped] = await Promise.all([request('identity'), request('br, gzip')])
   t.equal(plain.headers.get('content-encoding'), null)
   t.equal(zipped.headers.get('content-encoding'), 'gzip')
   t.ok(Number(zipped.headers.get('content-length')) < 110_000)
   t.equal(zipped.text, plain.text)
   t.not(zipped.headers.get('etag'), plain.headers.get('etag'))
   matches(t, zipped.headers.get('vary'), /accept-encoding/i)
-  t.equal((await ask('gzip;q=0')).headers.get('content-encoding'), null)
+  t.equal((await request('gzip;q=0')).headers.get('content-encoding'), null)
   const headers = { 'accept-encoding': 'gzip', 'if-none-match': zipped.headers.get('etag') ?? '' }
-  matches(t, await backend.ask('GET', path, { headers }), { status: 304, text: '' })
+  matches(t, await backend.request('GET', path, { headers }), { status: 304, text: '' })
 })
 
 t.test('what is not there is said as a page', async (t) => {
-  const answer = await backend.ask('GET', '/docs/nowhere')
-  matches(t, answer, { status: 404, text: /There is no such page/ })
-  matches(t, answer.headers.get('content-security-policy'), /^default-src 'none'/)
+  const response = await backend.request('GET', '/docs/nowhere')
+  matches(t, response, { status: 404, text: /There is no such page/ })
+  matches(t, response.headers.get('content-security-policy'), /^default-src 'none'/)
 })
 
 t.test('the guide to messages names every status and every reason', async (t) => {
-  const { json } = await backend.ask('GET', '/docs/openapi.json')
+  const { json } = await backend.request('GET', '/docs/openapi.json')
   const { schemas } = JSON.parse(JSON.stringify(json)).components
   const { reason } = schemas.Message.properties.suppression.properties
   for (const value of [...schemas.MessageStatus.enum, ...reason.enum]) {

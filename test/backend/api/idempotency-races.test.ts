@@ -114,6 +114,7 @@ t.test('where two processes race, the row decides', async (t) => {
     const late: Database = {
       read: database.read,
       isConcurrent: database.isConcurrent,
+      listen: database.listen,
       // After the look-up and before the transaction, the other process commits.
       async transaction(work) {
         await other.once(attempt, write)

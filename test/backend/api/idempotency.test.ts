@@ -113,13 +113,13 @@ t.test('of fifty calls with one key at once, one records and all are answered al
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 100, currency: 'EUR' }
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 50 }, () => books.post(PAYMENTS, body, { 'idempotency-key': 'k' })),
   )
-  const recorded = answers.filter(({ status }) => status === 201)
+  const recorded = responses.filter(({ status }) => status === 201)
   t.ok(recorded.length > 0)
   t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
-  t.ok(answers.every(({ status }) => status === 201 || status === 409))
+  t.ok(responses.every(({ status }) => status === 201 || status === 409))
   t.equal(recorded.filter(({ headers }) => !headers.has('idempotent-replayed')).length, 1)
   matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), { amount_paid: 100 })
 })
@@ -128,8 +128,8 @@ t.test('of twenty payments of the whole amount at once, exactly one is taken', a
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 10_000, currency: 'EUR' }
-  const answers = await Promise.all(Array.from({ length: 20 }, () => books.post(PAYMENTS, body)))
-  const statuses = answers.map(({ status }) => status).sort()
+  const responses = await Promise.all(Array.from({ length: 20 }, () => books.post(PAYMENTS, body)))
+  const statuses = responses.map(({ status }) => status).sort()
   t.strictSame(statuses, [201, ...Array.from({ length: 19 }, () => 422)])
   matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), { status: 'paid', amount_due: 0 })
 })

@@ -17,7 +17,7 @@ import { GATEWAY_SECRETS, startBackend, type TestBackend } from '../../fixtures/
 const LOOK_UP = '/internal/api-keys/look-up'
 
 const lookUp = (backend: TestBackend, secret: string) =>
-  backend.ask('POST', LOOK_UP, { body: { digest: digestApiKey(secret) } })
+  backend.request('POST', LOOK_UP, { body: { digest: digestApiKey(secret) } })
 
 t.test('a look-up tells what a live key stands for, and stamps its use', async (t) => {
   const backend = await startBackend(t)
@@ -36,11 +36,13 @@ t.test('a look-up tells what a live key stands for, and stamps its use', async (
   t.strictSame(rest, {
     found: true,
     revoked: false,
+    expired: false,
     key_id: key.row.id,
     account_id: account.id,
     scopes: ['payments:read'],
     granted_scopes: ['debtors:read', 'payments:read'],
     rate_limit: 7,
+    allowed_addresses: null,
     key_revision: 1,
     account_revision: 2,
     expires_at: backend.now.getTime() + 60_000,
@@ -71,12 +73,43 @@ t.test('a look-up that begins after a revocation sees it', async (t) => {
   t.strictSame((await lookUp(backend, `${key.secret}x`)).json, { found: false })
 })
 
+t.test('several keys are looked up at once, with results in their order', async (t) => {
+  const backend = await startBackend(t)
+  const live = await backend.createKey()
+  const revoked = await backend.createKey()
+  await backend.database.transaction((tx) =>
+    revokeApiKey(tx, revoked.row.id, { actor: OPERATOR, now: backend.now }),
+  )
+  const digests = [revoked.secret, 'unknown', live.secret, live.secret].map(digestApiKey)
+  const { status, json } = await backend.request('POST', LOOK_UP, { body: { digests } })
+  const single = (await lookUp(backend, live.secret)).json
+  t.strictSame(
+    [status, json],
+    [200, { results: [{ found: true, revoked: true }, { found: false }, single, single] }],
+  )
+})
+
 t.test('a look-up that asks for something else is refused', async (t) => {
   const backend = await startBackend(t)
   const digest = digestApiKey('x')
-  for (const body of ['', 'x', '[]', {}, { digest: 'short' }, { digest, more: 1 }, { digest: 1 }]) {
-    const answer = await backend.ask('POST', LOOK_UP, { body })
-    matches(t, answer, { status: 400, json: { code: 'bad_request' } }, JSON.stringify(body))
+  const several = [
+    { digest, digests: [digest] },
+    { digests: [] },
+    { digests: [digest, 'short'] },
+    { digests: Array.from({ length: 51 }, () => digest) },
+  ]
+  for (const body of [
+    '',
+    'x',
+    '[]',
+    {},
+    { digest: 'short' },
+    { digest, more: 1 },
+    { digest: 1 },
+    ...several,
+  ]) {
+    const response = await backend.request('POST', LOOK_UP, { body })
+    matches(t, response, { status: 400, json: { code: 'bad_request' } }, JSON.stringify(body))
   }
 })
 
@@ -116,8 +149,11 @@ t.test('a body that is too large is rejected before its end', async (t) => {
 
 t.test('readiness and the settings page are there for gateways', async (t) => {
   const backend = await startBackend(t)
-  matches(t, await backend.ask('GET', '/internal/ready'), { status: 200, json: { ready: true } })
-  const page = await backend.ask('GET', '/settings')
+  matches(t, await backend.request('GET', '/internal/ready'), {
+    status: 200,
+    json: { ready: true },
+  })
+  const page = await backend.request('GET', '/settings/login')
   t.equal(page.status, 200)
   matches(t, page.headers.get('content-type'), containing('text/html'))
   matches(t, page.text, containing('Settings'))

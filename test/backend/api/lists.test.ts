@@ -29,9 +29,9 @@ async function openBooksOf(t: Parameters<typeof openBooks>[0], count: number): P
 
 t.test('an empty list has no next page', async (t) => {
   const books = await openBooks(t)
-  const answer = await books.get('/api/v1/debtors')
-  t.strictSame(answer.json, { object: 'list', data: [], has_more: false, next_cursor: null })
-  t.equal(answer.headers.get('link'), null)
+  const response = await books.get('/api/v1/debtors')
+  t.strictSame(response.json, { object: 'list', data: [], has_more: false, next_cursor: null })
+  t.equal(response.headers.get('link'), null)
 })
 
 t.test('pages go through all rows once, in either order', async (t) => {
@@ -70,9 +70,9 @@ t.test('the link to the next page carries filters, sort and limit', async (t) =>
   let path: string | undefined = `/api/v1/debtors?${filters}`
   const names: string[] = []
   while (path !== undefined) {
-    const answer = await books.get(path)
-    names.push(...(answer.json['data'] as Json[]).map(({ name }) => name))
-    const [, url] = /^<(.+)>; rel="next"$/.exec(answer.headers.get('link') ?? '') ?? []
+    const response = await books.get(path)
+    names.push(...(response.json['data'] as Json[]).map(({ name }) => name))
+    const [, url] = /^<(.+)>; rel="next"$/.exec(response.headers.get('link') ?? '') ?? []
     t.ok(url === undefined || url.startsWith(`${BASE_URL}/api/v1/debtors?cursor=`))
     path = url?.slice(BASE_URL.length)
   }

@@ -75,9 +75,9 @@ t.test('what is checked first is answered first', async (t) => {
     [{ ...json, 'idempotency-key': 'k' }, '{}', 422, 'validation_failed'],
   ] as const
   for (const [headers, body, status, code] of steps) {
-    const answer = await raw(books, PAYMENTS, headers, body)
-    t.equal(answer.status, status, code)
-    matches(t, answer.json, { code })
+    const response = await raw(books, PAYMENTS, headers, body)
+    t.equal(response.status, status, code)
+    matches(t, response.json, { code })
   }
 })
 
@@ -85,9 +85,9 @@ t.test('every state that is read-only refuses writes and says which it is', asyn
   for (const status of ['trial_paused', 'suspended', 'cancelled'] as const) {
     const books = await openBooks(t, { status })
     for (const path of [DEBTORS, '/api/v1/invoices', PAYMENTS]) {
-      const answer = await books.post(path, {})
-      t.equal(answer.status, 423)
-      matches(t, answer.json, { account_status: status })
+      const response = await books.post(path, {})
+      t.equal(response.status, 423)
+      matches(t, response.json, { account_status: status })
     }
     matches(t, await books.read('/api/v1/me'), { account: { status, read_only: true } })
   }
@@ -115,10 +115,10 @@ t.test('a body is application/json in UTF-8, as it is', async (t) => {
     { 'content-type': 'application/json', 'content-encoding': 'br' },
   ]
   for (const headers of refused) {
-    const answer = await raw(books, DEBTORS, { ...headers }, '{"name":"a"}')
-    t.equal(answer.status, 415, JSON.stringify(headers))
-    matches(t, answer.json, { code: 'unsupported_media_type' })
-    t.equal(answer.headers.get('accept'), 'application/json')
+    const response = await raw(books, DEBTORS, { ...headers }, '{"name":"a"}')
+    t.equal(response.status, 415, JSON.stringify(headers))
+    matches(t, response.json, { code: 'unsupported_media_type' })
+    t.equal(response.headers.get('accept'), 'application/json')
   }
 })
 
@@ -126,12 +126,12 @@ t.test('a body without a type is not taken for JSON; none at all is malformed', 
   const books = await openBooks(t)
   const send = async (body: Uint8Array<ArrayBuffer> | undefined, headers = {}) => {
     const principal = await books.backend.principalOf(books.key)
-    const answer = await fetch(books.backend.url + DEBTORS, {
+    const response = await fetch(books.backend.url + DEBTORS, {
       method: 'POST',
       headers: { [PRINCIPAL_HEADER]: principal, ...headers },
       ...(body === undefined ? {} : { body }),
     })
-    return { status: answer.status, json: await answer.json() }
+    return { status: response.status, json: await response.json() }
   }
   const json = { 'content-type': 'application/json' }
   t.equal((await send(new TextEncoder().encode('{"name":"a"}'))).status, 415)
@@ -147,9 +147,9 @@ t.test('an Idempotency-Key is 1 to 255 visible characters, one pair of quotes as
     t.equal((await post(key)).status, 201, key)
   }
   for (const key of ['', '""', 'a b', 'a, a', 'x'.repeat(256), 'ä']) {
-    const answer = await post(key)
-    t.equal(answer.status, 400, key)
-    matches(t, answer.json, { code: 'idempotency_key_invalid' })
+    const response = await post(key)
+    t.equal(response.status, 400, key)
+    matches(t, response.json, { code: 'idempotency_key_invalid' })
   }
 })
 

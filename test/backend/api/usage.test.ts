@@ -19,7 +19,7 @@ t.test('a report is applied once, in whatever order and number it comes', async 
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
   const report = (over: Partial<UsageReport>) =>
-    backend.ask('POST', '/internal/usage', { body: reportIn(key, over) })
+    backend.request('POST', '/internal/usage', { body: reportIn(key, over) })
   matches(t, await report({}), { status: 200, json: { applied: 1 } })
   await Promise.all([report({ batch: 1 }), report({ batch: 2 }), report({ batch: 2 })])
   matches(t, await report({ batch: 1 }), { status: 200 }, 'acknowledged again')
@@ -44,7 +44,7 @@ t.test('the commonest errors of a key are named by their codes', async (t) => {
     { key_id: 'key_none', day: '2026-11-20', code: 'not_found', calls: 1 },
   ]
   const report = (over: object) =>
-    backend.ask('POST', '/internal/usage', { body: { ...reportIn(key), ...over } })
+    backend.request('POST', '/internal/usage', { body: { ...reportIn(key), ...over } })
   t.equal((await report({ errors })).status, 200)
   t.equal((await report({ errors })).status, 200, 'applied once')
   const other = { key_id, day: '2026-11-20', code: 'made_up', calls: 1 }
@@ -73,7 +73,7 @@ t.test('the hour a key is in moves forward only', async (t) => {
   const report = (used: number, ends: string) => {
     batch += 1
     const windows = [{ key_id: key.row.id, used, limit: 600, ends_at: Date.parse(ends) }]
-    return backend.ask('POST', '/internal/usage', { body: reportIn(key, { batch, windows }) })
+    return backend.request('POST', '/internal/usage', { body: reportIn(key, { batch, windows }) })
   }
   t.equal(await window(), null)
   matches(t, (await ada.page(`/settings/api-keys/${key.row.id}`)).text, /since 11:00/)
@@ -99,8 +99,8 @@ t.test('keys that are not there are left out; what is no report is refused', asy
     { key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 },
   ]
   const windows = [{ key_id: 'key_none', used: 1, limit: 1, ends_at: 1 }]
-  const ask = (body: unknown) => backend.ask('POST', '/internal/usage', { body })
-  t.equal((await ask(reportIn(key, { refused, windows }))).status, 200)
+  const request = (body: unknown) => backend.request('POST', '/internal/usage', { body })
+  t.equal((await request(reportIn(key, { refused, windows }))).status, 200)
   const rows = await backend.database.read.selectFrom('key_usage').selectAll().execute()
   t.strictSame(rows, [{ key_id: key.row.id, hour: HOUR, status_class: 5, calls: 2 }])
   const wrong: unknown[] = [
@@ -112,9 +112,43 @@ t.test('keys that are not there are left out; what is no report is refused', asy
     reportIn(key, { refused: [{ key_id: 'k', hour: HOUR, status_class: 4, calls: -1 }] }),
     { ...reportIn(key), more: 1 },
   ]
-  for (const body of wrong) t.equal((await ask(body)).status, 400, JSON.stringify(body))
+  for (const body of wrong) t.equal((await request(body)).status, 400, JSON.stringify(body))
   const unsigned = await backend.send('POST', '/internal/usage', { body: reportIn(key) })
   matches(t, unsigned, { status: 404, text: '' })
+})
+
+t.test('a report of many keys is applied in batches, between which others write', async (t) => {
+  const { backend, account } = await startSettings(t)
+  const { database } = backend
+  const reporter = await backend.issueKey(account.id)
+  const keys: IssuedApiKey[] = []
+  while (keys.length < 600) keys.push(await backend.issueKey(account.id))
+  const ends_at = Date.parse('2026-11-21T10:40:00Z')
+  const windows = keys.map(({ row }, n) => ({ key_id: row.id, used: n + 1, limit: 600, ends_at }))
+  const [first] = windows
+  const body = reportIn(reporter, {
+    windows: [...windows, ...(first ? [first] : [])],
+  })
+  const before = database.activity().committed
+  let reported = false
+  const response = backend.request('POST', '/internal/usage', { body }).finally(() => {
+    reported = true
+  })
+  let notes = 0
+  while (!reported) {
+    notes += 1
+    await database.transaction((tx) => note(tx, `note_${notes}`))
+  }
+  matches(t, await response, { status: 200 })
+  t.equal(database.activity().committed - before - notes, 8, 'the counts, and 100 windows at once')
+  const rows = await database.read
+    .selectFrom('key_windows')
+    .select(({ fn }) => [fn.countAll().as('keys'), fn.sum('used').as('used')])
+    .execute()
+  t.strictSame(
+    rows.map((row) => [Number(row.keys), Number(row.used)]),
+    [[600, (600 * 601) / 2]],
+  )
 })
 
 t.test('stamps of many keys are written in batches, between which others write', async (t) => {
@@ -134,7 +168,7 @@ t.test('stamps of many keys are written in batches, between which others write',
   await database.transaction((tx) => note(tx, 'note_1')).then(() => order.push('payment'))
   await flushed
   t.strictSame(order, ['payment', 'stamps'])
-  t.equal(database.activity().committed - before, 22, 'no batch is larger than 250')
+  t.equal(database.activity().committed - before, 52, 'no batch is larger than 100')
   stampAll(early)
   await lastUsed.flush()
   const rows = await database.read

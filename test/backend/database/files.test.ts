@@ -56,21 +56,37 @@ t.test('an operator can begin with an empty database', async (t) => {
 t.test('an operator is told to migrate, and does not do it by the way', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const database = await openTestDatabase(t, { url })
-  await database.transaction((tx) => sql`delete from kysely_migration`.execute(tx))
+  await database.transaction((tx) => sql`delete from schema_migrations`.execute(tx))
   await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'operator' }), {
     message: /lacks 0001-initial.*cli -- migrate/,
   })
 })
 
-t.test('an older program does not touch a newer database', async (t) => {
-  const url = `sqlite:${join(t.testdir(), 'test.db')}`
-  const database = await openTestDatabase(t, { url })
-  await database.transaction((tx) =>
-    sql`insert into kysely_migration values ('9999-later', 'x')`.execute(tx),
-  )
-  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'operator' }), /9999-later/)
-  await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'migrator' }), /9999-later/)
-})
+t.test(
+  'an older program works with a newer schema, unless that removed what it needs',
+  async (t) => {
+    const url = `sqlite:${join(t.testdir(), 'test.db')}`
+    const database = await openTestDatabase(t, { url })
+    const record = (name: string, requires: string | null) =>
+      database.transaction((tx) =>
+        sql`insert into schema_migrations values (${name}, 1, null, ${requires}, 'x', null)`.execute(
+          tx,
+        ),
+      )
+    await record('9998-later', null)
+    await record('9999-later', '0001-initial')
+    for (const user of ['operator', 'migrator'] as const) {
+      const older = await openTestDatabase(t, { url, user })
+      t.strictSame(older.migrated, [])
+    }
+    await record('9999-removal', '9998-later')
+    for (const user of ['operator', 'migrator'] as const) {
+      await rejectsWith(t, openDatabase({ url, log: SILENT, user }), {
+        message: /has 9999-removal, which removed what this older program uses/,
+      })
+    }
+  },
+)
 
 t.test('a second backend is refused, also after the first was killed for a third', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`

@@ -51,6 +51,7 @@ function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRo
     currency: 'EUR',
     amount: 999_999_999_999,
     amount_paid: 0,
+    amount_credited: 0,
     amount_due: 999_999_999_999,
     line_items: '[]',
     issue_date: '2026-11-01',
@@ -149,6 +150,8 @@ t.test('amounts that do not add up are refused', async (t) => {
     )
   const check = { name: 'ConstraintViolation', kind: 'check' }
   await rejectsWith(t, update({ amount_due: 1 }), check)
+  await rejectsWith(t, update({ amount_credited: 1 }), check)
+  await rejectsWith(t, update({ amount_credited: -1, amount_due: 1_000_000_000_000 }), check)
   await rejectsWith(t, update({ amount_paid: 1_000_000_000_000, amount_due: -1 }), check)
   await rejectsWith(t, update({ amount: 0, amount_due: 0 }), check)
   await rejectsWith(t, update({ status: 'paid' }), check)

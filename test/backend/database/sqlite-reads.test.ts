@@ -18,9 +18,12 @@ async function open(t: Test, details: Readonly<Record<string, string>> = {}) {
 t.test('many reads of one turn each get their own rows', async (t) => {
   const ids = Array.from({ length: 100 }, (_, n) => `note_${n}`)
   const { read, find } = await open(t, Object.fromEntries(ids.map((id) => [id, `of ${id}`])))
-  const asked = [...ids, 'note_absent']
+  const requested = [...ids, 'note_absent']
   const count = () => read.selectFrom('audit_log').select(({ fn }) => fn.countAll().as('all'))
-  const [found, [counted]] = await Promise.all([Promise.all(asked.map(find)), count().execute()])
+  const [found, [counted]] = await Promise.all([
+    Promise.all(requested.map(find)),
+    count().execute(),
+  ])
   t.strictSame(
     found.map((rows) => rows.map(({ id, detail }) => [id, detail])),
     [...ids.map((id) => [[id, `of ${id}`]]), []],
@@ -40,7 +43,7 @@ t.test('rows come as they are kept, in the order asked for', async (t) => {
   ]
   const { read } = await open(t, Object.fromEntries(texts.map((text, n) => [`note_${n}`, text])))
   const numbers = [0, -1, 1.5, Number.MAX_SAFE_INTEGER]
-  const ask = (number: number) =>
+  const request = (number: number) =>
     read
       .selectFrom('audit_log')
       .select(['detail', 'address', sql<number>`${number}`.as('number')])
@@ -49,21 +52,21 @@ t.test('rows come as they are kept, in the order asked for', async (t) => {
   const expected = (number: number) =>
     texts.toReversed().map((detail) => ({ detail, address: null, number }))
   t.strictSame(
-    await Promise.all(numbers.map((number) => ask(number).execute())),
+    await Promise.all(numbers.map((number) => request(number).execute())),
     numbers.map(expected),
     'together',
   )
-  t.strictSame(await ask(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
+  t.strictSame(await request(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
 })
 
 t.test('one that fails does not fail those that are asked with it', async (t) => {
   const { read } = await open(t, { note: '{"a": 1}' })
-  const ask = (path: string) =>
+  const request = (path: string) =>
     read
       .selectFrom('audit_log')
       .select(sql<unknown>`json_extract(detail, ${path})`.as('value'))
       .execute()
-  const [first, wrong, last] = await Promise.allSettled(['$.a', 'no path', '$.b'].map(ask))
+  const [first, wrong, last] = await Promise.allSettled(['$.a', 'no path', '$.b'].map(request))
   t.strictSame(first, { status: 'fulfilled', value: [{ value: 1 }] })
   matches(t, wrong, { status: 'rejected', reason: { code: 'SQLITE_ERROR' } })
   t.strictSame(last, { status: 'fulfilled', value: [{ value: null }] })
@@ -115,14 +118,14 @@ t.test('a page that fails does not fail those that are read with it', async (t) 
 
 t.test('what is asked after a commit sees it, while many others ask', async (t) => {
   const { transaction, find } = await open(t)
-  let asking = true
+  let requesting = true
   const others = Array.from({ length: 20 }, async (_, n) => {
-    while (asking) await find(`note_${n}`)
+    while (requesting) await find(`note_${n}`)
   })
   for (let n = 0; n < 50; n++) {
     const id = await transaction((tx) => note(tx, `note_${n}`))
     t.equal((await find(id)).length, 1, id)
   }
-  asking = false
+  requesting = false
   await Promise.all(others)
 })

@@ -19,12 +19,12 @@ const FULL = {
 
 t.test('a debtor is created with what was sent, in the form we keep', async (t) => {
   const books = await openBooks(t)
-  const answer = await books.post('/api/v1/debtors', FULL)
-  t.equal(answer.status, 201)
-  t.equal(answer.headers.get('location'), `/api/v1/debtors/${answer.json['id']}`)
-  t.equal(answer.headers.get('content-type'), 'application/json; charset=utf-8')
-  t.equal(answer.headers.get('cache-control'), 'no-store')
-  matches(t, answer.json, {
+  const response = await books.post('/api/v1/debtors', FULL)
+  t.equal(response.status, 201)
+  t.equal(response.headers.get('location'), `/api/v1/debtors/${response.json['id']}`)
+  t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')
+  t.equal(response.headers.get('cache-control'), 'no-store')
+  matches(t, response.json, {
     object: 'debtor',
     id: /^deb_[0-9A-Z]{26}$/,
     external_id: 'C-10042',
@@ -55,7 +55,7 @@ t.test('a debtor is created with what was sent, in the form we keep', async (t) 
     created_at: '2026-11-21T10:15:00.000Z',
     updated_at: '2026-11-21T10:15:00.000Z',
   })
-  t.equal((await books.get(`/api/v1/debtors/${answer.json['id']}`)).text, answer.text)
+  t.equal((await books.get(`/api/v1/debtors/${response.json['id']}`)).text, response.text)
 })
 
 t.test('only a name is required; null means omitted', async (t) => {
@@ -148,7 +148,7 @@ t.test('ids that are malformed, absent and of another account are answered alike
   const books = await openBooks(t)
   const foreign = await (await books.others()).debtor()
   const invoice = await books.invoice()
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     [
       'x',
       'deb_01M45NCFTPHJZKNWRTY3TNJ3Z5',
@@ -161,9 +161,9 @@ t.test('ids that are malformed, absent and of another account are answered alike
       books.call('GET', `/api/v1/debtors/${id}`, { headers: { 'x-request-id': 'same' } }),
     ),
   )
-  t.equal(answers[0]?.status, 404)
-  matches(t, answers[0]?.json, { code: 'not_found' })
-  t.equal(new Set(answers.map(({ text }) => text)).size, 1)
+  t.equal(responses[0]?.status, 404)
+  matches(t, responses[0]?.json, { code: 'not_found' })
+  t.equal(new Set(responses.map(({ text }) => text)).size, 1)
 })
 
 t.test('balances are per currency; overdue is judged by the account’s calendar', async (t) => {

@@ -95,17 +95,17 @@ t.test('the books add up after any payments, reversals and decisions', async (t)
     }
     let owed = 0
     for (const { id, status, amount, amount_paid, amount_due, paid_at, chasing } of invoices) {
-      const told = JSON.stringify({ status, amount_paid, amount_due, chasing })
+      const reported = JSON.stringify({ status, amount_paid, amount_due, chasing })
       if (amount_paid !== (allocated.get(id) ?? 0))
-        throw new Error(`paid what was allocated: ${told}`)
-      if (amount_due !== amount - amount_paid) throw new Error(`due what is not paid: ${told}`)
-      if ((status === 'paid') !== (amount_due === 0)) throw new Error(`paid in full: ${told}`)
-      if ((status === 'paid') !== (paid_at !== null)) throw new Error(`paid at: ${told}`)
-      if (status === 'open' && amount_paid > 0) throw new Error(`open: ${told}`)
-      if (status === 'partially_paid' && amount_paid === 0) throw new Error(`in part: ${told}`)
+        throw new Error(`paid what was allocated: ${reported}`)
+      if (amount_due !== amount - amount_paid) throw new Error(`due what is not paid: ${reported}`)
+      if ((status === 'paid') !== (amount_due === 0)) throw new Error(`paid in full: ${reported}`)
+      if ((status === 'paid') !== (paid_at !== null)) throw new Error(`paid at: ${reported}`)
+      if (status === 'open' && amount_paid > 0) throw new Error(`open: ${reported}`)
+      if (status === 'partially_paid' && amount_paid === 0) throw new Error(`in part: ${reported}`)
       const isOpen = status === 'open' || status === 'partially_paid'
       if (isOpen) owed += amount_due
-      if (!isOpen && chasing.status !== 'stopped') throw new Error(`not chased: ${told}`)
+      if (!isOpen && chasing.status !== 'stopped') throw new Error(`not chased: ${reported}`)
     }
     const debtor = await books.read(`/api/v1/debtors/${debtorId}`)
     if ((debtor.balances[0]?.outstanding ?? 0) !== owed) throw new Error('what is owed is the sum')

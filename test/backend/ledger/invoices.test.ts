@@ -8,14 +8,14 @@ const LINE = { description: 'Consultancy', unit_amount: 9500 }
 t.test('an invoice gets number, dates and status where none are sent', async (t) => {
   const books = await openBooks(t)
   const debtor = await books.debtor({ payment_terms_days: 14 })
-  const answer = await books.post('/api/v1/invoices', {
+  const response = await books.post('/api/v1/invoices', {
     debtor_id: debtor.id,
     currency: 'jpy',
     amount: 1e3,
   })
-  t.equal(answer.status, 201)
-  t.equal(answer.headers.get('location'), `/api/v1/invoices/${answer.json['id']}`)
-  matches(t, answer.json, {
+  t.equal(response.status, 201)
+  t.equal(response.headers.get('location'), `/api/v1/invoices/${response.json['id']}`)
+  matches(t, response.json, {
     object: 'invoice',
     debtor_id: debtor.id,
     number: 'INV-000001',
@@ -36,7 +36,7 @@ t.test('an invoice gets number, dates and status where none are sent', async (t)
     paid_at: null,
     metadata: {},
   })
-  t.equal((await books.get(`/api/v1/invoices/${answer.json['id']}`)).text, answer.text)
+  t.equal((await books.get(`/api/v1/invoices/${response.json['id']}`)).text, response.text)
 })
 
 t.test(

@@ -9,7 +9,7 @@ t.test('a payment settles its invoice and says what it did', async (t) => {
   const books = await openBooks(t)
   const invoice = await books.invoice()
   books.backend.now = new Date('2026-11-25T08:00:00.000Z')
-  const answer = await books.post(
+  const response = await books.post(
     PAYMENTS,
     {
       invoice_id: invoice.id,
@@ -20,9 +20,9 @@ t.test('a payment settles its invoice and says what it did', async (t) => {
     },
     { 'idempotency-key': 'bank-1' },
   )
-  t.equal(answer.status, 201)
-  t.equal(answer.headers.get('location'), `${PAYMENTS}/${answer.json['id']}`)
-  matches(t, answer.json, {
+  t.equal(response.status, 201)
+  t.equal(response.headers.get('location'), `${PAYMENTS}/${response.json['id']}`)
+  matches(t, response.json, {
     object: 'payment',
     id: /^pay_/,
     debtor_id: invoice.debtor_id,
@@ -245,9 +245,9 @@ t.test('a draft and a void invoice cannot be paid; a written-off one can', async
     ['draft', (await books.invoice({ status: 'draft' })).id],
     ['void', await setStatus('void')],
   ]) {
-    const answer = await books.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
-    t.equal(answer.status, 409)
-    matches(t, answer.json, { code: 'invoice_not_payable', invoice_status: status, status: 409 })
+    const response = await books.post(PAYMENTS, { invoice_id: id, amount: 1, currency: 'EUR' })
+    t.equal(response.status, 409)
+    matches(t, response.json, { code: 'invoice_not_payable', invoice_status: status, status: 409 })
   }
   const invoice_id = await setStatus('written_off')
   await books.create(PAYMENTS, { invoice_id, amount: 4000, currency: 'EUR' })
@@ -284,13 +284,13 @@ t.test('it is received between 2000 and tomorrow, by the account’s calendar', 
   const books = await openBooks(t, { timezone: 'Pacific/Kiritimati' })
   const { id: debtor_id } = await books.debtor()
   const receivedOn = async (received_on: string) => {
-    const answer = await books.post(PAYMENTS, {
+    const response = await books.post(PAYMENTS, {
       debtor_id,
       amount: 1,
       currency: 'EUR',
       received_on,
     })
-    return answer.json['errors'] ?? answer.status
+    return response.json['errors'] ?? response.status
   }
   t.equal(await receivedOn('2026-11-23'), 201)
   matches(t, await receivedOn('2026-11-24'), [{ pointer: '/received_on', code: 'not_in_future' }])

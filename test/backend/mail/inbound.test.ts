@@ -105,8 +105,8 @@ t.test('the message is found by whatever the report still names of it', async (t
     [{ envelopeId: false, ownHeader: false, header: given }, { provider_message_id: given }],
   ] as const) {
     const { id } = await sentReminder(service, over)
-    const answer = await service.post(deliveryReport({ messageId: id, names }))
-    matches(t, answer.json, { kind: 'bounce', message_id: id }, JSON.stringify(names))
+    const response = await service.post(deliveryReport({ messageId: id, names }))
+    matches(t, response.json, { kind: 'bounce', message_id: id }, JSON.stringify(names))
   }
 })
 
@@ -204,9 +204,9 @@ t.test('an automatic answer is no reply', async (t) => {
 t.test('the same mail posted again, also at once, has its effect once', async (t) => {
   const service = await startReminding(t)
   const { id } = await sentReminder(service)
-  const answers = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
-  for (const answer of answers) {
-    matches(t, answer, { status: 200, json: { kind: 'reply', message_id: id } })
+  const responses = await Promise.all([1, 2, 3].map(() => service.post(reply(id))))
+  for (const response of responses) {
+    matches(t, response, { status: 200, json: { kind: 'reply', message_id: id } })
   }
   const { data } = await service.books.read('/api/v1/messages?status=received')
   t.equal(data.length, 1)
@@ -238,7 +238,7 @@ t.test('only who has the secret posts mail, and only mail', async (t) => {
   const service = await startReminding(t)
   const raw = deliveryReport()
   const post = (headers: Record<string, string>, body = raw) =>
-    service.ask('POST', '/mail/inbound', {
+    service.request('POST', '/mail/inbound', {
       headers: { 'content-type': 'message/rfc822', ...headers },
       body,
     })

@@ -55,7 +55,7 @@ t.test('an invitation is mailed, and the link in the mail works', async (t) => {
   const [, code = ''] = /invitation#([\w-]{43})/.exec(mail?.text ?? '') ?? []
   matches(t, mail?.html, containing(`href="https://receivables.test/settings/invitation#${code}"`))
   const body = { code, password: 'staple battery horse' }
-  const accepted = await service.ask('POST', '/settings/invitation', {
+  const accepted = await service.request('POST', '/settings/invitation', {
     headers: { accept: 'application/json', 'content-type': 'application/json' },
     body,
   })
@@ -210,12 +210,12 @@ t.test('Admins are told of a reply, unless replies reach them anyway', async (t)
   const { books } = service
   await createUserIn(books.backend, service.accountId, 'ada@acme.nl', 'admin')
   const invoice = await books.invoice()
-  const answer = async (body: string) => {
+  const receiveReply = async (body: string) => {
     const id = await books.message([invoice], { status: 'sent' })
     await service.post(reply(id, { body }))
     await service.sendNotices()
   }
-  await answer('We paid <i>last</i> week.\n')
+  await receiveReply('We paid <i>last</i> week.\n')
   const { mail } = smtp.mails[0] ?? {}
   matches(t, mail, {
     subject: 'Jansen Bouw B.V. replied to a reminder',
@@ -227,6 +227,6 @@ t.test('Admins are told of a reply, unless replies reach them anyway', async (t)
     books.backend.database.transaction((tx) => setReplyAddress(tx, service.accountId, address, act))
   await rejectsWith(t, setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
   matches(t, await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })
-  await answer('Really.\n')
+  await receiveReply('Really.\n')
   t.equal(smtp.mails.length, 1)
 })

@@ -77,7 +77,7 @@ t.test('a server that is silent before the text gets nothing', async (t) => {
 
 t.test('a server that is silent after the text may have taken it', async (t) => {
   const smtp = await startSmtpServer(t)
-  const mailer = newMailer(t, smtp.url, { answerMsMax: 50 })
+  const mailer = newMailer(t, smtp.url, { replyMsMax: 50 })
   smtp.failAt('data', 'hang')
   matches(t, await sendNow(mailer, { withinMs: 500 }), { outcome: 'unknown' })
   t.equal(smtp.mails.length, 1)
@@ -207,10 +207,10 @@ t.test('closing abandons what has not begun and waits for what has', async (t) =
   const other = newMailer(t, smtp.url)
   smtp.recover()
   smtp.failAt('data', 'hang')
-  const onItsWay = sendNow(other)
+  const pending = sendNow(other)
   await until(() => smtp.mails.length === 1, 'the text')
   await other.close()
-  matches(t, await onItsWay, { outcome: 'unknown' }, 'within what a process has to end')
+  matches(t, await pending, { outcome: 'unknown' }, 'within what a process has to end')
 })
 
 t.test('what nobody can receive is refused before any connection', async (t) => {

@@ -8,10 +8,10 @@ const FORM = { 'content-type': 'application/x-www-form-urlencoded' }
 const ONE_CLICK = { headers: FORM, body: 'List-Unsubscribe=One-Click' }
 
 t.test('reading the link changes nothing: scanners do', async (t) => {
-  const { books, ask, linkOf } = await startReminding(t)
+  const { books, request, linkOf } = await startReminding(t)
   const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'nl-BE' })
   const path = linkOf('ap@jansen.nl')
-  const page = await ask('GET', path)
+  const page = await request('GET', path)
   matches(t, page, {
     status: 200,
     text: /<html lang="nl">[\s\S]*Herinneringen per e-mail stoppen\?/,
@@ -28,23 +28,23 @@ t.test('reading the link changes nothing: scanners do', async (t) => {
   )
   t.equal(page.headers.get('referrer-policy'), 'no-referrer')
   matches(t, page.headers.get('strict-transport-security'), /max-age/)
-  t.equal((await ask('HEAD', path)).status, 200)
+  t.equal((await request('HEAD', path)).status, 200)
   matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
 })
 
 t.test('a click of a mail program unsubscribes, once, without cookie or token', async (t) => {
-  const { books, ask, linkOf, auditActions } = await startReminding(t)
+  const { books, request, linkOf, auditActions } = await startReminding(t)
   const one = await books.debtor({ email: 'ap@jansen.nl', external_id: '1' })
   const two = await books.debtor({ email: 'ap@jansen.nl', external_id: '2' })
   const path = linkOf('ap@jansen.nl')
-  const clicked = await ask('POST', path, ONE_CLICK)
+  const clicked = await request('POST', path, ONE_CLICK)
   matches(t, clicked, { status: 200, text: /Reminders are stopped/ })
   const multipart = 'multipart/form-data; boundary=x'
   const body =
     '--x\r\ncontent-disposition: form-data; name="List-Unsubscribe"\r\n\r\nOne-Click\r\n--x--'
-  const again = await ask('POST', path, { headers: { 'content-type': multipart }, body })
+  const again = await request('POST', path, { headers: { 'content-type': multipart }, body })
   matches(t, again, { status: 200, text: /Reminders are stopped/ })
-  matches(t, await ask('GET', path), { text: /Reminders are stopped/ })
+  matches(t, await request('GET', path), { text: /Reminders are stopped/ })
   for (const { id } of [one, two]) {
     matches(t, await books.read(`/api/v1/debtors/${id}`), {
       contactability: { email: 'unsubscribed' },
@@ -59,18 +59,18 @@ t.test('a click of a mail program unsubscribes, once, without cookie or token', 
 })
 
 t.test('who thinks better of it is written to again', async (t) => {
-  const { books, ask, linkOf } = await startReminding(t)
+  const { books, request, linkOf } = await startReminding(t)
   const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'de' })
   const path = linkOf('ap@jansen.nl')
-  await ask('POST', path, ONE_CLICK)
-  const resumed = await ask('POST', path, { headers: FORM, body: 'wish=resume' })
+  await request('POST', path, ONE_CLICK)
+  const resumed = await request('POST', path, { headers: FORM, body: 'wish=resume' })
   matches(t, resumed, { status: 200, text: /Sie erhalten wieder Erinnerungen/ })
   matches(t, await books.read(`/api/v1/debtors/${debtor.id}`), { contactability: { email: 'ok' } })
-  matches(t, await ask('GET', path), { text: /abbestellen\?/ })
+  matches(t, await request('GET', path), { text: /abbestellen\?/ })
 })
 
 t.test('a link is for one account and one address, and cannot be made up', async (t) => {
-  const { ask, linkOf, accountId } = await startReminding(t)
+  const { request, linkOf, accountId } = await startReminding(t)
   const path = linkOf('ap@jansen.nl')
   const token = path.slice(path.lastIndexOf('/') + 1)
   t.notMatch(Buffer.from(token, 'base64url').toString('latin1'), /jansen|acct_/, 'sealed')
@@ -79,20 +79,20 @@ t.test('a link is for one account and one address, and cannot be made up', async
   const made = Buffer.from(`${accountId}\nap@jansen.nl`).toString('base64url')
   const changed = `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`
   for (const wrong of [made, changed, token.slice(0, -4), `${token}A`, 'x', 'A'.repeat(5000)]) {
-    const answer = await ask('POST', `/mail/unsubscribe/${wrong}`, ONE_CLICK)
-    matches(t, answer, { status: 404, text: /This link does not work/ }, wrong.slice(0, 20))
+    const response = await request('POST', `/mail/unsubscribe/${wrong}`, ONE_CLICK)
+    matches(t, response, { status: 404, text: /This link does not work/ }, wrong.slice(0, 20))
   }
   const german = { headers: { 'accept-language': 'tlh, fr;q=0.5, de-AT;q=0.9' } }
-  matches(t, await ask('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
+  matches(t, await request('GET', '/mail/unsubscribe/x', german), { text: /funktioniert nicht/ })
 })
 
 t.test('an address unsubscribes however it is capitalized', async (t) => {
-  const { books, ask, linkOf } = await startReminding(t)
+  const { books, request, linkOf } = await startReminding(t)
   const ids = []
   for (const email of ['Case.Person@jansen.nl', 'case.person@jansen.nl', 'CASE.person@jansen.nl']) {
     ids.push((await books.debtor({ email })).id)
   }
-  t.equal((await ask('POST', linkOf('case.person@jansen.nl'), ONE_CLICK)).status, 200)
+  t.equal((await request('POST', linkOf('case.person@jansen.nl'), ONE_CLICK)).status, 200)
   for (const id of ids) {
     const { contactability } = await books.read(`/api/v1/debtors/${id}`)
     t.strictSame(contactability, { email: 'unsubscribed' })

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { findKeyByDigest } from '../../../backend/api-keys/api-keys.ts'
+import { findKeysByDigest } from '../../../backend/api-keys/api-keys.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
@@ -55,7 +55,8 @@ t.test('from nothing to a key that is found, while a backend runs', async (t) =>
     account_id: account.id,
   })
   const peppers = [{ version: 'v1', secret: PEPPER }]
-  const find = () => findKeyByDigest(backend.read, digestApiKey(secret), peppers)
+  const find = async () =>
+    (await findKeysByDigest(backend.read, [digestApiKey(secret)], peppers))[0]
   matches(t, await find(), { key_id: key.id, revoked_at: null })
 
   matches(t, await json('accounts', 'set-status', account.id, 'suspended'), { read_only: true })
@@ -94,7 +95,7 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
   const { run } = prepareCli(t)
   const wrong: [args: string[], said: RegExp][] = [
     [['nope'], /no command nope.*--help/],
-    [['keys'], /keys issue, keys list, keys revoke/],
+    [['keys'], /keys issue, keys list, keys revoke, keys change, keys rotate/],
     [['accounts', 'create'], /Missing: --name/],
     [['accounts', 'create', '--nome', 'x'], /--nome/],
     [['accounts', 'set-status', 'acct_x'], /Missing: STATUS/],
@@ -125,9 +126,12 @@ t.test('help lists the commands, and explains each', async (t) => {
   for (const name of [
     ...names,
     'users create',
+    'users disable-second-factor',
     'keys issue',
     'keys list',
     'keys revoke',
+    'keys change',
+    'keys rotate',
     'migrate',
   ])
     matches(t, stdout, containing(`  ${name}`))

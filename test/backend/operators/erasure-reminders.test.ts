@@ -50,12 +50,12 @@ t.test('sent, refused, answered and rejected reminders tell of nobody any more',
     await sendRound(deps, 1)
   }
   t.ok(sent.length >= 2, `${sent.length} reminders were sent`)
-  const [asked] = await listApprovals(database.read, accountId)
-  t.ok(asked, 'one waits for its approval')
-  if (asked !== undefined) {
+  const [requested] = await listApprovals(database.read, accountId)
+  t.ok(requested, 'one waits for its approval')
+  if (requested !== undefined) {
     const decision = { approve: false, reason: 'Jansen called' } as const
     await database.transaction((tx) =>
-      decideApproval(tx, accountId, asked.message.id, decision, act()),
+      decideApproval(tx, accountId, requested.message.id, decision, act()),
     )
   }
   const [first = '', second = ''] = sent.map(({ messageId }) => messageId)

@@ -7,7 +7,9 @@ import { readAnyTable } from '../../../backend/database/any-table.ts'
 import { readShapes, type Shape } from '../../../backend/database/shape.ts'
 import { stampOf } from '../../../backend/database/stamp.ts'
 import type { Reader, Transaction } from '../../../backend/database/tables.ts'
+import { changeDebtor, getLockedDebtor } from '../../../backend/debtors/change.ts'
 import { pauseChasing } from '../../../backend/debtors/chasing.ts'
+import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import { eraseDebtor } from '../../../backend/erasure/erasure.ts'
 import { type Books, type Json, openBooks } from '../../fixtures/books/books.ts'
 import { openWebhooks } from '../../fixtures/books/webhooks.ts'
@@ -123,7 +125,7 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const receiver = await startReceiver(t, {
-    answer: ({ body }, res) => void res.writeHead(200, { 'x-echo': CANARY }).end(body),
+    respond: ({ body }, res) => void res.writeHead(200, { 'x-echo': CANARY }).end(body),
   })
   await webhooks.endpoint(receiver.url)
   const { debtor, paid, open, message } = await fillLedger(books, await books.debtor(debtorBody))
@@ -244,10 +246,36 @@ t.test('a second run finds nothing to do, or completes the first', async (t) => 
   t.equal(rows.filter(({ action }) => action === 'debtor.erased').length, 1)
 })
 
+t.test(
+  'an address that the debtor had before, and that asked for no more mail, is erased',
+  async (t) => {
+    const books = await openBooks(t)
+    const { database } = books.backend
+    const debtor = await books.debtor({ email: 'Former@customer.example' })
+    await books.message([await books.invoice({ debtor_id: debtor.id })], {
+      recipient: 'Former@customer.example',
+    })
+    const suppressed = { accountId: books.accountId, detail: null, messageId: null }
+    const unsubscribe = (address: string) =>
+      database.transaction((tx) =>
+        suppressAddress(tx, { ...suppressed, address, reason: 'unsubscribed' }, books.backend.now),
+      )
+    await unsubscribe('Former@customer.example')
+    await unsubscribe('stranger@customer.example')
+    await database.transaction(async (tx) => {
+      const row = await getLockedDebtor(tx, books.accountId, debtor.id)
+      await changeDebtor(tx, row, { email: 'current@customer.example' }, books.backend.now)
+    })
+    await erase(books, debtor.id)
+    const kept = await database.read.selectFrom('suppressed_addresses').select('address').execute()
+    t.strictSame(kept, [{ address: 'stranger@customer.example' }])
+  },
+)
+
 t.test('others keep what is theirs', async (t) => {
   const books = await openBooks(t)
   const email = 'shared@customer.example'
-  const [asked, other] = [
+  const [requested, other] = [
     await books.debtor({ email }),
     await books.debtor({ email, name: 'Other' }),
   ]
@@ -264,7 +292,7 @@ t.test('others keep what is theirs', async (t) => {
       .execute(),
   )
   const before = await books.read(`/api/v1/debtors/${other.id}`)
-  await erase(books, asked.id)
+  await erase(books, requested.id)
   t.strictSame(await books.read(`/api/v1/debtors/${other.id}`), before)
   t.strictSame((await books.read('/api/v1/messages')).data, messages)
   const { read } = books.backend.database

@@ -78,7 +78,7 @@ async function startService(t: Test, options: ServiceOptions = {}) {
     return { row, status: 201 }
   }
 
-  function answer(res: ServerResponse, status: number, body: object, more: object = {}) {
+  function respond(res: ServerResponse, status: number, body: object, more: object = {}) {
     res.writeHead(status, {
       'content-type': 'application/json',
       'x-ratelimit-limit': '600',
@@ -100,15 +100,15 @@ async function startService(t: Test, options: ServiceOptions = {}) {
     if (typeof trouble === 'object') {
       const { status, code = 'internal_error', retryAfter } = trouble
       const after = retryAfter === undefined ? {} : { 'retry-after': String(retryAfter) }
-      return answer(res, status, { code, detail: 'Trouble.', request_id: 'req_1' }, after)
+      return respond(res, status, { code, detail: 'Trouble.', request_id: 'req_1' }, after)
     }
     if (req.method === 'POST') {
       const { row, status, replayed } = create(kind, JSON.parse(body), key ?? '')
       if (trouble === 'reset after the write') return req.socket.destroy()
-      return answer(res, status, row, replayed ? { 'idempotent-replayed': 'true' } : {})
+      return respond(res, status, row, replayed ? { 'idempotent-replayed': 'true' } : {})
     }
     if (url.pathname === '/api/v1/me') {
-      return answer(res, 200, {
+      return respond(res, 200, {
         account: { id: 'acct_1', name: 'Acme Ltd', read_only: settings.readOnly ?? false },
         key: { label: 'ERP', prefix: 'rcv_1', rate_limit: 600, scopes: settings.scopes ?? SCOPES },
       })
@@ -116,7 +116,7 @@ async function startService(t: Test, options: ServiceOptions = {}) {
     const from = Number(url.searchParams.get('cursor') ?? 0)
     const more = rows[kind].length > from + 10
     const data = rows[kind].slice(from, from + 10)
-    answer(res, 200, { data, has_more: more, next_cursor: more ? String(from + 10) : null })
+    respond(res, 200, { data, has_more: more, next_cursor: more ? String(from + 10) : null })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {

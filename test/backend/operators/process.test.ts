@@ -74,6 +74,6 @@ t.test('a missing or wrong setting stops the start and is named', async (t) => {
     code: 2,
     stderr: /SMTP_URL must end after the host and port\n.*MAIL_FROM must be an e-mail address/,
   })
-  const fromNobody = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl' }
-  matches(t, await start(environment(t, fromNobody)), { code: 2, stderr: /MAIL_FROM is not set/ })
+  const fromUnknown = { SMTP_URL: 'smtp://us:hunter2@mx.acme.nl' }
+  matches(t, await start(environment(t, fromUnknown)), { code: 2, stderr: /MAIL_FROM is not set/ })
 })

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { creditInvoice } from '../../../backend/invoices/credit-invoice.ts'
 import { listKillSwitches, setKillSwitch } from '../../../backend/reminders/kill-switch.ts'
 import { loadContract } from '../../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
@@ -61,6 +62,32 @@ t.test('there is no switch for an account that does not exist', async (t) => {
     { code: 'not_found' },
   )
 })
+
+t.test(
+  'after a switch that no planning run saw, what a credit stopped is reminded of',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { accountId, backend, read } = engine.books
+    const credited = await engine.invoice('2026-11-19')
+    const other = await engine.invoice('2026-11-18', { debtor_id: credited.debtor_id })
+    await engine.plan('2026-11-24T07:00:02.000Z')
+    t.strictSame(await engine.log(), ['friendly:scheduled'], 'one message about both')
+    await engine.killSwitch({ on: true, reason: 'An audit' })
+    const credit = { amount: credited.amount_due, reason: 'billed twice' }
+    const act = { actor: OPERATOR, now: backend.now }
+    await backend.database.transaction((tx) =>
+      creditInvoice(tx, accountId, credited.id, credit, act),
+    )
+    t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:suppressed'])
+    await engine.killSwitch({ on: false })
+    await engine.plan('2026-11-24T09:00:00.000Z')
+    await engine.send()
+    t.equal((await engine.log()).at(-1), 'friendly:sent')
+    t.equal(engine.smtp.mails.length, 1)
+    const { chasing } = await read(`/api/v1/invoices/${other.id}`)
+    t.equal(chasing.last_message_at, '2026-11-24T09:00:00.000Z')
+  },
+)
 
 t.test('no route of the API sends, approves, or touches the switch', async (t) => {
   const engine = await startEngine(t)

@@ -18,7 +18,7 @@ function debtorIn(over: Partial<PlannedDebtor> = {}): PlannedDebtor {
     chaseFrom: null,
     refusal: undefined,
     lastSentOn: null,
-    isLeaving: false,
+    hasScheduledMessage: false,
     invoices: [],
     ...over,
   }
@@ -125,7 +125,7 @@ t.test('a debtor hears of it once a day, and of the rest on the next', async (t)
     lookAgainAt: new Date('2026-11-25T07:00:00.000Z'),
   })
   t.strictSame(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
-  t.strictSame(stagesOf({ ...debtor, lastSentOn: null, isLeaving: true }), [])
+  t.strictSame(stagesOf({ ...debtor, lastSentOn: null, hasScheduledMessage: true }), [])
 })
 
 t.test('a message has at most a hundred invoices, the oldest', async (t) => {
@@ -196,7 +196,7 @@ t.test('a plan that was carried out plans nothing more', async (t) => {
     taken: ['friendly'] as const,
     isWaiting: true,
   }
-  t.strictSame(stagesOf(debtorIn({ invoices: [planned], isLeaving: true })), [])
+  t.strictSame(stagesOf(debtorIn({ invoices: [planned], hasScheduledMessage: true })), [])
 })
 
 t.test('a ladder climbs, in whole days', async (t) => {

@@ -258,7 +258,7 @@ t.test('a relay that denies some recipients keeps no other waiting', async (t) =
   engine.books.backend.now = new Date(MORNING)
   const denied = { code: 554, text: '5.7.1 Relay access denied' }
   engine.smtp.failAt('rcpt', denied, 2)
-  matches(t, await sendRound(engine.deps, 1), { isAway: false })
+  matches(t, await sendRound(engine.deps, 1), { isUnavailable: false })
   t.equal(engine.smtp.mails.length, 5)
   t.equal((await engine.log()).filter((entry) => entry === 'friendly:queued').length, 2)
 
@@ -266,7 +266,12 @@ t.test('a relay that denies some recipients keeps no other waiting', async (t) =
   for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   const before = engine.smtp.connections()
-  matches(t, await sendRound(engine.deps, 1), { isAway: true }, 'one that takes nobody is away')
+  matches(
+    t,
+    await sendRound(engine.deps, 1),
+    { isUnavailable: true },
+    'one that takes nobody is away',
+  )
   t.equal(engine.smtp.connections() - before, 3)
 })
 
@@ -275,7 +280,7 @@ t.test('a worker notices by itself that the mail server is back', async (t) => {
   for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
   await engine.smtp.stop()
-  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5, awayMs: 5 })
+  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5, unavailableMs: 5 })
   t.teardown(() => worker.stop())
   await until(
     async () => (await engine.log()).every((entry) => entry === 'friendly:queued'),

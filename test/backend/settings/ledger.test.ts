@@ -11,9 +11,9 @@ async function openLedger(t: Test) {
   let keys = 0
   const create = async (path: string, body: object): Promise<Json> => {
     const headers = { 'idempotency-key': `test-${keys++}` }
-    const answer = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
-    if (answer.status !== 201) throw new Error(answer.text)
-    return answer.json
+    const response = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
+    if (response.status !== 201) throw new Error(response.text)
+    return response.json
   }
   return {
     backend,
@@ -30,7 +30,7 @@ async function openLedger(t: Test) {
   }
 }
 
-t.test('customers are found by a part of their name, page by page', async (t) => {
+t.test('customers are found by the beginning of words, page by page', async (t) => {
   const ledger = await openLedger(t)
   for (const name of [
     'Ärzte 100% Bio',
@@ -54,8 +54,9 @@ t.test('customers are found by a part of their name, page by page', async (t) =>
     'Ärzte 100% Bio',
   ])
   t.strictSame(await names('q=BAKKER'), ['Bakker & Zonen', 'de Bakkerij'])
-  t.strictSame(await names('q=%25'), ['Ärzte 100% Bio'], 'a sign for any text stands for itself')
-  t.strictSame(await names('q=k_h'), ['bak_huis'])
+  t.strictSame(await names('q=%25'), [], 'a sign for any text stands for itself')
+  t.strictSame(await names('q=100%25'), ['Ärzte 100% Bio'])
+  t.strictSame(await names('q=hui'), ['bak_huis'])
   t.equal((await names('q=ap@glob')).length, 5)
   t.strictSame(await names('q=lob'), [], 'an address is found by its beginning')
   const first = await ada.get('/settings/customers?limit=2')
@@ -74,7 +75,9 @@ t.test('customers are found by what is the matter with them', async (t) => {
   const late = await ledger.debtor({ name: 'Late' })
   await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
   const paused = await ledger.debtor({ name: 'Paused' })
-  await ledger.debtor({ name: 'Silent', email: null })
+  const silent = await ledger.debtor({ name: 'Silent', email: null })
+  await ledger.invoice(silent, { issue_date: '2026-01-01', due_date: '2027-01-31' })
+  await ledger.debtor({ name: 'Silent, and owes nothing', email: null })
   const gone = await ledger.debtor({ name: 'Gone' })
   const ada = await logIn(ledger.backend, ADMIN)
   await ada.send('POST', `/settings/customers/${paused.id}/pause`, { reason: 'A plan' })

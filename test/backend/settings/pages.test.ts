@@ -28,24 +28,24 @@ t.test('every page, error and redirect has the headers that protect it', async (
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const html = { headers: { accept: 'text/html' } }
-  const answers = [
+  const responses = [
     ...(await Promise.all(PAGES.map((path) => ada.page(path)))),
     await ada.page('/settings/nowhere'),
     await ada.page('/settings/api-keys/key_none'),
     await ada.get('/settings/api-keys'),
     await ada.get('/settings/nowhere'),
     await ada.submit('/settings/api-keys', { name: '' }),
-    await backend.ask('GET', '/settings', html),
-    await backend.ask('GET', '/settings/api-keys', html),
-    await backend.ask('POST', '/settings/login', { headers: FORM, body: 'email=a' }),
+    await backend.request('GET', '/settings/login', html),
+    await backend.request('GET', '/settings/api-keys', html),
+    await backend.request('POST', '/settings/login', { headers: FORM, body: 'email=a' }),
   ]
-  for (const { status, headers } of answers) {
+  for (const { status, headers } of responses) {
     matches(
       t,
       Object.fromEntries(headers),
       {
         'content-security-policy':
-          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'",
+          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'",
         'x-content-type-options': 'nosniff',
         'referrer-policy': 'no-referrer',
         'cross-origin-opener-policy': 'same-origin',
@@ -57,13 +57,17 @@ t.test('every page, error and redirect has the headers that protect it', async (
   }
 })
 
-t.test('the style and the script are files of our own that may be kept', async (t) => {
+t.test('styles and scripts are files of our own that may be kept', async (t) => {
   const { backend } = await startSettings(t)
-  const { text } = await backend.ask('GET', '/settings', { headers: { accept: 'text/html' } })
+  const { text } = await backend.request('GET', '/settings/login', {
+    headers: { accept: 'text/html' },
+  })
   t.notMatch(text, /<style|style="|\son\w+="|javascript:/)
-  matches(t, text.match(/<script[^>]*>[^<]*/g), [/^<script type="module" src="\/settings\/assets/])
+  const scripts = text.match(/<script[^>]*>[^<]*/g) ?? []
+  t.equal(scripts.length, 2)
+  for (const script of scripts) matches(t, script, /^<script type="module" src="\/settings\/assets/)
   for (const [, path = ''] of text.matchAll(/"(\/settings\/assets\/[^"]+)"/g)) {
-    const asset = await backend.ask('GET', path)
+    const asset = await backend.request('GET', path)
     matches(t, [asset.status, asset.headers.get('cache-control')], [200, /immutable/], path)
   }
 })
@@ -71,14 +75,17 @@ t.test('the style and the script are files of our own that may be kept', async (
 t.test('without a session, reading leads to the login and the rest is refused', async (t) => {
   const { backend } = await startSettings(t)
   for (const path of PAGES) {
-    const page = await backend.ask('GET', path, { headers: { accept: 'text/html' } })
+    const page = await backend.request('GET', path, { headers: { accept: 'text/html' } })
     matches(t, [page.status, page.headers.get('location')], [303, '/settings/login'], path)
   }
-  matches(t, await backend.ask('GET', '/settings/api-keys', { headers: JSON_ONLY }), {
+  matches(t, await backend.request('GET', '/settings/api-keys', { headers: JSON_ONLY }), {
     status: 401,
     json: { code: 'not_logged_in' },
   })
-  const posted = await backend.ask('POST', '/settings/api-keys', { headers: FORM, body: 'name=x' })
+  const posted = await backend.request('POST', '/settings/api-keys', {
+    headers: FORM,
+    body: 'name=x',
+  })
   matches(t, [posted.status, posted.text], [401, /Log in first/])
 })
 
@@ -102,7 +109,7 @@ t.test('what people type is shown and never run', async (t) => {
     t.equal(refused.status, 422)
     t.notOk(refused.text.includes(name) && /[<>"]/.test(name), 'in the form')
     await ada.submit('/settings/people', { email: `${name}@x.example`, role: 'member' })
-    await backend.ask('POST', '/settings/login', {
+    await backend.request('POST', '/settings/login', {
       headers: JSON_ONLY,
       body: { email: name, password: 'x' },
     })
@@ -128,9 +135,9 @@ t.test('a form that is sent twice issues one key', async (t) => {
   const submission = /name="submission" value="([\w-]+)"/.exec(form.text)?.[1] ?? ''
   const fields = { name: 'ERP', scopes: 'debtors:read', submission }
   t.equal((await ada.submit('/settings/api-keys', { ...fields, name: '' })).status, 422)
-  const answers = await Promise.all([1, 2, 3].map(() => ada.submit('/settings/api-keys', fields)))
-  t.strictSame(answers.map(({ status }) => status).toSorted(), [201, 409, 409])
-  const repeated = answers.find(({ status }) => status === 409)
+  const responses = await Promise.all([1, 2, 3].map(() => ada.submit('/settings/api-keys', fields)))
+  t.strictSame(responses.map(({ status }) => status).toSorted(), [201, 409, 409])
+  const repeated = responses.find(({ status }) => status === 409)
   matches(t, repeated?.text, containing('This key was already issued.'))
   t.notMatch(repeated?.text, /rcv_\w{8}_/)
   matches(t, (await ada.get('/settings/api-keys')).json['data'], [{ name: 'ERP' }])
@@ -154,7 +161,7 @@ t.test('bad forms are refused', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const send = (body: string) =>
-    backend.ask('POST', '/settings/api-keys', {
+    backend.request('POST', '/settings/api-keys', {
       headers: { ...FORM, cookie: ada.cookie, 'x-csrf-token': ada.csrf },
       body,
     })
@@ -222,7 +229,7 @@ t.test('no secret, password or token is on a page or in the database', async (t)
     secret,
     secret.slice(13),
     PASSWORD,
-    cookieOf(ada.answer).split('=')[1] ?? '',
+    cookieOf(ada.response).split('=')[1] ?? '',
     code,
   ]
   const keys = await backend.database.read.selectFrom('api_keys').select('id').execute()
@@ -260,20 +267,20 @@ t.test('the document describes what scripts may do, and nothing that does not ex
   )
   const { paths } = load(file) as Document
   const [, codes = ''] =
-    /description: Of these, .+\n\s+examples:\n((?:\s+- \w+\n)+)/.exec(file) ?? []
+    /description: One of these codes, .+\n\s+examples:\n((?:\s+- \w+\n)+)/.exec(file) ?? []
   const documented = codes.match(/\w+/g) ?? []
   t.ok(documented.length >= 9)
   for (const code of documented) t.ok(code in SETTINGS_PROBLEM_TYPES, code)
   for (const [path, operations] of Object.entries(paths)) {
     for (const method of Object.keys(operations)) {
-      const answer = await backend.ask(method.toUpperCase(), path.replace('{id}', 'x'), {
+      const response = await backend.request(method.toUpperCase(), path.replace('{id}', 'x'), {
         headers: JSON_ONLY,
         ...(method === 'get' ? {} : { body: {} }),
       })
-      t.ok([401, 422].includes(answer.status), `${method} ${path}: ${answer.status}`)
+      t.ok([401, 422].includes(response.status), `${method} ${path}: ${response.status}`)
     }
     t.equal(
-      (await backend.ask('DELETE', path.replace('{id}', 'x'), { headers: JSON_ONLY })).status,
+      (await backend.request('DELETE', path.replace('{id}', 'x'), { headers: JSON_ONLY })).status,
       404,
       'nothing is deleted',
     )

@@ -19,30 +19,30 @@ const CREDENTIALS = { email: ADMIN, password: PASSWORD }
 
 t.test('the cookie is bound to this host over https, and to this machine without', async (t) => {
   const { backend } = await startSettings(t)
-  const secure = (await logIn(backend, ADMIN)).answer.headers.getSetCookie()
+  const secure = (await logIn(backend, ADMIN)).response.headers.getSetCookie()
   matches(t, secure, [/^__Host-session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure$/])
   const local = await startSettings(t, { baseUrl: 'http://127.0.0.1:8080' })
-  const plain = (await logIn(local.backend, ADMIN)).answer.headers.getSetCookie()
+  const plain = (await logIn(local.backend, ADMIN)).response.headers.getSetCookie()
   matches(t, plain, [/^session=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/])
   const open = await startBackend(t, { baseUrl: 'http://receivables.test' })
-  t.equal((await open.ask('GET', '/settings')).status, 503)
-  t.equal((await open.ask('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
+  t.equal((await open.request('GET', '/settings')).status, 503)
+  t.equal((await open.request('POST', '/settings/login', { body: CREDENTIALS })).status, 503)
 })
 
 t.test('a login takes no session that was planted and ends the one before', async (t) => {
   const { backend } = await startSettings(t)
   const planted = `__Host-session=${'A'.repeat(43)}`
-  const answer = await backend.ask('POST', '/settings/login', {
+  const response = await backend.request('POST', '/settings/login', {
     headers: { ...JSON_ONLY, cookie: planted },
     body: CREDENTIALS,
   })
-  const first = cookieOf(answer)
+  const first = cookieOf(response)
   t.not(first, planted)
   const session = (cookie: string) =>
-    backend.ask('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } })
+    backend.request('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } })
   t.equal((await session(planted)).status, 401)
   t.equal((await session(first)).status, 200)
-  const again = await backend.ask('POST', '/settings/login', {
+  const again = await backend.request('POST', '/settings/login', {
     headers: { ...JSON_ONLY, cookie: first },
     body: CREDENTIALS,
   })
@@ -102,8 +102,8 @@ t.test('logging out everywhere and a new password end the other sessions', async
   t.equal((await phone.get('/settings/session')).status, 401)
   t.equal((await desk.get('/settings/session')).status, 401, 'the token is another one')
   const kept = { headers: { ...JSON_ONLY, cookie: cookieOf(changed) } }
-  t.equal((await backend.ask('GET', '/settings/session', kept)).status, 200)
-  t.equal((await logIn(backend, ADMIN)).answer.status, 401)
+  t.equal((await backend.request('GET', '/settings/session', kept)).status, 200)
+  t.equal((await logIn(backend, ADMIN)).response.status, 401)
   const [a, b] = [await logIn(backend, ADMIN, chosen), await logIn(backend, ADMIN, chosen)]
   t.equal((await a.send('POST', '/settings/logout-everywhere')).status, 204)
   t.equal((await b.get('/settings/session')).status, 401)
@@ -133,22 +133,25 @@ t.test('who is deactivated is out at once; the last Admin cannot be', async (t) 
   const people = `/settings/people`
   t.equal((await ada.send('POST', `${people}/${member.id}/deactivate`)).status, 200)
   t.equal((await max.get('/settings/session')).status, 401)
-  matches(t, (await logIn(backend, MEMBER)).answer, { status: 401, json: { code: 'login_failed' } })
+  matches(t, (await logIn(backend, MEMBER)).response, {
+    status: 401,
+    json: { code: 'login_failed' },
+  })
   const lastAdmin = { status: 409, json: { code: 'last_admin' } }
   matches(t, await ada.send('POST', `${people}/${admin.id}/deactivate`), lastAdmin)
   matches(t, await ada.send('POST', `${people}/${admin.id}/role`, { role: 'member' }), lastAdmin)
   t.equal((await ada.send('POST', `${people}/${member.id}/reactivate`)).status, 200)
-  t.equal((await logIn(backend, MEMBER)).answer.status, 200)
+  t.equal((await logIn(backend, MEMBER)).response.status, 200)
 })
 
 t.test('an invitation is accepted once, by who has its code', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const invite = (email: string) => ada.send('POST', '/settings/people', { email, role: 'member' })
-  const codeOf = (answer: { json: Readonly<Record<string, unknown>> }) =>
-    String(answer.json['link']).split('#')[1] ?? ''
+  const codeOf = (response: { json: Readonly<Record<string, unknown>> }) =>
+    String(response.json['link']).split('#')[1] ?? ''
   const accept = (code: string) =>
-    backend.ask('POST', '/settings/invitation', {
+    backend.request('POST', '/settings/invitation', {
       headers: JSON_ONLY,
       body: { code, password: 'a walk along the canal' },
     })
@@ -184,23 +187,23 @@ t.test('guesses wait longer and longer, whether or not there is such a user', as
   const { backend } = await startSettings(t)
   const begun = backend.now.getTime()
   const guess = (email: string, password = 'wrong wrong wrong') =>
-    backend.ask('POST', '/settings/login', { headers: JSON_ONLY, body: { email, password } })
+    backend.request('POST', '/settings/login', { headers: JSON_ONLY, body: { email, password } })
   const seen: Record<string, unknown[]> = {}
   for (const email of [ADMIN, 'nobody@acme.example']) {
     backend.now = new Date(begun)
-    const answers: unknown[] = []
+    const responses: unknown[] = []
     let guesses = 0
     for (let seconds = 0; seconds < 15 * 60; ) {
       backend.now = new Date(begun + seconds * 1000)
-      const answer = await guess(email)
-      const wait = Number(answer.headers.get('retry-after') ?? 0)
-      const { request_id: _, ...problem } = answer.json
-      answers.push([answer.status, wait, problem])
-      if (answer.status === 401) guesses++
+      const response = await guess(email)
+      const wait = Number(response.headers.get('retry-after') ?? 0)
+      const { request_id: _, ...problem } = response.json
+      responses.push([response.status, wait, problem])
+      if (response.status === 401) guesses++
       seconds += wait
     }
     t.equal(guesses, 10, 'in a quarter of an hour')
-    seen[email] = answers
+    seen[email] = responses
   }
   t.strictSame(seen['nobody@acme.example'], seen[ADMIN])
   const waits = Object(seen[ADMIN])
@@ -243,12 +246,12 @@ t.test('failed logins are in the log, without what was typed where nobody is', a
 t.test('guesses at once are all counted, and by where they come from', async (t) => {
   const { backend } = await startSettings(t)
   const from = (address: string, email: string) =>
-    backend.ask('POST', '/settings/login', {
+    backend.request('POST', '/settings/login', {
       headers: { ...JSON_ONLY, 'x-receivables-client-address': address },
       body: { email, password: 'wrong wrong wrong' },
     })
-  const statuses = async (answers: Promise<{ status: number }>[]) =>
-    (await Promise.all(answers)).map(({ status }) => status).toSorted()
+  const statuses = async (responses: Promise<{ status: number }>[]) =>
+    (await Promise.all(responses)).map(({ status }) => status).toSorted()
   const many = await statuses(Array.from({ length: 12 }, () => from('192.0.2.1', ADMIN)))
   t.strictSame(many, [...Array(5).fill(401), ...Array(7).fill(429)])
   const spray = Array.from({ length: 8 }, (_, at) =>
@@ -280,7 +283,7 @@ t.test('a change needs the token of its own session', async (t) => {
   const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
   const other = await logIn(backend, ADMIN)
   const issue = (headers: Record<string, string>, body = 'name=ERP&scopes=debtors%3Aread') =>
-    backend.ask('POST', '/settings/api-keys', {
+    backend.request('POST', '/settings/api-keys', {
       headers: { ...FORM, cookie: ada.cookie, ...headers },
       body,
     })
@@ -303,8 +306,8 @@ t.test('a change needs the token of its own session', async (t) => {
       issue({ 'sec-fetch-site': 'cross-site', origin: 'null' }, token(ada.csrf)),
     ],
   ]
-  for (const [name, answer] of refused) {
-    const { status, json: problem } = await answer
+  for (const [name, response] of refused) {
+    const { status, json: problem } = await response
     t.ok([403, 422].includes(status), `${name}: ${status} ${problem['code']}`)
   }
   t.equal((await issue({ 'content-type': 'text/plain' }, token(ada.csrf))).status, 415)
@@ -323,11 +326,13 @@ t.test(
   'the login of a form needs the token of its page, that of JSON its exact type',
   async (t) => {
     const { backend } = await startSettings(t)
-    const page = await backend.ask('GET', '/settings', { headers: { accept: 'text/html' } })
+    const page = await backend.request('GET', '/settings/login', {
+      headers: { accept: 'text/html' },
+    })
     const cookie = cookieOf(page, 'login')
     const csrf = /name="csrf_token" value="([\w-]+)"/.exec(page.text)?.[1] ?? ''
     const submit = (headers: Record<string, string>, more = '') =>
-      backend.ask('POST', '/settings/login', {
+      backend.request('POST', '/settings/login', {
         headers: { ...FORM, ...headers },
         body: `${new URLSearchParams(CREDENTIALS)}${more}`,
       })
@@ -342,10 +347,10 @@ t.test(
       403,
     )
     const entered = await submit({ cookie }, `&csrf_token=${csrf}`)
-    matches(t, [entered.status, entered.headers.get('location')], [303, '/settings/api-keys'])
+    matches(t, [entered.status, entered.headers.get('location')], [303, '/settings'])
 
     const send = (type: string, more: Record<string, string> = {}) =>
-      backend.ask('POST', '/settings/login', {
+      backend.request('POST', '/settings/login', {
         headers: { ...JSON_ONLY, 'content-type': type, ...more },
         body: JSON.stringify(CREDENTIALS),
       })

@@ -14,7 +14,7 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
     account_id: account.id,
     account_name: account.name,
   }
-  matches(t, ada.answer, { status: 200, json: { user, csrf_token: /^[\w-]{43}$/ } })
+  matches(t, ada.response, { status: 200, json: { user, csrf_token: /^[\w-]{43}$/ } })
   matches(t, await ada.get('/settings/session'), {
     status: 200,
     json: { user, csrf_token: ada.csrf },
@@ -141,8 +141,8 @@ t.test('a Member is refused whatever is for Admins', async (t) => {
     ['POST', `/settings/people/${admin.id}/reactivate`],
     ['POST', '/settings/invitations/ivt_1/withdraw'],
   ] as const) {
-    const answer = method === 'GET' ? await max.get(path) : await max.send(method, path, {})
-    matches(t, answer, { status: 403, json: { code: 'admin_required' } }, `${method} ${path}`)
+    const response = method === 'GET' ? await max.get(path) : await max.send(method, path, {})
+    matches(t, response, { status: 403, json: { code: 'admin_required' } }, `${method} ${path}`)
   }
   for (const path of ['/settings/api-keys', '/settings/scope-allowance', '/settings/session']) {
     t.equal((await max.get(path)).status, 200, path)

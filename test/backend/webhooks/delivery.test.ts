@@ -19,7 +19,7 @@ const isDelivered = ({ status }: { status: string }) => status === 'delivered'
 t.test('an event arrives signed, and the log says so', async (t) => {
   const webhooks = await openWebhooks(t)
   const receiver = await startReceiver(t, {
-    answer: (_, res) => res.writeHead(201, { 'x-note': 'seen' }).end('thank you'),
+    respond: (_, res) => res.writeHead(201, { 'x-note': 'seen' }).end('thank you'),
   })
   const { secret, row } = await webhooks.endpoint(`${receiver.url}hook?a=b`)
   webhooks.startWorker()
@@ -95,7 +95,7 @@ t.test(
   'a delivery that fails is tried ten times in three days, then only when asked',
   async (t) => {
     const webhooks = await openWebhooks(t)
-    const receiver = await startReceiver(t, { answer: (_, res) => res.writeHead(500).end('no') })
+    const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(500).end('no') })
     await webhooks.endpoint(receiver.url)
     webhooks.startWorker()
     await webhooks.books.debtor()
@@ -126,7 +126,7 @@ t.test(
 t.test('410 disables the endpoint and tells the Admins', async (t) => {
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.books.backend
-  const receiver = await startReceiver(t, { answer: (_, res) => res.writeHead(410).end() })
+  const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })
   const { row } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
   await webhooks.books.debtor()
@@ -143,7 +143,7 @@ t.test(
   async (t) => {
     const webhooks = await openWebhooks(t)
     let status = 500
-    const receiver = await startReceiver(t, { answer: (_, res) => res.writeHead(status).end() })
+    const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(status).end() })
     const { row } = await webhooks.endpoint(receiver.url)
     webhooks.startWorker()
     const happen = async (as: 'delivered' | 'failing') => {
@@ -176,7 +176,7 @@ t.test('Retry-After is honoured, and holds back all that goes there', async (t) 
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
   const receiver = await startReceiver(t, {
-    answer: (_, res) => res.writeHead(503, { 'retry-after': '3600' }).end(),
+    respond: (_, res) => res.writeHead(503, { 'retry-after': '3600' }).end(),
   })
   const { row } = await webhooks.endpoint(receiver.url)
   webhooks.startWorker()
@@ -187,7 +187,7 @@ t.test('Retry-After is honoured, and holds back all that goes there', async (t) 
   t.equal((await webhooks.readEndpoint(row.id)).hold_until, inAnHour)
   await webhooks.books.debtor()
   webhooks.wait(HOUR_MS - 1)
-  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  receiver.respondWith((_, res) => void res.writeHead(204).end())
   t.equal(receiver.webhooks.length, 1)
   webhooks.wait(1)
   await webhooks.untilAll(isDelivered, 'both delivered')
@@ -215,14 +215,14 @@ t.test('what happens while an endpoint is paused waits for it', async (t) => {
 
 t.test('a worker that drains gives back what it could not finish', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
-  const receiver = await startReceiver(t, { answer: () => {} })
+  const receiver = await startReceiver(t, { respond: () => {} })
   await webhooks.endpoint(receiver.url)
   const worker = webhooks.startWorker()
   await webhooks.books.debtor()
   await until(() => receiver.webhooks.length === 1, 'under way')
   await worker.drain()
   matches(t, await webhooks.deliveries(), [{ status: 'pending', attempts: 0, lease: null }])
-  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  receiver.respondWith((_, res) => void res.writeHead(204).end())
   webhooks.startWorker()
   await webhooks.untilAll(isDelivered, 'delivered by the next one')
 })

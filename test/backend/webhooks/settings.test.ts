@@ -29,9 +29,9 @@ async function open(t: Test) {
   const admin = await logIn(backend, ADMIN)
   const receiver = await startReceiver(t)
   const create = async (fields: object = {}): Promise<Json> => {
-    const answer = await admin.send('POST', ENDPOINTS, { url: receiver.url, ...fields })
-    t.equal(answer.status, 201, answer.text)
-    return answer.json
+    const response = await admin.send('POST', ENDPOINTS, { url: receiver.url, ...fields })
+    t.equal(response.status, 201, response.text)
+    return response.json
   }
   return {
     ...settings,
@@ -82,10 +82,10 @@ t.test('an endpoint is made with its secret, which is never shown again', async 
 t.test('what is wrong with an endpoint is named, field by field', async (t) => {
   const { admin, create, receiver } = await open(t)
   const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
-  const answer: Json = await admin.send('POST', ENDPOINTS, wrong)
-  matches(t, answer, { status: 422, json: { code: 'validation_failed' } })
+  const response: Json = await admin.send('POST', ENDPOINTS, wrong)
+  matches(t, response, { status: 422, json: { code: 'validation_failed' } })
   t.strictSame(
-    answer.json.errors.map(({ pointer }: Json) => pointer),
+    response.json.errors.map(({ pointer }: Json) => pointer),
     ['/url', '/description', '/events/0'],
   )
   const none = await admin.send('POST', ENDPOINTS, { url: receiver.url, events: [] })
@@ -145,15 +145,17 @@ t.test("another account's endpoints and deliveries do not exist", async (t) => {
   foreign.push(await eve.send('POST', `${DELIVERIES}/${sent.id}/redeliver`, {}))
   const since = { since: '2026-01-01T00:00:00Z' }
   foreign.push(await eve.send('POST', `${ENDPOINTS}/${id}/redeliver-failed`, since))
-  for (const answer of foreign) matches(t, answer, { status: 404, json: { code: 'not_found' } })
+  for (const response of foreign) matches(t, response, { status: 404, json: { code: 'not_found' } })
 })
 
 t.test('a test event shows its result at once', async (t) => {
   const { admin, create, receiver } = await open(t)
   const { id, secret } = await create({ events: ['invoice.paid'] })
-  receiver.answerWith((_, res) => res.writeHead(418).end('a teapot'))
-  const answer: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'invoice.paid' })
-  matches(t, answer, {
+  receiver.respondWith((_, res) => res.writeHead(418).end('a teapot'))
+  const response: Json = await admin.send('POST', `${ENDPOINTS}/${id}/test`, {
+    type: 'invoice.paid',
+  })
+  matches(t, response, {
     status: 200,
     json: {
       event_type: 'invoice.paid',
@@ -196,7 +198,7 @@ t.test('an endpoint is changed, paused, resumed, and given another secret', asyn
 t.test('the log is filtered and paged; what failed is sent again, one or all', async (t) => {
   const { admin, create, receiver, backend, account, startWorker } = await open(t)
   const { id } = await create({ events: ['debtor.created'] })
-  receiver.answerWith((_, res) => res.writeHead(410).end())
+  receiver.respondWith((_, res) => res.writeHead(410).end())
   const key = await backend.issueKey(account.id)
   const debtor = () => backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Jansen' } })
   for (let n = 0; n < 3; n++) await debtor()
@@ -215,7 +217,7 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
   const one = `${DELIVERIES}/${first.data[0].id}/redeliver`
   matches(t, await admin.send('POST', one), { json: { code: 'webhook_endpoint_disabled' } })
   await admin.send('POST', `${ENDPOINTS}/${id}/resume`)
-  receiver.answerWith((_, res) => void res.writeHead(204).end())
+  receiver.respondWith((_, res) => void res.writeHead(204).end())
   matches(t, (await admin.send('POST', one)).json, { status: 'pending' })
   await until(async () => (await read(failed)).data.length === 2, 'one was delivered')
   backend.now = new Date(+backend.now + 60_000)
@@ -236,7 +238,7 @@ t.test(
   async (t) => {
     const { backend, admin, create, receiver } = await open(t)
     const { id, secret } = await create({ description: '<b>ERP</b>' })
-    receiver.answerWith((_, res) => res.writeHead(500).end('<script>alert(1)</script>'))
+    receiver.respondWith((_, res) => res.writeHead(500).end('<script>alert(1)</script>'))
     const sent: Json = (await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})).json
     const member = await logIn(backend, MEMBER)
     const paths = [ENDPOINTS, `${ENDPOINTS}/${id}`, DELIVERIES, `${DELIVERIES}/${sent.id}`]
@@ -285,4 +287,42 @@ t.test('forms add, change and test an endpoint', async (t) => {
   matches(t, (await admin.page(path)).text, /Expire the old one now/)
   const again = await admin.submit(`${path}/redeliver-failed`, { since: '2026-11-21T10:15' })
   t.equal(again.status, 303)
+})
+
+t.test('a deleted endpoint is gone, and what waited for it is not sent', async (t) => {
+  const { admin, create, backend } = await open(t)
+  const member = await logIn(backend, MEMBER)
+  const { id } = await create()
+  const other = await create({ events: ['webhook.test'] })
+  await admin.send('POST', `${ENDPOINTS}/${id}/pause`)
+  await admin.send('POST', `${ENDPOINTS}/${id}/test`, {})
+  await backend.database.transaction((tx) =>
+    tx.updateTable('webhook_deliveries').set({ status: 'pending', run_at: '2000' }).execute(),
+  )
+  const path = `${ENDPOINTS}/${id}/remove`
+  t.equal((await member.send('POST', path)).status, 403)
+  t.equal((await member.page(path)).status, 403)
+  matches(t, await admin.page(path), { status: 200, text: /Delete this endpoint\?/ })
+  t.equal((await admin.send('POST', path)).status, 204)
+  t.equal((await admin.send('POST', path)).status, 404)
+  t.equal((await admin.get(`${ENDPOINTS}/${id}`)).status, 404)
+  t.equal((await admin.send('POST', `${ENDPOINTS}/${id}/resume`)).status, 404)
+  const list: Json = (await admin.get(ENDPOINTS)).json
+  t.strictSame(
+    list.data.map((row: Json) => row.id),
+    [other.id],
+  )
+  const log: Json = (await admin.get(`${DELIVERIES}?endpoint_id=${id}`)).json
+  matches(t, log.data, [{ status: 'failed' }])
+  matches(t, (await admin.get(`${DELIVERIES}/${log.data[0].id}`)).json, {
+    event: { type: 'webhook.test' },
+  })
+  matches(t, await admin.send('POST', `${DELIVERIES}/${log.data[0].id}/redeliver`), { status: 409 })
+  matches(t, (await admin.get('/settings/audit-log')).text, /webhook_endpoint\.deleted/)
+  const kept = await backend.database.read
+    .selectFrom('webhook_endpoints')
+    .select(['secret', 'old_secret'])
+    .where('id', '=', id)
+    .execute()
+  t.strictSame(kept, [{ secret: '', old_secret: null }])
 })

@@ -111,7 +111,9 @@ t.test('a name that leads to an internal address is not connected to', async (t)
 
 t.test('a name is resolved once a connection, so that it cannot change in between', async (t) => {
   const listener = await startListener(t)
-  const dns = await startDns(t, (_name, asked) => [asked === 0 ? '93.184.215.14' : '127.0.0.1'])
+  const dns = await startDns(t, (_name, requested) => [
+    requested === 0 ? '93.184.215.14' : '127.0.0.1',
+  ])
   const options = { privateTargets: 'refuse', dnsServers: [dns.server] } as const
   const sender = createSender({ ...options, attemptMsMax: 300 })
   t.teardown(() => sender.close())
@@ -141,7 +143,7 @@ t.test('a redirect is an answer, never followed', async (t) => {
   const sender = createSender({ privateTargets: 'allow' })
   t.teardown(() => sender.close())
   for (const status of statuses) {
-    receiver.answerWith((_, res) => res.writeHead(status, { location: internal.url }).end())
+    receiver.respondWith((_, res) => res.writeHead(status, { location: internal.url }).end())
     const result = await sender.send({ url: receiver.url, headers: {}, body: Buffer.from('{}') })
     matches(t, result, { succeeded: false, statusCode: status, error: null })
   }

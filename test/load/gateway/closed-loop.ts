@@ -20,20 +20,23 @@ export interface ClosedLoop extends Cores {
   readonly failed: number
 }
 
-export interface Asking {
+export interface Load {
   readonly keyFile: string
   readonly path: string
   readonly seconds: number
 }
 
-export async function askClosedLoop(subject: RunningSubject, asking: Asking): Promise<ClosedLoop> {
+export async function runClosedLoop(
+  subject: RunningSubject,
+  requesting: Load,
+): Promise<ClosedLoop> {
   const endWatch = watchCores(subject)
   const { calls, seconds, failed } = await runWrk(subject.url, {
     script: SCRIPT,
     // Every key of the file in turn, from a random one on.
-    args: [asking.keyFile, asking.path, String(Math.random())],
+    args: [requesting.keyFile, requesting.path, String(Math.random())],
     connections: CONNECTIONS,
-    seconds: asking.seconds,
+    seconds: requesting.seconds,
   })
   if (calls === 0) throw new Error(`${subject.url} answers no more`)
   const cores = endWatch()
@@ -45,12 +48,12 @@ export async function askClosedLoop(subject: RunningSubject, asking: Asking): Pr
  * Until it gets, twice in a row, no more calls out of its CPU than before: what is compiled as it runs
  * needs a while.
  */
-export async function warmUp(subject: RunningSubject, asking: Omit<Asking, 'seconds'>) {
+export async function warmUp(subject: RunningSubject, requesting: Omit<Load, 'seconds'>) {
   let best = 0
   let levelLooks = 0
   for (let look = 0; look < WARM_UP_LOOKS_MAX && levelLooks < 2; look++) {
-    const asked = await askClosedLoop(subject, { ...asking, seconds: WARM_UP_SECONDS })
-    const rate = subject.pid === 0 ? asked.callsPerSecond : asked.callsPerCpuSecond
+    const requested = await runClosedLoop(subject, { ...requesting, seconds: WARM_UP_SECONDS })
+    const rate = subject.pid === 0 ? requested.callsPerSecond : requested.callsPerCpuSecond
     levelLooks = rate < FASTER_MIN * best ? levelLooks + 1 : 0
     best = Math.max(best, rate)
   }

@@ -5,17 +5,17 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage } from 'node:http'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
-import { liveKey, UNKNOWN_KEY } from '../../fixtures/service/look-up-responses.ts'
+import { liveKey, respondToLookUp, UNKNOWN_KEY } from '../../fixtures/service/look-up-responses.ts'
 
 /** Never reached: a benchmark of refusals is another one. */
 const RATE_LIMIT = 1_000_000_000
 
 const [file = '', port] = process.argv.slice(2)
-const answers = new Map<string, string>()
+const responses = new Map<string, object>()
 for (const [index, secret] of readFileSync(file, 'utf8').trimEnd().split('\n').entries()) {
-  const answer = answerFor(`key_${String(index).padStart(26, '0')}`)
+  const response = respondTo(`key_${String(index).padStart(26, '0')}`)
   // The peers ask by the secret, our own gateways by its digest.
-  answers.set(secret, answer).set(digestApiKey(secret), answer)
+  responses.set(secret, response).set(digestApiKey(secret), response)
 }
 
 const server = createServer(async (request, response) => {
@@ -23,9 +23,10 @@ const server = createServer(async (request, response) => {
     return void response.end('{"ready":true}')
   }
   const body = await textOf(request)
-  const asked = body.startsWith('{') ? String(JSON.parse(body).digest) : body
+  const find = (requested: string) => responses.get(requested) ?? UNKNOWN_KEY
+  const found = body.startsWith('{') ? respondToLookUp(body, find) : find(body)
   response.writeHead(200, { 'content-type': 'application/json' })
-  response.end(answers.get(asked) ?? JSON.stringify(UNKNOWN_KEY))
+  response.end(JSON.stringify(found))
 })
 server.listen(Number(port), '127.0.0.1')
 
@@ -35,9 +36,9 @@ async function textOf(request: IncomingMessage): Promise<string> {
   return text
 }
 
-function answerFor(keyId: string): string {
+function respondTo(keyId: string): object {
   const scopes = ['debtors:read', 'invoices:read', 'payments:read', 'payments:write']
   // As long as a real one.
   const principal = `${keyId}.${'p'.repeat(93)}`
-  return JSON.stringify(liveKey({ keyId, scopes, rateLimit: RATE_LIMIT, principal }))
+  return liveKey({ keyId, scopes, rateLimit: RATE_LIMIT, principal })
 }

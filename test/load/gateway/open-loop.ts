@@ -36,7 +36,7 @@ export interface Pace {
   readonly warmUpSeconds: number
 }
 
-export async function askOpenLoop(
+export async function runOpenLoop(
   url: string,
   requests: readonly Buffer[],
   pace: Pace,
@@ -110,7 +110,7 @@ const BUFFER = Buffer.alloc(64 * 1024)
 async function openLine(
   port: number,
   host: string,
-  onAnswer: (line: Line, status: number) => void,
+  onResponse: (line: Line, status: number) => void,
 ): Promise<Line> {
   let status = 0
   /** Bytes of the answer still to come; 0 before its head, which comes in one part. */
@@ -123,7 +123,7 @@ async function openLine(
       missing = end + 4 + Number(LENGTH.exec(head)?.[1])
     }
     missing -= length
-    if (missing === 0) onAnswer(line, status)
+    if (missing === 0) onResponse(line, status)
     return true
   }
   const socket = connect({ port, host, noDelay: true, onread: { buffer: BUFFER, callback } })

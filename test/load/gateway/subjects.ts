@@ -1,12 +1,13 @@
 /** What is compared: each does the whole job, but for the floors, which only pass calls on. */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import joi from 'joi'
 import { reservePort } from '../../fixtures/servers/ports.ts'
 import { type Stage, SUBJECT_CORE, startOn } from '../machine.ts'
 import { LUA_MODULES, luaConfig, proxyConfig, startNginx } from './nginx.ts'
 
-export interface World {
+export interface Scenario {
   readonly directory: string
   readonly upstreamPort: number
   readonly lookUpUrl: string
@@ -22,22 +23,30 @@ export interface RunningSubject {
 export interface Subject {
   readonly name: string
   readonly job: 'whole' | 'floor'
-  start(stage: Stage, world: World): Promise<RunningSubject>
+  start(stage: Stage, scenario: Scenario): Promise<RunningSubject>
 }
 
 export const OURS = 'this gateway'
 export const NGINX_LUA = 'nginx + Lua + Redis'
 export const FASTIFY = 'Fastify'
 export const DIRECT = 'no gateway'
+const AGAINST = 'other checkout'
+
+const THIS_CHECKOUT = fileURLToPath(new URL('../../..', import.meta.url))
+const packageSchema = joi
+  .object<{ scripts: { gateway: string } }>({
+    scripts: joi.object({ gateway: joi.string().required() }).unknown().required(),
+  })
+  .unknown()
 
 export const SUBJECTS: readonly Subject[] = [
-  { name: OURS, job: 'whole', start: (stage, world) => startOurs(stage, world) },
+  { name: OURS, job: 'whole', start: (stage, scenario) => startOurs(stage, scenario) },
   {
     name: NGINX_LUA,
     job: 'whole',
-    async start(stage, world) {
-      const { directory } = world
-      const http = (port: number) => luaConfig(port, world)
+    async start(stage, scenario) {
+      const { directory } = scenario
+      const http = (port: number) => luaConfig(port, scenario)
       const options = { name: 'lua', core: SUBJECT_CORE, directory, modules: LUA_MODULES, http }
       return at(await startNginx(stage, options))
     },
@@ -60,19 +69,26 @@ export const SUBJECTS: readonly Subject[] = [
   },
 ]
 
-/** As an operator starts it; with more in its environment where wished. */
+/** The gateway of another checkout of this project, with its dependencies installed: what a change costs. */
+export function gatewayOf(checkout: string): Subject {
+  return {
+    name: AGAINST,
+    job: 'whole',
+    start: (stage, scenario) => startOurs(stage, scenario, {}, checkout),
+  }
+}
+
+/** As its `npm run gateway` starts it; with more in its environment where wished. */
 export async function startOurs(
   stage: Stage,
-  { upstreamPort, redisPort }: World,
+  { upstreamPort, redisPort }: Scenario,
   env: NodeJS.ProcessEnv = {},
+  checkout: string = THIS_CHECKOUT,
 ): Promise<RunningSubject> {
   const port = await reservePort()
-  const main = fileURLToPath(new URL('../../../gateway/main.ts', import.meta.url))
-  const command = [process.execPath, main]
+  const command = [process.execPath, ...gatewayArguments(checkout)]
   const { pid } = startOn(stage, SUBJECT_CORE, command, {
-    NODE_COMPILE_CACHE: fileURLToPath(
-      new URL('../../../node_modules/.cache/node', import.meta.url),
-    ),
+    NODE_COMPILE_CACHE: join(checkout, 'node_modules/.cache/node'),
     GATEWAY_PORT: String(port),
     GATEWAY_OPERATIONS_PORT: '0',
     BACKEND_URLS: `http://127.0.0.1:${upstreamPort}`,
@@ -86,10 +102,20 @@ export async function startOurs(
   return at({ port, pid })
 }
 
+/** Its own process alone is started, not npm: V8's flags of older checkouts stand in the script. */
+function gatewayArguments(checkout: string): readonly string[] {
+  const text = readFileSync(join(checkout, 'package.json'), 'utf8')
+  const { scripts } = joi.attempt(JSON.parse(text), packageSchema)
+  const words = scripts.gateway.split(' ')
+  return words
+    .slice(words.indexOf('node') + 1)
+    .map((word) => (word.startsWith('-') ? word : join(checkout, word)))
+}
+
 async function startPeer(
   file: string,
   stage: Stage,
-  { upstreamPort, lookUpUrl, redisPort }: World,
+  { upstreamPort, lookUpUrl, redisPort }: Scenario,
 ): Promise<RunningSubject> {
   const port = await reservePort()
   const path = fileURLToPath(new URL(`peers/${file}`, import.meta.url))
@@ -103,7 +129,7 @@ async function startPeer(
   return at({ port, pid })
 }
 
-async function startHaproxy(stage: Stage, { directory, upstreamPort }: World) {
+async function startHaproxy(stage: Stage, { directory, upstreamPort }: Scenario) {
   const port = await reservePort()
   const file = join(directory, 'haproxy.cfg')
   writeFileSync(

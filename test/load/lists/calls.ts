@@ -23,11 +23,22 @@ export interface Books {
 
 export interface Call {
   readonly name: string
-  /** Below /api/v1/. */
+  /** Below /api/v1/, of a page below /settings. */
   path(books: Books): string
+  readonly isPage?: true
 }
 
 export const CALLS: readonly Call[] = [
+  page('Home', () => ''),
+  page('customers', () => '/customers'),
+  page('customers: q=…', (books) => {
+    return `/customers?q=${encodeURIComponent(nameOf(anyDebtor(books)))}`
+  }),
+  page('invoices', () => '/invoices'),
+  page('invoices: overdue', () => '/invoices?view=overdue'),
+  page('payments', () => '/payments'),
+  page('search', (books) => `/search?q=INV-${anyPlace(books)}`),
+
   { name: 'debtor by id', path: (books) => `debtors/${idOf('deb', anyDebtor(books))}` },
   { name: 'invoice by id', path: (books) => `invoices/${idOf('inv', anyPlace(books))}` },
 
@@ -99,6 +110,10 @@ export const CALLS: readonly Call[] = [
     return from(cursorKey, ledger, 'listMessages', { value: end.at, id: idOf('msg', end.place) })
   }),
 ]
+
+function page(name: string, path: (books: Books) => string): Call {
+  return { name: `page of ${name}`, path, isPage: true }
+}
 
 function list(name: string, filter = '', query?: (books: Books) => string): Call {
   return {

@@ -213,6 +213,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     external_id: `E-${place}`,
     currency: 'EUR',
     amount,
+    amount_credited: 0,
     amount_paid: paid === undefined ? 0 : amount,
     amount_due: paid === undefined ? amount : 0,
     line_items: '[]',

@@ -1,14 +1,14 @@
-/** What reminders say, whatever the language. */
+/** The texts of reminders that each language provides. */
 import type { ReminderStage } from '../../../database/tables.ts'
 
 export type Stage = 'courtesy' | ReminderStage
 
-/** Many a name ends with a full stop of its own. */
+/** Appends a full stop unless the text, e.g. a company name, ends with one. */
 export function fullStop(text: string): string {
   return text.endsWith('.') ? text : `${text}.`
 }
 
-/** About one invoice, and about several. */
+/** A text for one invoice, and for several. */
 type OneOrMany = readonly [one: string, many: string]
 
 export interface ReminderWords {
@@ -25,14 +25,14 @@ export interface ReminderWords {
   /** `days` is negative before the due date. */
   late(days: number): string
   readonly total: string
-  /** Said of a customer whose money is on no invoice yet. */
+  /** For a customer with unapplied money. */
   onAccount(paid: string, rest: string): string
   readonly deducted: string
   readonly rest: string
   readonly payOnline: string
   questions(replyTo: string | null): string
   readonly regards: string
-  /** That we are not the creditor. */
+  /** States that the account holder remains the creditor. */
   onBehalf(creditor: string): string
   readonly unsubscribe: string
 }

@@ -1,19 +1,19 @@
 /**
- * What makes the pages better than they are without it: every page works when this does not run.
- * Nothing here writes HTML, keeps a secret, or asks a server.
+ * Enhancements of the pages, which all work without this script. This script writes no HTML and stores no
+ * secret, and sends requests to the page's own origin only.
  */
 
-const status = document.getElementById('status')
+const status = document.getElementById('flash')
 
 function say(text) {
   status.textContent = ''
-  // An empty region first: the same words said twice are two messages.
+  // The region is emptied first: otherwise a repeated message would not be announced.
   requestAnimationFrame(() => {
     status.textContent = text
   })
 }
 
-// What the page came with is not read out by itself; put there anew it is.
+// Screen readers announce changes only, so that the initial text is set again.
 const said = status.textContent
 if (said !== '') {
   setTimeout(() => {
@@ -44,15 +44,19 @@ for (const preset of document.querySelectorAll('[data-preset]')) {
   })
 }
 
-/** A second click while the first is under way sends nothing. */
-for (const form of document.querySelectorAll('form[data-once]')) {
-  form.addEventListener('submit', (event) => {
-    if (form.dataset.sent) event.preventDefault()
-    form.dataset.sent = 'yes'
-    form.querySelector('button:not([type="button"])')?.setAttribute('aria-disabled', 'true')
-  })
-}
-// A page that the browser kept comes back as it was left.
+/** Ignores a second click while the first request is in flight. */
+document.addEventListener('submit', (event) => {
+  const form = event.target
+  if (!form.matches('form[data-once]')) return
+  if (form.dataset.sent) {
+    event.preventDefault()
+    event.stopImmediatePropagation()
+    return
+  }
+  form.dataset.sent = 'yes'
+  form.querySelector('button:not([type="button"])')?.setAttribute('aria-disabled', 'true')
+})
+// A page restored from the browser's cache has its forms still marked as sent.
 addEventListener('pageshow', (event) => {
   if (!event.persisted) return
   for (const form of document.querySelectorAll('form[data-once]')) {
@@ -96,31 +100,11 @@ if (reveal) {
   })
 }
 
-/** A link that opens a dialog of the page; without script it leads to a page that asks the same. */
-for (const link of document.querySelectorAll('[data-dialog]')) {
-  const dialog = document.getElementById(link.dataset.dialog)
-  const parts = dialog.querySelectorAll('[data-fill]')
-  link.setAttribute('role', 'button')
-  link.setAttribute('aria-haspopup', 'dialog')
-  const open = (event) => {
-    event.preventDefault()
-    for (const part of parts) part.textContent = link.dataset[part.dataset.fill]
-    if (parts.length > 0) dialog.querySelector('form').action = link.href
-    dialog.returnValue = ''
-    dialog.showModal()
-  }
-  link.addEventListener('click', open)
-  link.addEventListener('keydown', (event) => {
-    if (event.key === ' ') open(event)
-  })
-}
-for (const button of document.querySelectorAll('dialog [data-close]')) {
-  button.addEventListener('click', () => button.closest('dialog').close())
-}
-
 const code = document.querySelector('[data-from-fragment]')
 if (code && location.hash.length > 1) {
   code.value = location.hash.slice(1)
+  const parts = code.closest('[data-code]')
+  if (parts) parts.hidden = true
   history.replaceState(null, '', location.pathname)
   document.getElementById('password').focus()
 }

@@ -1,13 +1,13 @@
 /**
  * Fastify's own parts: @fastify/rate-limit on Redis before @fastify/http-proxy. Hooks with callbacks,
- * so that a key that is remembered costs no promise.
+ * so that a key that is cached costs no promise.
  */
 
 import httpProxy from '@fastify/http-proxy'
 import rateLimit from '@fastify/rate-limit'
 import createFastify from 'fastify'
 import { Redis } from 'ioredis'
-import { findKey, rememberedKey, scopeOf } from './keys.js'
+import { cachedKey, findKey, scopeOf } from './keys.js'
 
 const app = createFastify({ logger: false })
 app.decorateRequest('key', null)
@@ -18,7 +18,7 @@ app.addHook('onRequest', (request, reply, done) => {
     request.key = key
     done()
   }
-  const known = rememberedKey(authorization)
+  const known = cachedKey(authorization)
   if (known !== undefined) return admit(known)
   findKey(authorization).then(admit, done)
 })

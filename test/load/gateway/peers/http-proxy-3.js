@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Agent, createServer } from 'node:http'
 import { createProxyServer } from 'http-proxy-3'
 import { Redis } from 'ioredis'
-import { findKey, rememberedKey, scopeOf } from './keys.js'
+import { cachedKey, findKey, scopeOf } from './keys.js'
 
 const redis = new Redis(process.env.REDIS_URL, { enableAutoPipelining: true })
 redis.defineCommand('countCall', {
@@ -22,7 +22,7 @@ function refuse(response, status, code) {
 
 async function serve(request, response) {
   const { authorization } = request.headers
-  const key = rememberedKey(authorization) ?? (await findKey(authorization))
+  const key = cachedKey(authorization) ?? (await findKey(authorization))
   if (key === undefined) return refuse(response, 401, 'invalid_api_key')
   const [count, restMs] = await redis.countCall(`http-proxy-3:${key.key_id}`, 3_600_000)
   response.setHeader('x-ratelimit-limit', key.rate_limit)

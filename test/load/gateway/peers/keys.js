@@ -1,4 +1,4 @@
-/** What the Node peers share: who a bearer key is, asked once and remembered for a minute. */
+/** What the Node peers share: who a bearer key is, asked once and cached for a minute. */
 import { LRUCache } from 'lru-cache'
 
 export const ROUTES = [
@@ -11,27 +11,27 @@ export const ROUTES = [
   { method: 'GET', pattern: /^\/api\/v1\/messages$/, scope: 'messages:read' },
 ]
 
-const remembered = new LRUCache({
+const cached = new LRUCache({
   max: 200_000,
   ttl: 60_000,
   fetchMethod: async (token) => {
     if (token === '') return undefined
-    const answer = await fetch(process.env.LOOK_UP_URL, { method: 'POST', body: token })
-    const { found, ...key } = await answer.json()
+    const response = await fetch(process.env.LOOK_UP_URL, { method: 'POST', body: token })
+    const { found, ...key } = await response.json()
     return found ? { ...key, scopes: new Set(key.scopes) } : undefined
   },
 })
 
 const BEARER = /^Bearer (\S+)$/i
 
-/** The key where it is remembered. */
-export function rememberedKey(authorization = '') {
-  return remembered.get(tokenOf(authorization))
+/** The key where it is cached. */
+export function cachedKey(authorization = '') {
+  return cached.get(tokenOf(authorization))
 }
 
 /** Undefined: there is no such key. */
 export async function findKey(authorization = '') {
-  return remembered.fetch(tokenOf(authorization))
+  return cached.fetch(tokenOf(authorization))
 }
 
 function tokenOf(authorization) {

@@ -1,0 +1,176 @@
+/** Changes of a key after its issue: its name, its expiry and its allowed addresses. */
+import { type FieldError, Problem } from '../../shared/contract/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { readScopes } from '../accounts/scopes.ts'
+import type { ApiKeyRow, Transaction } from '../database/tables.ts'
+import { recordEvent } from '../events/events.ts'
+import { type IssuedApiKey, issueApiKey, lockApiKey, revokeApiKey } from './api-keys.ts'
+import {
+  canonicalAddresses,
+  expiryFaults,
+  nameFaults,
+  normalizeName,
+  rejectFaults,
+} from './key-input.ts'
+import { keyStatus, nextExpiryStep, readAllowedAddresses } from './key-status.ts'
+import type { Pepper } from './peppers.ts'
+import { renderApiKey } from './representation.ts'
+
+/** Absent members do not change. */
+export interface KeyChange {
+  readonly name?: string
+  /** Only earlier than before: a key that its owner knows as expired must not become valid again. */
+  readonly expiresAt?: Date | null
+  /** Empty: any address. */
+  readonly allowedAddresses?: readonly string[]
+}
+
+/**
+ * Expiry and addresses apply from the next request on, as a revocation does. With `accountId` only a key of
+ * this account is found. Throws `Problem` `not_found`, `validation_failed`, `key_not_active`.
+ */
+export async function changeApiKey(
+  tx: Transaction,
+  id: string,
+  change: KeyChange,
+  act: Act,
+  accountId?: string,
+): Promise<ApiKeyRow> {
+  const key = await lockActiveKey(tx, id, act.now, accountId)
+  const name = change.name === undefined ? key.name : normalizeName(change.name)
+  const { expiresAt, faults } = changedExpiry(key, change.expiresAt, act.now)
+  const addresses =
+    change.allowedAddresses === undefined
+      ? { stored: key.allowed_addresses, faults: [] }
+      : canonicalAddresses(change.allowedAddresses)
+  rejectFaults([...nameFaults(name), ...faults, ...addresses.faults])
+  const decides = expiresAt !== key.expires_at || addresses.stored !== key.allowed_addresses
+  if (name === key.name && !decides) return key
+  const changed = await tx
+    .updateTable('api_keys')
+    .set({ name, expires_at: expiresAt, allowed_addresses: addresses.stored })
+    .$if(expiresAt !== key.expires_at, (update) =>
+      update.set({ expiry_due_at: nextExpiryStep(expiresAt, act.now) }),
+    )
+    .$if(decides, (update) => update.set((set) => ({ revision: set('revision', '+', 1) })))
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  await recordKeyChange(tx, key, changed, act)
+  return changed
+}
+
+/** The grace periods of the replaced key, in milliseconds after the rotation. */
+export const GRACES = {
+  now: 0,
+  '1h': 3_600_000,
+  '24h': 24 * 3_600_000,
+  '7d': 7 * 24 * 3_600_000,
+} as const
+
+export type Grace = keyof typeof GRACES
+
+export interface Rotation {
+  /** The name of the new key. */
+  readonly name: string
+  readonly expiresAt: Date | null
+  readonly grace: Grace
+}
+
+/**
+ * Issues a key with the scopes, the limit and the addresses of an active one. The old key ends after the
+ * grace period: with `now` it is revoked, otherwise it expires. Throws as `changeApiKey` does.
+ */
+export async function rotateApiKey(
+  tx: Transaction,
+  id: string,
+  { name, expiresAt, grace }: Rotation,
+  peppers: readonly Pepper[],
+  act: Act,
+  accountId?: string,
+): Promise<IssuedApiKey & { readonly replaced: ApiKeyRow }> {
+  const key = await lockActiveKey(tx, id, act.now, accountId)
+  if (key.replaced_by !== null) {
+    throw new Problem('key_not_active', `The API key ${key.name} was already rotated.`)
+  }
+  const issued = await issueApiKey(
+    tx,
+    {
+      accountId: key.account_id,
+      name,
+      scopes: readScopes(key.granted_scopes),
+      rateLimit: key.rate_limit,
+      expiresAt,
+      allowedAddresses: readAllowedAddresses(key.allowed_addresses) ?? [],
+    },
+    peppers,
+    act,
+  )
+  const end = new Date(act.now.getTime() + GRACES[grace]).toISOString()
+  const isEarlier = grace !== 'now' && (key.expires_at === null || end < key.expires_at)
+  const replaced = await tx
+    .updateTable('api_keys')
+    .set({ replaced_by: issued.row.id })
+    .$if(isEarlier, (update) =>
+      update.set({ expires_at: end, expiry_due_at: nextExpiryStep(end, act.now) }),
+    )
+    .set((set) => ({ revision: set('revision', '+', 1) }))
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  await recordAudit(tx, act, {
+    accountId: key.account_id,
+    action: 'api_key.rotated',
+    subjectId: id,
+    detail: { name: key.name, prefix: key.prefix, replaced_by: issued.row.id, grace },
+  })
+  await recordKeyUpdated(tx, key, replaced, act)
+  const ended = grace === 'now' ? await revokeApiKey(tx, id, act) : replaced
+  return { ...issued, replaced: ended }
+}
+
+async function lockActiveKey(tx: Transaction, id: string, now: Date, accountId?: string) {
+  const key = await lockApiKey(tx, id, accountId)
+  const status = keyStatus(key, now)
+  if (status === 'active') return key
+  throw new Problem('key_not_active', `The API key ${key.name} is ${status}; issue a new one.`)
+}
+
+function changedExpiry(key: ApiKeyRow, wanted: Date | null | undefined, now: Date) {
+  const current = key.expires_at
+  const expiresAt = wanted === undefined ? current : (wanted?.toISOString() ?? null)
+  if (expiresAt === current) return { expiresAt, faults: [] }
+  const isLater = current !== null && (expiresAt === null || expiresAt > current)
+  const later: FieldError = {
+    pointer: '/expires_at',
+    code: 'out_of_range',
+    detail: 'The expiry can only be brought forward. Rotate the key to work for longer.',
+  }
+  return { expiresAt, faults: isLater ? [later] : expiryFaults(wanted ?? null, now) }
+}
+
+async function recordKeyChange(tx: Transaction, before: ApiKeyRow, after: ApiKeyRow, act: Act) {
+  const summary = ({ name, expires_at, allowed_addresses }: ApiKeyRow) => ({
+    name,
+    expires_at,
+    allowed_addresses: readAllowedAddresses(allowed_addresses),
+  })
+  await recordAudit(tx, act, {
+    accountId: after.account_id,
+    action: 'api_key.updated',
+    subjectId: after.id,
+    detail: { prefix: after.prefix, before: summary(before), after: summary(after) },
+  })
+  await recordKeyUpdated(tx, before, after, act)
+}
+
+async function recordKeyUpdated(tx: Transaction, before: ApiKeyRow, after: ApiKeyRow, act: Act) {
+  const event = {
+    accountId: after.account_id,
+    type: 'api_key.updated',
+    subjectId: after.id,
+    render: () => renderApiKey(after, act.now),
+    renderBefore: () => renderApiKey(before, act.now),
+  } as const
+  await recordEvent(tx, event, act.now)
+}

@@ -1,0 +1,99 @@
+/**
+ * Warns Admins before a key expires and records the warning. Requests with an expired key are rejected
+ * without this worker: authentication compares `expires_at` with the clock on every request.
+ */
+import type { Logger } from '../../shared/process/log.ts'
+import { startWorker, type Worker } from '../background/worker.ts'
+import type { Database, Transaction } from '../database/database.ts'
+import type { ApiKeyRow } from '../database/tables.ts'
+import { recordEvent } from '../events/events.ts'
+import { recordNotice } from '../mail/notices.ts'
+import { isExpired, nextExpiryStep } from './key-status.ts'
+import { renderApiKey } from './representation.ts'
+
+const EVERY_MS = 30_000
+const BATCH_MAX = 100
+
+export interface KeyExpiryDeps {
+  readonly database: Database
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function startKeyExpiry({ database, clock, log }: KeyExpiryDeps): Worker {
+  return startWorker({
+    name: 'looking for keys that expire',
+    everyMs: EVERY_MS,
+    log,
+    async round(signal) {
+      await recordKeyExpiry(database, clock(), signal)
+      return undefined
+    },
+  })
+}
+
+/** Processes all accounts; `signal` ends the run between two transactions. */
+export async function recordKeyExpiry(
+  database: Database,
+  now: Date,
+  signal?: AbortSignal,
+): Promise<void> {
+  for (let found = BATCH_MAX; found === BATCH_MAX; ) {
+    const due = await database.read
+      .selectFrom('api_keys')
+      .select('id')
+      .where('expiry_due_at', '<=', now.toISOString())
+      .orderBy('expiry_due_at')
+      .limit(BATCH_MAX)
+      .execute()
+    found = due.length
+    for (const { id } of due) {
+      if (signal?.aborted) return
+      await database.transaction((tx) => recordStep(tx, id, now))
+    }
+  }
+}
+
+/** Does nothing if another backend has recorded the step. */
+async function recordStep(tx: Transaction, id: string, now: Date): Promise<void> {
+  const row = await tx
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('id', '=', id)
+    .where('expiry_due_at', '<=', now.toISOString())
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  if (row === undefined) return
+  await (isExpired(row, now) ? recordExpiry(tx, row, now) : recordWarning(tx, row, now))
+}
+
+async function recordExpiry(tx: Transaction, row: ApiKeyRow, now: Date): Promise<void> {
+  const expired = await tx
+    .updateTable('api_keys')
+    .set({ expired_at: now.toISOString(), expiry_due_at: null })
+    .set((set) => ({ revision: set('revision', '+', 1) }))
+    .where('id', '=', row.id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  const event = {
+    accountId: row.account_id,
+    type: 'api_key.expired',
+    subjectId: row.id,
+    render: () => renderApiKey(expired, now),
+    renderBefore: () => ({ ...renderApiKey(row, now), status: 'active' }),
+  } as const
+  await recordEvent(tx, event, now)
+}
+
+async function recordWarning(tx: Transaction, row: ApiKeyRow, now: Date): Promise<void> {
+  const { id, account_id: accountId, name, prefix, expires_at } = row
+  await tx
+    .updateTable('api_keys')
+    .set({ expiry_due_at: nextExpiryStep(expires_at, now) })
+    .where('id', '=', id)
+    .execute()
+  const render = () => renderApiKey(row, now)
+  await recordEvent(tx, { accountId, type: 'api_key.expiring', subjectId: id, render }, now)
+  const detail = { name, prefix, expires_at: expires_at ?? '' }
+  await recordNotice(tx, { accountId, kind: 'api_key.expiring', subjectId: id, detail }, now)
+}

@@ -1,0 +1,101 @@
+/** Validates the input for a key and reports all faults at once. */
+import { ADDRESS_PREFIXES_MAX, parsePrefix } from '../../shared/contract/address-prefixes.ts'
+import { type FieldError, Problem } from '../../shared/contract/problem.ts'
+import { parseScopes, type Scope } from '../accounts/scopes.ts'
+
+const NAME_LENGTH_MAX = 80
+/** No key should live longer. The limit also keeps instants in the format that sorts as text. */
+const LIFETIME_DAYS_MAX = 3660
+const DAY_MS = 86_400_000
+
+export interface KeyInput {
+  readonly name: string
+  readonly scopes: readonly string[]
+  /** Null: the key does not expire. */
+  readonly expiresAt: Date | null
+  /** Address prefixes or addresses; empty: any address. */
+  readonly allowedAddresses: readonly string[]
+}
+
+export interface CheckedKeyInput {
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  readonly expiresAt: string | null
+  /** As JSON for the database column. */
+  readonly allowedAddresses: string | null
+}
+
+/** Throws `Problem` `validation_failed` with all faults. */
+export function checkKeyInput(input: KeyInput, now: Date): CheckedKeyInput {
+  const name = normalizeName(input.name)
+  const addresses = canonicalAddresses(input.allowedAddresses)
+  const noScopes: FieldError = {
+    pointer: '/scopes',
+    code: 'required',
+    detail: 'Choose at least one thing the key may do.',
+  }
+  rejectFaults([
+    ...nameFaults(name),
+    ...(input.scopes.length === 0 ? [noScopes] : []),
+    ...expiryFaults(input.expiresAt, now),
+    ...addresses.faults,
+  ])
+  return {
+    name,
+    scopes: parseScopes(input.scopes),
+    expiresAt: input.expiresAt?.toISOString() ?? null,
+    allowedAddresses: addresses.stored,
+  }
+}
+
+export function rejectFaults(errors: readonly FieldError[]): void {
+  if (errors.length === 0) return
+  const detail = errors.map((error) => error.detail).join(' ')
+  throw new Problem('validation_failed', detail, { members: { errors } })
+}
+
+export function normalizeName(name: string): string {
+  return name.trim().normalize('NFC')
+}
+
+/** `name` is normalized. */
+export function nameFaults(name: string): FieldError[] {
+  const fault = (code: string, detail: string) => [{ pointer: '/name', code, detail }]
+  if (name === '') return fault('required', 'Give the key a name.')
+  if ([...name].length > NAME_LENGTH_MAX) {
+    return fault('too_long', `The name may have at most ${NAME_LENGTH_MAX} characters.`)
+  }
+  if (name.isWellFormed() && !/\p{Cc}/u.test(name)) return []
+  return fault('invalid_format', 'The name may not contain control characters.')
+}
+
+export function expiryFaults(expiresAt: Date | null, now: Date): FieldError[] {
+  if (expiresAt === null) return []
+  const pointer = '/expires_at'
+  const days = (expiresAt.getTime() - now.getTime()) / DAY_MS
+  if (days <= 0) {
+    return [{ pointer, code: 'out_of_range', detail: 'The expiry must be in the future.' }]
+  }
+  if (days <= LIFETIME_DAYS_MAX) return []
+  return [
+    { pointer, code: 'out_of_range', detail: 'The expiry may be at most ten years from now.' },
+  ]
+}
+
+/** Returns the canonical forms without duplicates. */
+export function canonicalAddresses(texts: readonly string[]): {
+  readonly stored: string | null
+  readonly faults: FieldError[]
+} {
+  const pointer = '/allowed_addresses'
+  const parsed = texts.map(parsePrefix)
+  const faults = parsed.flatMap((result) =>
+    'fault' in result ? [{ pointer, code: 'invalid_format', detail: result.fault }] : [],
+  )
+  const prefixes = new Set(parsed.flatMap((result) => ('prefix' in result ? [result.prefix] : [])))
+  if (texts.length > ADDRESS_PREFIXES_MAX) {
+    const detail = `A key may have at most ${ADDRESS_PREFIXES_MAX} allowed addresses.`
+    return { stored: null, faults: [{ pointer, code: 'too_long', detail }] }
+  }
+  return { stored: prefixes.size === 0 ? null : JSON.stringify([...prefixes]), faults }
+}

@@ -1,0 +1,58 @@
+/** Whether a key can be used, by the clock of the backend that handles the request. */
+import { readAddressPrefixes } from '../../shared/contract/address-prefixes.ts'
+import type { ApiKeyRow } from '../database/tables.ts'
+
+const DAY_MS = 86_400_000
+export const UNUSED_DAYS = 90
+
+export type KeyStatus = 'active' | 'expired' | 'revoked'
+
+/**
+ * `expired_at` makes the expiry final for every backend. Without it, a backend whose clock is behind would
+ * still accept a key that was reported as expired.
+ */
+export function isExpired(
+  { expires_at, expired_at }: Pick<ApiKeyRow, 'expires_at' | 'expired_at'>,
+  now: Date,
+): boolean {
+  return expired_at !== null || (expires_at !== null && expires_at <= now.toISOString())
+}
+
+export function keyStatus(
+  row: Pick<ApiKeyRow, 'revoked_at' | 'expires_at' | 'expired_at'>,
+  now: Date,
+): KeyStatus {
+  if (row.revoked_at !== null) return 'revoked'
+  return isExpired(row, now) ? 'expired' : 'active'
+}
+
+/** Whether an active key has made no request for 90 days, so that it should probably be revoked. */
+export function isUnused(row: ApiKeyRow, now: Date): boolean {
+  const since = row.last_used_at ?? row.created_at
+  return (
+    keyStatus(row, now) === 'active' && now.getTime() - Date.parse(since) >= UNUSED_DAYS * DAY_MS
+  )
+}
+
+/** How long before the expiry of a key Admins are warned. */
+const WARNINGS_BEFORE_MS = [14 * DAY_MS, DAY_MS]
+
+/** The instant of the next warning after `after`, or of the expiry itself; null if there is none. */
+export function nextExpiryStep(expiresAt: string | null, after: Date): string | null {
+  if (expiresAt === null) return null
+  const warnings = WARNINGS_BEFORE_MS.map((ms) => Date.parse(expiresAt) - ms)
+  const next = warnings.find((at) => at > after.getTime())
+  return next === undefined ? expiresAt : new Date(next).toISOString()
+}
+
+/** Null: any address. */
+export function readAllowedAddresses(text: string | null): readonly string[] | null {
+  return text === null ? null : JSON.parse(text).map(String)
+}
+
+/** An unknown address is in no list. */
+export function isAddressAllowed(text: string | null, address: string | undefined): boolean {
+  const prefixes = readAllowedAddresses(text)
+  if (prefixes === null) return true
+  return address !== undefined && readAddressPrefixes(prefixes).contain(address)
+}

@@ -1,0 +1,32 @@
+/** How operators see the progress of long work on a database. */
+import type { Logger } from '../../../shared/process/log.ts'
+
+export interface MigrationProgress {
+  /** Reports an event, or what the work waits for. */
+  note(line: string): void
+  /** If `total` is undefined, it is not known in advance. */
+  begin(label: string, total?: number): void
+  advance(count: number): void
+  end(): void
+}
+
+const LOGGED_EVERY_MS = 10_000
+
+/** For a starting backend: logs a line every ten seconds, and none for work that is quick. */
+export function createLoggedProgress(log: Logger): MigrationProgress {
+  let work: { readonly label: string; readonly total: number | undefined; done: number } | undefined
+  let timer: NodeJS.Timeout | undefined
+  return {
+    note: (line) => log.info(line),
+    begin(label, total) {
+      work = { label, total, done: 0 }
+      timer = setInterval(() => log.info({ ...work }, 'migrating'), LOGGED_EVERY_MS)
+    },
+    advance(count) {
+      if (work !== undefined) work.done += count
+    },
+    end() {
+      clearInterval(timer)
+    },
+  }
+}

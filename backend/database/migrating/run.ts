@@ -1,0 +1,229 @@
+/**
+ * Applies migrations step by step, beside processes that serve calls. Every step and batch is recorded at
+ * its end, so any process can continue where another was killed.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Kysely, sql } from 'kysely'
+import type { MigrationProgress } from './progress.ts'
+import {
+  beginRecord,
+  completeRecord,
+  createRecords,
+  findRecord,
+  type MigrationRecord,
+  recordStep,
+} from './record.ts'
+import {
+  type BackfillStep,
+  backfillStatement,
+  columnStatement,
+  indexStatement,
+  type Migration,
+  type Step,
+} from './steps.ts'
+import type { MigrationTarget } from './target.ts'
+
+export type Migrations = Readonly<Record<string, Migration>>
+
+/** The approximate time for which a batch locks its rows; a payment of one of them waits. */
+const BATCH_MS = 50
+/** Smaller batches would save little, since the commit takes most of their time. */
+const BATCH_ROWS_MIN = 200
+const BATCH_ROWS_MAX = 10_000
+
+/**
+ * Applies all migrations in one transaction, for a database that is not in use yet. Returns the names of
+ * the applied migrations: none if another process came first.
+ */
+export function fillEmpty(
+  target: MigrationTarget,
+  migrations: Migrations,
+): Promise<readonly string[]> {
+  return target.transaction(async (tx) => {
+    if (await target.hasTable('schema_migrations')) return []
+    const now = new Date().toISOString()
+    await createRecords(target, tx, now)
+    for (const [name, { steps, requires }] of Object.entries(migrations)) {
+      await beginRecord(tx, { name, requires }, now)
+      for (const step of steps) await runInside(target, tx, step)
+      await recordStep(tx, name, { stepsDone: steps.length })
+      await completeRecord(tx, name, now)
+    }
+    return Object.keys(migrations)
+  })
+}
+
+/** Applies pending migrations and returns the names of those that this call completed. */
+export async function applyPending(
+  target: MigrationTarget,
+  migrations: Migrations,
+  progress: MigrationProgress,
+): Promise<readonly string[]> {
+  if (!(await target.hasTable('schema_migrations'))) {
+    await target.transaction((tx) => createRecords(target, tx, new Date().toISOString()))
+  }
+  const applied: string[] = []
+  for (const [name, migration] of Object.entries(migrations)) {
+    if ((await findRecord(target.db, name))?.isComplete) continue
+    await apply(target, name, migration, progress)
+    applied.push(name)
+  }
+  return applied
+}
+
+async function apply(
+  target: MigrationTarget,
+  name: string,
+  { steps, requires }: Migration,
+  progress: MigrationProgress,
+): Promise<void> {
+  const now = new Date().toISOString()
+  await target.transaction((tx) => beginRecord(tx, { name, requires }, now))
+  const begun = await findRecord(target.db, name)
+  for (const [index, step] of steps.entries()) {
+    if (index < (begun?.stepsDone ?? 0)) continue
+    const at = { name, index }
+    if (step.kind === 'backfill') await runBackfill(target, at, step, progress)
+    else await runStep(target, at, step)
+  }
+  await target.transaction((tx) => completeRecord(tx, name, new Date().toISOString()))
+}
+
+/** A step of a migration. */
+interface StepReference {
+  readonly name: string
+  readonly index: number
+}
+
+async function runStep(
+  target: MigrationTarget,
+  at: StepReference,
+  step: Exclude<Step, BackfillStep>,
+): Promise<void> {
+  const { runBeside } = target
+  if (step.kind === 'transaction' || runBeside === undefined) {
+    await onceAt(target, at, async (tx) => {
+      await runInside(target, tx, step)
+      return undefined
+    })
+    return
+  }
+  await runBeside(step)
+  await onceAt(target, at, async () => undefined)
+}
+
+/**
+ * Runs batches with pauses as long as the batches, so that calls get at least half of the database's
+ * capacity. The size of batches is adjusted so that each takes about 50 ms.
+ */
+async function runBackfill(
+  target: MigrationTarget,
+  at: StepReference,
+  step: BackfillStep,
+  progress: MigrationProgress,
+): Promise<void> {
+  const record = await findRecord(target.db, at.name)
+  const { rows } = await sql<{ total: number }>`
+    select count(*) as total from ${sql.table(step.table)}
+    where ${after(step.key, record?.position ?? null)}
+  `.execute(target.db)
+  progress.begin(`${at.name}: backfill of ${step.table}`, rows[0]?.total)
+  try {
+    let limit = BATCH_ROWS_MIN
+    for (;;) {
+      const passed = { rows: 0, ms: 0 }
+      const isDone = await onceAt(target, at, async (tx, position) => {
+        const from = performance.now()
+        const batch = await backfillBatch(tx, step, position, limit)
+        passed.rows = batch.rows
+        passed.ms = performance.now() - from
+        return batch.last
+      })
+      progress.advance(passed.rows)
+      if (isDone) return
+      await delay(passed.ms)
+      if (passed.ms < BATCH_MS / 2) limit = Math.min(BATCH_ROWS_MAX, limit * 2)
+      else if (passed.ms > BATCH_MS) limit = Math.max(BATCH_ROWS_MIN, Math.floor(limit / 2))
+    }
+  } finally {
+    progress.end()
+  }
+}
+
+/** Updates the rows after `position`; `last` is undefined if no rows follow. */
+async function backfillBatch(
+  tx: Kysely<unknown>,
+  step: BackfillStep,
+  position: string | null,
+  limit: number,
+): Promise<{ readonly last: string | undefined; readonly rows: number }> {
+  const { key, table } = step
+  const isAfter = after(key, position)
+  const order = sql.join(key.map((name) => sql.ref(name)))
+  const { rows: keys } = await sql<Readonly<Record<string, unknown>>>`
+    select ${order} from ${sql.table(table)} where ${isAfter} order by ${order} limit ${limit}
+  `.execute(tx)
+  const end = keys.at(-1)
+  if (end === undefined) return { last: undefined, rows: 0 }
+  const last = JSON.stringify(key.map((name) => end[name]))
+  await sql`
+    ${sql.raw(backfillStatement(step))} and ${isAfter} and ${keyOf(key)} <= ${valuesOf(last)}
+  `.execute(tx)
+  return { last: keys.length < limit ? undefined : last, rows: keys.length }
+}
+
+function after(key: readonly string[], position: string | null) {
+  return position === null ? sql`true` : sql`${keyOf(key)} > ${valuesOf(position)}`
+}
+
+function keyOf(key: readonly string[]) {
+  const columns = sql.join(key.map((name) => sql.ref(name)))
+  return key.length === 1 ? columns : sql`(${columns})`
+}
+
+function valuesOf(position: string) {
+  const values: readonly unknown[] = JSON.parse(position)
+  return values.length === 1 ? sql.join(values) : sql`(${sql.join(values)})`
+}
+
+/**
+ * Runs `work` and records it in one transaction, unless another process has completed the step. `work`
+ * resolves to the position at which it must run again, or to undefined if the step is done. Resolves to
+ * whether the step is done.
+ */
+function onceAt(
+  target: MigrationTarget,
+  { name, index }: StepReference,
+  work: (tx: Kysely<unknown>, position: string | null) => Promise<string | undefined>,
+): Promise<boolean> {
+  return target.transaction(async (tx) => {
+    const record = await findRecord(tx, name)
+    if (isDone(record, index)) return true
+    const position = await work(tx, record?.position ?? null)
+    const isLast = position === undefined
+    await recordStep(tx, name, {
+      stepsDone: isLast ? index + 1 : index,
+      position: position ?? null,
+    })
+    return isLast
+  })
+}
+
+function isDone(record: MigrationRecord | undefined, index: number): boolean {
+  return record !== undefined && (record.isComplete || record.stepsDone > index)
+}
+
+async function runInside(target: MigrationTarget, tx: Kysely<unknown>, step: Step): Promise<void> {
+  switch (step.kind) {
+    case 'transaction':
+      return step.run(tx)
+    case 'column':
+      return void (await sql.raw(columnStatement(step)).execute(tx))
+    case 'check':
+      return target.replaceCheck(tx, step)
+    case 'index':
+      return void (await sql.raw(indexStatement(step)).execute(tx))
+    case 'backfill':
+      return void (await sql.raw(backfillStatement(step)).execute(tx))
+  }
+}

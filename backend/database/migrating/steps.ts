@@ -1,0 +1,137 @@
+/**
+ * The steps of a migration. Processes of the previous version serve calls meanwhile, so each step blocks
+ * writers only for an instant:
+ *
+ * - `transaction`: short statements, all or none. Reads of whole tables do not belong here.
+ * - `column`: adds a column with a check, which is validated without blocking writers.
+ * - `check`: replaces a check of a table, which is validated in the same way.
+ * - `index`: builds an index, on PostgreSQL without blocking writers.
+ * - `backfill`: fills a column of existing rows in batches, each in a transaction of its own.
+ *
+ * The runner records each step and the position of a backfill: after a kill the next process continues
+ * there.
+ */
+import assert from 'node:assert'
+import { type Kysely, sql } from 'kysely'
+
+export interface Migration {
+  readonly steps: readonly Step[]
+  /**
+   * The newest migration that a program must know to work on the resulting schema, for a migration that
+   * removes what older programs use. Older programs then refuse to start. If absent, any program may start.
+   */
+  readonly requires?: string
+}
+
+export type Step = TransactionStep | ColumnStep | CheckStep | IndexStep | BackfillStep
+
+export interface TransactionStep {
+  readonly kind: 'transaction'
+  readonly statements: readonly string[]
+  readonly run: (tx: Kysely<unknown>) => Promise<void>
+}
+
+export interface ColumnStep {
+  readonly kind: 'column'
+  readonly table: string
+  readonly column: string
+  readonly type: string
+  readonly check: string
+}
+
+export interface CheckStep {
+  readonly kind: 'check'
+  readonly table: string
+  readonly name: string
+  /** The current condition, exactly as the migration that created it wrote it. */
+  readonly from: string
+  readonly to: string
+}
+
+export interface IndexStep {
+  readonly kind: 'index'
+  readonly name: string
+  readonly isUnique: boolean
+  /** The statement after the index's name: `on <table> (<columns>) where <condition>`. */
+  readonly definition: string
+}
+
+export interface BackfillStep {
+  readonly kind: 'backfill'
+  readonly table: string
+  /** The columns of the primary key, in order. */
+  readonly key: readonly string[]
+  readonly set: string
+  readonly where: string
+}
+
+/** Runs statements in one transaction. Each must take an instant, however large the tables are. */
+export function transaction(...statements: readonly string[]): TransactionStep {
+  return {
+    kind: 'transaction',
+    statements,
+    async run(tx) {
+      for (const statement of statements) await sql.raw(statement).execute(tx)
+    },
+  }
+}
+
+/**
+ * `alter table <table> add column <column> <type> check (<check>)`. Adding both in one statement would make
+ * PostgreSQL validate the whole table while it is locked.
+ */
+export function column(table: string, name: string, type: string, condition: string): ColumnStep {
+  return { kind: 'column', table, column: name, type, check: condition }
+}
+
+/**
+ * Replaces the check `from` of a table by `to`. Rows that satisfy `from` must satisfy `to`, including those
+ * that processes of the previous version write.
+ */
+export function check(replacement: Omit<CheckStep, 'kind'>): CheckStep {
+  return { kind: 'check', ...replacement }
+}
+
+/** `create [unique] index <name> on <table> (<columns>) [where <condition>]` */
+export function index(statement: string): IndexStep {
+  const [, unique, name, definition] =
+    /^create (unique )?index (\w+) (on .*)$/s.exec(statement.trim()) ?? []
+  assert(name !== undefined && definition !== undefined, `Not an index: ${statement}`)
+  return { kind: 'index', name, isUnique: unique !== undefined, definition }
+}
+
+/**
+ * `update <table> set <set> where <where>`, in batches in the order of the primary key. The update must be
+ * repeatable. It misses rows that a process of the previous version inserts behind the current batch: the
+ * column's default must be right for these, or the code must handle them.
+ */
+export function backfill(
+  work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,
+): BackfillStep {
+  return { kind: 'backfill', key: ['id'], ...work }
+}
+
+/** The statement of an index; with `beside`, PostgreSQL builds it without blocking writers. */
+export function indexStatement(step: IndexStep, beside?: 'concurrently'): string {
+  const words = [
+    'create',
+    ...(step.isUnique ? ['unique'] : []),
+    'index',
+    ...(beside ? [beside] : []),
+  ]
+  return [...words, step.name, step.definition].join(' ')
+}
+
+/** The statement for databases that add a column and its check at once. */
+export function columnStatement({
+  table,
+  column: name,
+  type,
+  check: condition,
+}: ColumnStep): string {
+  return `alter table ${table} add column ${name} ${type} check (${condition})`
+}
+
+export function backfillStatement({ table, set, where }: BackfillStep): string {
+  return `update ${table} set ${set} where (${where})`
+}

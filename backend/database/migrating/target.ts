@@ -1,0 +1,26 @@
+/** The database operations that the migration runner needs; each engine implements them. */
+import type { Kysely } from 'kysely'
+import type { CheckStep, ColumnStep, IndexStep } from './steps.ts'
+
+export interface MigrationTarget {
+  readonly db: Kysely<unknown>
+  /** May be called inside or outside of a transaction. */
+  hasTable(name: string): Promise<boolean>
+  /**
+   * Runs `work` in a transaction, which blocks others only for a moment: if another transaction keeps a
+   * lock for longer, this one is rolled back and `work` runs again later.
+   */
+  transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
+  /**
+   * Runs a step outside of a transaction, without blocking writers; it is repeatable after a kill. Absent
+   * if the database supports the step only in a transaction.
+   */
+  runBeside?(step: ColumnStep | CheckStep | IndexStep): Promise<void>
+  /** Runs in a transaction: for an empty database, and if `runBeside` is absent. */
+  replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
+  /**
+   * Runs `work` while no other process migrates. Absent if transactions are sufficient to prevent two
+   * processes from doing the same step.
+   */
+  alone<T>(work: () => Promise<T>): Promise<T>
+}

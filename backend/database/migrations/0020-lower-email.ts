@@ -1,0 +1,6 @@
+/** Finds the debtors with an address regardless of its case: for bounces, unsubscribing and erasure. */
+import { index } from '../migrating/steps.ts'
+
+export const steps = [
+  index('create index debtors_by_lower_email on debtors (account_id, lower(email))'),
+]

@@ -1,0 +1,150 @@
+/** Long schema changes of large tables in PostgreSQL, made without blocking writers. */
+import { type Kysely, sql } from 'kysely'
+import type pg from 'pg'
+import type { MigrationProgress } from '../migrating/progress.ts'
+import {
+  type CheckStep,
+  type ColumnStep,
+  type IndexStep,
+  indexStatement,
+} from '../migrating/steps.ts'
+import type { MigrationTarget } from '../migrating/target.ts'
+
+export interface BuildOptions {
+  readonly progress: MigrationProgress
+  connect(): Promise<pg.Client>
+}
+
+/**
+ * Builds an index without blocking writers. An aborted build leaves an invalid index, which slows each
+ * write and serves no read: it is dropped, and the index is built again.
+ */
+export async function buildIndex(
+  db: Kysely<unknown>,
+  step: IndexStep,
+  { progress, connect }: BuildOptions,
+): Promise<void> {
+  const { rows } = await sql<{ valid: boolean }>`
+    select indisvalid as valid from pg_index where indexrelid = to_regclass(${step.name})
+  `.execute(db)
+  const [found] = rows
+  if (found?.valid) return
+  if (found !== undefined) {
+    progress.note(`The index ${step.name} was left unfinished; it is dropped and built again.`)
+    await sql.raw(`drop index concurrently ${step.name}`).execute(db)
+  }
+  const stopShowing = await showBuild(db, step.name, { progress, connect })
+  try {
+    await sql.raw(indexStatement(step, 'concurrently')).execute(db)
+  } finally {
+    await stopShowing()
+  }
+}
+
+/**
+ * Reports PostgreSQL's progress of a build over a connection of its own. Resolves to a function that ends
+ * the reports.
+ */
+async function showBuild(
+  db: Kysely<unknown>,
+  name: string,
+  { progress, connect }: BuildOptions,
+): Promise<() => Promise<void>> {
+  const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)
+  const watcher = await connect()
+  let shown = { phase: '', done: 0 }
+  progress.begin(`index ${name}`)
+  const show = async () => {
+    const { rows: builds } = await watcher.query<Build>(BUILD, [rows[0]?.pid])
+    const [build] = builds
+    if (build === undefined) return
+    if (build.phase !== shown.phase) {
+      shown = { phase: build.phase, done: 0 }
+      progress.end()
+      progress.begin(`index ${name}: ${build.phase}`, build.total || undefined)
+    }
+    progress.advance(build.done - shown.done)
+    shown.done = build.done
+  }
+  let showing = Promise.resolve()
+  const timer = setInterval(() => {
+    // An error in reporting must not abort the build.
+    showing = showing.then(show).catch(() => {})
+  }, SHOWN_EVERY_MS)
+  return async () => {
+    clearInterval(timer)
+    await showing
+    progress.end()
+    await watcher.end()
+  }
+}
+
+interface Build {
+  readonly phase: string
+  readonly done: number
+  readonly total: number
+}
+
+const SHOWN_EVERY_MS = 1000
+
+const BUILD = `
+  select phase, greatest(blocks_done, tuples_done) as done, greatest(blocks_total, tuples_total) as total
+  from pg_stat_progress_create_index where pid = $1
+`
+
+/** Adds the check unvalidated, which is instant, and then validates it without blocking reads and writes. */
+export async function addColumn(
+  db: Kysely<unknown>,
+  { table, column, type, check }: ColumnStep,
+  transaction: MigrationTarget['transaction'],
+): Promise<void> {
+  const name = `${table}_${column}_check`
+  await transaction(async (tx) => {
+    await sql.raw(`alter table ${table} add column if not exists ${column} ${type}`).execute(tx)
+    await sql.raw(`alter table ${table} drop constraint if exists ${name}`).execute(tx)
+    await addCheck(tx, { table, name, condition: check }, 'not valid')
+  })
+  await sql.raw(`alter table ${table} validate constraint ${name}`).execute(db)
+}
+
+/** Replaces a check in the same way. */
+export async function replaceCheckBeside(
+  db: Kysely<unknown>,
+  step: CheckStep,
+  transaction: MigrationTarget['transaction'],
+): Promise<void> {
+  await transaction((tx) => replaceCheck(tx, step, 'not valid'))
+  await sql.raw(`alter table ${step.table} validate constraint ${step.name}`).execute(db)
+}
+
+/** The replacement is repeatable. */
+export async function replaceCheck(
+  tx: Kysely<unknown>,
+  { table, name, from, to }: CheckStep,
+  validity?: 'not valid',
+): Promise<void> {
+  const { rows } = await sql<{ name: string; definition: string }>`
+    select conname as name, pg_get_constraintdef(oid) as definition from pg_constraint
+    where conrelid = to_regclass(${table}) and contype = 'c'
+  `.execute(tx)
+  if (rows.some((row) => row.name === name)) return
+  const old = rows.find((row) => bare(row.definition) === bare(`check ${from}`))
+  if (old === undefined) throw new Error(`${table} has no check (${from})`)
+  await sql.raw(`alter table ${table} drop constraint ${old.name}`).execute(tx)
+  await addCheck(tx, { table, name, condition: to }, validity)
+}
+
+async function addCheck(
+  tx: Kysely<unknown>,
+  { table, name, condition }: Record<'table' | 'name' | 'condition', string>,
+  validity = '',
+): Promise<void> {
+  await sql
+    .raw(`alter table ${table} add constraint ${name} check (${condition}) ${validity}`)
+    .execute(tx)
+}
+
+/** PostgreSQL adds parentheses to conditions. */
+function bare(definition: string): string {
+  return definition.replace(/[()\s]/g, '').toLowerCase()
+}

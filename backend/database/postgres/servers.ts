@@ -1,0 +1,40 @@
+/** Parses the servers in a PostgreSQL URL with libpq's syntax. */
+import { SettingsError } from '../../../shared/process/settings.ts'
+
+/** Every session writes, or must see recent writes. */
+const ATTRIBUTES = ['read-write', 'primary']
+
+/**
+ * Returns a URL for each server of
+ * `postgres://user:password@one:5432,two:5432/database?target_session_attrs=read-write`. Throws
+ * `SettingsError`, without the password, if the URL is invalid.
+ */
+export function parseServers(
+  url: string,
+  setting = 'DATABASE_URL',
+): readonly [string, ...string[]] {
+  const [, scheme = '', user = '', hosts = '', rest = ''] =
+    /^(postgres(?:ql)?:\/\/)([^@/?#]*@)?([^/?#]*)(.*)$/s.exec(url) ?? []
+  const [path = '', query = ''] = rest.split('?')
+  const parameters = new URLSearchParams(query)
+  const attributes = parameters.get('target_session_attrs') ?? 'read-write'
+  if (!ATTRIBUTES.includes(attributes)) {
+    throw new SettingsError([
+      `${setting} has target_session_attrs=${attributes}: the service needs the server that accepts writes, which is read-write`,
+    ])
+  }
+  parameters.delete('target_session_attrs')
+  const suffix = parameters.size === 0 ? path : `${path}?${parameters}`
+  const [first = '', ...others] = hosts.split(',').map((host) => scheme + user + host + suffix)
+  const servers = [first, ...others] as const
+  if (servers.some((server) => URL.parse(server) === null)) {
+    throw new SettingsError([`${setting} is not an address of PostgreSQL`])
+  }
+  return servers
+}
+
+/** Describes a server for logs and operators, without user and password. */
+export function describeServer(url: string): string {
+  const { hostname = '', port = '' } = URL.parse(url) ?? {}
+  return `${hostname || 'a socket'}:${port || 5432}`
+}

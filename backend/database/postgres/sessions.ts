@@ -1,0 +1,197 @@
+/** Sessions on a PostgreSQL server: how they are opened, and their time limits. */
+import pg from 'pg'
+import type { Logger } from '../../../shared/process/log.ts'
+import { BadValue } from './errors.ts'
+import type { Client, Primary } from './primary.ts'
+
+export interface SessionOptions {
+  readonly primary: Primary
+  readonly log: Logger
+  /** Shown to the database's operators. */
+  readonly name: string
+  /** How long to wait for a free or a new connection. */
+  readonly waitMsMax: number
+  readonly lockMsMax: number
+  readonly readOnly: boolean
+  /** Statements have no time limit. */
+  readonly isPatient: boolean
+  /**
+   * A pooler may run each transaction on another session: time limits are then settings of the role, and no
+   * statement is kept prepared.
+   */
+  readonly hasPooler: boolean
+}
+
+export interface PoolOptions extends SessionOptions {
+  readonly connectionsMax: number
+}
+
+/**
+ * No statement of the service takes this long. One that does is faulty, and is aborted before its caller
+ * times out.
+ */
+const STATEMENT_MS_MAX = 8000
+
+/** How long a server may fail to respond at all. */
+export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
+
+/** Inside a transaction, code waits only for the database. */
+const IDLE_IN_TRANSACTION_MS_MAX = 10_000
+
+export function createPool(options: PoolOptions): pg.Pool {
+  const pool = new pg.Pool({
+    ...sessionConfig(options),
+    Client: clientClass(options.primary),
+    max: options.connectionsMax,
+    idleTimeoutMillis: 60_000,
+    ...(options.isPatient ? {} : { query_timeout: SILENCE_MS_MAX }),
+    ...(options.hasPooler
+      ? {}
+      : { idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS_MAX }),
+  })
+  // Without listeners, a restart of the server would end this process.
+  pool.on('error', (error) => options.log.warn({ err: error }, 'idle database connection lost'))
+  pool.on('connect', (client) => client.on('error', (error) => ERRORS.set(client, error)))
+  return pool
+}
+
+/** The errors of connections that ended while no statement was in progress. */
+const ERRORS = new WeakMap<pg.ClientBase, Error>()
+
+export function connectionError(client: pg.ClientBase): Error | undefined {
+  return ERRORS.get(client)
+}
+
+export function createClient(options: SessionOptions): Client {
+  return new (clientClass(options.primary))(sessionConfig(options)) as Client
+}
+
+/** A session on the server that accepts writes when it is opened; it is closed when another server does. */
+function clientClass(primary: Primary) {
+  return class extends pg.Client {
+    constructor(config: pg.ClientConfig = {}) {
+      super({ ...config, connectionString: primary.url })
+      primary.track(this as pg.Client as Client, primary.url)
+    }
+  }
+}
+
+/** The configuration of all sessions of the service. */
+function sessionConfig(options: SessionOptions): pg.ClientConfig {
+  return {
+    application_name: options.name,
+    connectionTimeoutMillis: options.waitMsMax,
+    keepAlive: true,
+    // Statements are sent without waiting for the results of earlier ones.
+    pipeline: true,
+    types: TYPES,
+    ...(options.hasPooler ? {} : startupLimits(options)),
+  }
+}
+
+/** Startup parameters, which a pooler rejects because its sessions are already open. */
+function startupLimits({ lockMsMax, isPatient, readOnly }: SessionOptions): pg.ClientConfig {
+  const settings = [
+    // The role may have a limit.
+    ...(isPatient ? ['-c statement_timeout=0'] : []),
+    ...(readOnly ? ['-c default_transaction_read_only=on'] : []),
+  ]
+  return {
+    lock_timeout: lockMsMax,
+    ...(isPatient ? {} : { statement_timeout: STATEMENT_MS_MAX }),
+    ...(settings.length > 0 ? { options: settings.join(' ') } : {}),
+  }
+}
+
+/** Longer than any migration or export is idle. */
+const DAY_MS = 86_400_000
+
+/**
+ * Opens a separate session without time limits, for migrations and snapshots. Throws if the URL is that of
+ * a pooler, which would pass a session-level lock to the next client of that session.
+ */
+export async function connectAlone(url: string, name: string): Promise<pg.Client> {
+  try {
+    return await connect(url, name, {
+      // Overrides the defaults of the role.
+      options: '-c statement_timeout=0 -c lock_timeout=0',
+      // PgBouncer rejects a parameter that it does not track.
+      idle_in_transaction_session_timeout: DAY_MS,
+    })
+  } catch (error) {
+    if (!/unsupported startup parameter/.test(String(error))) throw error
+    throw new Error(
+      'This is the address of a pooler. Set DATABASE_DIRECT_URL to that of PostgreSQL itself',
+      { cause: error },
+    )
+  }
+}
+
+/** Like `connectAlone`, but the session is closed when another server accepts writes. */
+export async function connectToPrimary(primary: Primary, name: string): Promise<pg.Client> {
+  const { url } = primary
+  const client = await connectAlone(url, name)
+  primary.track(client as Client, url)
+  return client
+}
+
+async function connect(url: string, name: string, more: pg.ClientConfig = {}): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: name,
+    connectionTimeoutMillis: 10_000,
+    types: TYPES,
+    ...more,
+  })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/**
+ * Throws if the pooler's role has no time limits, or longer ones than the service's own: a statement that
+ * hangs would lock its row for ever.
+ */
+export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {
+  const limits = new Map([
+    ['statement_timeout', STATEMENT_MS_MAX],
+    ['lock_timeout', lockMsMax],
+    ['idle_in_transaction_session_timeout', IDLE_IN_TRANSACTION_MS_MAX],
+  ])
+  const client = await connect(url, name)
+  try {
+    const { rows } = await client.query<{ name: string; setting: string; role: string }>(
+      `select name, setting, current_user as role from pg_settings
+        where name in ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout')`,
+    )
+    const faulty = rows.filter(({ name, setting }) => {
+      const ms = Number(setting)
+      return ms === 0 || ms > (limits.get(name) ?? 0)
+    })
+    if (faulty.length === 0) return
+    const statements = faulty.map(
+      (row) => `alter role ${row.role} set ${row.name} = ${limits.get(row.name)};`,
+    )
+    throw new Error(
+      `Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: ${statements.join(' ')}`,
+    )
+  } finally {
+    await client.end()
+  }
+}
+
+const INT8 = 20
+const NUMERIC = 1700
+
+/** Parses whole numbers as numbers; `pg` returns types with larger values as text. */
+const TYPES = {
+  getTypeParser(oid: number, format?: 'text' | 'binary') {
+    return oid === INT8 || oid === NUMERIC ? parseWhole : pg.types.getTypeParser(oid, format)
+  },
+} as pg.CustomTypesConfig
+
+function parseWhole(text: string): number {
+  const value = Number(text)
+  if (Number.isSafeInteger(value)) return value
+  throw new BadValue(`${text} is no whole number that can be represented exactly`)
+}

@@ -1,0 +1,74 @@
+/** Migrates a SQLite file to the schema of this program. */
+import { type Kysely, sql } from 'kysely'
+import type { CheckStep } from '../migrating/steps.ts'
+import type { MigrationTarget } from '../migrating/target.ts'
+import { type PrepareOptions, prepareSchema } from '../migrations.ts'
+import { SqliteConnection } from './connection.ts'
+import { kyselyOnConnection } from './kysely.ts'
+
+/** Migrations use a connection of their own, since the writer's queue requires a known schema. */
+export async function migrateFile(
+  path: string,
+  options: PrepareOptions,
+): Promise<readonly string[]> {
+  const connection = await SqliteConnection.open(path, 'write')
+  try {
+    return await prepareSchema(createTarget(connection), options)
+  } finally {
+    await connection.close()
+  }
+}
+
+/**
+ * A backend may write meanwhile: batches are short, but building an index blocks its payments, for a second
+ * or two with a million rows. Each step is done and recorded in one transaction, so two processes that
+ * migrate share the work and need no other lock.
+ */
+function createTarget(connection: SqliteConnection): MigrationTarget {
+  const db = kyselyOnConnection<unknown>(connection)
+  return {
+    db,
+    transaction: (work) => transact(connection, () => work(db)),
+    async hasTable(table) {
+      const { rows } = await sql`
+        select 1 from sqlite_master where type = 'table' and name = ${table}
+      `.execute(db)
+      return rows.length > 0
+    },
+    replaceCheck,
+    alone: (work) => work(),
+  }
+}
+
+/**
+ * SQLite can replace a check only by copying the table. Its documentation of ALTER TABLE allows instead to
+ * change the check in the stored schema, which takes equally long with a million rows and with none.
+ */
+async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep): Promise<void> {
+  const { rows } = await sql<{ schema_version: number }>`pragma schema_version`.execute(tx)
+  const version = rows[0]?.schema_version
+  if (version === undefined) throw new Error('SQLite has no schema_version')
+  await sql.raw('pragma writable_schema = on').execute(tx)
+  await sql`
+    update sqlite_schema set sql = replace(sql, ${`check (${from})`}, ${`check (${to})`})
+    where type = 'table' and name = ${table}
+  `.execute(tx)
+  await sql.raw(`pragma schema_version = ${version + 1}`).execute(tx)
+  await sql.raw('pragma writable_schema = off').execute(tx)
+  const changed = await sql`
+    select 1 from sqlite_schema where name = ${table} and instr(sql, ${`check (${to})`}) > 0
+  `.execute(tx)
+  if (changed.rows.length !== 1) throw new Error(`${table} has no check (${from})`)
+}
+
+async function transact<T>(connection: SqliteConnection, work: () => Promise<T>): Promise<T> {
+  await connection.exec('begin immediate')
+  try {
+    const value = await work()
+    await connection.exec('commit')
+    return value
+  } catch (error) {
+    await connection.exec('rollback').catch(() => {})
+    throw error
+  }
+}

@@ -1,0 +1,84 @@
+/** The request body of a debtor: its validation, and the values that are stored. */
+import { metadata, object, optional, required } from '../validation/body.ts'
+import { country, email, language, phone } from '../validation/contact.ts'
+import { currency, externalId, integer, text, timezone } from '../validation/fields.ts'
+import type { NewDebtor } from './debtors.ts'
+
+interface AddressBody {
+  readonly line1?: string
+  readonly line2?: string
+  readonly city?: string
+  readonly region?: string
+  readonly postal_code?: string
+  readonly country?: string
+}
+
+export interface DebtorBody {
+  readonly external_id?: string
+  readonly name: string
+  readonly email?: string
+  readonly phone?: string
+  readonly language?: string
+  readonly currency?: string
+  readonly payment_terms_days?: number
+  readonly timezone?: string
+  readonly address?: AddressBody
+  readonly tax_id?: string
+  readonly company_number?: string
+  readonly metadata?: Record<string, string>
+}
+
+const addressLine = optional(text({ max: 200, min: 0 }))
+
+export const debtorBody = object<DebtorBody>({
+  external_id: optional(externalId),
+  name: required(text({ max: 200, trim: true })),
+  email: optional(email),
+  phone: optional(phone),
+  language: optional(language),
+  currency: optional(currency),
+  payment_terms_days: optional(integer({ min: 0, max: 365 })),
+  timezone: optional(timezone),
+  address: object<AddressBody>({
+    line1: addressLine,
+    line2: addressLine,
+    city: addressLine,
+    region: addressLine,
+    postal_code: addressLine,
+    country: optional(country),
+  }).empty(null),
+  tax_id: optional(text({ max: 64, min: 0 })),
+  company_number: optional(text({ max: 64, min: 0 })),
+  metadata,
+})
+
+export function newDebtor(body: DebtorBody): NewDebtor {
+  return {
+    name: body.name,
+    externalId: body.external_id ?? null,
+    email: body.email ?? null,
+    phone: body.phone ?? null,
+    language: body.language ?? null,
+    timezone: body.timezone ?? null,
+    currency: body.currency ?? null,
+    paymentTermsDays: body.payment_terms_days ?? null,
+    address: newAddress(body.address),
+    // An empty text counts as absent.
+    taxId: body.tax_id || null,
+    companyNumber: body.company_number || null,
+    metadata: body.metadata ?? {},
+  }
+}
+
+/** Contains all members, so that it is shown as it is stored. */
+function newAddress(body: AddressBody = {}): object | null {
+  if (Object.values(body).every((part) => part === '')) return null
+  return {
+    line1: body.line1 || null,
+    line2: body.line2 || null,
+    city: body.city || null,
+    region: body.region || null,
+    postal_code: body.postal_code || null,
+    country: body.country ?? null,
+  }
+}

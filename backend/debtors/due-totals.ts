@@ -1,0 +1,128 @@
+/** The amounts due to an account by age, from stored totals: they are never summed over its invoices. */
+import { sql } from 'kysely'
+import { addDays } from '../calendar/calendar.ts'
+import type { Reader } from '../database/database.ts'
+
+/** Days past due of each group, from and to; the first group is not past due. */
+export const AGES = [
+  { name: 'not_due', from: null, to: 0 },
+  { name: 'days_1_30', from: 1, to: 30 },
+  { name: 'days_31_60', from: 31, to: 60 },
+  { name: 'days_61_90', from: 61, to: 90 },
+  { name: 'days_over_90', from: 91, to: null },
+] as const
+
+export interface DueTotal {
+  readonly amount: number
+  readonly invoices: number
+}
+
+export interface DueByAge {
+  readonly currency: string
+  readonly outstanding: DueTotal
+  readonly overdue: DueTotal
+  /** In the order of `AGES`. */
+  readonly ages: readonly DueTotal[]
+}
+
+/** Returns an entry for each currency in which something is due, in alphabetical order. */
+export async function readDueByAge(
+  reader: Reader,
+  accountId: string,
+  today: string,
+): Promise<DueByAge[]> {
+  const [after30, after60, after90] = [30, 60, 90].map((days) => addDays(today, -days))
+  const age = sql<number>`case when due_date >= ${today} then 0 when due_date >= ${after30} then 1
+    when due_date >= ${after60} then 2 when due_date >= ${after90} then 3 else 4 end`
+  const aged = reader
+    .selectFrom('due_totals')
+    .select(['currency', 'amount', 'invoices', age.as('age')])
+    .where('account_id', '=', accountId)
+  const rows = await reader
+    .selectFrom(aged.as('aged'))
+    .groupBy(['currency', 'age'])
+    .orderBy('currency')
+    .select(({ fn }) => [
+      'currency',
+      'age',
+      fn.sum<number | string>('amount').as('amount'),
+      fn.sum<number | string>('invoices').as('invoices'),
+    ])
+    .execute()
+  return [...Map.groupBy(rows, (row) => row.currency)].flatMap(([currency, groups]) => {
+    const ages = AGES.map((_, age) => {
+      const group = groups.find((candidate) => Number(candidate.age) === age)
+      return { amount: Number(group?.amount ?? 0), invoices: Number(group?.invoices ?? 0) }
+    })
+    const outstanding = sumOf(ages)
+    if (outstanding.invoices === 0) return []
+    return [{ currency, outstanding, overdue: sumOf(ages.slice(1)), ages }]
+  })
+}
+
+function sumOf(totals: readonly DueTotal[]): DueTotal {
+  return {
+    amount: totals.reduce((sum, { amount }) => sum + amount, 0),
+    invoices: totals.reduce((sum, { invoices }) => sum + invoices, 0),
+  }
+}
+
+export interface LargeDebtor {
+  readonly debtorId: string
+  readonly outstanding: number
+}
+
+/** Returns the debtors that owe most in the currency. */
+export async function listLargestDebtors(
+  reader: Reader,
+  accountId: string,
+  currency: string,
+  limit: number,
+): Promise<LargeDebtor[]> {
+  const rows = await reader
+    .selectFrom('debtor_balances')
+    .select(['debtor_id', 'outstanding'])
+    .where('account_id', '=', accountId)
+    .where('currency', '=', currency)
+    .orderBy('outstanding', 'desc')
+    .orderBy('debtor_id', 'desc')
+    .limit(limit)
+    .execute()
+  return rows.map((row) => ({ debtorId: row.debtor_id, outstanding: Number(row.outstanding) }))
+}
+
+/** Counts active debtors that owe something and cannot be reached, up to `most`. */
+export async function countUnreachableOwing(
+  reader: Reader,
+  accountId: string,
+  most: number,
+): Promise<number> {
+  const some = reader
+    .selectFrom('debtor_standings')
+    .select('debtor_id')
+    .where('account_id', '=', accountId)
+    .where(sql<boolean>`is_active = 1 and is_reachable = 0`)
+    .limit(most)
+  const row = await reader
+    .selectFrom(some.as('unreachable'))
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .executeTakeFirstOrThrow()
+  return Number(row.count)
+}
+
+/**
+ * Returns the oldest due date of each debtor's open invoices, by debtor id. A debtor without an entry owes
+ * nothing.
+ */
+export async function readOldestDueDates(
+  reader: Reader,
+  debtorIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (debtorIds.length === 0) return new Map()
+  const rows = await reader
+    .selectFrom('debtor_standings')
+    .select(['debtor_id', 'oldest_due_date'])
+    .where('debtor_id', 'in', debtorIds)
+    .execute()
+  return new Map(rows.map((row) => [row.debtor_id, row.oldest_due_date]))
+}

@@ -1,0 +1,218 @@
+/**
+ * Recomputes derived data of debtors that triggers logged as changed (migration 0021): their balances and
+ * search terms, and from the differences the account's totals by due date. A worker runs every second. A
+ * page with totals first runs it for its own account, so that it includes the reader's last change.
+ */
+import { PostgresAdapter, sql } from 'kysely'
+import type { Logger } from '../../shared/process/log.ts'
+import { startWorker, type Worker } from '../background/worker.ts'
+import type { Database, Reader, Transaction } from '../database/database.ts'
+import type { DebtorDueRow } from '../database/tables.ts'
+import { INVOICE_IS_OPEN } from './balances.ts'
+import { searchTermsOf } from './search-terms.ts'
+
+/** Changes handled by one transaction: a payment waits at most for one such transaction. */
+const BATCH_MAX = 100
+const EVERY_MS = 1000
+/** The key of the advisory lock that prevents two backends from computing the same debtor at once. */
+const LEDGER_LOCK = 718_002
+
+export interface LedgerTotalsOptions {
+  readonly database: Database
+  readonly log: Logger
+}
+
+export function startLedgerTotals({ database, log }: LedgerTotalsOptions): Worker {
+  return startWorker({
+    name: 'computing ledger totals',
+    everyMs: EVERY_MS,
+    log,
+    async round(signal) {
+      while (!signal.aborted && (await hasChanges(database.read))) {
+        await database.transaction((tx) => updateSome(tx))
+      }
+      return undefined
+    },
+  })
+}
+
+/** Handles at most one batch of the account's logged changes; the worker does the rest. */
+export async function updateTotalsOf(database: Database, accountId: string): Promise<void> {
+  if (!(await hasChanges(database.read, accountId))) return
+  await database.transaction((tx) => updateSome(tx, accountId))
+}
+
+/** Handles all changes, for tests and for benchmarks that fill a database. */
+export async function updateAllTotals(database: Database): Promise<void> {
+  while (await hasChanges(database.read)) await database.transaction((tx) => updateSome(tx))
+}
+
+async function hasChanges(reader: Reader, accountId?: string): Promise<boolean> {
+  const row = await selectChanges(reader, accountId).select('id').limit(1).executeTakeFirst()
+  return row !== undefined
+}
+
+function selectChanges(reader: Reader, accountId: string | undefined) {
+  const all = reader.selectFrom('ledger_changes')
+  return accountId === undefined ? all : all.where('account_id', '=', accountId)
+}
+
+async function updateSome(tx: Transaction, accountId?: string): Promise<void> {
+  if (tx.getExecutor().adapter instanceof PostgresAdapter) {
+    await sql`select pg_advisory_xact_lock(${sql.lit(LEDGER_LOCK)})`.execute(tx)
+  }
+  const changes = await selectChanges(tx, accountId)
+    .select(['id', 'debtor_id'])
+    .orderBy('id')
+    .limit(BATCH_MAX)
+    .execute()
+  if (changes.length === 0) return
+  const debtorIds = [...new Set(changes.map(({ debtor_id }) => debtor_id))]
+  const after = await sumInvoices(tx, debtorIds)
+  const before = await tx
+    .selectFrom('debtor_dues')
+    .selectAll()
+    .where('debtor_id', 'in', debtorIds)
+    .execute()
+  await addToTotals(tx, differenceOf(before, after))
+  await replaceDues(tx, debtorIds, after)
+  await replaceTerms(tx, debtorIds)
+  const ids = changes.map(({ id }) => id)
+  await tx.deleteFrom('ledger_changes').where('id', 'in', ids).execute()
+}
+
+/** Sums the invoices themselves, so that totals cannot drift. */
+async function sumInvoices(tx: Transaction, debtorIds: readonly string[]): Promise<DebtorDueRow[]> {
+  const rows = await tx
+    .selectFrom('debtors')
+    .innerJoin('invoices', 'invoices.debtor_id', 'debtors.id')
+    .where('debtors.id', 'in', debtorIds)
+    .where(INVOICE_IS_OPEN)
+    .groupBy(['debtors.id', 'debtors.account_id', 'invoices.currency', 'invoices.due_date'])
+    .select((eb) => [
+      'debtors.id as debtor_id',
+      'debtors.account_id',
+      'invoices.currency',
+      'invoices.due_date',
+      eb.fn.sum<number | string>('invoices.amount_due').as('amount'),
+      eb.fn.countAll<number | string>().as('invoices'),
+    ])
+    .execute()
+  // PostgreSQL returns sums as text, because they may exceed 64 bits.
+  return rows.map((row) => ({
+    ...row,
+    amount: Number(row.amount),
+    invoices: Number(row.invoices),
+  }))
+}
+
+type DueTotal = Omit<DebtorDueRow, 'debtor_id'>
+
+function differenceOf(before: readonly DebtorDueRow[], after: readonly DebtorDueRow[]): DueTotal[] {
+  const sums = new Map<string, { -readonly [K in keyof DueTotal]: DueTotal[K] }>()
+  const add = ({ debtor_id: _, ...due }: DebtorDueRow, sign: 1 | -1) => {
+    const key = [due.account_id, due.currency, due.due_date].join(' ')
+    const sum = sums.get(key) ?? { ...due, amount: 0, invoices: 0 }
+    sum.amount += sign * Number(due.amount)
+    sum.invoices += sign * Number(due.invoices)
+    sums.set(key, sum)
+  }
+  for (const due of before) add(due, -1)
+  for (const due of after) add(due, 1)
+  return [...sums.values()].filter(({ amount, invoices }) => amount !== 0 || invoices !== 0)
+}
+
+async function addToTotals(tx: Transaction, changes: readonly DueTotal[]): Promise<void> {
+  if (changes.length === 0) return
+  await tx
+    .insertInto('due_totals')
+    .values([...changes])
+    .onConflict((conflict) =>
+      conflict.columns(['account_id', 'currency', 'due_date']).doUpdateSet({
+        amount: sql`due_totals.amount + excluded.amount`,
+        invoices: sql`due_totals.invoices + excluded.invoices`,
+      }),
+    )
+    .execute()
+  const accountIds = [...new Set(changes.map(({ account_id }) => account_id))]
+  await tx
+    .deleteFrom('due_totals')
+    .where('account_id', 'in', accountIds)
+    .where('invoices', '=', 0)
+    .execute()
+}
+
+async function replaceDues(
+  tx: Transaction,
+  debtorIds: readonly string[],
+  dues: readonly DebtorDueRow[],
+): Promise<void> {
+  for (const table of ['debtor_dues', 'debtor_balances', 'debtor_standings'] as const) {
+    await tx.deleteFrom(table).where('debtor_id', 'in', debtorIds).execute()
+  }
+  if (dues.length === 0) return
+  for (let at = 0; at < dues.length; at += BATCH_MAX) {
+    await tx
+      .insertInto('debtor_dues')
+      .values(dues.slice(at, at + BATCH_MAX))
+      .execute()
+  }
+  const balances = Map.groupBy(dues, ({ debtor_id, currency }) => `${debtor_id} ${currency}`)
+  await tx
+    .insertInto('debtor_balances')
+    .values(
+      [...balances.values()].flatMap(([first, ...others]) => {
+        if (first === undefined) return []
+        const { debtor_id, currency, account_id } = first
+        const outstanding = others.reduce((sum, { amount }) => sum + amount, first.amount)
+        return [{ debtor_id, currency, account_id, outstanding }]
+      }),
+    )
+    .execute()
+  await insertStandings(tx, dues)
+}
+
+async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): Promise<void> {
+  const byDebtor = Map.groupBy(dues, ({ debtor_id }) => debtor_id)
+  const debtors = await tx
+    .selectFrom('debtors')
+    .select(['id', 'account_id', 'status', 'contactability_email'])
+    .where('id', 'in', [...byDebtor.keys()])
+    .execute()
+  const rows = debtors.map((debtor) => ({
+    debtor_id: debtor.id,
+    account_id: debtor.account_id,
+    oldest_due_date: (byDebtor.get(debtor.id) ?? []).reduce(
+      (oldest, { due_date }) => (due_date < oldest ? due_date : oldest),
+      '9999-12-31',
+    ),
+    is_active: debtor.status === 'active' ? (1 as const) : (0 as const),
+    is_reachable: debtor.contactability_email === 'ok' ? (1 as const) : (0 as const),
+  }))
+  await tx.insertInto('debtor_standings').values(rows).execute()
+}
+
+/** Writes only terms that changed: most logged changes concern invoices. */
+async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Promise<void> {
+  const [debtors, kept] = [
+    await tx.selectFrom('debtors').selectAll().where('id', 'in', debtorIds).execute(),
+    await tx
+      .selectFrom('debtor_terms')
+      .select(['debtor_id', 'term'])
+      .where('debtor_id', 'in', debtorIds)
+      .execute(),
+  ]
+  const keptBy = Map.groupBy(kept, ({ debtor_id }) => debtor_id)
+  const changed = debtors.flatMap((row) => {
+    const terms = searchTermsOf(row).sort()
+    const before = (keptBy.get(row.id) ?? []).map(({ term }) => term).sort()
+    return terms.join(' ') === before.join(' ') ? [] : [{ row, terms }]
+  })
+  if (changed.length === 0) return
+  const ids = changed.map(({ row }) => row.id)
+  await tx.deleteFrom('debtor_terms').where('debtor_id', 'in', ids).execute()
+  const terms = changed.flatMap(({ row, terms }) =>
+    terms.map((term) => ({ debtor_id: row.id, term, account_id: row.account_id })),
+  )
+  if (terms.length > 0) await tx.insertInto('debtor_terms').values(terms).execute()
+}

@@ -1,0 +1,28 @@
+/** The search terms of a debtor: the words of its name, city, e-mail address and external id. */
+import type { DebtorRow } from '../database/tables.ts'
+import { searchForm } from './debtors.ts'
+import { addressOf } from './details.ts'
+
+/** More words than any real name has; bounds the index entries of one debtor. */
+const TERMS_MAX = 24
+const TERM_LENGTH_MAX = 100
+
+export function searchTermsOf(row: DebtorRow): string[] {
+  if (row.erased_at !== null) return []
+  const { city } = addressOf(row)
+  const texts = [row.name, city ?? '', row.email ?? '', row.external_id ?? '']
+  const terms = texts.flatMap((text) => {
+    const whole = wordsOf(text)
+    // `O'Brien` is found as it is written, and by each of its parts.
+    return [...whole, ...whole.flatMap((word) => word.split(/[^\p{L}\p{N}]+/u))]
+  })
+  const cut = terms.map((term) => [...term].slice(0, TERM_LENGTH_MAX).join(''))
+  return [...new Set(cut)].filter((term) => term !== '').slice(0, TERMS_MAX)
+}
+
+/** Splits a text or a search into words in the form of terms. */
+export function wordsOf(text: string): string[] {
+  return searchForm(text)
+    .split(/\s+/u)
+    .filter((word) => word !== '')
+}

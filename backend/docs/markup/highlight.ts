@@ -1,0 +1,48 @@
+/** Highlights code samples on the server, so that pages need no script and no inline style for it. */
+import highlighter from 'highlight.js/lib/core'
+import bash from 'highlight.js/lib/languages/bash'
+import csharp from 'highlight.js/lib/languages/csharp'
+import go from 'highlight.js/lib/languages/go'
+import http from 'highlight.js/lib/languages/http'
+import java from 'highlight.js/lib/languages/java'
+import javascript from 'highlight.js/lib/languages/javascript'
+import json from 'highlight.js/lib/languages/json'
+import php from 'highlight.js/lib/languages/php'
+import python from 'highlight.js/lib/languages/python'
+import ruby from 'highlight.js/lib/languages/ruby'
+import typescript from 'highlight.js/lib/languages/typescript'
+import { Html, html } from '../../html/html.ts'
+
+/** By the language names of code blocks in the guides. */
+const LANGUAGES = {
+  sh: bash,
+  csharp,
+  go,
+  http,
+  java,
+  js: javascript,
+  json,
+  php,
+  python,
+  ruby,
+  ts: typescript,
+}
+
+for (const [name, language] of Object.entries(LANGUAGES)) {
+  highlighter.registerLanguage(name, language)
+}
+
+/** Cached, since most samples appear several times: an error is a response of every operation. */
+const rendered = new Map<string, Html>()
+
+/** Renders an escaped code block; without colors if the language is not one of those above. */
+export function renderCode(code: string, language: string): Html {
+  const known = rendered.get(`${language}\n${code}`)
+  if (known !== undefined) return known
+  const inner = Object.hasOwn(LANGUAGES, language)
+    ? new Html(highlighter.highlight(code, { language }).value)
+    : html`${code}`
+  const block = html`<pre tabindex="0"><code data-language="${language}">${inner}</code></pre>\n`
+  rendered.set(`${language}\n${code}`, block)
+  return block
+}

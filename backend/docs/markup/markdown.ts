@@ -1,0 +1,145 @@
+/**
+ * Renders Markdown as HTML: guides, and descriptions of the OpenAPI document. Every heading has an id to
+ * link to. HTML in the text is an error.
+ */
+import { Marked, type Token, type Tokens } from 'marked'
+import { Html, html } from '../../html/html.ts'
+import { renderCode } from './highlight.ts'
+import { renderTabs } from './tabs.ts'
+
+export interface Heading {
+  readonly depth: number
+  readonly id: string
+  readonly text: string
+}
+
+export interface RenderedMarkdown {
+  readonly body: Html
+  readonly headings: readonly Heading[]
+}
+
+export interface MarkdownOptions {
+  /** By how many levels headings are lowered, for text within a page. */
+  readonly lower?: number
+  /** Returns HTML to insert after the heading with this id. */
+  readonly after?: (id: string) => Html
+}
+
+export function renderMarkdown(text: string, options: MarkdownOptions = {}): RenderedMarkdown {
+  const { lower = 0, after } = options
+  const headings: Heading[] = []
+  const slug = createSlugs()
+  const marked = new Marked({
+    renderer: {
+      heading({ tokens, depth, text: source }: Tokens.Heading) {
+        const plain = source.replaceAll('`', '')
+        const heading = { depth: depth + lower, id: slug(plain), text: plain }
+        headings.push(heading)
+        const inner = new Html(this.parser.parseInline(tokens))
+        return renderHeading(heading, inner).text + (after?.(heading.id).text ?? '')
+      },
+      code({ text: code, lang }: Tokens.Code) {
+        return renderCode(code, lang ?? 'text').text
+      },
+      link({ href, tokens }: Tokens.Link) {
+        const inner = new Html(this.parser.parseInline(tokens))
+        return html`<a href="${publicAddress(href)}">${inner}</a>`.text
+      },
+      // Explicit roles, since small screens display each row as a block, which would drop the implicit
+      // ones.
+      table({ header, rows }: Tokens.Table) {
+        const names = header.map(({ tokens }) => new Html(this.parser.parseInline(tokens)))
+        const labels = header.map(({ text: label }) => label.replaceAll('`', ''))
+        return html`<table role="table">
+<thead role="rowgroup"><tr role="row">${names.map((name) =>
+          name.text === ''
+            ? html`<td role="cell"></td>`
+            : html`<th role="columnheader">${name}</th>`,
+        )}</tr></thead>
+<tbody role="rowgroup">
+${rows.map(
+  (row) =>
+    html`<tr role="row">${row.map(
+      ({ tokens }, at) =>
+        html`<td role="cell"${labels[at] !== '' && html` data-label="${labels[at]}"`}>${new Html(this.parser.parseInline(tokens))}</td>`,
+    )}</tr>\n`,
+)}</tbody>
+</table>\n`.text
+      },
+      html({ text: source }: Tokens.HTML | Tokens.Tag) {
+        throw new Error(`HTML in Markdown: ${source}`)
+      },
+      image({ href }: Tokens.Image) {
+        throw new Error(`a picture in Markdown: ${href}`)
+      },
+    },
+  })
+  const body = groupsOf(marked.lexer(text)).map((group) =>
+    group.length > 1 && group.every(isProgram)
+      ? renderPrograms(group)
+      : new Html(marked.parser([...group])),
+  )
+  return { body: html`${body}`, headings }
+}
+
+/** Programming languages, with their display names. */
+const PROGRAM_LANGUAGES: Readonly<Record<string, string>> = {
+  js: 'JavaScript',
+  python: 'Python',
+  php: 'PHP',
+  ruby: 'Ruby',
+  go: 'Go',
+}
+
+function isProgram(token: Token): token is Tokens.Code {
+  return token.type === 'code' && PROGRAM_LANGUAGES[token['lang']] !== undefined
+}
+
+/** Adjacent code blocks are the same program in several languages, and become a group of tabs. */
+function groupsOf(tokens: readonly Token[]): readonly (readonly Token[])[] {
+  const groups: Token[][] = []
+  for (const token of tokens.filter(({ type }) => type !== 'space')) {
+    const last = groups.at(-1)
+    if (last?.every(isProgram) && isProgram(token)) last.push(token)
+    else groups.push([token])
+  }
+  return groups
+}
+
+function renderPrograms(programs: readonly Tokens.Code[]): Html {
+  const tabs = programs.map(({ text, lang = '' }) => ({
+    label: PROGRAM_LANGUAGES[lang] ?? lang,
+    content: renderCode(text, lang),
+  }))
+  return renderTabs('language', 'The program in', tabs)
+}
+
+/** Renders a heading with a link to itself. */
+export function renderHeading({ depth, id, text }: Heading, inner: Html = html`${text}`): Html {
+  const tag = new Html(`h${depth}`)
+  const link = html`<a class="anchor" href="#${id}" aria-label="Link to ${text}">#</a>`
+  return html`<${tag} id="${id}">${inner}${depth > 1 ? link : ''}</${tag}>\n`
+}
+
+/** Like GitHub's, so that links work in the repository too. */
+function createSlugs(): (text: string) => string {
+  const counts = new Map<string, number>()
+  return (text) => {
+    const slug = text
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_ -]/gu, '')
+      .replaceAll(' ', '-')
+    const before = counts.get(slug) ?? 0
+    counts.set(slug, before + 1)
+    return before === 0 ? slug : `${slug}-${before}`
+  }
+}
+
+/** Converts links between guides, which are written as file names so that they work in the repository too. */
+function publicAddress(href: string): string {
+  if (/^(?:https?:|#|\/)/.test(href)) return href
+  const [, name, fragment = ''] = /^([\w-]+)\.md(#.*)?$/.exec(href) ?? []
+  if (name !== undefined) return `/docs/${name}${fragment}`
+  if (href === '../shared/contract/openapi.yaml') return '/docs/openapi.yaml'
+  throw new Error(`a link that leads nowhere: ${href}`)
+}

@@ -1,0 +1,77 @@
+/** Renders the whole documentation, for the base address of the installation. */
+import { readFileSync } from 'node:fs'
+import { readContractDocument } from '../../shared/contract/contract.ts'
+import { readStylesheet } from '../html/stylesheet.ts'
+import { type Asset, createAsset, createFile } from './assets.ts'
+import { renderCollection } from './collection.ts'
+import { readDocument } from './document.ts'
+import { renderLayout, renderMissing, type Site } from './layout.ts'
+import { docsPages } from './pages.ts'
+import { searchIndex } from './search.ts'
+import { renderTypeScript } from './typescript.ts'
+
+export interface RenderedDocs {
+  /** By path. */
+  readonly files: ReadonlyMap<string, Asset>
+  /** The page for every other path under `/docs`. */
+  readonly missing: string
+}
+
+const ASSETS = new URL('./assets/', import.meta.url)
+
+/** Of its package, as a module. */
+const MINISEARCH = new URL(import.meta.resolve('minisearch'))
+
+/** Programs that a reader may copy. */
+const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
+const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'sync.ts']
+
+/** The base URL in the document's text, replaced by the installation's. */
+const WRITTEN_BASE_URL = 'http://localhost:8080'
+const EXAMPLES_BASE_URL = 'http://127.0.0.1:8080'
+
+const HTML = 'text/html; charset=utf-8'
+const JSON_TYPE = 'application/json; charset=utf-8'
+const SCRIPT = 'text/javascript; charset=utf-8'
+const STYLESHEET = 'text/css; charset=utf-8'
+const TEXT = 'text/plain; charset=utf-8'
+
+export function renderDocs(baseUrl: string): RenderedDocs {
+  const written = readContractDocument()
+  const yaml = written.yaml.replaceAll(WRITTEN_BASE_URL, baseUrl)
+  const json = written.json.replaceAll(WRITTEN_BASE_URL, baseUrl)
+  const document = readDocument(json)
+  const pages = docsPages(document, baseUrl)
+  const asset = (name: string, type: string) =>
+    createAsset(name, type, readFileSync(new URL(name, ASSETS)))
+  const site: Site = {
+    pages,
+    stylesheet: createAsset('docs.css', STYLESHEET, readStylesheet(new URL('docs.css', ASSETS))),
+    script: asset('docs.js', SCRIPT),
+    search: {
+      index: createAsset('search.json', JSON_TYPE, searchIndex(pages)),
+      script: asset('search.js', SCRIPT),
+      library: createAsset('minisearch.js', SCRIPT, readFileSync(MINISEARCH)),
+    },
+  }
+  const files = [
+    createFile('/docs/openapi.json', JSON_TYPE, json),
+    createFile('/docs/openapi.yaml', 'application/yaml; charset=utf-8', yaml),
+    createFile(
+      '/docs/receivables.postman_collection.json',
+      JSON_TYPE,
+      renderCollection(document, baseUrl),
+    ),
+    // As plain text, so that browsers display it.
+    createFile('/docs/receivables-api.ts', TEXT, renderTypeScript(document)),
+    ...EXAMPLE_FILES.map((name) => renderExample(name, baseUrl)),
+    ...pages.map((page) => createFile(page.path, HTML, renderLayout(page, site))),
+    ...[site.stylesheet, site.script, ...Object.values(site.search)],
+  ]
+  return { files: new Map(files.map((file) => [file.path, file])), missing: renderMissing(site) }
+}
+
+function renderExample(name: string, baseUrl: string): Asset {
+  const text = readFileSync(new URL(name, EXAMPLES), 'utf8')
+  return createFile(`/docs/examples/${name}`, TEXT, text.replaceAll(EXAMPLES_BASE_URL, baseUrl))
+}

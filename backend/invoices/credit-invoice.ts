@@ -1,0 +1,73 @@
+/**
+ * Credits: the account reduces an invoice and states a reason. A credit never exceeds the amount due, so
+ * that it can neither undo a payment nor make the debtor a creditor.
+ */
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { InvoiceRow, Transaction } from '../database/tables.ts'
+import { touchDebtor } from '../debtors/debtors.ts'
+import { stopMessages } from '../messages/messages.ts'
+import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
+import { stopCovered } from '../reminders/planning/stop-covered.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { conflict, isOpen, lockInvoice } from './acts.ts'
+import { announceChange, changeInvoice } from './change.ts'
+import { paid } from './settlement.ts'
+
+export interface Credit {
+  /** In minor units, more than 0. */
+  readonly amount: number
+  readonly reason: string
+}
+
+/**
+ * Replans waiting reminders with the new amount due. Throws `not_found`, `invoice_state_conflict`, and
+ * `validation_failed` without a reason or if the credit exceeds the amount due.
+ */
+export async function creditInvoice(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  { amount, reason: given }: Credit,
+  act: Act,
+): Promise<InvoiceRow> {
+  const reason = checkReason(given)
+  const invoice = await lockInvoice(tx, accountId, id)
+  if (!isOpen(invoice)) throw conflict(invoice, 'credited')
+  refuseSurplus(invoice, amount)
+  const { number, currency, debtor_id: debtorId } = invoice
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'invoice.credited',
+    subjectId: id,
+    detail: { number, amount, currency, reason },
+  })
+  const amountDue = invoice.amount_due - amount
+  const change = {
+    amount_credited: invoice.amount_credited + amount,
+    amount_due: amountDue,
+    ...(amountDue === 0 && paid(invoice, act.now)),
+  }
+  const row = await changeInvoice(tx, invoice, change, 'invoice.credited', act.now)
+  if (amountDue === 0) await announceChange(tx, invoice, row, 'invoice.paid', act.now)
+  await touchDebtor(tx, accountId, debtorId, act.now)
+  await replanReminders(tx, row, act.now)
+  return row
+}
+
+function refuseSurplus({ amount_due: due, number }: InvoiceRow, amount: number): void {
+  if (amount <= due) return
+  const detail = `amount must be at most ${due}, what is due on invoice ${number}`
+  throw faultsProblem([{ pointer: '/amount', code: 'out_of_range', detail }])
+}
+
+/** Less is due on this invoice, so that money on account may cover other invoices of the debtor too. */
+async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
+  const debtor = { id: row.debtor_id, account_id: row.account_id }
+  const why = `invoice ${row.number} was credited`
+  const own = await stopMessages(tx, row.account_id, [row.id], now, why)
+  const others = await stopCovered(tx, debtor, undefined, now, why)
+  const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
+  const settledIds = row.status === 'paid' ? [row.id] : []
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
+}

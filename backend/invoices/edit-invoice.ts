@@ -1,0 +1,75 @@
+/**
+ * Corrections of an invoice that was sent: its due date and its notes. Only credits change the amount;
+ * number and customer never change.
+ */
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import type { InvoiceRow, Transaction } from '../database/tables.ts'
+import { touchDebtor } from '../debtors/debtors.ts'
+import { stopMessages } from '../messages/messages.ts'
+import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { conflict, isOpen, lockInvoice } from './acts.ts'
+import { changeInvoice } from './change.ts'
+
+/** Absent members do not change; null removes the value. */
+export interface InvoiceEdit {
+  readonly dueDate?: string
+  readonly poNumber?: string | null
+  readonly notes?: string | null
+  readonly paymentUrl?: string | null
+}
+
+/**
+ * A new due date replans the reminders at the stage that they had reached. Throws `not_found`,
+ * `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
+ */
+export async function editInvoice(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  edit: InvoiceEdit,
+  act: Act,
+): Promise<InvoiceRow> {
+  const invoice = await lockInvoice(tx, accountId, id)
+  if (!isOpen(invoice) && invoice.status !== 'draft') throw conflict(invoice, 'edited')
+  const change = changeOf(invoice, edit)
+  const names = Object.keys(change)
+  if (names.length === 0) return invoice
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'invoice.edited',
+    subjectId: id,
+    detail: { number: invoice.number, changed: names },
+  })
+  const isMoved = 'due_date' in change
+  // Webhook endpoints are notified once for each due date.
+  const announced = isMoved ? ({ overdue_announced: 0 } as const) : {}
+  const row = await changeInvoice(
+    tx,
+    invoice,
+    { ...change, ...announced },
+    'invoice.updated',
+    act.now,
+  )
+  await touchDebtor(tx, accountId, row.debtor_id, act.now)
+  const why = `invoice ${row.number} was edited`
+  const { cancelledIds } = await stopMessages(tx, accountId, [id], act.now, why)
+  const debtor = { id: row.debtor_id, account_id: accountId }
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], act.now)
+  return row
+}
+
+function changeOf(invoice: InvoiceRow, edit: InvoiceEdit) {
+  const { dueDate, poNumber, notes, paymentUrl } = edit
+  if (dueDate !== undefined && dueDate < invoice.issue_date) {
+    const detail = `due_date must not be before the issue date, ${invoice.issue_date}`
+    throw faultsProblem([{ pointer: '/due_date', code: 'out_of_range', detail }])
+  }
+  return {
+    ...(dueDate !== undefined && dueDate !== invoice.due_date && { due_date: dueDate }),
+    ...(poNumber !== undefined && poNumber !== invoice.po_number && { po_number: poNumber }),
+    ...(notes !== undefined && notes !== invoice.notes && { notes }),
+    ...(paymentUrl !== undefined &&
+      paymentUrl !== invoice.payment_url && { payment_url: paymentUrl }),
+  }
+}

@@ -1,0 +1,200 @@
+/** Search of invoices in Settings: unpaid ones by due date, or any by number, state or amount. */
+import { type SqlBool, sql } from 'kysely'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Reader } from '../database/database.ts'
+import type { InvoiceRow } from '../database/tables.ts'
+import {
+  afterPosition,
+  type Condition,
+  equals,
+  orderOf,
+  type Page,
+  within,
+} from '../lists/keyset.ts'
+import { SCAN_MAX, type Scanned, scanned } from '../lists/scan.ts'
+import { type AmountRange, isInRange } from '../money/amount-range.ts'
+
+export const INVOICE_VIEWS = [
+  'unpaid',
+  'overdue',
+  'all',
+  'draft',
+  'open',
+  'partially_paid',
+  'paid',
+  'void',
+  'written_off',
+] as const
+
+export type InvoiceView = (typeof INVOICE_VIEWS)[number]
+
+/** By due date in either direction, or newest first. */
+export const INVOICE_SORTS = ['due', '-due', '-created'] as const
+
+export type InvoiceSort = (typeof INVOICE_SORTS)[number]
+
+export interface InvoiceSearch {
+  readonly view: InvoiceView
+  readonly sort: InvoiceSort
+  readonly debtorId: string | undefined
+  /** A prefix of the number. */
+  readonly number: string | undefined
+  readonly currency: string | undefined
+  readonly dueSince: string | undefined
+  /** Exclusive. */
+  readonly dueBefore: string | undefined
+  readonly amount: AmountRange
+}
+
+/** The sorts that an index serves, whatever the size of the account. */
+export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtorId'>) {
+  const isUnpaid = view === 'unpaid' || view === 'overdue'
+  if (debtorId !== undefined) return INVOICE_SORTS
+  return INVOICE_SORTS.filter((sort) => isUnpaid === (sort !== '-created'))
+}
+
+/** Throws `invalid_cursor` if the account has no such invoice. */
+export async function searchInvoices(
+  reader: Reader,
+  accountId: string,
+  search: InvoiceSearch,
+  today: string,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<Scanned<InvoiceRow>> {
+  const { amount } = search
+  const isScan = amount.min !== undefined || amount.max !== undefined
+  const read = isScan ? SCAN_MAX : limit + 1
+  const page = await pageOf(reader, accountId, search, after, read)
+  const light = await reader
+    .selectFrom('invoices')
+    .select(['id', 'amount', 'currency'])
+    .where((eb) => eb.and([...conditionsOf(accountId, search, today), ...afterPosition(page)]))
+    .orderBy(orderOf(page))
+    .limit(read)
+    .execute()
+  const matches = (row: { readonly amount: number; readonly currency: string }) =>
+    isInRange(Number(row.amount), row.currency, amount)
+  const found = scanned(light, { limit, read }, isScan ? matches : undefined)
+  const ids = found.rows.map(({ id }) => id)
+  if (ids.length === 0) return { ...found, rows: [] }
+  const rows = await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  return { ...found, rows: ids.flatMap((id) => byId.get(id) ?? []) }
+}
+
+function conditionsOf(accountId: string, search: InvoiceSearch, today: string): Condition[] {
+  const { view, debtorId, number, currency, dueSince, dueBefore } = search
+  return [
+    sql<SqlBool>`account_id = ${accountId}`,
+    ...isInView(view, today),
+    ...equals('debtor_id', debtorId),
+    ...within('number', number, number && `${number}\u{10ffff}`),
+    ...equals('currency', currency),
+    ...within('due_date', dueSince, dueBefore),
+  ]
+}
+
+function isInView(view: InvoiceView, today: string): Condition[] {
+  // Literals, because a partial index is used only if the statement's text implies its condition.
+  const isUnpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
+  if (view === 'unpaid') return [isUnpaid]
+  if (view === 'overdue') return [isUnpaid, sql<SqlBool>`due_date < ${today}`]
+  return view === 'all' ? [] : equals('status', view)
+}
+
+const COLUMNS = { due: 'due_date', '-due': 'due_date', '-created': 'created_at' } as const
+
+async function pageOf(
+  reader: Reader,
+  accountId: string,
+  { sort, number, debtorId }: InvoiceSearch,
+  after: string | undefined,
+  fetch: number,
+): Promise<Page> {
+  const column = number === undefined ? COLUMNS[sort] : 'number'
+  const direction = number !== undefined || sort === 'due' ? 'asc' : 'desc'
+  const page = {
+    sort: column,
+    direction,
+    fetch,
+    ...(debtorId !== undefined && column !== 'created_at' && { ignoresSortIndex: true as const }),
+  } as const
+  if (after === undefined) return { ...page, after: undefined }
+  const row = await reader
+    .selectFrom('invoices')
+    .select(['id', 'due_date', 'created_at', 'number'])
+    .where('account_id', '=', accountId)
+    .where('id', '=', after)
+    .executeTakeFirst()
+  if (row === undefined) {
+    throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
+  }
+  return { ...page, after: { value: row[column], id: row.id } }
+}
+
+export interface InvoiceCount {
+  readonly currency: string
+  readonly invoices: number
+  readonly amountDue: number
+}
+
+export interface InvoiceCounts {
+  readonly counts: readonly InvoiceCount[]
+  /** True if there are more than `COUNTED_MAX`; then there are no counts. */
+  readonly isMore: boolean
+}
+
+/** The count stops at this number. */
+export const COUNTED_MAX = 1000
+
+/**
+ * Counts the results of the search. The filter by amount applies after the limit, since no index serves it.
+ */
+export async function countInvoices(
+  reader: Reader,
+  accountId: string,
+  search: InvoiceSearch,
+  today: string,
+): Promise<InvoiceCounts> {
+  const rows = await reader
+    .selectFrom('invoices')
+    .select(['currency', 'amount', 'amount_due'])
+    .where((eb) => eb.and(conditionsOf(accountId, search, today)))
+    .limit(COUNTED_MAX + 1)
+    .execute()
+  if (rows.length > COUNTED_MAX) return { counts: [], isMore: true }
+  const matching = rows.filter(({ amount, currency }) =>
+    isInRange(Number(amount), currency, search.amount),
+  )
+  const counts = [...Map.groupBy(matching, ({ currency }) => currency)].map(
+    ([currency, ofCurrency]) => ({
+      currency,
+      invoices: ofCurrency.length,
+      amountDue: ofCurrency.reduce((sum, row) => sum + Number(row.amount_due), 0),
+    }),
+  )
+  return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), isMore: false }
+}
+
+/** Returns the debtors of invoices whose number begins with the text, at most `limit`. */
+export async function findInvoiceOwners(
+  reader: Reader,
+  accountId: string,
+  number: string,
+  limit: number,
+): Promise<readonly string[]> {
+  const rows = await reader
+    .selectFrom('invoices')
+    .select('debtor_id')
+    .where('account_id', '=', accountId)
+    .where((eb) => eb.and(within('number', number, `${number}\u{10ffff}`)))
+    .orderBy('number')
+    .limit(limit)
+    .execute()
+  return [...new Set(rows.map(({ debtor_id }) => debtor_id))]
+}

@@ -1,0 +1,48 @@
+/** The next reminders of open invoices, without planning them, for an overview. */
+import { type SqlBool, sql } from 'kysely'
+import type { Reader } from '../database/database.ts'
+
+/** Bounds the page of an account with very many invoices. */
+const INVOICES_MAX = 400
+
+export interface UpcomingReminder {
+  readonly debtorId: string
+  /** The next stage may be sent from this instant on. */
+  readonly at: string
+}
+
+export interface UpcomingReminders {
+  readonly reminders: readonly UpcomingReminder[]
+  /** Whether there are more than `INVOICES_MAX`; the earliest are returned. */
+  readonly isTruncated: boolean
+}
+
+/** Returns the reminders up to `until`, earliest first, of debtors that are chased and can be reached. */
+export async function listUpcomingReminders(
+  reader: Reader,
+  accountId: string,
+  until: Date,
+): Promise<UpcomingReminders> {
+  const rows = await reader
+    .selectFrom('invoices')
+    .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
+    .select(['invoices.debtor_id', 'invoices.chasing_next_action_at as at'])
+    .where('invoices.account_id', '=', accountId)
+    // Literals, because a partial index is used only if the statement's text implies its condition.
+    .where(
+      sql<SqlBool>`invoices.status in ('open', 'partially_paid')
+        and invoices.chasing_status = 'active' and invoices.chasing_next_action_at is not null`,
+    )
+    .where('invoices.chasing_next_action_at', '<', until.toISOString())
+    .where('invoices.chasing_blocked_reason', 'is', null)
+    .where('debtors.status', '=', 'active')
+    .where('debtors.chasing_status', '=', 'active')
+    .where('debtors.contactability_email', '=', 'ok')
+    .orderBy('invoices.chasing_next_action_at')
+    .limit(INVOICES_MAX + 1)
+    .execute()
+  const reminders = rows
+    .slice(0, INVOICES_MAX)
+    .flatMap(({ debtor_id, at }) => (at === null ? [] : [{ debtorId: debtor_id, at }]))
+  return { reminders, isTruncated: rows.length > INVOICES_MAX }
+}

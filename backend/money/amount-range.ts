@@ -1,0 +1,25 @@
+/** A range of amounts as people type them, e.g. from 1,000 to 2,500.50, in whatever currency. */
+import { currencyExponent } from './money.ts'
+
+export interface AmountRange {
+  /** Decimal numbers as text. */
+  readonly min: string | undefined
+  readonly max: string | undefined
+}
+
+export function isDecimal(text: string): boolean {
+  return /^\d{1,12}(?:\.\d{1,4})?$/.test(text)
+}
+
+/** Exactly: in minor units of the currency, without rounding. */
+export function isInRange(amount: number, currency: string, { min, max }: AmountRange): boolean {
+  const exponent = currencyExponent(currency)
+  const scaled = BigInt(amount) * 10n ** BigInt(4 - exponent)
+  if (min !== undefined && scaled < tenThousandths(min)) return false
+  return max === undefined || scaled <= tenThousandths(max)
+}
+
+function tenThousandths(decimal: string): bigint {
+  const [whole = '0', fraction = ''] = decimal.split('.')
+  return BigInt(whole + fraction.padEnd(4, '0'))
+}

@@ -1,0 +1,44 @@
+/** Reads one payment, or locks it for a change. */
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Reader, Transaction } from '../database/database.ts'
+import type { PaymentRow } from '../database/tables.ts'
+import { holdDebtor } from '../debtors/debtors.ts'
+
+export async function findPayment(
+  reader: Reader,
+  accountId: string,
+  id: string,
+): Promise<PaymentRow | undefined> {
+  return await reader
+    .selectFrom('payments')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+/**
+ * Locks the debtor and returns the payment, which must not be reversed, as read under the lock. Throws
+ * `not_found` and `payment_already_reversed`.
+ */
+export async function lockRecordedPayment(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<PaymentRow> {
+  // The debtor of a payment never changes, so that it may be read before the lock.
+  const found = await findPayment(tx, accountId, id)
+  if (found !== undefined) await holdDebtor(tx, accountId, found.debtor_id)
+  const payment = found && (await findPayment(tx, accountId, id))
+  if (payment === undefined) throw new Problem('not_found', `There is no payment ${id}.`)
+  if (payment.status === 'reversed') throw alreadyReversed(payment)
+  return payment
+}
+
+function alreadyReversed({ id, updated_at }: PaymentRow): Problem {
+  return new Problem(
+    'payment_already_reversed',
+    `Payment ${id} was reversed at ${updated_at}. Nothing more was done.`,
+    { members: { reversed_at: updated_at } },
+  )
+}

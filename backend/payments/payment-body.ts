@@ -1,0 +1,88 @@
+/** The request body of a payment: its validation, and the values that are recorded. */
+import { addDays } from '../calendar/calendar.ts'
+import type { PaymentRow } from '../database/tables.ts'
+import { list, metadata, object, optional, required, requiredNotNull } from '../validation/body.ts'
+import {
+  amount,
+  boolean,
+  calendarDate,
+  currency,
+  externalId,
+  oneOf,
+  reference,
+  text,
+} from '../validation/fields.ts'
+import type { NewPayment, PaymentTarget } from './payments.ts'
+
+export interface PaymentBody {
+  readonly amount: number
+  readonly currency: string
+  readonly invoice_id?: string
+  readonly allocations?: readonly AllocationBody[]
+  readonly debtor_id?: string
+  readonly allow_overpayment?: boolean
+  readonly received_on?: string
+  readonly method?: PaymentRow['method']
+  readonly reference?: string
+  readonly external_id?: string
+  readonly metadata?: Record<string, string>
+}
+
+interface AllocationBody {
+  readonly invoice_id: string
+  readonly amount: number
+}
+
+/** Payments before this date are no longer recorded; the year is more likely mistyped. */
+const RECEIVED_ON_MIN = '2000-01-01'
+
+const receivedOn = calendarDate.custom((date: string, helpers) => {
+  if (date < RECEIVED_ON_MIN) return helpers.error('date.min', { limit: RECEIVED_ON_MIN })
+  // Tomorrow is valid: the payer's bank may be a time zone ahead.
+  const tomorrow = addDays(helpers.prefs.context?.['today'], 1)
+  return date > tomorrow ? helpers.error('date.future') : date
+})
+
+export const paymentBody = object<PaymentBody>({
+  amount: requiredNotNull(amount),
+  currency: required(currency),
+  invoice_id: optional(reference),
+  allocations: list(
+    object<AllocationBody>({ invoice_id: required(reference), amount: requiredNotNull(amount) }),
+    { max: 100 },
+  ).empty(null),
+  debtor_id: optional(reference),
+  allow_overpayment: optional(boolean),
+  received_on: optional(receivedOn),
+  method: optional(oneOf(['bank_transfer', 'card', 'direct_debit', 'cash', 'cheque', 'other'])),
+  reference: optional(text({ max: 140, min: 0 })),
+  external_id: optional(externalId),
+  metadata,
+}).xor('invoice_id', 'allocations', 'debtor_id')
+
+export function newPayment(body: PaymentBody): NewPayment {
+  return {
+    target: targetOf(body),
+    amount: body.amount,
+    currency: body.currency,
+    allowOverpayment: body.allow_overpayment ?? false,
+    receivedOn: body.received_on ?? null,
+    method: body.method ?? 'other',
+    // An empty text counts as absent.
+    reference: body.reference || null,
+    externalId: body.external_id ?? null,
+    metadata: body.metadata ?? {},
+  }
+}
+
+function targetOf({ invoice_id, allocations, debtor_id }: PaymentBody): PaymentTarget {
+  if (invoice_id !== undefined) return { kind: 'invoice', invoiceId: invoice_id }
+  if (allocations === undefined) return { kind: 'debtor', debtorId: debtor_id ?? '' }
+  return {
+    kind: 'allocations',
+    allocations: allocations.map((allocation) => ({
+      invoiceId: allocation.invoice_id,
+      amount: allocation.amount,
+    })),
+  }
+}

@@ -1,0 +1,187 @@
+/**
+ * Changes of allocations after a payment was recorded: money on account is allocated to invoices, or an
+ * allocation is taken back and its money is on account again. The amount of a payment never changes.
+ */
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { checkReason } from '../accounts/reason.ts'
+import type { Transaction } from '../database/database.ts'
+import { stampOf } from '../database/stamp.ts'
+import type { PaymentRow } from '../database/tables.ts'
+import { touchDebtor } from '../debtors/debtors.ts'
+import { recordEvent } from '../events/events.ts'
+import { findInvoices } from '../invoices/invoices.ts'
+import { reopenInvoice } from '../invoices/reopening.ts'
+import { stopMessages } from '../messages/messages.ts'
+import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
+import { stopCovered } from '../reminders/planning/stop-covered.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { allocate, type Share } from './allocation.ts'
+import { lockRecordedPayment } from './locked-payment.ts'
+import { type Allocation, readAllocations } from './payment-list.ts'
+import { renderPayment } from './representation.ts'
+import { type Effects, effectsOf, settleInvoices } from './settle-invoices.ts'
+import { type NewAllocation, readTargets, wantedShares } from './targets.ts'
+
+export interface Reallocated {
+  readonly payment: PaymentRow
+  readonly allocations: readonly Allocation[]
+  readonly effects: Effects
+}
+
+/**
+ * Allocates money on account to invoices of the payment's debtor and currency, at most the amount due on
+ * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the money on
+ * account is exceeded, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
+ * `payment_exceeds_balance` and `validation_failed`.
+ */
+export async function allocatePayment(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  wanted: readonly NewAllocation[],
+  act: Act,
+): Promise<Reallocated> {
+  const payment = await lockRecordedPayment(tx, accountId, id)
+  const shares = await checkShares(tx, payment, wanted)
+  const debtor = { id: payment.debtor_id, account_id: accountId }
+  const sum = shares.reduce((total, { amount }) => total + amount, 0)
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'payment.allocated',
+    subjectId: id,
+    detail: {
+      amount: sum,
+      currency: payment.currency,
+      invoices: shares.map(({ invoice }) => invoice.number),
+    },
+  })
+  await touchDebtor(tx, accountId, debtor.id, act.now)
+  const why = 'money on account was allocated'
+  const { settled, stopped } = await settleInvoices(tx, debtor, shares, act.now, why)
+  const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
+  await addAllocations(tx, payment, shares)
+  const changed = await changeUnapplied(tx, payment, -sum, before, act.now)
+  const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
+  const settledIds = settled.map((invoice) => invoice.id)
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, act.now)
+  return { ...changed, effects: effectsOf(settled, stopped) }
+}
+
+/**
+ * Puts the whole allocation back on account; the invoice is owed, and chased, again. Throws `not_found`,
+ * `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and
+ * `validation_failed` without a reason.
+ */
+export async function takeBackAllocation(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+  { invoiceId, reason: given }: { readonly invoiceId: string; readonly reason: string },
+  act: Act,
+): Promise<Reallocated> {
+  const reason = checkReason(given)
+  const payment = await lockRecordedPayment(tx, accountId, id)
+  const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
+  const allocation = before.find((one) => one.invoice_id === invoiceId)
+  const [invoice] = allocation === undefined ? [] : await findInvoices(tx, accountId, [invoiceId])
+  if (allocation === undefined || invoice === undefined) throw notAllocated()
+  const { amount } = allocation
+  const { currency } = payment
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'payment.allocation_taken_back',
+    subjectId: id,
+    detail: { amount, currency, invoice: invoice.number, reason },
+  })
+  await touchDebtor(tx, accountId, payment.debtor_id, act.now)
+  const reopened = await reopenInvoice(tx, invoice, amount, act.now)
+  await tx
+    .deleteFrom('payment_allocations')
+    .where('account_id', '=', accountId)
+    .where('payment_id', '=', id)
+    .where('invoice_id', '=', invoiceId)
+    .execute()
+  const changed = await changeUnapplied(tx, payment, amount, before, act.now)
+  const why = 'an allocation was taken back'
+  const debtor = { id: payment.debtor_id, account_id: accountId }
+  const own = await stopMessages(tx, accountId, [invoiceId], act.now, why)
+  // Money on account covers the earliest due invoices, which may be others than the one it had paid.
+  const others = await stopCovered(tx, debtor, undefined, act.now, why)
+  const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
+  await replanUnsettledInvoices(tx, debtor, cancelledIds, [], act.now)
+  return { ...changed, effects: effectsOf([reopened], [own, others]) }
+}
+
+async function checkShares(
+  tx: Transaction,
+  payment: PaymentRow,
+  allocations: readonly NewAllocation[],
+): Promise<readonly Share[]> {
+  const wanted = wantedShares(allocations, payment.unapplied_amount)
+  const targets = await readTargets(tx, payment.account_id, wanted)
+  return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)
+}
+
+/** Increases the allocation of an invoice that already has one. */
+async function addAllocations(
+  tx: Transaction,
+  { id, account_id }: PaymentRow,
+  shares: readonly Share[],
+): Promise<void> {
+  const last = await tx
+    .selectFrom('payment_allocations')
+    .select(({ fn }) => fn.max('position').as('position'))
+    .where('payment_id', '=', id)
+    .executeTakeFirst()
+  const next = Number(last?.position ?? -1) + 1
+  await tx
+    .insertInto('payment_allocations')
+    .values(
+      shares.map(({ invoice, amount }, index) => ({
+        payment_id: id,
+        position: next + index,
+        account_id,
+        invoice_id: invoice.id,
+        amount,
+      })),
+    )
+    .onConflict((conflict) =>
+      conflict.columns(['payment_id', 'invoice_id']).doUpdateSet((eb) => ({
+        amount: eb('payment_allocations.amount', '+', eb.ref('excluded.amount')),
+      })),
+    )
+    .execute()
+}
+
+/** `by` is the change of money on account in minor units; `before` are the allocations before the change. */
+async function changeUnapplied(
+  tx: Transaction,
+  payment: PaymentRow,
+  by: number,
+  before: readonly Allocation[],
+  now: Date,
+): Promise<Pick<Reallocated, 'payment' | 'allocations'>> {
+  const { id, account_id: accountId } = payment
+  const changed = await tx
+    .updateTable('payments')
+    .set({ unapplied_amount: payment.unapplied_amount + by, ...stampOf(tx, now.toISOString()) })
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  const allocations = (await readAllocations(tx, accountId, [id])).get(id) ?? []
+  const event = {
+    accountId,
+    type: 'payment.updated',
+    subjectId: id,
+    render: () => renderPayment(changed, allocations),
+    renderBefore: () => renderPayment(payment, before),
+  } as const
+  await recordEvent(tx, event, now)
+  return { payment: changed, allocations }
+}
+
+function notAllocated() {
+  const detail = 'invoice_id must be an invoice that the payment is allocated to'
+  return faultsProblem([{ pointer: '/invoice_id', code: 'invoice_not_found', detail }])
+}

@@ -1,0 +1,95 @@
+/** Search of payments in Settings by reference, amount, date and state, newest first. */
+import { type SqlBool, sql } from 'kysely'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Reader } from '../database/database.ts'
+import type { PaymentRow } from '../database/tables.ts'
+import {
+  afterPosition,
+  type Condition,
+  equals,
+  orderOf,
+  type Page,
+  within,
+} from '../lists/keyset.ts'
+import { SCAN_MAX, type Scanned, scanned } from '../lists/scan.ts'
+import { type AmountRange, isInRange } from '../money/amount-range.ts'
+
+export interface PaymentSearch {
+  readonly debtorId: string | undefined
+  readonly status: PaymentRow['status'] | undefined
+  /** A prefix of the reference. */
+  readonly reference: string | undefined
+  readonly receivedSince: string | undefined
+  /** Inclusive. */
+  readonly receivedUntil: string | undefined
+  readonly amount: AmountRange
+}
+
+/** Throws `invalid_cursor` if the account has no such payment. */
+export async function searchPayments(
+  reader: Reader,
+  accountId: string,
+  search: PaymentSearch,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<Scanned<PaymentRow>> {
+  const { status, receivedSince, receivedUntil, amount } = search
+  const scans = [status, receivedSince, receivedUntil, amount.min, amount.max]
+  const isScan = scans.some((value) => value !== undefined)
+  const read = isScan ? SCAN_MAX : limit + 1
+  const page = await pageOf(reader, accountId, search, after, read)
+  const light = await reader
+    .selectFrom('payments')
+    .select(['id', 'amount', 'currency', 'status', 'received_on'])
+    .where((eb) => eb.and([...conditionsOf(accountId, search), ...afterPosition(page)]))
+    .orderBy(orderOf(page))
+    .limit(read)
+    .execute()
+  const matches = (row: (typeof light)[number]) =>
+    isInRange(Number(row.amount), row.currency, amount) &&
+    (status === undefined || row.status === status) &&
+    (receivedSince === undefined || row.received_on >= receivedSince) &&
+    (receivedUntil === undefined || row.received_on <= receivedUntil)
+  const found = scanned(light, { limit, read }, isScan ? matches : undefined)
+  const ids = found.rows.map(({ id }) => id)
+  if (ids.length === 0) return { ...found, rows: [] }
+  const rows = await reader
+    .selectFrom('payments')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  return { ...found, rows: ids.flatMap((id) => byId.get(id) ?? []) }
+}
+
+function conditionsOf(accountId: string, { debtorId, reference }: PaymentSearch): Condition[] {
+  return [
+    sql<SqlBool>`account_id = ${accountId}`,
+    ...equals('debtor_id', debtorId),
+    ...(reference === undefined ? [] : [sql<SqlBool>`reference is not null`]),
+    ...within('reference', reference, reference && `${reference}\u{10ffff}`),
+  ]
+}
+
+async function pageOf(
+  reader: Reader,
+  accountId: string,
+  { reference }: PaymentSearch,
+  after: string | undefined,
+  fetch: number,
+): Promise<Page> {
+  const column = reference === undefined ? 'created_at' : 'reference'
+  const direction = reference === undefined ? 'desc' : 'asc'
+  const page = { sort: column, direction, fetch } as const
+  if (after === undefined) return { ...page, after: undefined }
+  const row = await reader
+    .selectFrom('payments')
+    .select(['id', 'created_at', 'reference'])
+    .where('account_id', '=', accountId)
+    .where('id', '=', after)
+    .executeTakeFirst()
+  if (row === undefined) {
+    throw new Problem('invalid_cursor', 'Unknown cursor; start from the first page.')
+  }
+  return { ...page, after: { value: row[column] ?? '', id: row.id } }
+}

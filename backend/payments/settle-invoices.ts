@@ -1,0 +1,39 @@
+import type { Transaction } from '../database/database.ts'
+import type { DebtorRow, InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+import { settleInvoice } from '../invoices/settlement.ts'
+import { type Stopped, stopMessages } from '../messages/messages.ts'
+import type { Share } from './allocation.ts'
+
+/** The effects of an allocation at the time it was made. */
+export interface Effects {
+  readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
+  readonly messages_cancelled: number
+  readonly messages_in_flight: readonly string[]
+}
+
+export function effectsOf(settled: readonly InvoiceRow[], stopped: readonly Stopped[]): Effects {
+  return {
+    invoices: settled.map(({ id, status, amount_due }) => ({ id, status, amount_due })),
+    messages_cancelled: stopped.flatMap((each) => each.cancelledIds).length,
+    messages_in_flight: [...new Set(stopped.flatMap((each) => each.inFlightIds))],
+  }
+}
+
+/** Settles the invoices and cancels waiting messages that would chase them. */
+export async function settleInvoices(
+  tx: Transaction,
+  debtor: Pick<DebtorRow, 'id' | 'account_id'>,
+  shares: readonly Share[],
+  now: Date,
+  detail: string,
+): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
+  if (shares.length === 0) return { settled: [], stopped: [] }
+  const settled: InvoiceRow[] = []
+  for (const { invoice, amount } of shares) {
+    // The surplus on an invoice that is already paid does not change the invoice.
+    settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
+  }
+  const ids = settled.map(({ id }) => id)
+  const stopped = await stopMessages(tx, debtor.account_id, ids, now, detail)
+  return { settled, stopped: [stopped] }
+}

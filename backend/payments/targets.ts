@@ -1,0 +1,66 @@
+/** The invoices of a payment: as the request names them, and as read from the database. */
+
+import type { Reader } from '../database/database.ts'
+import { findInvoices } from '../invoices/invoices.ts'
+import { type Fault, faultsProblem } from '../validation/faults.ts'
+import type { Target } from './allocation.ts'
+
+export interface NewAllocation {
+  readonly invoiceId: string
+  readonly amount: number
+}
+
+export type WantedShare = Pick<Target, 'pointer' | 'amount'> & { readonly invoiceId: string }
+
+/**
+ * `available` is the amount that the payment has for the invoices. Throws `allocation_exceeds_payment`, and
+ * `validation_failed` if an invoice occurs twice.
+ */
+export function wantedShares(
+  allocations: readonly NewAllocation[],
+  available: number,
+): WantedShare[] {
+  const wanted = allocations.map((allocation, index) => ({
+    ...allocation,
+    pointer: `/allocations/${index}`,
+  }))
+  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  const faults = wanted
+    .filter(({ invoiceId }, index) => ids.indexOf(invoiceId) !== index)
+    .map(({ pointer }) => fault(pointer, 'invalid_format', 'must not occur twice in allocations'))
+  const sum = wanted.reduce((total, allocation) => total + allocation.amount, 0)
+  if (sum > available) {
+    const detail = `allocations add up to ${sum}, more than the amount of ${available}`
+    faults.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
+  }
+  if (faults.length > 0) throw faultsProblem(faults)
+  return wanted
+}
+
+/**
+ * Returns the invoices in the order of the request. Throws `invoice_not_found` with every one that the
+ * account does not have.
+ */
+export async function readTargets(
+  reader: Reader,
+  accountId: string,
+  wanted: readonly WantedShare[],
+): Promise<Target[]> {
+  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  const rows = await findInvoices(reader, accountId, ids)
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  const targets = wanted.flatMap(({ pointer, invoiceId, amount }) => {
+    const invoice = byId.get(invoiceId)
+    return invoice === undefined ? [] : [{ pointer, invoice, amount }]
+  })
+  if (targets.length === wanted.length) return targets
+  throw faultsProblem(
+    wanted
+      .filter(({ invoiceId }) => !byId.has(invoiceId))
+      .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'must be the id of an invoice')),
+  )
+}
+
+function fault(pointer: string, code: string, detail: string): Fault {
+  return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
+}

@@ -1,0 +1,45 @@
+/** The chasing fields of a new invoice, as the planner will set them. */
+import type { Reader } from '../../database/database.ts'
+import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'
+import { readChasingSettings } from '../settings.ts'
+import { readLadder } from './ladder.ts'
+import { type ChasingFields, planDebtor } from './planner.ts'
+import { readLastSent } from './situations.ts'
+import { createWorkingTime } from './working-time.ts'
+
+/** `timezone` is the account's. */
+export async function initialChasing(
+  reader: Reader,
+  debtor: DebtorRow,
+  timezone: string,
+  { id, due_date }: Pick<InvoiceRow, 'id' | 'due_date'>,
+  now: Date,
+): Promise<ChasingFields> {
+  const { ladder, holidays, chaseFrom } = await readChasingSettings(reader, debtor.account_id)
+  const time = createWorkingTime(debtor.timezone ?? timezone, holidays)
+  const lastSentAt = (await readLastSent(reader, [debtor.id])).get(debtor.id) ?? null
+  const plan = planDebtor(
+    {
+      ladder: readLadder(debtor.ladder) ?? ladder,
+      time,
+      chaseFrom,
+      refusal: undefined,
+      lastSentOn: lastSentAt === null ? null : time.dayOf(new Date(lastSentAt)),
+      hasScheduledMessage: true,
+      invoices: [{ ...UNTOUCHED, id, due_date }],
+    },
+    now,
+  )
+  return plan.invoices.get(id) ?? UNTOUCHED
+}
+
+const UNTOUCHED = {
+  chasing_status: 'active',
+  chasing_stage: null,
+  chasing_next_stage: null,
+  chasing_next_action_at: null,
+  chasing_last_message_at: null,
+  chasing_blocked_reason: null,
+  taken: [],
+  isWaiting: false,
+} as const

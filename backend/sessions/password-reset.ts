@@ -1,0 +1,170 @@
+/**
+ * Resets a forgotten password through a mailed link. The request does the same work for every address: a
+ * worker looks up the user afterwards. The link works once, within 30 minutes. Its code is derived from the
+ * row's id and a key, and only the code's hash is stored.
+ */
+import { createId } from '../../shared/contract/id.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Logger } from '../../shared/process/log.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { startWorker, type Worker } from '../background/worker.ts'
+import type { Database } from '../database/database.ts'
+import type { PasswordResetRow, Reader, Transaction, UserRow } from '../database/tables.ts'
+import { recordNotice } from '../mail/notices.ts'
+import type { InvitationCodes } from '../users/invitation-codes.ts'
+import { hashToken } from '../users/tokens.ts'
+import { setPasswordHash } from '../users/users.ts'
+import { endSessionsOf } from './sessions.ts'
+
+const LIFETIME_MS = 30 * 60_000
+/** The user waits for the mail. */
+const EVERY_MS = 1_000
+const BATCH_MAX = 50
+
+export async function requestPasswordReset(
+  tx: Transaction,
+  email: string,
+  codes: InvitationCodes,
+  now: Date,
+): Promise<void> {
+  const id = createId('pwr')
+  await tx
+    .insertInto('password_resets')
+    .values({
+      id,
+      email: email.trim().toLowerCase(),
+      user_id: null,
+      code_hash: hashToken(codes.codeOf(id)),
+      created_at: now.toISOString(),
+      expires_at: new Date(now.getTime() + LIFETIME_MS).toISOString(),
+      handled_at: null,
+      ended_at: null,
+    })
+    .execute()
+}
+
+export interface PasswordResetDeps {
+  readonly database: Database
+  readonly clock: () => Date
+  readonly log: Logger
+}
+
+export function startPasswordResets({ database, clock, log }: PasswordResetDeps): Worker {
+  return startWorker({
+    name: 'mailing links for new passwords',
+    everyMs: EVERY_MS,
+    log,
+    async round() {
+      const count = await handlePasswordResets(database, clock())
+      return count === BATCH_MAX ? 0 : undefined
+    },
+  })
+}
+
+/**
+ * Queues mails for the requests of active users and deletes the other requests. Returns the number of
+ * requests.
+ */
+export async function handlePasswordResets(database: Database, now: Date): Promise<number> {
+  const rows = await database.read
+    .selectFrom('password_resets')
+    .select('id')
+    .where('handled_at', 'is', null)
+    .orderBy('created_at')
+    .limit(BATCH_MAX)
+    .execute()
+  for (const { id } of rows) await database.transaction((tx) => handle(tx, id, now))
+  return rows.length
+}
+
+async function handle(tx: Transaction, id: string, now: Date): Promise<void> {
+  const row = await tx
+    .selectFrom('password_resets')
+    .selectAll()
+    .where('id', '=', id)
+    .where('handled_at', 'is', null)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  if (row === undefined) return
+  const user = await tx
+    .selectFrom('users')
+    .selectAll()
+    .where('email', '=', row.email)
+    .where('status', '=', 'active')
+    .executeTakeFirst()
+  if (user === undefined) {
+    // The text may be a password that was typed into the wrong field.
+    await tx.deleteFrom('password_resets').where('id', '=', id).execute()
+    return
+  }
+  await tx
+    .updateTable('password_resets')
+    .set({ user_id: user.id, handled_at: now.toISOString() })
+    .where('id', '=', id)
+    .execute()
+  const notice = { accountId: user.account_id, kind: 'user.password_reset', subjectId: id } as const
+  await recordNotice(tx, { ...notice, detail: { email: user.email } }, now)
+}
+
+/** Throws `Problem` `invalid_password_reset` for any fault of the code. */
+export async function getPasswordReset(
+  reader: Reader,
+  codeHash: string,
+  now: Date,
+): Promise<{ readonly reset: PasswordResetRow; readonly user: UserRow }> {
+  const reset = await reader
+    .selectFrom('password_resets')
+    .selectAll()
+    .where('code_hash', '=', codeHash)
+    .where('ended_at', 'is', null)
+    .where('expires_at', '>', now.toISOString())
+    .executeTakeFirst()
+  const user =
+    reset?.user_id == null
+      ? undefined
+      : await reader
+          .selectFrom('users')
+          .selectAll()
+          .where('id', '=', reset.user_id)
+          .where('status', '=', 'active')
+          .executeTakeFirst()
+  if (reset !== undefined && user !== undefined) return { reset, user }
+  throw new Problem(
+    'invalid_password_reset',
+    'This link was used already or is older than 30 minutes. Request a new one.',
+  )
+}
+
+/** Ends all sessions and all other links of the user. Throws as `getPasswordReset` does. */
+export async function resetPassword(
+  tx: Transaction,
+  codeHash: string,
+  passwordHash: string,
+  { actor, now }: Act,
+): Promise<UserRow> {
+  // Without the lock, two concurrent requests with one link would set two passwords.
+  await tx
+    .selectFrom('password_resets')
+    .select('id')
+    .where('code_hash', '=', codeHash)
+    .forNoKeyUpdate()
+    .execute()
+  const { reset, user } = await getPasswordReset(tx, codeHash, now)
+  await tx
+    .updateTable('password_resets')
+    .set({ ended_at: now.toISOString() })
+    .where('user_id', '=', user.id)
+    .where('ended_at', 'is', null)
+    .execute()
+  await setPasswordHash(tx, user.id, passwordHash, now)
+  await endSessionsOf(tx, user.id)
+  const act = { actor: { ...actor, id: user.id, label: user.email }, now }
+  await recordAudit(tx, act, {
+    accountId: user.account_id,
+    action: 'user.password_reset',
+    subjectId: user.id,
+  })
+  const notice = { accountId: user.account_id, kind: 'user.password_changed' } as const
+  await recordNotice(tx, { ...notice, subjectId: reset.id, detail: { email: user.email } }, now)
+  return user
+}

@@ -1,0 +1,28 @@
+/** The confirmation of archiving a customer, which shows the amount owed. */
+import type { DebtorRow } from '../../database/tables.ts'
+import type { Balance } from '../../debtors/balances.ts'
+import { type Html, html } from '../../html/html.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
+import { renderMoney } from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+
+export function renderArchive(frame: Frame, row: DebtorRow, balances: readonly Balance[]): Html {
+  const path = `/settings/customers/${row.id}`
+  const owed = balances.filter(({ outstanding }) => outstanding > 0)
+  const consequences = html`<p>${
+    owed.length === 0
+      ? 'This customer owes nothing.'
+      : html`This customer owes ${owed.map(({ outstanding, currency }, at) => html`${at > 0 && ', '}<strong>${renderMoney(outstanding, currency)}</strong>`)}.`
+  }</p>
+<p>No reminder is sent any more, and reminders that wait are cancelled. Invoices stay open and can be
+paid. You can take the customer out of the archive at any time.</p>`
+  return renderConfirmPage(frame, {
+    title: `Archive ${row.name}?`,
+    place: '/settings/customers',
+    back: { path, name: row.name },
+    consequences,
+    action: `${path}/archive`,
+    button: 'Archive customer',
+    isDangerous: true,
+  })
+}

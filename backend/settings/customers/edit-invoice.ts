@@ -1,0 +1,137 @@
+/** The form that corrects an invoice. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { todayIn } from '../../calendar/calendar.ts'
+import type { InvoiceRow, Reader } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { editInvoice, type InvoiceEdit } from '../../invoices/edit-invoice.ts'
+import { invoiceEditBody } from '../../invoices/invoice-body.ts'
+import { findInvoice } from '../../invoices/invoices.ts'
+import { renderInvoice } from '../../invoices/representation.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { validateBody } from '../../validation/body.ts'
+import { refuseReadOnly } from '../money/money-act.ts'
+import { notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderField } from './customer-form-page.ts'
+
+const PATH = '/settings/invoices/{id}'
+const ADMINS_ONLY = 'Only an Admin can act on invoices.'
+const LABELS: Readonly<Record<string, string>> = {
+  due_date: 'Due on',
+  po_number: 'Purchase order',
+  notes: 'Notes',
+  payment_url: 'Payment link',
+}
+const FIELDS = Object.keys(LABELS)
+
+export const editInvoicePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: `${PATH}/edit`,
+    admins: ADMINS_ONLY,
+    async handle(request, { database }) {
+      refuseReadOnly(request.session)
+      const row = await readInvoice(database.read, request)
+      return { page: (frame) => renderForm(frame, row, valuesOf(row), undefined) }
+    },
+  },
+  editPage('POST'),
+  editPage('PUT'),
+]
+
+/** JSON uses PUT. Forms cannot send PUT and use POST. */
+function editPage(method: 'POST' | 'PUT'): SessionPage {
+  return {
+    method,
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: FIELDS },
+    async handle({ session, id, act, fields, now, wantsJson }, { database }) {
+      refuseReadOnly(session)
+      const { id: accountId, timezone } = session.account
+      const edit = parseEdit(fields)
+      const row = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'invoice_edited')
+        return editInvoice(tx, accountId, id, edit, act)
+      })
+      const json = renderInvoice(row, todayIn(timezone, now))
+      return { json, location: `/settings/invoices/${id}` }
+    },
+    async redraw(request, problem, { database }) {
+      if (problem.code !== 'validation_failed') return undefined
+      const row = await readInvoice(database.read, request)
+      const worded = inWordsOfForm(problem, LABELS)
+      const values = { ...valuesOf(row), ...sent(request.fields) }
+      return (frame) => renderForm(frame, row, values, worded)
+    },
+  }
+}
+
+function sent(fields: Fields): Readonly<Record<string, string>> {
+  const given = FIELDS.filter((name) => fields.has(name))
+  return Object.fromEntries(given.map((name) => [name, fields.text(name).trim()]))
+}
+
+function parseEdit(fields: Fields): InvoiceEdit {
+  const given = sent(fields)
+  const filled = Object.entries(given).filter(([, text]) => text !== '')
+  const body = validateBody(invoiceEditBody, Object.fromEntries(filled))
+  // An empty text removes the value; an invoice always has a due date.
+  const kept = (name: string, value: string | undefined) =>
+    name in given ? { value: value ?? null } : undefined
+  const poNumber = kept('po_number', body.po_number)
+  const notes = kept('notes', body.notes)
+  const paymentUrl = kept('payment_url', body.payment_url)
+  return {
+    ...(body.due_date !== undefined && { dueDate: body.due_date }),
+    ...(poNumber && { poNumber: poNumber.value }),
+    ...(notes && { notes: notes.value }),
+    ...(paymentUrl && { paymentUrl: paymentUrl.value }),
+  }
+}
+
+async function readInvoice(reader: Reader, { session, id }: SessionRequest): Promise<InvoiceRow> {
+  return (await findInvoice(reader, session.account.id, id)) ?? notFound('invoice', id)
+}
+
+function valuesOf(row: InvoiceRow): Readonly<Record<string, string>> {
+  const { due_date, po_number, notes, payment_url } = row
+  return {
+    due_date,
+    po_number: po_number ?? '',
+    notes: notes ?? '',
+    payment_url: payment_url ?? '',
+  }
+}
+
+function renderForm(
+  frame: Frame,
+  row: InvoiceRow,
+  values: Readonly<Record<string, string>>,
+  problem: Problem | undefined,
+): Html {
+  const path = `/settings/invoices/${row.id}`
+  const field = (name: string, hint?: string, type?: 'date') =>
+    renderField(
+      { name, ...(hint !== undefined && { hint }), ...(type !== undefined && { type }) },
+      LABELS[name] ?? name,
+      values[name] ?? '',
+      problem,
+    )
+  const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${row.number}</span></a></p>
+<h1>Change invoice <span translate="no">${row.number}</span></h1>
+<p class="lead">Waiting reminders of it are written anew. To lower the amount, credit the invoice.</p>
+${renderFaults(problem)}
+<form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
+<div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where it can be paid.')}${field('notes')}</div>
+<p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p></form>`
+  return renderPage(frame, {
+    title: `Change invoice ${row.number}`,
+    place: '/settings/customers',
+    main,
+  })
+}

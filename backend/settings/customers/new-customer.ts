@@ -1,0 +1,119 @@
+/** The form that creates a customer, with the API's validation. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { recordAudit } from '../../accounts/audit.ts'
+import { debtorBody, newDebtor } from '../../debtors/debtor-body.ts'
+import { createDebtor } from '../../debtors/debtors.ts'
+import { ADDRESS_PARTS, DETAIL_WORDS, DETAILS } from '../../debtors/details.ts'
+import { renderDebtor } from '../../debtors/representation.ts'
+import { type Html, html } from '../../html/html.ts'
+import { validateBody } from '../../validation/body.ts'
+import type { JsonObject } from '../../validation/json.ts'
+import { KEY, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
+import { type Fields, NO_FIELDS } from '../shell/fields.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { ADDRESS, CONTACT, type Field, renderField } from './customer-form-page.ts'
+
+const PATH = '/settings/customers'
+const ADMINS_ONLY = 'Only an Admin can add customers.'
+
+const TERMS: readonly Field[] = [
+  { name: 'currency', hint: 'For new invoices, e.g. EUR.' },
+  { name: 'payment_terms_days', hint: 'Days until a new invoice is due. Empty: the account’s.' },
+  { name: 'external_id', hint: 'The id in your own system, without spaces.' },
+  { name: 'tax_id' },
+  { name: 'company_number' },
+]
+
+const LABELS: Readonly<Record<string, string>> = {
+  ...DETAIL_WORDS,
+  currency: 'Currency',
+  payment_terms_days: 'Payment terms',
+  external_id: 'External ID',
+  tax_id: 'Tax ID',
+  company_number: 'Company number',
+}
+
+const TEXTS = [...DETAILS, ...ADDRESS_PARTS, 'currency', 'external_id', 'tax_id', 'company_number']
+
+export const newCustomerPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: `${PATH}/new`,
+    admins: ADMINS_ONLY,
+    async handle({ session }) {
+      refuseReadOnly(session)
+      return { page: (frame) => renderForm(frame, NO_FIELDS, undefined) }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: [...TEXTS, KEY], numbers: ['payment_terms_days'] },
+    async handle(request, deps) {
+      const { session, act, now, fields } = request
+      const { account } = session
+      const response = await once(request, deps, CREATION, async (tx) => {
+        const input = newDebtor(validateBody(debtorBody, bodyOf(fields)))
+        const owner = { accountId: account.id, isDemo: account.isDemo }
+        const row = await createDebtor(tx, owner, input, now)
+        const entry = { action: 'debtor.created', subjectId: row.id, detail: { name: row.name } }
+        await recordAudit(tx, act, { accountId: account.id, ...entry })
+        return renderDebtor(row, [])
+      })
+      return { status: 201, ...response }
+    },
+    async redraw({ fields }, problem) {
+      if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
+        return undefined
+      }
+      const worded = inWordsOfForm(problem, LABELS)
+      return (frame) => renderForm(frame, fields, worded)
+    },
+  },
+]
+
+const CREATION = {
+  operation: 'settings.createDebtor',
+  flash: 'customer_created',
+  location: (id: string) => `${PATH}/${id}`,
+}
+
+/** Omits empty texts. */
+function bodyOf(fields: Fields): JsonObject {
+  const pick = (names: readonly string[]) =>
+    Object.fromEntries(
+      names.flatMap((name) => {
+        const text = fields.text(name).trim()
+        return text === '' ? [] : [[name, text]]
+      }),
+    )
+  const isAddress = (name: string) => ADDRESS_PARTS.some((part) => part === name)
+  const address = pick(ADDRESS_PARTS)
+  const days = fields.number('payment_terms_days')
+  return {
+    ...pick(TEXTS.filter((name) => !isAddress(name))),
+    ...(Object.keys(address).length > 0 && { address }),
+    ...(days !== null && { payment_terms_days: Number.isNaN(days) ? -1 : days }),
+  }
+}
+
+function renderForm(frame: Frame, fields: Fields, problem: Problem | undefined): Html {
+  const field = (of: Field) =>
+    renderField(of, LABELS[of.name] ?? of.name, fields.text(of.name), problem)
+  const main = html`<p class="back"><a href="${PATH}">Customers</a></p>
+<h1>Add a customer</h1>
+${renderFaults(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField()}
+<div class="pair">
+<fieldset class="stack"><legend class="title">Contact</legend>${CONTACT.map(field)}</fieldset>
+<div><fieldset class="stack"><legend class="title">Address</legend>${ADDRESS.map(field)}</fieldset></div>
+</div>
+<details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS.map(field)}</div></details>
+<p class="row"><button class="primary">Add customer</button> <a class="button" href="${PATH}">Cancel</a></p>
+</form>`
+  return renderPage(frame, { title: 'Add a customer', place: PATH, main })
+}

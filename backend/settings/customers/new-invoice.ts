@@ -1,0 +1,189 @@
+/** The form that creates an invoice, with the API's validation. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { getAccount } from '../../accounts/accounts.ts'
+import { recordAudit } from '../../accounts/audit.ts'
+import { todayIn } from '../../calendar/calendar.ts'
+import type { DebtorRow, Reader } from '../../database/tables.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { invoiceBody, newInvoice } from '../../invoices/invoice-body.ts'
+import { createInvoice } from '../../invoices/invoices.ts'
+import { renderInvoice } from '../../invoices/representation.ts'
+import { parseCurrency } from '../../money/money.ts'
+import { validateBody } from '../../validation/body.ts'
+import type { JsonObject } from '../../validation/json.ts'
+import { readAmountText } from '../money/amount-field.ts'
+import { KEY, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
+import { renderPickCustomer } from '../money/pick-customer-page.ts'
+import { invalid, notFound } from '../shell/faults.ts'
+import { Fields } from '../shell/fields.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderField } from './customer-form-page.ts'
+
+const PATH = '/settings/invoices'
+const ADMINS_ONLY = 'Only an Admin can enter invoices.'
+
+const LABELS: Readonly<Record<string, string>> = {
+  debtor_id: 'The customer',
+  number: 'Number',
+  amount: 'Amount',
+  currency: 'Currency',
+  issue_date: 'Issued on',
+  due_date: 'Due on',
+  po_number: 'Purchase order',
+  notes: 'Notes',
+  payment_url: 'Payment link',
+  external_id: 'External ID',
+  status: 'Status',
+}
+
+const TEXTS = Object.keys(LABELS).filter((name) => name !== 'amount')
+
+export const newInvoicePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: `${PATH}/new`,
+    admins: ADMINS_ONLY,
+    async handle(request, { database }) {
+      const { session, query, now } = request
+      refuseReadOnly(session)
+      if (!query.has('debtor_id')) {
+        return renderPickCustomer(database.read, request, query.get('q')?.trim() ?? '', {
+          title: 'Enter an invoice',
+          question: 'Who owes it?',
+          path: `${PATH}/new`,
+        })
+      }
+      const debtor = await readDebtor(database.read, request)
+      const today = todayIn(session.account.timezone, now)
+      const { default_currency } = await getAccount(database.read, session.account.id)
+      const currency = debtor.currency ?? default_currency
+      const defaults = new Fields(
+        false,
+        new Map([
+          ['issue_date', [today]],
+          ['currency', [currency]],
+        ]),
+      )
+      return { page: (frame) => renderForm(frame, debtor, defaults, undefined) }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: [...TEXTS, 'chase_if_overdue', KEY], numbers: ['amount'] },
+    async handle(request, deps) {
+      const { session, act, now, fields } = request
+      const { id: accountId, timezone } = session.account
+      const today = todayIn(timezone, now)
+      const response = await once(request, deps, CREATION, async (tx) => {
+        // The customer of another account is reported like an unknown one.
+        await readDebtor(tx, request)
+        const input = newInvoice(validateBody(invoiceBody, bodyOf(fields), today))
+        const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
+        const row = await createInvoice(tx, { accountId, timezone, paymentTermsDays }, input, now)
+        const { number, amount, currency } = row
+        await recordAudit(tx, act, {
+          accountId,
+          action: 'invoice.created',
+          subjectId: row.id,
+          detail: { number, amount, currency },
+        })
+        return renderInvoice(row, today)
+      })
+      return { status: 201, ...response }
+    },
+    async redraw(request, problem, { database }) {
+      if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
+        return undefined
+      }
+      const debtor = await readDebtor(database.read, request)
+      const worded = inWordsOfForm(problem, LABELS)
+      return (frame) => renderForm(frame, debtor, request.fields, worded)
+    },
+  },
+]
+
+const CREATION = {
+  operation: 'settings.createInvoice',
+  flash: 'invoice_created',
+  location: (id: string) => `${PATH}/${id}`,
+}
+
+async function readDebtor(
+  reader: Reader,
+  { session, fields, query }: SessionRequest,
+): Promise<DebtorRow> {
+  const id = fields.text('debtor_id') || (query.get('debtor_id') ?? '')
+  return (await findDebtor(reader, session.account.id, id)) ?? notFound('customer', id)
+}
+
+function bodyOf(fields: Fields): JsonObject {
+  const texts = TEXTS.flatMap((name) => {
+    const text = fields.text(name).trim()
+    return text === '' ? [] : [[name, text]]
+  })
+  const chase = fields.text('chase_if_overdue')
+  return {
+    ...Object.fromEntries(texts),
+    amount: amountOf(fields),
+    chase_if_overdue: chase === '' || chase === 'true',
+  }
+}
+
+function amountOf(fields: Fields): number {
+  const text = fields.text('amount').trim()
+  const currency = parseCurrency(fields.text('currency').trim())
+  if (currency === undefined) invalid('currency', 'Currency must be a code of ISO 4217, e.g. EUR.')
+  if (text === '') invalid('amount', 'Enter the amount.')
+  const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
+  return typeof amount === 'number' ? amount : invalid('amount', `The amount ${amount}.`)
+}
+
+function renderForm(
+  frame: Frame,
+  debtor: DebtorRow,
+  entered: Fields,
+  problem: Problem | undefined,
+): Html {
+  const back = `/settings/customers/${debtor.id}`
+  const field = (name: string, hint?: string, type?: 'date') =>
+    renderField(
+      { name, ...(hint !== undefined && { hint }), ...(type !== undefined && { type }) },
+      LABELS[name] ?? name,
+      entered.text(name),
+      problem,
+    )
+  const status = entered.text('status')
+  const main = html`<p class="back"><a href="${back}" translate="no">${debtor.name}</a></p>
+<h1>Enter an invoice</h1>
+${renderFaults(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}${renderKeyField()}
+<input type="hidden" name="debtor_id" value="${debtor.id}">
+<div class="fields">
+<div class="field"><label for="amount">Amount, tax included</label>
+<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
+${field('currency')}
+${field('number', 'Empty: the next of your numbers.')}
+${field('issue_date', undefined, 'date')}
+${field('due_date', 'Empty: by the payment terms.', 'date')}
+<div class="field"><label for="invoice-status">Status</label>
+<select id="invoice-status" name="status"><option value="open"${attribute('selected', status !== 'draft')}>Open: owed and chased</option><option value="draft"${attribute('selected', status === 'draft')}>Draft: to be finalised later</option></select></div>
+</div>
+<details${problem !== undefined && html` open`}><summary>More about it</summary><div class="fields">
+${field('po_number')}${field('external_id', 'The id in your own system, without spaces.')}${field('payment_url', 'An https address where it can be paid.')}${field('notes')}
+<div class="field"><label for="chase">If it is past due already</label>
+<select id="chase" name="chase_if_overdue"><option value="true">Remind of it</option><option value="false"${attribute('selected', entered.text('chase_if_overdue') === 'false')}>Take it as history</option></select></div>
+</div></details>
+<p class="row"><button class="primary">Enter invoice</button> <a class="button" href="${back}">Cancel</a></p>
+</form>`
+  return renderPage(frame, {
+    title: `Enter an invoice of ${debtor.name}`,
+    place: '/settings/customers',
+    main,
+  })
+}

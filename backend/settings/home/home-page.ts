@@ -1,0 +1,236 @@
+/** Home: open tasks first, then amounts due, next reminders and recent activity. */
+import { isReadOnly } from '../../accounts/accounts.ts'
+import { addDays } from '../../calendar/calendar.ts'
+import { AGES, type DueByAge } from '../../debtors/due-totals.ts'
+import { type Html, html } from '../../html/html.ts'
+import { nameOf } from '../reminders/messages-page.ts'
+import { renderPage } from '../shell/layout.ts'
+import { METHOD_WORDS, renderMessageStatus, renderMoney } from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, plural, type TimeContext, timeAgo } from '../shell/words.ts'
+import type { Overview } from './overview.ts'
+
+const PATH = '/settings'
+
+export function renderHome(frame: Frame, overview: Overview): Html {
+  const { account } = overview.session
+  const isEmpty = !overview.steps.hasCustomer
+  const main = html`<div class="heading"><h1>Home</h1>
+<p class="total">${exactTime(overview.now.toISOString(), account.timezone)} <span translate="no">(${account.timezone})</span></p></div>
+${renderAlerts(frame, overview)}
+${isEmpty && renderSteps(overview)}
+${!isEmpty && renderDue(overview)}
+${!isEmpty && renderWeek(overview)}
+${!isEmpty && renderLatest(overview)}`
+  return renderPage(frame, { title: 'Home', place: PATH, main })
+}
+
+function renderSteps({ steps, session }: Overview): Html {
+  const isAdmin = session.user.role === 'admin'
+  const step = (isDone: boolean, title: string, hint: string, links: Html) =>
+    html`<li${isDone && html` class="done"`}><h2>${title}${isDone && html` <span class="badge active">Done</span>`}</h2>
+<p class="hint">${hint}</p><p class="row">${links}</p></li>`
+  return html`<section aria-labelledby="steps-title"><h2 id="steps-title" class="unseen">Get started</h2>
+<ol class="steps">
+${step(
+  steps.hasKey,
+  'Issue an API key',
+  'Your accounting system uses it to create customers and invoices and to record payments.',
+  html`<a class="button${isAdmin && !steps.hasKey && ' primary'}" href="${isAdmin ? '/settings/api-keys/new' : '/settings/api-keys'}">${isAdmin ? 'Issue key' : 'API keys'}</a> <a class="button" href="/docs/first-call">Make the first call</a>`,
+)}
+${step(
+  steps.hasCustomer,
+  'Create or import customers',
+  'Through the API or from a CSV file. Imported invoices that are past due are not chased until you say so.',
+  html`${isAdmin && html`<a class="button" href="/settings/customers/new">Add a customer</a> `}<a class="button" href="/settings/customers">Customers</a>`,
+)}
+${step(
+  false,
+  'Look at the schedule of reminders',
+  'It decides when customers are reminded. Firm and Final reminders are sent only once someone approves them.',
+  html`<a class="button" href="/settings/schedule">Schedule</a>`,
+)}
+</ol></section>`
+}
+
+interface Alert {
+  readonly kind: 'bad' | 'todo'
+  readonly text: Html
+  readonly path: string
+  readonly link: string
+}
+
+function renderAlerts({ halt }: Frame, overview: Overview): Html | undefined {
+  const alerts = alertsOf(overview)
+  const { status } = overview.session.account
+  if (halt !== undefined) {
+    alerts.unshift({
+      ...{ kind: 'bad', path: '/settings/kill-switch', link: 'Kill switch' },
+      text: html`The kill switch is on: no reminder is sent.`,
+    })
+  }
+  if (isReadOnly(status)) {
+    alerts.unshift({
+      ...{ kind: 'bad', path: '/docs/errors#account_read_only', link: 'What this means' },
+      text: html`This account is read-only (${status.replaceAll('_', ' ')}): API calls that write are refused.`,
+    })
+  }
+  if (alerts.length === 0) return undefined
+  return html`<section aria-labelledby="alerts-title"><h2 id="alerts-title">Needs attention</h2>
+<ul class="alerts">${alerts.map(
+    ({ kind, text, path, link }) =>
+      html`<li class="${kind}"><span>${text}</span> <a class="button small" href="${path}">${link}</a></li>`,
+  )}</ul></section>`
+}
+
+function alertsOf({ approvals, endpoints, unreachable, keys, session, now }: Overview): Alert[] {
+  const times = { now, timezone: session.account.timezone }
+  const alerts: Alert[] = []
+  if (approvals > 0) {
+    alerts.push({
+      ...{ kind: 'todo', path: '/settings/approvals', link: 'Review' },
+      text: html`${plural(approvals, 'reminder waits', 'reminders wait')} for approval.`,
+    })
+  }
+  for (const { id, url, status, status_since, failing_since } of endpoints) {
+    alerts.push({
+      ...{ kind: 'bad', path: `/settings/webhook-endpoints/${id}`, link: 'Endpoint' },
+      text:
+        status === 'disabled'
+          ? html`Webhook endpoint <span translate="no">${url}</span> was disabled ${timeAgo(status_since, times)}.`
+          : html`Webhook endpoint <span translate="no">${url}</span> started failing ${timeAgo(failing_since ?? status_since, times)}.`,
+    })
+  }
+  if (unreachable.customers > 0) {
+    const count = unreachable.isMore
+      ? `More than ${unreachable.customers.toLocaleString('en')} customers`
+      : plural(unreachable.customers, 'customer')
+    const owe = unreachable.customers === 1 ? 'owes' : 'owe'
+    alerts.push({
+      ...{ kind: 'bad', path: '/settings/customers?view=unreachable', link: 'Customers' },
+      text: html`${count} ${owe} money and cannot be reached by e-mail.`,
+    })
+  }
+  for (const { id, name, used, limit, endsAt } of keys) {
+    const state = used >= limit ? 'is at its limit' : 'is near its limit'
+    alerts.push({
+      ...{ kind: used >= limit ? 'bad' : 'todo', path: `/settings/api-keys/${id}`, link: 'Key' },
+      text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls, until ${exactTime(endsAt, times.timezone)}.`,
+    })
+  }
+  return alerts
+}
+
+/** Further currencies are listed with their totals only. */
+const FULL_MAX = 3
+
+function renderDue({ due, largest, today }: Overview): Html {
+  if (due.length === 0) {
+    return html`<section class="card empty"><p><strong>Nothing is owed.</strong></p>
+<p class="hint">Open invoices appear here with their age.</p></section>`
+  }
+  return html`${due.slice(0, FULL_MAX).map((total) => {
+    const { currency } = total
+    const id = `due-${currency.toLowerCase()}`
+    return html`<section aria-labelledby="${id}"><h2 id="${id}">Owed in ${currency}</h2>
+<div class="pair due">
+<div class="card"><dl class="figures plain-figures">
+<div><dt>Owed</dt><dd><a href="/settings/invoices?currency=${currency}">${renderMoney(total.outstanding.amount, currency)}</a></dd><dd class="hint">${plural(total.outstanding.invoices, 'invoice')}</dd></div>
+<div><dt>Overdue</dt><dd${total.overdue.amount > 0 && html` class="late"`}><a href="/settings/invoices?view=overdue&amp;currency=${currency}">${renderMoney(total.overdue.amount, currency)}</a></dd><dd class="hint">${plural(total.overdue.invoices, 'invoice')}</dd></div></dl>
+${renderAges(total, today)}</div>
+<div class="card"><h3>Largest debtors</h3>
+<table class="plain wide-names"><caption class="unseen">Customers who owe the most in ${currency}</caption>
+<thead><tr><th scope="col">Customer</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owes</th></tr></thead>
+<tbody>${(largest.get(currency) ?? []).map(
+      (
+        debtor,
+      ) => html`<tr><th scope="row"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></th>
+<td class="amount${debtor.overdue > 0 && ' late'}">${debtor.overdue > 0 ? renderMoney(debtor.overdue, currency) : '–'}</td><td class="amount">${renderMoney(debtor.outstanding, currency)}</td></tr>`,
+    )}</tbody></table>
+<p><a href="/settings/customers?view=owing&amp;sort=-owes&amp;currency=${currency}">All<span class="unseen"> customers that owe ${currency}</span></a></p></div>
+</div></section>`
+  })}
+${due.length > FULL_MAX && renderOthers(due.slice(FULL_MAX))}`
+}
+
+function renderOthers(due: readonly DueByAge[]): Html {
+  return html`<section class="card" aria-labelledby="others-title"><h2 id="others-title">Other currencies</h2>
+<table class="plain"><caption class="unseen">Owed in other currencies</caption>
+<thead><tr><th scope="col">Currency</th><th scope="col">Invoices</th><th scope="col" class="amount">Overdue</th><th scope="col" class="amount">Owed</th></tr></thead>
+<tbody>${due.map(
+    ({ currency, outstanding, overdue }) =>
+      html`<tr><th scope="row"><a href="/settings/invoices?currency=${currency}">${currency}</a></th><td>${outstanding.invoices.toLocaleString('en')}</td><td class="amount">${renderMoney(overdue.amount, currency)}</td><td class="amount">${renderMoney(outstanding.amount, currency)}</td></tr>`,
+  )}</tbody></table></section>`
+}
+
+const AGE_WORDS: Readonly<Record<(typeof AGES)[number]['name'], string>> = {
+  not_due: 'Not due',
+  days_1_30: '1–30 days',
+  days_31_60: '31–60 days',
+  days_61_90: '61–90 days',
+  days_over_90: 'Over 90 days',
+}
+
+/** The table contains the numbers; the bars beside them compare the amounts. */
+function renderAges({ currency, ages }: DueByAge, today: string): Html {
+  const top = Math.max(...ages.map(({ amount }) => amount), 1)
+  return html`<table class="ages"><caption class="unseen">Owed in ${currency} by days past due</caption>
+<thead class="unseen"><tr><th scope="col">Past due</th><th scope="col">Share</th><th scope="col">Invoices</th><th scope="col">Amount</th></tr></thead>
+<tbody>${AGES.map(({ name, from, to }, at) => {
+    const { amount, invoices } = ages[at] ?? { amount: 0, invoices: 0 }
+    // `due_before` is exclusive: the day after a due date that is `from` days past.
+    const query = new URLSearchParams({
+      currency,
+      ...(to !== null && { due_since: addDays(today, -to) }),
+      ...(from !== null && { due_before: addDays(today, 1 - from) }),
+    })
+    const label =
+      invoices === 0
+        ? AGE_WORDS[name]
+        : html`<a href="/settings/invoices?${query.toString()}">${AGE_WORDS[name]}</a>`
+    return html`<tr><th scope="row">${label}</th>
+<td class="bar"><svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect class="age-${at}" width="${((amount / top) * 100).toFixed(2)}" height="10"/></svg></td>
+<td class="amount hint">${invoices === 0 ? '–' : plural(invoices, 'invoice')}</td><td class="amount">${renderMoney(amount, currency)}</td></tr>`
+  })}</tbody></table>`
+}
+
+function renderWeek({ reminders, today }: Overview): Html {
+  const top = Math.max(...reminders.days.map(({ customers }) => customers), 1)
+  const total = reminders.days.reduce((sum, { customers }) => sum + customers, 0)
+  const dayName = (date: string, options: Intl.DateTimeFormatOptions) =>
+    new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC', ...options }).format(
+      new Date(`${date}T00:00:00Z`),
+    )
+  return html`<section aria-labelledby="week-title"><div class="heading"><h2 id="week-title">Reminders in the next seven days</h2>
+<a href="/settings/reminders">Calendar</a></div>
+<div class="card">${
+    total === 0
+      ? html`<p class="hint">No reminder is due in the next seven days.</p>`
+      : html`<table class="week"><caption class="unseen">Customers to be reminded, by day</caption>
+<thead><tr>${reminders.days.map(({ date }) => html`<th scope="col"${date === today && html` aria-current="date"`}><time datetime="${date}">${dayName(date, { weekday: 'short' })}<span>${dayName(date, { day: 'numeric', month: 'short' })}</span></time></th>`)}</tr></thead>
+<tbody><tr>${reminders.days.map(
+          ({ customers }) =>
+            html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / top) * 40).toFixed(2)}" width="10" height="${((customers / top) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
+        )}</tr></tbody></table>
+<p class="hint">Customers who can be reached and have an invoice that reaches its next stage.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
+  }</div></section>`
+}
+
+function renderLatest({ payments, messages, names, session, now }: Overview): Html {
+  const times: TimeContext = { now, timezone: session.account.timezone }
+  const customer = (id: string) =>
+    html`<a href="/settings/customers/${id}" translate="no">${names.get(id)}</a>`
+  return html`<div class="pair latest">
+<section aria-labelledby="payments-title"><div class="heading"><h2 id="payments-title">Latest payments</h2><a href="/settings/payments">All<span class="unseen"> payments</span></a></div>
+<ul class="card feed">${payments.length === 0 && html`<li class="hint">None yet.</li>`}${payments.map(
+    (
+      row,
+    ) => html`<li><a href="/settings/payments/${row.id}">${renderMoney(row.amount, row.currency)}</a>
+<span>${customer(row.debtor_id)}<span class="hint">${row.status === 'reversed' ? 'Reversed' : METHOD_WORDS[row.method]} · ${timeAgo(row.created_at, times)}</span></span></li>`,
+  )}</ul></section>
+<section aria-labelledby="messages-title"><div class="heading"><h2 id="messages-title">Latest messages</h2><a href="/settings/messages">All<span class="unseen"> messages</span></a></div>
+<ul class="card feed">${messages.length === 0 && html`<li class="hint">None yet.</li>`}${messages.map(
+    (row) => html`<li><a href="/settings/messages/${row.id}">${nameOf(row)}</a>
+<span>${customer(row.debtor_id)}<span class="hint">${renderMessageStatus(row)} · ${timeAgo(row.sent_at ?? row.updated_at, times)}</span></span></li>`,
+  )}</ul></section></div>`
+}

@@ -1,0 +1,40 @@
+/** The route of Home, the first page after login. */
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import { renderHome } from './home-page.ts'
+import { type Overview, readOverview } from './overview.ts'
+
+export const homePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: '/settings',
+    async handle({ session, now }, { database }) {
+      await updateTotalsOf(database, session.account.id)
+      const overview = await readOverview(database.read, session, now)
+      return { json: represent(overview), page: (frame) => renderHome(frame, overview) }
+    },
+  },
+]
+
+function represent(overview: Overview) {
+  const { due, largest, reminders, approvals, endpoints, unreachable, keys, today } = overview
+  return {
+    object: 'overview',
+    today,
+    due: due.map(({ currency, outstanding, overdue, ages }) => ({
+      currency,
+      outstanding,
+      overdue,
+      ages,
+      largest_debtors: (largest.get(currency) ?? []).map((debtor) => ({ ...debtor })),
+    })),
+    reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
+    approvals_waiting: approvals,
+    webhook_endpoints: endpoints.map(({ id, url, status }) => ({ id, url, status })),
+    unreachable_customers: { count: unreachable.customers, has_more: unreachable.isMore },
+    busy_keys: keys.map(({ id, name, used, limit, endsAt }) => ({
+      ...{ id, name, used, limit },
+      resets_at: endsAt,
+    })),
+  }
+}

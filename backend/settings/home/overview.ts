@@ -1,0 +1,179 @@
+/** Reads the data of Home at once. The cost does not grow with the number of invoices. */
+import { addDays, todayIn } from '../../calendar/calendar.ts'
+import type { MessageRow, PaymentRow, Reader, WebhookEndpointRow } from '../../database/tables.ts'
+import { readBalances } from '../../debtors/balances.ts'
+import {
+  countUnreachableOwing,
+  type DueByAge,
+  listLargestDebtors,
+  readDueByAge,
+} from '../../debtors/due-totals.ts'
+import { listUpcomingReminders } from '../../invoices/upcoming-reminders.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { listMessages } from '../../messages/messages.ts'
+import { listPayments } from '../../payments/payment-list.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
+import { listEndpoints } from '../../webhooks/endpoints.ts'
+import { readNames } from '../shell/names.ts'
+
+const SHOWN_MAX = 5
+/** Currencies for which the largest debtors are read; others are listed with their totals. */
+const CURRENCIES_MAX = 3
+const DAYS = 7
+const UNREACHABLE_MAX = 1000
+
+export interface LargeDebtorView {
+  readonly id: string
+  readonly name: string
+  readonly outstanding: number
+  readonly overdue: number
+}
+
+export interface ReminderDay {
+  readonly date: string
+  readonly customers: number
+}
+
+export interface Overview {
+  readonly session: Session
+  readonly now: Date
+  readonly today: string
+  /** The currency with most open invoices comes first. */
+  readonly due: readonly DueByAge[]
+  /** By currency. */
+  readonly largest: ReadonlyMap<string, readonly LargeDebtorView[]>
+  readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
+  readonly approvals: number
+  /** Endpoints that fail or are disabled. */
+  readonly endpoints: readonly WebhookEndpointRow[]
+  /** Counted up to `UNREACHABLE_MAX`. */
+  readonly unreachable: { readonly customers: number; readonly isMore: boolean }
+  readonly keys: readonly BusyKey[]
+  readonly payments: readonly PaymentRow[]
+  readonly messages: readonly MessageRow[]
+  readonly names: ReadonlyMap<string, string>
+  readonly steps: { readonly hasKey: boolean; readonly hasCustomer: boolean }
+}
+
+export async function readOverview(reader: Reader, session: Session, now: Date): Promise<Overview> {
+  const { id: accountId, timezone } = session.account
+  const today = todayIn(timezone, now)
+  const newest = {
+    sort: 'created_at',
+    direction: 'desc',
+    fetch: SHOWN_MAX,
+    after: undefined,
+  } as const
+  const [due, reminders, approvals, endpoints, unreachable, keys, payments, messages, steps] =
+    await Promise.all([
+      readDueByAge(reader, accountId, today),
+      readReminderDays(reader, session, now, today),
+      countWaiting(reader, accountId),
+      listEndpoints(reader, accountId),
+      countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),
+      listBusyKeys(reader, accountId, now),
+      listPayments(reader, accountId, {}, newest),
+      listMessages(reader, accountId, {}, newest),
+      readSteps(reader, accountId),
+    ])
+  due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
+  const largest = await readLargest(reader, accountId, due, today)
+  return {
+    session,
+    now,
+    today,
+    due,
+    largest,
+    reminders,
+    approvals,
+    endpoints: endpoints.filter(
+      ({ status, failing_since }) =>
+        status === 'disabled' || (status === 'enabled' && failing_since !== null),
+    ),
+    unreachable: {
+      customers: Math.min(unreachable, UNREACHABLE_MAX),
+      isMore: unreachable > UNREACHABLE_MAX,
+    },
+    keys,
+    payments,
+    messages,
+    names: await readNames(reader, accountId, [...payments, ...messages]),
+    steps,
+  }
+}
+
+async function readLargest(
+  reader: Reader,
+  accountId: string,
+  due: readonly DueByAge[],
+  today: string,
+): Promise<Overview['largest']> {
+  const currencies = due.slice(0, CURRENCIES_MAX).map(({ currency }) => currency)
+  const lists = await Promise.all(
+    currencies.map((currency) => listLargestDebtors(reader, accountId, currency, SHOWN_MAX)),
+  )
+  const ids = [...new Set(lists.flat().map(({ debtorId }) => debtorId))]
+  const [balances, names] = await Promise.all([
+    readBalances(reader, accountId, ids, today),
+    readNames(
+      reader,
+      accountId,
+      ids.map((debtor_id) => ({ debtor_id })),
+    ),
+  ])
+  return new Map(
+    currencies.map((currency, at) => [
+      currency,
+      (lists[at] ?? []).map(({ debtorId }) => {
+        const balance = balances.get(debtorId)?.find((entry) => entry.currency === currency)
+        return {
+          id: debtorId,
+          name: names.get(debtorId) ?? '',
+          outstanding: balance?.outstanding ?? 0,
+          overdue: balance?.overdue ?? 0,
+        }
+      }),
+    ]),
+  )
+}
+
+/**
+ * Counts the customers to be reminded on each day: a customer receives at most one reminder a day, whatever
+ * the number of its invoices.
+ */
+async function readReminderDays(
+  reader: Reader,
+  { account: { id, timezone } }: Session,
+  now: Date,
+  today: string,
+): Promise<Overview['reminders']> {
+  const until = new Date(now.getTime() + DAYS * 86_400_000)
+  const { reminders, isTruncated } = await listUpcomingReminders(reader, id, until)
+  const customers = new Map<string, Set<string>>()
+  for (const { debtorId, at } of reminders) {
+    const day = todayIn(timezone, new Date(at))
+    // An overdue reminder is sent today.
+    const date = day < today ? today : day
+    customers.set(date, (customers.get(date) ?? new Set()).add(debtorId))
+  }
+  const days = Array.from({ length: DAYS }, (_, at) => {
+    const date = addDays(today, at)
+    return { date, customers: customers.get(date)?.size ?? 0 }
+  })
+  return { days, isTruncated }
+}
+
+async function readSteps(reader: Reader, accountId: string): Promise<Overview['steps']> {
+  const [key, debtor] = await Promise.all(
+    (['api_keys', 'debtors'] as const).map((table) =>
+      reader
+        .selectFrom(table)
+        .select('id')
+        .where('account_id', '=', accountId)
+        .limit(1)
+        .executeTakeFirst(),
+    ),
+  )
+  return { hasKey: key !== undefined, hasCustomer: debtor !== undefined }
+}

@@ -1,0 +1,151 @@
+/** The routes that change an existing key: name, expiry, addresses, and rotation. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { changeApiKey, GRACES, type Grace, rotateApiKey } from '../../api-keys/key-changes.ts'
+import { readAllowedAddresses } from '../../api-keys/key-status.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { createToken } from '../../users/tokens.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import { renderReveal } from '../shell/reveal-page.ts'
+import { type EditView, renderEditKey } from './edit-page.ts'
+import { getKey, recordSubmission } from './key-records.ts'
+import { representKey } from './key-view.ts'
+import { LIMIT_FIELDS, lastDayOf, readAddresses, readExpiry } from './limit-fields.ts'
+import { type RotateView, renderRotate } from './rotate-page.ts'
+
+const ADMINS_ONLY = 'Only an Admin can change or rotate API keys.'
+const PATH = '/settings/api-keys/{id}'
+
+const CHANGE = {
+  path: PATH,
+  admins: ADMINS_ONLY,
+  expected: { texts: ['name', ...LIMIT_FIELDS.texts], lists: LIMIT_FIELDS.lists },
+  handle: changeKey,
+} as const
+
+export const keyChangePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: `${PATH}/edit`,
+    admins: ADMINS_ONLY,
+    async handle(request, deps) {
+      const view = await editViewOf(request, deps)
+      return { page: (frame) => renderEditKey(frame, view) }
+    },
+  },
+  { ...CHANGE, method: 'PUT' },
+  {
+    ...CHANGE,
+    method: 'POST',
+    async redraw(request, problem, deps) {
+      if (problem.code !== 'validation_failed') return undefined
+      const { fields } = request
+      const view = {
+        ...(await editViewOf(request, deps)),
+        name: fields.text('name'),
+        expiresOn: fields.text('expires_on'),
+        addresses: readAddresses(fields) ?? [],
+      }
+      return (frame) => renderEditKey(frame, view, problem)
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/rotate`,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    async handle(request, deps) {
+      const row = await getKey(deps.database.read, request.session, request.id)
+      const view = { ...rotateViewOf(request), row, name: row.name, submission: createToken() }
+      return { page: (frame) => renderRotate(frame, view) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/rotate`,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    expected: { texts: ['name', 'submission', 'grace', ...LIMIT_FIELDS.texts] },
+    async handle(request, { database, peppers, baseUrl }) {
+      const { session, fields, act, id } = request
+      const { account } = session
+      const current = await getKey(database.read, session, id)
+      const rotation = {
+        name: fields.has('name') ? fields.text('name') : current.name,
+        expiresAt: readExpiry(fields, account.timezone) ?? null,
+        grace: graceOf(fields.text('grace')),
+      }
+      const { row, secret, replaced } = await database.transaction(async (tx) => {
+        const rotated = await rotateApiKey(tx, id, rotation, peppers, act, account.id)
+        await recordSubmission(tx, request, rotated.row)
+        if (!request.wantsJson) await setFlash(tx, session.token, 'key_issued')
+        return rotated
+      })
+      const represent = (key: typeof row) => representKey(key, account.scopeAllowance, act.now)
+      return {
+        status: 201,
+        json: { ...represent(row), secret, replaced: represent(replaced) },
+        page: (frame) => renderReveal(frame, { row, secret, baseUrl }),
+      }
+    },
+    async redraw(request, problem, deps) {
+      if (problem.code !== 'validation_failed') return undefined
+      const row = await getKey(deps.database.read, request.session, request.id)
+      return (frame) => renderRotate(frame, { ...rotateViewOf(request), row }, problem)
+    },
+  },
+]
+
+async function changeKey(request: SessionRequest, { database }: SettingsDeps) {
+  const { session, fields, id, act, wantsJson } = request
+  const { account } = session
+  const current = await getKey(database.read, session, id)
+  const shownDay = lastDayOf(current.expires_at, account.timezone)
+  // The end of this day may be later than the stored expiry, and would be rejected.
+  const isSameDay = fields.has('expires_on') && fields.text('expires_on') === shownDay
+  const expiresAt = isSameDay ? undefined : readExpiry(fields, account.timezone)
+  const allowedAddresses = readAddresses(fields)
+  const change = {
+    ...(fields.has('name') ? { name: fields.text('name') } : {}),
+    ...(expiresAt === undefined ? {} : { expiresAt }),
+    ...(allowedAddresses === undefined ? {} : { allowedAddresses }),
+  }
+  const row = await database.transaction(async (tx) => {
+    const changed = await changeApiKey(tx, id, change, act, account.id)
+    if (!wantsJson) await setFlash(tx, session.token, 'key_changed')
+    return changed
+  })
+  return {
+    json: representKey(row, account.scopeAllowance, act.now),
+    location: `/settings/api-keys/${id}`,
+  }
+}
+
+async function editViewOf({ session, id }: SessionRequest, deps: SettingsDeps): Promise<EditView> {
+  const row = await getKey(deps.database.read, session, id)
+  const { timezone } = session.account
+  return {
+    row,
+    name: row.name,
+    timezone,
+    expiresOn: lastDayOf(row.expires_at, timezone),
+    addresses: readAllowedAddresses(row.allowed_addresses) ?? [],
+  }
+}
+
+function rotateViewOf({ fields, session }: SessionRequest): Omit<RotateView, 'row'> {
+  return {
+    name: fields.text('name'),
+    expiresOn: fields.text('expires_on'),
+    timezone: session.account.timezone,
+    grace: fields.text('grace') || '24h',
+    submission: fields.text('submission'),
+  }
+}
+
+function graceOf(text: string): Grace {
+  const grace = Object.keys(GRACES).find((name): name is Grace => name === text)
+  if (grace !== undefined) return grace
+  const detail = 'Choose when the old key ends: now, 1h, 24h or 7d.'
+  const errors = [{ pointer: '/grace', code: 'invalid_enum', detail }]
+  throw new Problem('validation_failed', detail, { members: { errors } })
+}

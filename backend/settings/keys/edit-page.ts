@@ -1,0 +1,34 @@
+/** The form that changes the name, the expiry and the allowed addresses of a key. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { ApiKeyRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
+
+export interface EditView extends LimitView {
+  readonly row: ApiKeyRow
+  readonly name: string
+}
+
+export function renderEditKey(frame: Frame, view: EditView, problem?: Problem): Html {
+  const { row } = view
+  const path = `/settings/api-keys/${row.id}`
+  const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
+<h1>Edit key</h1>
+<p class="lead">Changes apply from the next call on. Permissions are fixed; to change them, issue a new key.</p>
+${renderFaults(problem)}
+<form method="post" action="${path}" class="stack" data-once novalidate>
+${csrfField(frame)}
+<div class="card stack">
+<p class="field"><label for="name">Name</label>
+<input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
+<p class="hint" id="name-hint">At most 80 characters. <span data-counter="name"></span></p>
+${renderFault(problem, 'name')}
+${renderExpiryField(view, problem, 'An expiry can be brought forward, not put off.')}
+${renderAddressField(view, problem)}
+</div>
+<p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>
+</form>`
+  return renderPage(frame, { title: `Edit ${row.name}`, place: '/settings/api-keys', main })
+}

@@ -1,0 +1,82 @@
+/** Form fields that limit a key: its expiry and its allowed addresses. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import {
+  addDays,
+  isCalendarDate,
+  parseInstant,
+  startOfDay,
+  todayIn,
+} from '../../calendar/calendar.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Fields } from '../shell/fields.ts'
+import { describedBy, renderFault } from '../shell/layout.ts'
+
+/** The field names of both formats: instants and lists in JSON, a date and lines in a form. */
+export const LIMIT_FIELDS = {
+  texts: ['expires_at', 'expires_on'],
+  lists: ['allowed_addresses'],
+} as const
+
+/**
+ * In a form the date is the last day of use in the account's time zone, and the key ends with this day.
+ * Undefined if the request contains no expiry. Throws `Problem` `validation_failed`.
+ */
+export function readExpiry(fields: Fields, timezone: string): Date | null | undefined {
+  if (fields.has('expires_at')) {
+    const text = fields.text('expires_at')
+    return text === '' ? null : (parseInstant(text) ?? invalidExpiry('an instant with an offset'))
+  }
+  if (!fields.has('expires_on')) return undefined
+  const date = fields.text('expires_on')
+  if (date === '') return null
+  return isCalendarDate(date) ? startOfDay(addDays(date, 1), timezone) : invalidExpiry('a date')
+}
+
+function invalidExpiry(what: string): never {
+  const detail = `The expiry must be ${what}.`
+  const errors = [{ pointer: '/expires_at', code: 'invalid_format', detail }]
+  throw new Problem('validation_failed', detail, { members: { errors } })
+}
+
+/** Returns the last day of use; empty if the key does not expire. */
+export function lastDayOf(expiresAt: string | null, timezone: string): string {
+  return expiresAt === null ? '' : todayIn(timezone, new Date(Date.parse(expiresAt) - 1))
+}
+
+/**
+ * Reads one address per line, or addresses separated by commas. Undefined if the request contains no list.
+ */
+export function readAddresses(fields: Fields): readonly string[] | undefined {
+  if (!fields.has('allowed_addresses')) return undefined
+  return fields.list('allowed_addresses').flatMap((text) => text.split(/[\s,]+/).filter(Boolean))
+}
+
+export interface LimitView {
+  /** A date in the format of the form. */
+  readonly expiresOn: string
+  readonly addresses: readonly string[]
+  readonly timezone: string
+}
+
+export function renderExpiryField(
+  { expiresOn, timezone }: Pick<LimitView, 'expiresOn' | 'timezone'>,
+  problem: Problem | undefined,
+  hint = 'Leave it empty for a key that does not expire.',
+): Html {
+  return html`<p class="field"><label for="expires_at">Last day of use (optional)</label>
+<input id="expires_at" name="expires_on" type="date" value="${expiresOn}"${describedBy(problem, 'expires_at', 'expires-hint')}></p>
+<p class="hint" id="expires-hint">The key expires at the end of this day, in ${timezone} time. ${hint}</p>
+${renderFault(problem, 'expires_at')}`
+}
+
+export function renderAddressField(
+  { addresses }: Pick<LimitView, 'addresses'>,
+  problem: Problem | undefined,
+): Html {
+  return html`<p class="field"><label for="allowed_addresses">Allowed addresses (optional)</label>
+<textarea id="allowed_addresses" name="allowed_addresses" rows="3" spellcheck="false" autocomplete="off"
+translate="no"${describedBy(problem, 'allowed_addresses', 'addresses-hint')}>${addresses.join('\n')}</textarea></p>
+<p class="hint" id="addresses-hint">IPv4 or IPv6 addresses or networks that calls must come from, one a line, for example
+203.0.113.0/24. Calls from elsewhere are rejected. Leave it empty to allow any address.</p>
+${renderFault(problem, 'allowed_addresses')}`
+}

@@ -1,0 +1,55 @@
+/** The form that rotates a key: name and expiry of the new key, and the grace period of the old one. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { Grace } from '../../api-keys/key-changes.ts'
+import type { ApiKeyRow } from '../../database/tables.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderExpiryField } from './limit-fields.ts'
+
+export interface RotateView {
+  readonly row: ApiKeyRow
+  readonly name: string
+  readonly expiresOn: string
+  readonly timezone: string
+  readonly grace: string
+  /** Identifies this form, so that a repeated submission does not issue a second key. */
+  readonly submission: string
+}
+
+const GRACE_WORDS: readonly (readonly [grace: Grace, words: string])[] = [
+  ['24h', 'In 24 hours'],
+  ['1h', 'In 1 hour'],
+  ['7d', 'In 7 days'],
+  ['now', 'Now: calls with the old key fail at once'],
+]
+
+export function renderRotate(frame: Frame, view: RotateView, problem?: Problem): Html {
+  const { row } = view
+  const path = `/settings/api-keys/${row.id}`
+  const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
+<h1>Rotate key</h1>
+<p class="lead">This issues a new key with the same permissions, limit and allowed addresses as
+<span translate="no">${row.name}</span> (<code translate="no">${row.prefix}</code>), and ends the old one.</p>
+${renderFaults(problem)}
+<form method="post" action="${path}/rotate" class="stack" data-once novalidate>
+${csrfField(frame)}
+<input type="hidden" name="submission" value="${view.submission}">
+<div class="card stack">
+<p class="field"><label for="name">Name of the new key</label>
+<input id="name" name="name" value="${view.name}" autocomplete="off" required data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
+<p class="hint" id="name-hint">At most 80 characters. <span data-counter="name"></span></p>
+${renderFault(problem, 'name')}
+${renderExpiryField(view, problem)}
+</div>
+<fieldset class="card" id="grace" tabindex="-1"${describedBy(problem, 'grace')}><legend class="title">The old key ends</legend>
+${renderFault(problem, 'grace')}
+${GRACE_WORDS.map(
+  ([grace, words]) =>
+    html`<label class="check"><input type="radio" name="grace" value="${grace}"${attribute('checked', view.grace === grace)}> <span>${words}</span></label>`,
+)}
+</fieldset>
+<p class="row"><button class="primary">Rotate key</button> <a class="button" href="${path}">Cancel</a></p>
+</form>`
+  return renderPage(frame, { title: `Rotate ${row.name}`, place: '/settings/api-keys', main })
+}

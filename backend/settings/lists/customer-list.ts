@@ -1,0 +1,291 @@
+/** The list of customers: longest overdue first, or the results of a search. */
+import { daysBetween, todayIn } from '../../calendar/calendar.ts'
+import type { DebtorRow, Reader } from '../../database/tables.ts'
+import { type Balance, readBalances } from '../../debtors/balances.ts'
+import {
+  DIRECTORY_SORTS,
+  DIRECTORY_VIEWS,
+  type DirectorySort,
+  type DirectoryView,
+  directorySortsOf,
+  listDirectory,
+} from '../../debtors/directory.ts'
+import { readDueByAge, readOldestDueDates } from '../../debtors/due-totals.ts'
+import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { renderDebtor } from '../../debtors/representation.ts'
+import { type Html, html } from '../../html/html.ts'
+import { findInvoiceOwners } from '../../invoices/search-invoices.ts'
+import { moneyDecimal } from '../../money/money-text.ts'
+import { CUSTOMER_TABS, renderSums } from '../customers/customers-page.ts'
+import { renderPage, renderTabs } from '../shell/layout.ts'
+import { CONTACT_WORDS, dateWords, renderDebtorState } from '../shell/ledger-words.ts'
+import {
+  type Filters,
+  type ListQuery,
+  listOf,
+  listPath,
+  parseListQuery,
+  renderPager,
+  wordOf,
+} from '../shell/list-query.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { plural } from '../shell/words.ts'
+import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
+import { renderSortHeader, renderSummary, renderView } from './list-parts.ts'
+
+const PATH = '/settings/customers'
+/** The maximum of search results; another word narrows the search. */
+const FOUND_MAX = 500
+
+export const customerListPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle(request, deps) {
+      await updateTotalsOf(deps.database, request.session.account.id)
+      const view = await readList(request, deps)
+      const { rows, balances, next } = view
+      return {
+        json: listOf(
+          rows.map((row) => renderDebtor(row, balances.get(row.id) ?? [])),
+          next,
+        ),
+        page: (frame) => renderList(frame, view),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}.csv`,
+    async handle(request, { database: { read } }) {
+      const { account } = request.session
+      const wanted = await parse(request, read)
+      const content = csvOf(CSV_HEAD, async (after) => {
+        const query = { ...wanted.query, after, limit: CSV_PAGE }
+        const { rows, next } = await listDirectory(read, account.id, query)
+        const ids = rows.map(({ id }) => id)
+        const balances = await readBalances(read, account.id, ids, query.today)
+        return { rows: rows.flatMap((row) => cellsOf(row, balances.get(row.id) ?? [])), next }
+      })
+      return { file: { name: `customers-${wanted.query.today}.csv`, content } }
+    },
+  },
+]
+
+const CSV_HEAD = [
+  ...['Name', 'External ID', 'E-mail', 'Contact', 'Status', 'Currency', 'Overdue', 'Owes'],
+  ...['On account', 'ID'],
+]
+
+/** Returns a line per currency, or one line without amounts if nothing is owed. */
+function cellsOf(row: DebtorRow, balances: readonly Balance[]): Cell[][] {
+  const own = [row.name, row.external_id, row.email, CONTACT_WORDS[row.contactability_email]]
+  const status = row.status === 'archived' ? 'Archived' : 'Active'
+  if (balances.length === 0) return [[...own, status, null, null, null, null, row.id]]
+  return balances.map((balance) => {
+    const money = (amount: number) => moneyDecimal(amount, balance.currency)
+    const { overdue, outstanding, unapplied } = balance
+    const sums = [money(overdue), money(outstanding), money(unapplied)]
+    return [...own, status, balance.currency, ...sums, row.id]
+  })
+}
+
+interface Wanted {
+  readonly list: ListQuery
+  readonly filters: Filters
+  readonly search: string | undefined
+  readonly isTruncated: boolean
+  readonly query: {
+    readonly view: DirectoryView
+    readonly sort: DirectorySort
+    readonly currency: string
+    readonly ids: readonly string[] | undefined
+    readonly after: string | undefined
+    readonly today: string
+    readonly limit: number
+  }
+}
+
+/** Throws `Problem` 400. */
+async function parse({ session, query, now }: SessionRequest, read: Reader): Promise<Wanted> {
+  const { id: accountId, timezone } = session.account
+  const list = parseListQuery(query, ['q', 'view', 'sort', 'currency'])
+  const view = wordOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
+  const chosen = wordOf(list, 'sort', DIRECTORY_SORTS)
+  const [own = 'name', ...others] = directorySortsOf(view)
+  const sort = chosen !== undefined && others.includes(chosen) ? chosen : own
+  const today = todayIn(timezone, now)
+  const search = list.value('q')
+  const found = search === undefined ? undefined : await findIds(read, accountId, search)
+  // Amounts in different currencies cannot be compared: the default is the currency with most invoices.
+  const currency =
+    list.value('currency') ??
+    (sort === '-owes' ? await mainCurrency(read, accountId, today) : 'EUR')
+  const filters = {
+    view,
+    q: search,
+    ...(sort !== own && { sort }),
+    ...(sort === '-owes' && { currency }),
+  }
+  const { cursor: after, limit } = list
+  return {
+    ...{ list, filters, search, isTruncated: found?.isTruncated ?? false },
+    query: { view, sort, currency, ids: found?.ids, after, today, limit },
+  }
+}
+
+/** Searches by the terms of customers, then by invoice number. */
+async function findIds(read: Reader, accountId: string, search: string) {
+  const [byWords, byInvoice] = await Promise.all([
+    findDebtorsByWords(read, accountId, search, FOUND_MAX),
+    findInvoiceOwners(read, accountId, search, FOUND_MAX),
+  ])
+  const ids = [...new Set([...byWords.ids, ...byInvoice])]
+  return {
+    ids: ids.slice(0, FOUND_MAX),
+    isTruncated: byWords.isTruncated || ids.length > FOUND_MAX,
+  }
+}
+
+async function mainCurrency(read: Reader, accountId: string, today: string): Promise<string> {
+  const due = await readDueByAge(read, accountId, today)
+  const [most] = due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
+  return most?.currency ?? 'EUR'
+}
+
+interface ListView extends Wanted {
+  readonly rows: readonly DebtorRow[]
+  readonly balances: ReadonlyMap<string, readonly Balance[]>
+  readonly oldest: ReadonlyMap<string, string>
+  readonly next: string | null
+  readonly summary: Html | undefined
+}
+
+async function readList(
+  request: SessionRequest,
+  { database: { read } }: SettingsDeps,
+): Promise<ListView> {
+  const { id: accountId } = request.session.account
+  const wanted = await parse(request, read)
+  const { today, view, ids: found } = wanted.query
+  const { rows, next } = await listDirectory(read, accountId, wanted.query)
+  const ids = rows.map(({ id }) => id)
+  const [balances, oldest] = await Promise.all([
+    readBalances(read, accountId, ids, today),
+    readOldestDueDates(read, ids),
+  ])
+  const isWhole = found === undefined && ['active', 'owing', 'overdue'].includes(view)
+  const summary = isWhole
+    ? renderTotals(await readDueByAge(read, accountId, today))
+    : found !== undefined
+      ? html`<p class="summary">${plural(found.length, 'customer')} found</p>`
+      : undefined
+  return { ...wanted, rows, balances, oldest, next, summary }
+}
+
+function renderTotals(due: Awaited<ReturnType<typeof readDueByAge>>): Html {
+  const sums = (of: 'outstanding' | 'overdue') =>
+    due
+      .filter((entry) => entry[of].invoices > 0)
+      .map((entry) => ({
+        ...{ currency: entry.currency, count: entry[of].invoices, amount: entry[of].amount },
+      }))
+  const options = { isMore: false, most: 0 }
+  return html`<div>${renderSummary(sums('outstanding'), { noun: 'open invoice', ...options })}
+${renderSummary(sums('overdue'), { noun: 'overdue invoice', ...options })}</div>`
+}
+
+const VIEW_WORDS: Readonly<Record<DirectoryView, string>> = {
+  active: 'All',
+  owing: 'Owing',
+  overdue: 'Overdue',
+  unreachable: 'Owing, no contact',
+  paused: 'Paused',
+  archived: 'Archived',
+}
+
+function renderList(frame: Frame, view: ListView): Html {
+  const { rows, filters, search, query, next } = view
+  const isAdmin = frame.session?.user.role === 'admin'
+  const main = html`<div class="heading"><h1>Customers</h1>${view.summary}
+${isAdmin && html`<a class="button small primary" href="${PATH}/new">Add a customer</a>`}</div>
+${renderTabs('Customers', CUSTOMER_TABS, PATH)}
+<div class="heading">
+<form method="get" action="${PATH}" class="search">
+<input type="hidden" name="view" value="${query.view}">
+<label for="q" class="unseen">Search customers</label>
+<input id="q" name="q" type="search" value="${search}" placeholder="Name, city, invoice…" maxlength="200">
+<button class="small">Search</button>
+<a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>
+<ul class="filters" aria-label="Which customers">${DIRECTORY_VIEWS.map((name) =>
+    renderView(
+      PATH,
+      { view: name, q: search },
+      { name: VIEW_WORDS[name], isChosen: name === query.view },
+    ),
+  )}</ul>
+</div>
+${view.isTruncated && html`<p class="hint">Only the first ${FOUND_MAX.toLocaleString('en')} matches are shown. Add a word to narrow the search.</p>`}
+${rows.length === 0 ? renderEmpty(view) : renderTable(view)}
+${renderPager(PATH, filters, view.list, next)}`
+  return renderPage(frame, { title: 'Customers', place: PATH, main })
+}
+
+function renderEmpty({ search, query: { view } }: ListView): Html {
+  if (search !== undefined) {
+    return html`<div class="card empty"><p><strong>No customer is found by “${search}”.</strong></p>
+<p class="hint">Search for the beginning of a word of the name, the city, the e-mail address, your own ID or an invoice number.</p></div>`
+  }
+  const emptyTexts: Readonly<Record<DirectoryView, string>> = {
+    active: 'There is no customer yet.',
+    owing: 'No customer owes anything.',
+    overdue: 'No customer is overdue.',
+    unreachable: 'Every customer who owes something can be reached.',
+    paused: 'No customer is paused.',
+    archived: 'No customer is archived.',
+  }
+  return html`<div class="card empty"><p><strong>${emptyTexts[view]}</strong></p>
+${view === 'active' && html`<p class="hint">Your own systems create them by the <a href="/docs">API</a>.</p>`}</div>`
+}
+
+function renderTable({ rows, balances, oldest, filters, query }: ListView): Html {
+  const sorts = directorySortsOf(query.view)
+  const header = (
+    name: string,
+    sort: DirectorySort,
+    order: 'ascending' | 'descending',
+    isAmount = false,
+  ) =>
+    renderSortHeader(
+      PATH,
+      filters,
+      name,
+      {
+        sort:
+          sorts.includes(sort) && query.sort !== sort && query.ids === undefined ? sort : undefined,
+        sorted: query.sort === sort && query.ids === undefined ? order : undefined,
+      },
+      isAmount,
+    )
+  const owes = query.sort === '-owes' ? `Owes (${query.currency})` : 'Owes'
+  return html`<table class="keys ledger dense"><caption class="unseen">Customers: ${VIEW_WORDS[query.view]}</caption>
+<thead><tr>${header('Name', 'name', 'ascending')}<th scope="col">Reminders</th>${header('Oldest due', 'due', 'ascending')}<th scope="col" class="amount">Overdue</th>${header(owes, '-owes', 'descending', true)}</tr></thead>
+<tbody>${rows.map((row) => {
+    const owed = balances.get(row.id) ?? []
+    const isOwing = owed.some(({ outstanding }) => outstanding > 0)
+    return html`<tr><th scope="row" data-label="Name"><a href="${PATH}/${row.id}" translate="no">${row.name}</a>
+<span class="detail" translate="no">${row.email ?? row.external_id ?? ''}</span></th>
+<td data-label="Reminders">${renderDebtorState(row, isOwing)}</td>
+<td data-label="Oldest due">${renderOldest(oldest.get(row.id), query.today)}</td>
+<td data-label="Overdue" class="amount">${renderSums(owed, 'overdue')}</td>
+<td data-label="Owes" class="amount">${renderSums(owed, 'outstanding')}</td></tr>`
+  })}</tbody></table>`
+}
+
+function renderOldest(date: string | undefined, today: string): Html {
+  if (date === undefined) return html`<span class="hint">–</span>`
+  const late = date < today ? daysBetween(date, today) : 0
+  return html`<time datetime="${date}">${dateWords(date)}</time>${late > 0 && html` <span class="late">${plural(late, 'day')} late</span>`}`
+}

@@ -1,0 +1,252 @@
+/** The list of invoices: unpaid ones, longest overdue first, and all others by filters. */
+import { todayIn } from '../../calendar/calendar.ts'
+import type { InvoiceRow } from '../../database/tables.ts'
+import { readDueByAge } from '../../debtors/due-totals.ts'
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { type Html, html } from '../../html/html.ts'
+import { daysPastDue } from '../../invoices/overdue.ts'
+import { renderInvoice } from '../../invoices/representation.ts'
+import {
+  COUNTED_MAX,
+  countInvoices,
+  INVOICE_SORTS,
+  INVOICE_VIEWS,
+  type InvoiceSearch,
+  type InvoiceSort,
+  type InvoiceView,
+  searchInvoices,
+  sortsOf,
+} from '../../invoices/search-invoices.ts'
+import { moneyDecimal } from '../../money/money-text.ts'
+import { CUSTOMER_TABS } from '../customers/customers-page.ts'
+import { renderInvoiceTable } from '../customers/invoices-page.ts'
+import { renderPage, renderTabs } from '../shell/layout.ts'
+import { INVOICE_STATUS_WORDS } from '../shell/ledger-words.ts'
+import {
+  amountRangeOf,
+  dateOf,
+  type Filters,
+  type ListQuery,
+  listOf,
+  listPath,
+  parseListQuery,
+  renderPager,
+  wordOf,
+} from '../shell/list-query.ts'
+import { readNames } from '../shell/names.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
+import {
+  type CurrencySum,
+  renderAmountFields,
+  renderPartial,
+  renderSortHeader,
+  renderSummary,
+  renderView,
+} from './list-parts.ts'
+
+const PATH = '/settings/invoices'
+const FILTERS = [
+  ...['view', 'status', 'sort', 'debtor_id', 'number', 'currency'],
+  ...['due_since', 'due_before', 'amount_min', 'amount_max'],
+]
+
+export const invoiceListPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle(request, deps) {
+      const wanted = parse(request)
+      const view = await readList(request, deps, wanted)
+      return {
+        json: listOf(
+          view.rows.map((row) => renderInvoice(row, view.today)),
+          view.next,
+        ),
+        page: (frame) => renderList(frame, view),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}.csv`,
+    async handle(request, { database: { read } }) {
+      const { account } = request.session
+      const { search } = parse(request)
+      const today = todayIn(account.timezone, request.now)
+      const content = csvOf(CSV_HEAD, async (after) => {
+        const found = await searchInvoices(read, account.id, search, today, {
+          after,
+          limit: CSV_PAGE,
+        })
+        const names = await readNames(read, account.id, found.rows)
+        return { rows: found.rows.map((row) => cellsOf(row, names, today)), next: found.next }
+      })
+      return { file: { name: `invoices-${today}.csv`, content } }
+    },
+  },
+]
+
+const CSV_HEAD = [
+  ...['Number', 'Customer', 'Status', 'Issued on', 'Due on', 'Days late', 'Currency', 'Amount'],
+  ...['Paid', 'Credited', 'Due', 'External ID', 'ID'],
+]
+
+function cellsOf(row: InvoiceRow, names: ReadonlyMap<string, string>, today: string): Cell[] {
+  const money = (amount: number) => moneyDecimal(Number(amount), row.currency)
+  return [
+    ...[row.number, names.get(row.debtor_id) ?? '', INVOICE_STATUS_WORDS[row.status]],
+    ...[row.issue_date, row.due_date, daysPastDue(row, today), row.currency, money(row.amount)],
+    ...[money(row.amount_paid), money(row.amount_credited), money(row.amount_due)],
+    ...[row.external_id, row.id],
+  ]
+}
+
+interface Wanted {
+  readonly list: ListQuery
+  readonly search: InvoiceSearch
+  readonly filters: Filters
+}
+
+/** Throws `Problem` 400. Scripts without a view get all invoices, as before views were introduced. */
+function parse({ query, wantsJson }: SessionRequest): Wanted {
+  const list = parseListQuery(query, FILTERS)
+  const { value } = list
+  const named = wordOf(list, 'view', INVOICE_VIEWS) ?? wordOf(list, 'status', INVOICE_VIEWS)
+  const isNarrow = value('debtor_id') !== undefined || value('number') !== undefined
+  const view: InvoiceView = named ?? (wantsJson || isNarrow ? 'all' : 'unpaid')
+  const debtorId = value('debtor_id')
+  const sorts = sortsOf({ view, debtorId })
+  const chosen = wordOf(list, 'sort', INVOICE_SORTS)
+  const isUnpaid = view === 'unpaid' || view === 'overdue'
+  const own: InvoiceSort = isUnpaid ? 'due' : '-created'
+  const sort = chosen !== undefined && sorts.includes(chosen) ? chosen : own
+  const search = {
+    ...{ view, sort, debtorId, number: value('number'), currency: value('currency') },
+    ...{ dueSince: dateOf(list, 'due_since'), dueBefore: dateOf(list, 'due_before') },
+    amount: amountRangeOf(list),
+  }
+  const filters = {
+    view,
+    ...(sort !== own && { sort }),
+    ...Object.fromEntries(FILTERS.slice(3).map((name) => [name, value(name)])),
+  }
+  return { list, search, filters }
+}
+
+interface ListView extends Wanted {
+  readonly rows: readonly InvoiceRow[]
+  readonly next: string | null
+  readonly isPartial: boolean
+  readonly summary: Html
+  readonly customers: ReadonlyMap<string, string>
+  readonly today: string
+  readonly now: Date
+  readonly timezone: string
+}
+
+async function readList(
+  { session, now, wantsJson }: SessionRequest,
+  { database }: SettingsDeps,
+  wanted: Wanted,
+): Promise<ListView> {
+  const { id: accountId, timezone } = session.account
+  const { read } = database
+  const { list, search } = wanted
+  const today = todayIn(timezone, now)
+  const { cursor: after, limit } = list
+  const found = await searchInvoices(read, accountId, search, today, { after, limit })
+  if (!wantsJson) await updateTotalsOf(database, accountId)
+  const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
+  const { debtorId } = search
+  const owners = debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
+  const customers = await readNames(read, accountId, owners)
+  return { ...wanted, ...found, summary, customers, today, now, timezone }
+}
+
+/** Uses the stored totals if no filter narrows the view; otherwise counts up to a limit. */
+async function summarize(
+  { read }: SettingsDeps['database'],
+  accountId: string,
+  search: InvoiceSearch,
+  today: string,
+): Promise<Html> {
+  const { view, debtorId, number, dueSince, dueBefore, amount, currency } = search
+  const narrow = [debtorId, number, dueSince, dueBefore, amount.min, amount.max]
+  const isKept = view === 'unpaid' || view === 'overdue'
+  const options = { noun: 'invoice', most: COUNTED_MAX }
+  if (isKept && narrow.every((value) => value === undefined)) {
+    const due = await readDueByAge(read, accountId, today)
+    const sums = due
+      .filter((entry) => currency === undefined || entry.currency === currency)
+      .map((entry): CurrencySum => {
+        const { amount, invoices } = view === 'unpaid' ? entry.outstanding : entry.overdue
+        return { currency: entry.currency, count: invoices, amount }
+      })
+      .filter(({ count }) => count > 0)
+    return renderSummary(sums, { ...options, isMore: false })
+  }
+  const { counts, isMore } = await countInvoices(read, accountId, search, today)
+  const sums = counts.map(({ currency, invoices, amountDue }) => ({
+    ...{ currency, count: invoices, amount: amountDue },
+  }))
+  return html`${renderSummary(sums, { ...options, isMore })}`
+}
+
+const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
+  unpaid: 'Unpaid',
+  overdue: 'Overdue',
+  all: 'All',
+  ...INVOICE_STATUS_WORDS,
+}
+
+function renderList(frame: Frame, view: ListView): Html {
+  const { rows, filters, search, customers, isPartial, today, now, timezone } = view
+  const whose = search.debtorId && customers.get(search.debtorId)
+  const table = { times: { now, timezone }, today, customers, headers: headersOf(view) }
+  const isAdmin = frame.session?.user.role === 'admin'
+  const main = html`<div class="heading"><h1>Invoices</h1>${view.summary}
+${isAdmin && html`<a class="button small primary" href="${PATH}/new">New invoice</a>`}</div>
+${renderTabs('Customers', CUSTOMER_TABS, PATH)}
+${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
+<ul class="filters" aria-label="Which invoices">${INVOICE_VIEWS.map((name) => {
+    const { sort: _, ...others } = filters
+    return renderView(
+      PATH,
+      { ...others, view: name },
+      { name: VIEW_WORDS[name], isChosen: name === search.view },
+    )
+  })}</ul>
+${renderFilters(filters)}
+${rows.length === 0 ? html`<div class="card empty"><p><strong>No invoice matches.</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>` : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
+${renderPartial(isPartial, rows.length)}
+${renderPager(PATH, filters, view.list, view.next)}`
+  return renderPage(frame, { title: 'Invoices', place: '/settings/customers', main })
+}
+
+function renderFilters(filters: Filters): Html {
+  return html`<form method="get" action="${PATH}" class="filter-form">
+<input type="hidden" name="view" value="${filters['view']}">
+${filters['debtor_id'] && html`<input type="hidden" name="debtor_id" value="${filters['debtor_id']}">`}
+<span class="row"><label for="number">Number</label> <input id="number" name="number" value="${filters['number']}" maxlength="64" class="short"></span>
+<span class="row"><label for="due_since">Due from</label> <input id="due_since" name="due_since" type="date" value="${filters['due_since']}">
+<label for="due_before">before</label> <input id="due_before" name="due_before" type="date" value="${filters['due_before']}"></span>
+${renderAmountFields(filters)}
+<span class="row"><label for="currency">Currency</label> <input id="currency" name="currency" value="${filters['currency']}" maxlength="3" class="tiny"></span>
+<button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>
+<a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>`
+}
+
+/** The due date is sortable in both directions if an index serves the list in that order. */
+function headersOf({ search, filters }: ListView): { readonly due: Html } {
+  const sorts = sortsOf(search)
+  const isByDue = search.number === undefined && search.sort !== '-created'
+  const other = search.sort === 'due' ? '-due' : 'due'
+  return {
+    due: renderSortHeader(PATH, filters, 'Due on', {
+      sort: search.number === undefined && sorts.includes(other) ? other : undefined,
+      sorted: isByDue ? (search.sort === 'due' ? 'ascending' : 'descending') : undefined,
+    }),
+  }
+}

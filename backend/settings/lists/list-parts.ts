@@ -1,0 +1,74 @@
+/** Shared parts of the lists: counts, a form of filters, sortable headers. */
+import { attribute, type Html, html } from '../../html/html.ts'
+import { renderMoney } from '../shell/ledger-words.ts'
+import { type Filters, listPath } from '../shell/list-query.ts'
+import { plural } from '../shell/words.ts'
+
+/** Renders a header that sorts its column if the list supports it, and indicates the current sort. */
+export function renderSortHeader(
+  path: string,
+  filters: Filters,
+  name: string,
+  {
+    sort,
+    sorted,
+  }: {
+    readonly sort: string | undefined
+    readonly sorted?: 'ascending' | 'descending' | undefined
+  },
+  isAmount = false,
+): Html {
+  const kind = isAmount ? html` class="amount"` : undefined
+  if (sorted !== undefined && sort === undefined) {
+    return html`<th scope="col"${kind} aria-sort="${sorted}">${name} <span aria-hidden="true">${sorted === 'ascending' ? '↑' : '↓'}</span></th>`
+  }
+  if (sort === undefined) return html`<th scope="col"${kind}>${name}</th>`
+  const arrow = sorted === 'ascending' ? '↑' : sorted === 'descending' ? '↓' : '↕'
+  return html`<th scope="col"${kind}${sorted !== undefined && html` aria-sort="${sorted}"`}><a class="sort" href="${listPath(path, { ...filters, sort })}">${name} <span aria-hidden="true">${arrow}</span></a></th>`
+}
+
+export interface CurrencySum {
+  readonly currency: string
+  readonly count: number
+  readonly amount: number
+}
+
+/** Renders `12 invoices · €1,234.50 · ¥880,000`; never summed across currencies. */
+export function renderSummary(
+  sums: readonly CurrencySum[],
+  {
+    noun,
+    isMore,
+    most,
+  }: { readonly noun: string; readonly isMore: boolean; readonly most: number },
+): Html {
+  if (isMore) {
+    return html`<p class="summary">More than ${plural(most, noun)}. Filter further for totals.</p>`
+  }
+  const count = sums.reduce((all, sum) => all + sum.count, 0)
+  return html`<p class="summary">${plural(count, noun)}${sums.map((sum) => html` · <strong>${renderMoney(sum.amount, sum.currency)}</strong>`)}</p>`
+}
+
+/** Renders a link in the row of views above a list. */
+export function renderView(
+  path: string,
+  filters: Filters,
+  { name, isChosen }: { readonly name: string; readonly isChosen: boolean },
+): Html {
+  return html`<li><a href="${listPath(path, filters)}"${isChosen && html` aria-current="true"`}>${name}</a></li>`
+}
+
+export function renderOption(value: string, text: string, chosen: string | undefined): Html {
+  return html`<option value="${value}"${attribute('selected', value === (chosen ?? ''))}>${text}</option>`
+}
+
+/** Rarely used filters are folded until one of them is set. */
+export function renderAmountFields(filters: Filters): Html {
+  return html`<span class="row"><label for="amount_min">Amount from</label> <input id="amount_min" name="amount_min" inputmode="decimal" value="${filters['amount_min']}" class="short">
+<label for="amount_max">to</label> <input id="amount_max" name="amount_max" inputmode="decimal" value="${filters['amount_max']}" class="short"></span>`
+}
+
+export function renderPartial(isPartial: boolean, count: number): Html | undefined {
+  if (!isPartial) return undefined
+  return html`<p class="hint">${plural(count, 'match', 'matches')} among the rows searched so far. “Next” searches on.</p>`
+}

@@ -1,0 +1,146 @@
+/** The list of payments, newest first, with filters by reference, amount, date and state. */
+import { todayIn } from '../../calendar/calendar.ts'
+import type { PaymentRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { moneyDecimal } from '../../money/money-text.ts'
+import { readAllocations } from '../../payments/payment-list.ts'
+import { renderPayment } from '../../payments/representation.ts'
+import { type PaymentSearch, searchPayments } from '../../payments/search-payments.ts'
+import { CUSTOMER_TABS } from '../customers/customers-page.ts'
+import { renderPaymentTable } from '../customers/payments-page.ts'
+import { renderPage, renderTabs } from '../shell/layout.ts'
+import { METHOD_WORDS } from '../shell/ledger-words.ts'
+import {
+  amountRangeOf,
+  dateOf,
+  type Filters,
+  type ListQuery,
+  listOf,
+  listPath,
+  parseListQuery,
+  renderPager,
+  wordOf,
+} from '../shell/list-query.ts'
+import { readNames } from '../shell/names.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
+import { renderAmountFields, renderOption, renderPartial } from './list-parts.ts'
+
+const PATH = '/settings/payments'
+const FILTERS = [
+  ...['debtor_id', 'status', 'reference', 'received_since', 'received_until'],
+  ...['amount_min', 'amount_max'],
+]
+const STATUSES = ['recorded', 'reversed'] as const
+
+export const paymentListPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle(request, { database: { read } }) {
+      const { id: accountId } = request.session.account
+      const { list, search, filters } = parse(request)
+      const paging = { after: list.cursor, limit: list.limit }
+      const found = await searchPayments(read, accountId, search, paging)
+      const { debtorId } = search
+      const owners = debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
+      const [customers, allocations] = await Promise.all([
+        readNames(read, accountId, owners),
+        readAllocations(
+          read,
+          accountId,
+          found.rows.map(({ id }) => id),
+        ),
+      ])
+      return {
+        json: listOf(
+          found.rows.map((row) => renderPayment(row, allocations.get(row.id) ?? [])),
+          found.next,
+        ),
+        page: (frame) => renderList(frame, { ...found, list, search, filters, customers }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}.csv`,
+    async handle(request, { database: { read } }) {
+      const { account } = request.session
+      const { search } = parse(request)
+      const content = csvOf(CSV_HEAD, async (after) => {
+        const found = await searchPayments(read, account.id, search, { after, limit: CSV_PAGE })
+        const names = await readNames(read, account.id, found.rows)
+        return { rows: found.rows.map((row) => cellsOf(row, names)), next: found.next }
+      })
+      const today = todayIn(account.timezone, request.now)
+      return { file: { name: `payments-${today}.csv`, content } }
+    },
+  },
+]
+
+const CSV_HEAD = [
+  ...['Received on', 'Customer', 'Method', 'Reference', 'Status', 'Currency', 'Amount'],
+  ...['On account', 'External ID', 'ID'],
+]
+
+function cellsOf(row: PaymentRow, names: ReadonlyMap<string, string>): Cell[] {
+  return [
+    ...[row.received_on, names.get(row.debtor_id) ?? '', METHOD_WORDS[row.method], row.reference],
+    ...[row.status === 'recorded' ? 'Recorded' : 'Reversed', row.currency],
+    ...[moneyDecimal(Number(row.amount), row.currency)],
+    ...[moneyDecimal(Number(row.unapplied_amount), row.currency), row.external_id, row.id],
+  ]
+}
+
+interface Wanted {
+  readonly list: ListQuery
+  readonly search: PaymentSearch
+  readonly filters: Filters
+}
+
+/** Throws `Problem` 400. */
+function parse({ query }: SessionRequest): Wanted {
+  const list = parseListQuery(query, FILTERS)
+  const search = {
+    debtorId: list.value('debtor_id'),
+    status: wordOf(list, 'status', STATUSES),
+    reference: list.value('reference'),
+    receivedSince: dateOf(list, 'received_since'),
+    receivedUntil: dateOf(list, 'received_until'),
+    amount: amountRangeOf(list),
+  }
+  const filters = Object.fromEntries(FILTERS.map((name) => [name, list.value(name)]))
+  return { list, search, filters }
+}
+
+interface ListView extends Wanted {
+  readonly rows: readonly PaymentRow[]
+  readonly next: string | null
+  readonly isPartial: boolean
+  readonly customers: ReadonlyMap<string, string>
+}
+
+function renderList(frame: Frame, view: ListView): Html {
+  const { rows, filters, search, customers } = view
+  const whose = search.debtorId && customers.get(search.debtorId)
+  const isFiltered = Object.values(filters).some((value) => value !== undefined)
+  const isAdmin = frame.session?.user.role === 'admin'
+  const main = html`<div class="heading"><h1>Payments</h1>
+${isAdmin && html`<a class="button small primary" href="${PATH}/new">Record a payment</a>`}</div>
+${renderTabs('Customers', CUSTOMER_TABS, PATH)}
+${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
+<form method="get" action="${PATH}" class="filter-form">
+${search.debtorId && html`<input type="hidden" name="debtor_id" value="${search.debtorId}">`}
+<span class="row"><label for="reference">Reference</label> <input id="reference" name="reference" value="${filters['reference']}" maxlength="200" class="short"></span>
+<span class="row"><label for="received_since">Received from</label> <input id="received_since" name="received_since" type="date" value="${filters['received_since']}">
+<label for="received_until">to</label> <input id="received_until" name="received_until" type="date" value="${filters['received_until']}"></span>
+${renderAmountFields(filters)}
+<span class="row"><label for="status">Status</label> <select id="status" name="status">${renderOption('', 'All', filters['status'])}${renderOption('recorded', 'Recorded', filters['status'])}${renderOption('reversed', 'Reversed', filters['status'])}</select></span>
+<button class="small">Filter</button> <a class="button small" href="${PATH}">Clear</a>
+<a class="button small" href="${listPath(`${PATH}.csv`, filters)}" download>CSV</a></form>
+${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No payment matches.' : 'There is no payment yet.'}</strong></p></div>` : renderPaymentTable('Payments, the newest first', rows, customers)}
+${renderPartial(view.isPartial, rows.length)}
+${renderPager(PATH, filters, view.list, view.next)}`
+  return renderPage(frame, { title: 'Payments', place: '/settings/customers', main })
+}

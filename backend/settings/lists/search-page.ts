@@ -1,0 +1,150 @@
+/** The search for customers, invoices, payments and messages, in the header of every page. */
+import { todayIn } from '../../calendar/calendar.ts'
+import type { DebtorRow, InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
+import { listDirectory } from '../../debtors/directory.ts'
+import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { type Html, html } from '../../html/html.ts'
+import { type InvoiceSearch, searchInvoices } from '../../invoices/search-invoices.ts'
+import { listMessages } from '../../messages/messages.ts'
+import { type PaymentSearch, searchPayments } from '../../payments/search-payments.ts'
+import { renderInvoiceTable } from '../customers/invoices-page.ts'
+import { renderPaymentTable } from '../customers/payments-page.ts'
+import { renderMessageTable } from '../reminders/messages-page.ts'
+import { renderPage } from '../shell/layout.ts'
+import { renderDebtorState } from '../shell/ledger-words.ts'
+import { listPath, parseListQuery } from '../shell/list-query.ts'
+import { readNames } from '../shell/names.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import type { TimeContext } from '../shell/words.ts'
+
+const PATH = '/settings/search'
+/** Results of each kind. */
+const SHOWN_MAX = 8
+/** Customers and invoices whose messages are searched. */
+const OWNERS_MAX = 3
+
+const ANY = { min: undefined, max: undefined }
+const ANY_INVOICE: InvoiceSearch = {
+  ...{ view: 'all', sort: '-created', debtorId: undefined, number: undefined },
+  ...{ currency: undefined, dueSince: undefined, dueBefore: undefined, amount: ANY },
+}
+const ANY_PAYMENT: PaymentSearch = {
+  ...{ debtorId: undefined, status: undefined, reference: undefined },
+  ...{ receivedSince: undefined, receivedUntil: undefined, amount: ANY },
+}
+
+export const searchPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session, query, now }, { database }) {
+      const { id: accountId, timezone } = session.account
+      const text = (parseListQuery(query, ['q']).value('q') ?? '').trim()
+      const today = todayIn(timezone, now)
+      await updateTotalsOf(database, accountId)
+      const found = text === '' ? NOTHING : await find(database.read, accountId, text, today)
+      const names = await readNames(database.read, accountId, [
+        ...found.invoices,
+        ...found.payments,
+        ...found.messages,
+      ])
+      const view = { text, found, names, today, times: { now, timezone } }
+      const ids = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id)
+      return {
+        json: {
+          object: 'search_results',
+          customers: ids(found.customers),
+          invoices: ids(found.invoices),
+          payments: ids(found.payments),
+          messages: ids(found.messages),
+        },
+        page: (frame) => renderSearch(frame, view),
+      }
+    },
+  },
+]
+
+interface Found {
+  readonly customers: readonly DebtorRow[]
+  readonly invoices: readonly InvoiceRow[]
+  readonly payments: readonly PaymentRow[]
+  readonly messages: readonly MessageRow[]
+}
+
+const NOTHING: Found = { customers: [], invoices: [], payments: [], messages: [] }
+
+type Read = Parameters<typeof searchInvoices>[0]
+
+async function find(read: Read, accountId: string, text: string, today: string): Promise<Found> {
+  const first = { after: undefined, limit: SHOWN_MAX }
+  const [debtors, invoices, payments] = await Promise.all([
+    findDebtorsByWords(read, accountId, text, 200),
+    searchInvoices(read, accountId, { ...ANY_INVOICE, number: text }, today, first),
+    searchPayments(read, accountId, { ...ANY_PAYMENT, reference: text }, first),
+  ])
+  const customers = await listDirectory(read, accountId, {
+    ...{ view: 'active', sort: 'due', currency: '', ids: debtors.ids, today },
+    ...first,
+  })
+  const newest = {
+    sort: 'created_at',
+    direction: 'desc',
+    fetch: SHOWN_MAX,
+    after: undefined,
+  } as const
+  const messages = await Promise.all([
+    ...invoices.rows
+      .slice(0, OWNERS_MAX)
+      .map(({ id }) => listMessages(read, accountId, { invoice_id: id }, newest)),
+    ...customers.rows
+      .slice(0, OWNERS_MAX)
+      .map(({ id }) => listMessages(read, accountId, { debtor_id: id }, newest)),
+  ])
+  const byId = new Map(messages.flat().map((row) => [row.id, row]))
+  return {
+    customers: customers.rows,
+    invoices: invoices.rows,
+    payments: payments.rows,
+    messages: [...byId.values()]
+      .sort((a, b) => (a.created_at < b.created_at ? 1 : -1))
+      .slice(0, SHOWN_MAX),
+  }
+}
+
+interface SearchView {
+  readonly text: string
+  readonly found: Found
+  readonly names: ReadonlyMap<string, string>
+  readonly today: string
+  readonly times: TimeContext
+}
+
+function renderSearch(frame: Frame, { text, found, names, today, times }: SearchView): Html {
+  const { customers, invoices, payments, messages } = found
+  const isNothing = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
+  const part = (title: string, all: string | undefined, count: number, table: Html) =>
+    count > 0 &&
+    html`<section aria-labelledby="found-${title.toLowerCase()}"><div class="heading"><h2 id="found-${title.toLowerCase()}">${title}</h2>
+${all !== undefined && html`<a href="${all}">All<span class="unseen"> ${title.toLowerCase()} found</span></a>`}</div>${table}</section>`
+  const main = html`<h1>Search</h1>
+<p class="lead">${text === '' ? 'Type a name, a city, an e-mail address, an invoice number or a payment reference above.' : html`Results for “<span translate="no">${text}</span>”`}</p>
+${isNothing && text !== '' && html`<div class="card empty"><p><strong>Nothing is found.</strong></p><p class="hint">Words are found by their beginning: names, cities, e-mail addresses, your own IDs, invoice numbers and payment references.</p></div>`}
+${part('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
+${part('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names }))}
+${part('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}
+${part('Messages', undefined, messages.length, renderMessageTable('Messages found', messages, times, names))}`
+  return renderPage(frame, { title: `Search: ${text}`, search: text, main })
+}
+
+function renderCustomers(rows: readonly DebtorRow[]): Html {
+  return html`<table class="keys ledger dense"><caption class="unseen">Customers found</caption>
+<thead><tr><th scope="col">Name</th><th scope="col">Reminders</th></tr></thead>
+<tbody>${rows.map(
+    (
+      row,
+    ) => html`<tr><th scope="row" data-label="Name"><a href="/settings/customers/${row.id}" translate="no">${row.name}</a>
+<span class="detail" translate="no">${row.email ?? row.external_id ?? ''}</span></th><td data-label="Reminders">${renderDebtorState(row)}</td></tr>`,
+  )}</tbody></table>`
+}

@@ -1,0 +1,96 @@
+/** The page of the user's own login: password, second factor and sessions. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { ListedSession, Session } from '../../sessions/sessions.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, timeAgo } from '../shell/words.ts'
+
+export interface LoginDetails {
+  readonly session: Session
+  readonly sessions: readonly ListedSession[]
+  readonly now: Date
+}
+
+export function renderLoginDetails(frame: Frame, details: LoginDetails, problem?: Problem): Html {
+  const { user, account } = details.session
+  const main = html`<h1>Your login</h1>
+<p class="lead">You are <strong translate="no">${user.email}</strong>,
+${user.role === 'admin' ? 'an Admin' : 'a Member'} of ${account.name}.</p>
+<section class="card" aria-labelledby="password-title">
+<h2 id="password-title">Change your password</h2>
+<p class="hint">You stay logged in here and are logged out everywhere else.</p>
+${renderFaults(problem)}
+<form method="post" action="/settings/password" class="stack">
+${csrfField(frame)}
+<input type="hidden" autocomplete="username" value="${user.email}">
+<p class="field"><label for="current_password">Current password</label>
+<input id="current_password" name="current_password" type="password"
+autocomplete="current-password" required${describedBy(problem, 'current_password')}></p>
+${renderFault(problem, 'current_password')}
+<p class="field"><label for="new_password">New password</label>
+<input id="new_password" name="new_password" type="password" autocomplete="new-password"
+required${describedBy(problem, 'new_password', 'new-password-hint')}></p>
+<p class="hint" id="new-password-hint">8 characters or more. Several words beat one with symbols.</p>
+${renderFault(problem, 'new_password')}
+<p><button class="primary">Change password</button></p>
+</form>
+</section>
+<section class="card" aria-labelledby="factor-title">
+<div class="heading"><h2 id="factor-title">Two-factor authentication</h2>
+<a class="button" href="/settings/two-factor">${user.hasSecondFactor ? 'Manage' : 'Set up'}<span class="unseen"> two-factor authentication</span></a></div>
+<p>${user.hasSecondFactor ? 'On: you log in with your password and a code of your app.' : 'Off: you log in with your password alone.'}</p>
+</section>
+${renderSessions(frame, details)}`
+  return renderPage(frame, { title: 'Your login', place: '/settings/login-details', main })
+}
+
+function renderSessions(frame: Frame, { sessions, session, now }: LoginDetails): Html {
+  const times = { now, timezone: session.account.timezone }
+  return html`<section aria-labelledby="sessions-title">
+<div class="heading"><h2 id="sessions-title">Sessions</h2>
+<form method="post" action="/settings/logout-everywhere">${csrfField(frame)}
+<button>Log out everywhere</button></form></div>
+<p class="hint">A session ends after 30 minutes without use, and after 12 hours in any case. Times are in
+${times.timezone} time.</p>
+<table class="keys"><caption class="unseen">Your sessions</caption>
+<thead><tr><th scope="col">Browser</th><th scope="col">Address</th><th scope="col">Logged in</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>
+<tbody>${sessions.map(
+    (listed) => html`<tr>
+<th scope="row" data-label="Browser">${browserName(listed.userAgent)}${listed.isCurrent && html` <span class="hint">this one</span>`}</th>
+<td data-label="Address" translate="no">${listed.address ?? 'Unknown'}</td>
+<td data-label="Logged in">${exactTime(listed.createdAt, times.timezone)}</td>
+<td data-label="Last used">${timeAgo(listed.lastSeenAt, times)}</td>
+<td data-label="Actions">${!listed.isCurrent && renderEnd(frame, listed)}</td></tr>`,
+  )}</tbody></table>
+</section>`
+}
+
+function renderEnd(frame: Frame, { id, userAgent, createdAt }: ListedSession): Html {
+  return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${csrfField(frame)}
+<button class="small">End<span class="unseen"> the session of ${browserName(userAgent)} since ${createdAt}</span></button></form>`
+}
+
+/** The first match is used: browsers also name the browsers that they are compatible with. */
+const BROWSERS: readonly (readonly [part: RegExp, name: string])[] = [
+  [/Edg\//, 'Edge'],
+  [/OPR\//, 'Opera'],
+  [/Firefox\//, 'Firefox'],
+  [/Chrom(?:e|ium)\//, 'Chrome'],
+  [/Safari\//, 'Safari'],
+]
+const SYSTEMS: readonly (readonly [part: RegExp, name: string])[] = [
+  [/Android/, 'Android'],
+  [/iPhone|iPad/, 'iOS'],
+  [/Windows/, 'Windows'],
+  [/Mac OS X/, 'macOS'],
+  [/Linux/, 'Linux'],
+]
+
+function browserName(userAgent: string | null): string {
+  const nameIn = (names: typeof BROWSERS) => names.find(([part]) => part.test(userAgent ?? ''))?.[1]
+  const browser = nameIn(BROWSERS)
+  if (browser === undefined) return userAgent === null ? 'Unknown' : 'A script'
+  const system = nameIn(SYSTEMS)
+  return system === undefined ? browser : `${browser} on ${system}`
+}

@@ -1,0 +1,153 @@
+/** The routes of a forgotten password: the request for a link, and the page of the link. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import { actorOf } from '../../sessions/login.ts'
+import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import {
+  getPasswordReset,
+  requestPasswordReset,
+  resetPassword,
+} from '../../sessions/password-reset.ts'
+import { hashToken } from '../../users/tokens.ts'
+import { checkChosenPassword, parseEmail } from '../../users/users.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { OpenPage } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+
+const REQUEST_PATH = '/settings/password-reset'
+const RESET_PATH = '/settings/new-password'
+
+export const resetPages: readonly OpenPage[] = [
+  {
+    method: 'GET',
+    path: REQUEST_PATH,
+    handle: async (_request, { resetCodes }) => ({
+      page: (frame) => (resetCodes === undefined ? renderNoMail(frame) : renderRequest(frame, '')),
+    }),
+  },
+  {
+    method: 'POST',
+    path: REQUEST_PATH,
+    expected: { texts: ['email'] },
+    async handle({ fields, address, now }, { database, resetCodes }) {
+      const email = parseEmail(fields.text('email'))
+      if (resetCodes === undefined) {
+        throw new Problem('service_unavailable', 'This installation sends no e-mail.')
+      }
+      // A counter of its own, so that requests for links do not block the user's login.
+      const guesser = { email: `password reset ${email}`, address }
+      await database.transaction(async (tx) => {
+        await claimGuess(tx, guesser, now)
+        await requestPasswordReset(tx, email, resetCodes, now)
+      })
+      return { status: 202, json: { requested: true }, page: renderRequested }
+    },
+    redraw:
+      async ({ fields }, problem) =>
+      (frame) =>
+        renderRequest(frame, fields.text('email'), problem),
+  },
+  {
+    method: 'GET',
+    path: RESET_PATH,
+    handle: async () => ({ page: (frame) => renderNewPassword(frame, '') }),
+  },
+  {
+    method: 'POST',
+    path: RESET_PATH,
+    expected: { texts: ['code', 'password'] },
+    async handle({ fields, address, now }, { database, passwords }) {
+      const codeHash = hashToken(fields.text('code').trim())
+      const { user } = await getPasswordReset(database.read, codeHash, now)
+      const guesser = { email: user.email, address }
+      checkChosenPassword(fields.text('password'), user.email, '/password')
+      await database.transaction((tx) => claimGuess(tx, guesser, now))
+      const passwordHash = await passwords.hash(fields.text('password'))
+      await database.transaction(async (tx) => {
+        await forgiveGuess(tx, guesser, now)
+        await resetPassword(tx, codeHash, passwordHash, { actor: actorOf(user, address), now })
+      })
+      return { json: { changed: true }, page: renderDone }
+    },
+    redraw:
+      async ({ fields }, problem) =>
+      (frame) =>
+        renderNewPassword(frame, fields.text('code'), problem),
+  },
+]
+
+function renderRequest(frame: Frame, email: string, problem?: Problem): Html {
+  return renderAlone(
+    frame,
+    'Forgot your password?',
+    html`<p>Enter your e-mail address, and we send you a link to set a new password.</p>
+${renderFaults(problem)}
+<form method="post" action="${REQUEST_PATH}" class="stack" data-once novalidate>
+${csrfField(frame)}
+<p class="field"><label for="email">E-mail</label>
+<input id="email" name="email" type="email" value="${email}" autocomplete="username" required${describedBy(problem, 'email')}></p>
+${renderFault(problem, 'email')}
+<p><button class="primary wide">Send link</button></p>
+</form>
+<p><a href="/settings/login">Log in</a></p>`,
+  )
+}
+
+/** The same page for every address: it does not reveal whether a user has it. */
+function renderRequested(frame: Frame): Html {
+  return renderAlone(
+    frame,
+    'Check your e-mail',
+    html`<p>If somebody logs in with this address, a link to set a new password is on its way to it. The link works
+once, for 30 minutes.</p>
+<p>No e-mail after a few minutes? Look in the spam folder, or check the address and request another link.</p>
+<p><a class="button" href="/settings/login">Log in</a></p>`,
+  )
+}
+
+function renderNoMail(frame: Frame): Html {
+  return renderAlone(
+    frame,
+    'Forgot your password?',
+    html`<p>This installation sends no e-mail. Ask the operator of this service for a new login.</p>
+<p><a class="button" href="/settings/login">Log in</a></p>`,
+  )
+}
+
+function renderNewPassword(frame: Frame, code: string, problem?: Problem): Html {
+  return renderAlone(
+    frame,
+    'Set a new password',
+    html`<p>All your sessions end, and you log in with the new password.</p>
+${renderFaults(problem)}
+<form method="post" action="${RESET_PATH}" class="stack" data-once novalidate>
+${csrfField(frame)}
+<div data-code><p class="field"><label for="code">Code of your link</label>
+<input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
+required data-from-fragment aria-describedby="code-hint"></p>
+<p class="hint" id="code-hint">The part of your link after the # sign.</p></div>
+<p class="field"><label for="password">New password</label>
+<input id="password" name="password" type="password" autocomplete="new-password"
+required${describedBy(problem, 'password', 'password-hint')}></p>
+<p class="hint" id="password-hint">8 characters or more. Several words beat one with symbols.</p>
+${renderFault(problem, 'password')}
+<p><button class="primary wide">Set password</button></p>
+</form>
+<p><a href="${REQUEST_PATH}">Request another link</a></p>`,
+  )
+}
+
+function renderDone(frame: Frame): Html {
+  return renderAlone(
+    frame,
+    'Your password is changed',
+    html`<p>All your sessions have ended. Log in with your new password.</p>
+<p><a class="button primary" href="/settings/login">Log in</a></p>`,
+  )
+}
+
+function renderAlone(frame: Frame, title: string, content: Html): Html {
+  const main = html`<div class="narrow card"><h1>${title}</h1>
+${content}</div>`
+  return renderPage({ ...frame, session: undefined }, { title, main })
+}

@@ -1,0 +1,82 @@
+/**
+ * The pages of the second factor: its description, its setup, and the recovery codes, which are shown once.
+ */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { TotpSetup } from '../../sessions/second-factor.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+
+const PATH = '/settings/two-factor'
+const PLACE = '/settings/login-details'
+const BACK = html`<p class="back"><a href="/settings/login-details">Your login</a></p>`
+
+export function renderSecondFactor(frame: Frame, { user, account }: Session): Html {
+  const mustSetUp = account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
+  const main = html`${BACK}
+<h1>Two-factor authentication</h1>
+${mustSetUp && html`<p class="lead"><strong>Your account requires this of its Admins.</strong> Set it up to continue.</p>`}
+<section class="card stack" aria-labelledby="app-title"><h2 id="app-title">Authenticator app</h2>
+${
+  user.hasSecondFactor
+    ? html`<p><span class="badge active">On</span> You log in with your password and a code of your app.</p>
+<div class="row">${renderButton(frame, 'recovery-codes', 'New recovery codes')}${renderButton(frame, 'disable', 'Turn off', true)}</div>`
+    : html`<p><span class="badge">Off</span> You log in with your password alone. With an app on your phone, a password that
+somebody has guessed or found is not enough.</p>
+<div class="row">${renderButton(frame, 'setup', 'Set up')}</div>`
+}
+</section>
+${user.role === 'admin' && renderPolicy(frame, account.requiresSecondFactor)}`
+  return renderPage(frame, { title: 'Two-factor authentication', place: PLACE, main })
+}
+
+function renderPolicy(frame: Frame, isRequired: boolean): Html {
+  return html`<section class="card stack" aria-labelledby="policy-title"><h2 id="policy-title">For all Admins</h2>
+<p>${
+    isRequired
+      ? 'Every Admin of this account needs two-factor authentication. Without it, an Admin can only set it up.'
+      : 'Admins of this account may log in with their password alone.'
+  }</p>
+<form method="post" action="${PATH}/policy" data-once>${csrfField(frame)}
+<input type="hidden" name="required" value="${isRequired ? 'no' : 'yes'}">
+<button>${isRequired ? 'Stop requiring it' : 'Require it of all Admins'}</button></form></section>`
+}
+
+export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: Problem): Html {
+  const main = html`${BACK}
+<div class="narrow card">
+<h1>Set up your authenticator app</h1>
+${renderFaults(problem)}
+<ol class="stack">
+<li><p>Add an account in the app, and enter this key:</p>
+<div class="field"><label for="totp-secret">Key</label>
+<div class="copy"><input id="totp-secret" class="secret" value="${secret.match(/.{4}/g)?.join(' ') ?? secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
+<p><a href="${uri}">Open it in an app on this device</a></p></li>
+<li><p>Enter the 6 digits that the app shows.</p>
+<form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${csrfField(frame)}
+<p class="field"><label for="code">Code</label>
+<input id="code" name="code" inputmode="numeric" autocomplete="one-time-code" required${describedBy(problem, 'code')}></p>
+${renderFault(problem, 'code')}
+<p class="row"><button class="primary">Turn on</button> <a class="button" href="${PATH}">Cancel</a></p>
+</form></li>
+</ol>
+</div>`
+  return renderPage(frame, { title: 'Set up your authenticator app', place: PLACE, main })
+}
+
+export function renderCodes(frame: Frame, codes: readonly string[]): Html {
+  const main = html`<div class="narrow card reveal">
+<h1 tabindex="-1" autofocus data-focus>Store your recovery codes</h1>
+<p>Each replaces a code of your app once, in case you lose it. They are shown only now: keep them where you would find
+them without your phone. Earlier recovery codes no longer work.</p>
+<ul class="codes" translate="no">${codes.map((code) => html`<li><code>${code}</code></li>`)}</ul>
+<p><a class="button primary" href="${PATH}">I have stored them</a></p>
+</div>`
+  return renderPage(frame, { title: 'Recovery codes', isAlone: true, main })
+}
+
+function renderButton(frame: Frame, act: string, name: string, isDangerous = false): Html {
+  return html`<form method="post" action="${PATH}/${act}" data-once>${csrfField(frame)}
+<button${isDangerous && html` class="danger"`}>${name}</button></form>`
+}

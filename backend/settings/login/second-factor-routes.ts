@@ -1,0 +1,112 @@
+/** The routes of the user's second factor, and of the account's policy for Admins. */
+import { setSecondFactorPolicy } from '../../accounts/accounts.ts'
+import {
+  beginSecondFactor,
+  disableSecondFactor,
+  enableSecondFactor,
+  openSetup,
+  replaceRecoveryCodes,
+} from '../../sessions/second-factor.ts'
+import { endSessionsOf, setFlash } from '../../sessions/sessions.ts'
+import { getUser } from '../../users/users.ts'
+import { invalid } from '../shell/faults.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import { renderCodes, renderSecondFactor, renderSetup } from './second-factor-page.ts'
+
+const PATH = '/settings/two-factor'
+
+export const secondFactorPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    beforeSecondFactor: true,
+    handle: async ({ session }) => ({
+      json: {
+        enabled: session.user.hasSecondFactor,
+        required: session.account.requiresSecondFactor,
+      },
+      page: (frame) => renderSecondFactor(frame, session),
+    }),
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/setup`,
+    beforeSecondFactor: true,
+    needsConfirmation: true,
+    async handle({ session, now }, { database, secondFactorBox }) {
+      const setup = await database.transaction((tx) =>
+        beginSecondFactor(tx, session.user.id, secondFactorBox, now),
+      )
+      return { json: setup, page: (frame) => renderSetup(frame, setup) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/enable`,
+    beforeSecondFactor: true,
+    needsConfirmation: true,
+    expected: { texts: ['code'] },
+    async handle({ session, fields, act }, { database, secondFactorBox }) {
+      const { user, token } = session
+      const codes = await database.transaction(async (tx) => {
+        const issued = await enableSecondFactor(
+          tx,
+          user.id,
+          fields.text('code'),
+          secondFactorBox,
+          act,
+        )
+        // A session that an attacker started with the password alone must end.
+        await endSessionsOf(tx, user.id, token)
+        return issued
+      })
+      return { json: { recovery_codes: codes }, page: (frame) => renderCodes(frame, codes) }
+    },
+    async redraw({ session }, problem, { database, secondFactorBox }) {
+      const user = await getUser(database.read, session.account.id, session.user.id)
+      const setup = openSetup(user, secondFactorBox)
+      return setup && ((frame) => renderSetup(frame, setup, problem))
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/recovery-codes`,
+    needsConfirmation: true,
+    async handle({ session, act }, { database }) {
+      const codes = await database.transaction((tx) =>
+        replaceRecoveryCodes(tx, session.user.id, act),
+      )
+      return { json: { recovery_codes: codes }, page: (frame) => renderCodes(frame, codes) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/disable`,
+    needsConfirmation: true,
+    async handle({ session, act, wantsJson }, { database }) {
+      await database.transaction(async (tx) => {
+        await disableSecondFactor(tx, session.user.id, act)
+        if (!wantsJson) await setFlash(tx, session.token, 'second_factor_disabled')
+      })
+      return { location: PATH }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/policy`,
+    admins: 'Only an Admin can require a second factor.',
+    needsConfirmation: true,
+    expected: { texts: ['required'] },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const isRequired = fields.text('required') === 'yes'
+      if (isRequired && !session.user.hasSecondFactor) {
+        invalid('required', 'Set up your own second factor first: you would be locked out.')
+      }
+      await database.transaction(async (tx) => {
+        await setSecondFactorPolicy(tx, session.account.id, isRequired, act)
+        if (!wantsJson) await setFlash(tx, session.token, 'second_factor_policy')
+      })
+      return { location: PATH }
+    },
+  },
+]

@@ -1,0 +1,118 @@
+/** The routes of the user's sessions, and of the confirmation of the password. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { recordAudit } from '../../accounts/audit.ts'
+import { type Html, html } from '../../html/html.ts'
+import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
+import {
+  confirmSession,
+  endListedSession,
+  type ListedSession,
+  listSessions,
+  setFlash,
+} from '../../sessions/sessions.ts'
+import { getUser } from '../../users/users.ts'
+import { notFound } from '../shell/faults.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+
+const CONFIRM_PATH = '/settings/confirm'
+
+export const ownSessionPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: '/settings/sessions',
+    async handle({ session, now }, { database }) {
+      const sessions = await listSessions(database.read, session, now)
+      return {
+        json: { object: 'list', data: sessions.map(representListed) },
+        location: '/settings/login-details',
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: '/settings/sessions/{id}/end',
+    async handle({ session, id, act, wantsJson }, { database }) {
+      await database.transaction(async (tx) => {
+        if (!(await endListedSession(tx, session, id))) notFound('session', id)
+        if (!wantsJson) await setFlash(tx, session.token, 'session_ended')
+        await recordAudit(tx, act, {
+          accountId: session.account.id,
+          action: 'user.session_ended',
+          subjectId: session.user.id,
+        })
+      })
+      return { location: '/settings/login-details' }
+    },
+  },
+  {
+    method: 'GET',
+    path: CONFIRM_PATH,
+    beforeSecondFactor: true,
+    handle: async ({ query }) => ({
+      page: (frame) => renderConfirm(frame, pathOf(query.get('next') ?? '')),
+    }),
+  },
+  {
+    method: 'POST',
+    path: CONFIRM_PATH,
+    beforeSecondFactor: true,
+    expected: { texts: ['password', 'next'] },
+    async handle({ session, fields, address, now }, { database, passwords }) {
+      const guesser = { email: session.user.email, address }
+      await database.transaction((tx) => claimGuess(tx, guesser, now))
+      const { password_hash } = await getUser(database.read, session.account.id, session.user.id)
+      if (!(await passwords.verify(password_hash, fields.text('password')))) {
+        const detail = 'This is not your password.'
+        const errors = [{ pointer: '/password', code: 'invalid_format', detail }]
+        throw new Problem('validation_failed', detail, { members: { errors } })
+      }
+      const token = await database.transaction(async (tx) => {
+        await forgiveGuess(tx, guesser, now)
+        return confirmSession(tx, session, now)
+      })
+      return { token, location: pathOf(fields.text('next')) }
+    },
+    redraw:
+      async ({ fields }, problem) =>
+      (frame) =>
+        renderConfirm(frame, pathOf(fields.text('next')), problem),
+  },
+]
+
+/** Accepts only pages of Settings: otherwise a link could redirect users to another site. */
+function pathOf(text: string): string {
+  return /^\/settings(?:\/[\w-]+)*$/.test(text) ? text : '/settings'
+}
+
+function renderConfirm(frame: Frame, next: string, problem?: Problem): Html {
+  const main = html`<div class="narrow card">
+<h1>Confirm that it is you</h1>
+<p>Enter your password to continue. You are asked for it before keys are issued and people promoted, if you entered it
+more than a few minutes ago.</p>
+${renderFaults(problem)}
+<form method="post" action="${CONFIRM_PATH}" class="stack" data-once novalidate>
+${csrfField(frame)}
+<input type="hidden" name="next" value="${next}">
+<input type="hidden" autocomplete="username" value="${frame.session?.user.email}">
+<p class="field"><label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="current-password" required${describedBy(problem, 'password')}></p>
+${renderFault(problem, 'password')}
+<p class="row"><button class="primary">Continue</button> <a class="button" href="/settings">Cancel</a></p>
+</form>
+</div>`
+  return renderPage(frame, { title: 'Confirm that it is you', main })
+}
+
+function representListed(listed: ListedSession) {
+  return {
+    id: listed.id,
+    current: listed.isCurrent,
+    created_at: listed.createdAt,
+    last_seen_at: listed.lastSeenAt,
+    ends_at: listed.endsAt,
+    address: listed.address,
+    user_agent: listed.userAgent,
+  }
+}

@@ -1,0 +1,152 @@
+/** The form that allocates a payment's money on account to invoices. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { todayIn } from '../../calendar/calendar.ts'
+import type { InvoiceRow, PaymentRow, Reader } from '../../database/tables.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import { type Html, html } from '../../html/html.ts'
+import { applyOldestFirst } from '../../payments/allocation.ts'
+import { findPayment } from '../../payments/locked-payment.ts'
+import { allocatePayment, type Reallocated } from '../../payments/reallocation.ts'
+import { renderPayment } from '../../payments/representation.ts'
+import type { NewAllocation } from '../../payments/targets.ts'
+import { invalid, notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import type { Subject } from './foresight.ts'
+import { type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
+import { renderPreviewPage } from './preview-page.ts'
+import {
+  parseShares,
+  readShareable,
+  renderShareFields,
+  SHARES,
+  shareDefaults,
+} from './share-fields.ts'
+
+const PATH = '/settings/payments'
+
+interface AllocateForm extends Subject {
+  readonly payment: PaymentRow
+  readonly customer: string
+  readonly invoices: readonly InvoiceRow[]
+  readonly timezone: string
+}
+
+type AllocateInput = readonly NewAllocation[]
+
+const act: MoneyAct<AllocateForm, AllocateInput, Reallocated> = {
+  paths: {
+    form: `${PATH}/{id}/allocate`,
+    preview: `${PATH}/{id}/allocate/preview`,
+    edit: `${PATH}/{id}/allocate/edit`,
+    act: `${PATH}/{id}/allocate`,
+  },
+  operation: 'settings.allocatePayment',
+  admins: 'Only an Admin can allocate payments.',
+  flash: 'payment_allocated',
+  expected: SHARES,
+  load: readForm,
+  defaults({ payment, invoices }) {
+    const shares = applyOldestFirst({ amount: payment.unapplied_amount }, [], invoices)
+    return shareDefaults(
+      invoices,
+      ({ id }) => shares.find(({ invoice }) => invoice.id === id)?.amount ?? 0,
+    )
+  },
+  renderForm,
+  parse({ payment, invoices }, fields: Fields) {
+    const { currency, unapplied_amount: available } = payment
+    const shares = parseShares(fields, { invoices, currency, available })
+    if (shares.length > 0) return shares
+    return invalid('allocations', 'Enter an amount for at least one invoice.')
+  },
+  perform: (tx, { act: by }, { accountId, payment }, input) =>
+    allocatePayment(tx, accountId, payment.id, input, by),
+  renderPreview,
+  represent: (_form, { payment, allocations }) => renderPayment(payment, allocations),
+  location: (id) => `${PATH}/${id}`,
+}
+
+export const allocatePages: readonly SessionPage[] = moneyActPages(act)
+
+async function readForm(
+  reader: Reader,
+  { session, id, now }: SessionRequest,
+): Promise<AllocateForm> {
+  const { id: accountId, timezone } = session.account
+  const payment = (await findPayment(reader, accountId, id)) ?? notFound('payment', id)
+  if (payment.status === 'reversed') {
+    throw new Problem(
+      'payment_already_reversed',
+      'The payment was reversed: nothing of it is on account.',
+    )
+  }
+  const { debtor_id: debtorId, currency } = payment
+  return {
+    ...{ accountId, debtorId, payment, timezone, now },
+    today: todayIn(timezone, now),
+    customer: (await findDebtor(reader, accountId, debtorId))?.name ?? '',
+    invoices: await readShareable(reader, accountId, debtorId, currency),
+  }
+}
+
+function backOf({ id }: PaymentRow) {
+  return { path: `${PATH}/${id}`, name: 'Payment' }
+}
+
+function renderForm(
+  frame: Frame,
+  { payment, customer, invoices, today }: AllocateForm,
+  entered: Fields,
+  problem: Problem | undefined,
+): Html {
+  const back = backOf(payment)
+  const title = 'Allocate money on account'
+  const onAccount = renderMoney(payment.unapplied_amount, payment.currency)
+  const isNothing = invoices.length === 0 || payment.unapplied_amount === 0
+  const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
+<h1>${title}</h1>
+<p class="lead">${onAccount} of the payment by <span translate="no">${customer}</span> of ${dateWords(payment.received_on)} is on account.</p>
+${renderFaults(problem)}
+${
+  isNothing
+    ? html`<p class="card hint">${payment.unapplied_amount === 0 ? 'All of it is allocated.' : `The customer owes nothing in ${payment.currency}.`}</p><p><a class="button" href="${back.path}">Back</a></p>`
+    : html`<form method="post" action="${back.path}/allocate/preview" class="stack" novalidate>${csrfField(frame)}
+<fieldset class="card" id="allocations"><legend class="title">Open invoices</legend>
+<p class="hint">The oldest invoices are proposed. Change the amounts as you like; what is left stays on account.</p>
+${renderFault(problem, 'allocations')}${renderShareFields(invoices, today, entered, problem)}</fieldset>
+<p class="row"><button class="primary">Preview</button> <a class="button" href="${back.path}">Cancel</a></p></form>`
+}`
+  return renderPage(frame, { title, place: '/settings/customers', main })
+}
+
+function renderPreview(
+  frame: Frame,
+  { form, input, foresight, hidden }: Preview<AllocateForm, AllocateInput>,
+): Html {
+  const { payment, customer, timezone } = form
+  const sum = input.reduce((total, { amount }) => total + amount, 0)
+  const path = `${PATH}/${payment.id}/allocate`
+  return renderPreviewPage(frame, {
+    title: 'Allocate this money?',
+    back: backOf(payment),
+    facts: [
+      ['Customer', customer],
+      [
+        'Payment',
+        html`${renderMoney(payment.amount, payment.currency)}, ${METHOD_WORDS[payment.method]}`,
+      ],
+      ['Received on', dateWords(payment.received_on)],
+      ['To allocate', renderMoney(sum, payment.currency)],
+    ],
+    foresight,
+    timezone,
+    action: path,
+    editAction: `${path}/edit`,
+    button: 'Allocate',
+    hidden,
+  })
+}

@@ -1,0 +1,135 @@
+/** The form that credits an invoice in part or in full. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { checkReason } from '../../accounts/reason.ts'
+import { todayIn } from '../../calendar/calendar.ts'
+import type { InvoiceRow, Reader } from '../../database/tables.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import { type Html, html } from '../../html/html.ts'
+import { conflict, isOpen } from '../../invoices/acts.ts'
+import { type Credit, creditInvoice } from '../../invoices/credit-invoice.ts'
+import { findInvoice } from '../../invoices/invoices.ts'
+import { renderInvoice } from '../../invoices/representation.ts'
+import { moneyText } from '../../money/money-text.ts'
+import { amount as amountRule } from '../../validation/fields.ts'
+import { check, Rejection } from '../../validation/rejections.ts'
+import { invalid, notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { renderMoney } from '../shell/ledger-words.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { readAmountText } from './amount-field.ts'
+import type { Subject } from './foresight.ts'
+import { type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
+import { renderPreviewPage } from './preview-page.ts'
+
+const PATH = '/settings/invoices'
+
+interface CreditForm extends Subject {
+  readonly invoice: InvoiceRow
+  readonly customer: string
+  readonly timezone: string
+}
+
+const act: MoneyAct<CreditForm, Credit, InvoiceRow> = {
+  paths: {
+    form: `${PATH}/{id}/credit`,
+    preview: `${PATH}/{id}/credit/preview`,
+    edit: `${PATH}/{id}/credit/edit`,
+    act: `${PATH}/{id}/credit`,
+  },
+  operation: 'settings.creditInvoice',
+  admins: 'Only an Admin can act on invoices.',
+  flash: 'invoice_credited',
+  expected: { texts: ['reason'], numbers: ['amount'] },
+  load: readForm,
+  defaults: () => ({}),
+  renderForm,
+  parse: parseCredit,
+  perform: (tx, { act: by }, { accountId, invoice }, input) =>
+    creditInvoice(tx, accountId, invoice.id, input, by),
+  renderPreview,
+  represent: ({ today }, row) => renderInvoice(row, today),
+  location: (id) => `${PATH}/${id}`,
+}
+
+export const creditPages: readonly SessionPage[] = moneyActPages(act)
+
+async function readForm(reader: Reader, { session, id, now }: SessionRequest): Promise<CreditForm> {
+  const { id: accountId, timezone } = session.account
+  const invoice = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
+  const debtor = await findDebtor(reader, accountId, invoice.debtor_id)
+  return {
+    ...{ accountId, debtorId: invoice.debtor_id, invoice, timezone, now },
+    today: todayIn(timezone, now),
+    customer: debtor?.name ?? '',
+  }
+}
+
+function parseCredit({ invoice }: CreditForm, fields: Fields): Credit {
+  const { currency, amount_due: due } = invoice
+  const text = fields.text('amount')
+  const amount = fields.isJson ? amountOf(text) : readAmountText(text, currency)
+  if (typeof amount === 'string') {
+    invalid('amount', text === '' ? 'Enter the amount.' : `The amount ${amount}.`)
+  }
+  if (isOpen(invoice) && amount > due) {
+    invalid('amount', `The credit is at most ${moneyText(due, currency)}, what is due.`)
+  }
+  return { amount, reason: checkReason(fields.text('reason')) }
+}
+
+function amountOf(text: string): number | string {
+  const amount = check(amountRule, text === '' ? undefined : Number(text))
+  return amount instanceof Rejection ? amount.detail : amount
+}
+
+function renderForm(
+  frame: Frame,
+  { invoice, customer }: CreditForm,
+  entered: Fields,
+  problem: Problem | undefined,
+): Html {
+  if (!isOpen(invoice)) throw conflict(invoice, 'credited')
+  const path = `${PATH}/${invoice.id}`
+  const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${invoice.number}</span></a></p>
+<h1>Credit invoice <span translate="no">${invoice.number}</span></h1>
+<p class="lead"><span translate="no">${customer}</span> owes ${renderMoney(invoice.amount_due, invoice.currency)} on it. A credit takes a part or all of that off; it cannot be undone.</p>
+${renderFaults(problem)}
+<form method="post" action="${path}/credit/preview" class="card stack" novalidate>${csrfField(frame)}
+<div class="field"><label for="amount">Amount in <span translate="no">${invoice.currency}</span></label>
+<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}</div>
+<div class="field"><label for="reason">Reason</label>
+<input id="reason" name="reason" value="${entered.text('reason')}" maxlength="500" autocomplete="off" required${describedBy(problem, 'reason', 'reason-hint')}>
+<p class="hint" id="reason-hint">For the audit log. The customer does not see it.</p>${renderFault(problem, 'reason')}</div>
+<p class="row"><button class="primary">Preview</button> <a class="button" href="${path}">Cancel</a></p></form>`
+  return renderPage(frame, {
+    title: `Credit invoice ${invoice.number}`,
+    place: '/settings/customers',
+    main,
+  })
+}
+
+function renderPreview(
+  frame: Frame,
+  { form, input, foresight, hidden }: Preview<CreditForm, Credit>,
+): Html {
+  const { invoice, customer, timezone } = form
+  const path = `${PATH}/${invoice.id}`
+  return renderPreviewPage(frame, {
+    title: 'Credit this invoice?',
+    back: { path, name: `Invoice ${invoice.number}` },
+    facts: [
+      ['Customer', customer],
+      ['Invoice', invoice.number],
+      ['Credit', renderMoney(input.amount, invoice.currency)],
+      ['Reason', input.reason],
+    ],
+    foresight,
+    timezone,
+    action: `${path}/credit`,
+    editAction: `${path}/credit/edit`,
+    button: 'Credit',
+    hidden,
+  })
+}

@@ -1,0 +1,166 @@
+/**
+ * Previews an action on money: it runs in a transaction that is rolled back, so that the preview can differ
+ * from the action only by changes in between.
+ */
+import type { Database } from '../../database/database.ts'
+import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
+import { type Balance, readBalances } from '../../debtors/balances.ts'
+import { byDueDate } from '../../debtors/credit.ts'
+import { lockDebtor } from '../../debtors/debtors.ts'
+import { findInvoices } from '../../invoices/invoices.ts'
+import { CANCELLABLE } from '../../messages/messages.ts'
+import { planDebtors } from '../../reminders/planning/planning.ts'
+
+export interface ForeseenInvoice {
+  readonly before: InvoiceRow
+  readonly after: InvoiceRow
+}
+
+export interface Foresight {
+  /** The debtor's invoices whose amount due or chasing changes, earliest due date first. */
+  readonly invoices: readonly ForeseenInvoice[]
+  readonly onAccount: readonly { currency: string; before: number; after: number }[]
+  readonly messagesCancelled: number
+  /** Messages that are being sent and cannot be stopped. */
+  readonly messagesInFlight: number
+}
+
+export interface Subject {
+  readonly accountId: string
+  readonly debtorId: string
+  /** Closed invoices that may be reopened. */
+  readonly invoiceIds?: readonly string[]
+  /** The current date in the account's time zone. */
+  readonly today: string
+  readonly now: Date
+}
+
+/** Resolves with the effects of the action, or rejects as the action would. */
+export async function foresee<T>(
+  database: Database,
+  subject: Subject,
+  perform: (tx: Transaction) => Promise<T>,
+): Promise<{ readonly done: T; readonly foresight: Foresight }> {
+  const rollback = new Rollback<{ done: T; foresight: Foresight }>()
+  try {
+    await database.transaction(async (tx) => {
+      const before = await readView(tx, subject)
+      const done = await perform(tx)
+      const debtor = await lockDebtor(tx, subject.accountId, subject.debtorId)
+      if (debtor !== undefined) await planDebtors(tx, [debtor], subject.now)
+      const foresight = compare(before, await readView(tx, subject, before))
+      rollback.outcome = { done, foresight }
+      throw rollback
+    })
+  } catch (error) {
+    if (error !== rollback || rollback.outcome === undefined) throw error
+  }
+  if (rollback.outcome === undefined) throw new Error('a foreseen transaction was not rolled back')
+  return rollback.outcome
+}
+
+/** Rolls the transaction back and carries its result. */
+class Rollback<T> extends Error {
+  override readonly name = 'Rollback'
+  outcome: T | undefined
+}
+
+interface View {
+  readonly invoices: ReadonlyMap<string, InvoiceRow>
+  readonly messages: ReadonlyMap<string, string>
+  readonly balances: readonly Balance[]
+}
+
+/** Invoices and messages of `before` are read again, whatever their present state. */
+async function readView(reader: Reader, subject: Subject, before?: View): Promise<View> {
+  const { accountId, debtorId, today, invoiceIds = [] } = subject
+  const open = await reader
+    .selectFrom('invoices')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where('status', 'in', ['open', 'partially_paid'])
+    .execute()
+  const named = [...invoiceIds, ...(before?.invoices.keys() ?? [])]
+  const ids = named.filter((id) => !open.some((row) => row.id === id))
+  const closed = ids.length === 0 ? [] : await findInvoices(reader, accountId, ids)
+  const messages = await reader
+    .selectFrom('messages')
+    .select(['id', 'status'])
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .where('direction', '=', 'outbound')
+    .where((eb) =>
+      before === undefined
+        ? eb('status', 'in', [...CANCELLABLE, 'sending'])
+        : eb('id', 'in', ['', ...before.messages.keys()]),
+    )
+    .execute()
+  const balances = await readBalances(reader, accountId, [debtorId], today)
+  return {
+    invoices: new Map([...open, ...closed].map((row) => [row.id, row])),
+    messages: new Map(messages.map(({ id, status }) => [id, status])),
+    balances: balances.get(debtorId) ?? [],
+  }
+}
+
+function compare(before: View, after: View): Foresight {
+  const pairs = [...before.invoices].flatMap(([id, row]) => {
+    const then = after.invoices.get(id)
+    return then !== undefined && isChanged(row, then) ? [{ before: row, after: then }] : []
+  })
+  const statuses = [...before.messages]
+  const unappliedOf = ({ balances }: View, currency: string) =>
+    balances.find((balance) => balance.currency === currency)?.unapplied ?? 0
+  const currencies = new Set([...before.balances, ...after.balances].map((one) => one.currency))
+  return {
+    invoices: pairs.toSorted((a, b) => byDueDate(a.before, b.before)),
+    onAccount: [...currencies]
+      .map((currency) => ({
+        currency,
+        before: unappliedOf(before, currency),
+        after: unappliedOf(after, currency),
+      }))
+      .filter((one) => one.before !== one.after),
+    messagesCancelled: statuses.filter(
+      ([id, status]) => status !== 'cancelled' && after.messages.get(id) === 'cancelled',
+    ).length,
+    messagesInFlight: statuses.filter(([, status]) => status === 'sending').length,
+  }
+}
+
+function isChanged(before: InvoiceRow, after: InvoiceRow): boolean {
+  return (
+    before.status !== after.status ||
+    before.amount_due !== after.amount_due ||
+    before.chasing_status !== after.chasing_status ||
+    before.chasing_next_stage !== after.chasing_next_stage ||
+    before.chasing_blocked_reason !== after.chasing_blocked_reason
+  )
+}
+
+export function representForesight({ invoices, ...others }: Foresight) {
+  return {
+    object: 'preview',
+    invoices: invoices.map(({ before, after }) => ({
+      id: after.id,
+      number: after.number,
+      currency: after.currency,
+      before: stateOf(before),
+      after: stateOf(after),
+    })),
+    on_account: others.onAccount,
+    messages_cancelled: others.messagesCancelled,
+    messages_in_flight: others.messagesInFlight,
+  }
+}
+
+function stateOf(row: InvoiceRow) {
+  return {
+    status: row.status,
+    amount_due: row.amount_due,
+    next_stage: row.chasing_next_stage,
+    next_action_at: row.chasing_next_action_at,
+    blocked_reason: row.chasing_blocked_reason,
+  }
+}

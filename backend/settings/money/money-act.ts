@@ -1,0 +1,239 @@
+/**
+ * Actions on money in Settings: a form, a preview, and the action itself. Each is a request that works
+ * without the script. The preview contains an idempotency key, so that a double click acts once; scripts
+ * send their own key.
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { Problem } from '../../../shared/contract/problem.ts'
+import { isReadOnly } from '../../accounts/accounts.ts'
+import type { Reader, Transaction } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { type Expected, Fields } from '../shell/fields.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Frame, Response } from '../shell/response.ts'
+import { type Foresight, foresee, representForesight, type Subject } from './foresight.ts'
+
+export interface MoneyAct<Form extends Subject, Input, Done> {
+  readonly paths: ActPaths
+  /**
+   * The operation of the idempotency key. It must never change: otherwise a repeated request would act
+   * again.
+   */
+  readonly operation: string
+  readonly admins: string
+  readonly flash: string
+  readonly isCreation?: boolean
+  readonly expected: Expected
+  /** Loads the subject of the form. Throws `not_found`. */
+  load(reader: Reader, request: SessionRequest): Promise<Form>
+  /** The initial values of the form. */
+  defaults(form: Form): Readonly<Record<string, string | readonly string[]>>
+  renderForm(frame: Frame, form: Form, entered: Fields, problem: Problem | undefined): Html
+  /** Throws `validation_failed`. */
+  parse(form: Form, entered: Fields): Input
+  perform(tx: Transaction, request: SessionRequest, form: Form, input: Input): Promise<Done>
+  renderPreview(frame: Frame, preview: Preview<Form, Input>): Html
+  /** The JSON of the changed record, as GET returns it. */
+  represent(form: Form, done: Done): { readonly id: string }
+  /** The page to show afterwards. */
+  location(id: string): string
+}
+
+export interface ActPaths {
+  readonly form: string
+  readonly preview: string
+  readonly edit: string
+  readonly act: string
+}
+
+export interface Preview<Form, Input> {
+  readonly form: Form
+  readonly input: Input
+  readonly foresight: Foresight
+  readonly hidden: Html
+}
+
+export const KEY = 'idempotency_key'
+/** Visible ASCII, as in the API's header. */
+const KEY_FORM = /^[\x21-\x7e]{1,255}$/
+
+export function moneyActPages<Form extends Subject, Input, Done>(
+  act: MoneyAct<Form, Input, Done>,
+): readonly SessionPage[] {
+  const { admins, paths } = act
+  const expected = { ...act.expected, texts: [...(act.expected.texts ?? []), KEY] }
+  const redraw: NonNullable<SessionPage['redraw']> = async (request, problem, { database }) => {
+    if (isAboutPage(problem)) return undefined
+    const form = await act.load(database.read, request)
+    return (frame) => act.renderForm(frame, form, request.fields, problem)
+  }
+  return [
+    {
+      method: 'GET',
+      path: paths.form,
+      admins,
+      async handle(request, { database }) {
+        refuseReadOnly(request.session)
+        const form = await act.load(database.read, request)
+        const entered = fieldsOf(act.defaults(form))
+        return { page: (frame) => act.renderForm(frame, form, entered, undefined) }
+      },
+    },
+    {
+      method: 'POST',
+      path: paths.edit,
+      admins,
+      expected,
+      async handle(request, { database }) {
+        const form = await act.load(database.read, request)
+        return { page: (frame) => act.renderForm(frame, form, request.fields, undefined) }
+      },
+    },
+    {
+      method: 'POST',
+      path: paths.preview,
+      admins,
+      expected,
+      redraw,
+      async handle(request, { database }) {
+        refuseReadOnly(request.session)
+        const form = await act.load(database.read, request)
+        const input = act.parse(form, request.fields)
+        const { foresight } = await foresee(database, form, (tx) =>
+          act.perform(tx, request, form, input),
+        )
+        const hidden = renderHidden(request.fields)
+        return {
+          json: representForesight(foresight),
+          page: (frame) => act.renderPreview(frame, { form, input, foresight, hidden }),
+        }
+      },
+    },
+    {
+      method: 'POST',
+      path: paths.act,
+      admins,
+      expected,
+      redraw,
+      handle: (request, deps) => performOnce(act, request, deps),
+    },
+  ]
+}
+
+async function performOnce<Form extends Subject, Input, Done>(
+  act: MoneyAct<Form, Input, Done>,
+  request: SessionRequest,
+  deps: SettingsDeps,
+): Promise<Response> {
+  const response = await once(request, deps, act, async (tx) => {
+    const form = await act.load(tx, request)
+    const input = act.parse(form, request.fields)
+    return act.represent(form, await act.perform(tx, request, form, input))
+  })
+  return act.isCreation ? { status: 201, ...response } : response
+}
+
+export interface OnceOptions {
+  readonly operation: string
+  readonly flash: string
+  location(id: string): string
+  /** Allowed if a repeated request is rejected because of the state after the first one. */
+  readonly isKeyOptional?: boolean
+}
+
+/** Runs `work` once for each key; it resolves with the JSON of the changed record. */
+export async function once(
+  request: SessionRequest,
+  { database, idempotency }: SettingsDeps,
+  { operation, flash, location, isKeyOptional }: OnceOptions,
+  work: (tx: Transaction) => Promise<{ readonly id: string }>,
+): Promise<Response> {
+  const { session, fields, wantsJson } = request
+  refuseReadOnly(session)
+  const perform = async (tx: Transaction) => {
+    if (!wantsJson) await setFlash(tx, session.token, flash)
+    return await work(tx)
+  }
+  if (isKeyOptional && !fields.has(KEY)) {
+    const shown = await database.transaction(perform)
+    return { json: shown, location: location(shown.id) }
+  }
+  const attempt = {
+    accountId: session.account.id,
+    operation,
+    key: keyOf(fields),
+    fingerprint: fingerprintOf(operation, request),
+  }
+  const outcome = await idempotency.once(attempt, {
+    originalMember: 'original_id',
+    // No recall: the key belongs to one form, and is stored as long as the form may be sent again.
+    recall: async () => undefined,
+    prepare: () => async (tx) => {
+      const shown = await perform(tx)
+      return { resourceId: shown.id, body: JSON.stringify(shown) }
+    },
+  })
+  return { json: JSON.parse(outcome.body), location: location(outcome.resourceId) }
+}
+
+/** A read-only account can be read, but its invoices and payments cannot be changed in Settings either. */
+export function refuseReadOnly({ account }: Session): void {
+  if (!isReadOnly(account.status)) return
+  const state = account.status === 'trial_paused' ? 'a trial that needs resume' : account.status
+  throw new Problem(
+    'account_read_only',
+    `This account is ${state}. It can be read, but nothing can be recorded or changed.`,
+    { members: { account_status: account.status } },
+  )
+}
+
+function isAboutPage({ code }: Problem): boolean {
+  return ['not_found', 'account_read_only'].includes(code) || code.startsWith('idempotency_')
+}
+
+function keyOf(fields: Fields): string {
+  const key = fields.text(KEY)
+  if (KEY_FORM.test(key)) return key
+  const isMissing = key === ''
+  throw new Problem(
+    isMissing ? 'idempotency_key_required' : 'idempotency_key_invalid',
+    `Send an ${KEY} of 1 to 255 visible ASCII characters, so that a repeat cannot act twice.`,
+  )
+}
+
+function fingerprintOf(operation: string, { id, fields }: SessionRequest): string {
+  const sent = enteredOf(fields).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return createHash('sha256')
+    .update(JSON.stringify([operation, id, sent]))
+    .digest('base64url')
+}
+
+function enteredOf(fields: Fields) {
+  return [...fields.entries()].filter(([name]) => name !== KEY && name !== 'csrf_token')
+}
+
+/** Each form that acts has a key of its own. */
+export function renderKeyField(): Html {
+  return html`<input type="hidden" name="${KEY}" value="${randomUUID()}">`
+}
+
+function renderHidden(fields: Fields): Html {
+  const hidden = (name: string, value: string) =>
+    html`<input type="hidden" name="${name}" value="${value}">`
+  return html`${renderKeyField()}${enteredOf(fields).map(([name, values]) =>
+    values.map((value) => hidden(name, value)),
+  )}`
+}
+
+function fieldsOf(values: Readonly<Record<string, string | readonly string[]>>): Fields {
+  return new Fields(
+    false,
+    new Map(
+      Object.entries(values).map(([name, value]) => [
+        name,
+        typeof value === 'string' ? [value] : value,
+      ]),
+    ),
+  )
+}

@@ -1,0 +1,71 @@
+/** Selects the customer, if the form was not opened from a customer's page. */
+import { todayIn } from '../../calendar/calendar.ts'
+import type { Reader } from '../../database/tables.ts'
+import { type Balance, readBalances } from '../../debtors/balances.ts'
+import { listDirectory } from '../../debtors/directory.ts'
+import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
+import { html } from '../../html/html.ts'
+import { renderPage } from '../shell/layout.ts'
+import { renderMoney } from '../shell/ledger-words.ts'
+import type { SessionRequest } from '../shell/page-request.ts'
+import type { Response } from '../shell/response.ts'
+
+const SHOWN_MAX = 20
+const FOUND_MAX = 200
+
+export interface Pick {
+  readonly title: string
+  /** The label of the search field. */
+  readonly question: string
+  /** The target of each customer's link, to which the id is appended. */
+  readonly path: string
+}
+
+export async function renderPickCustomer(
+  reader: Reader,
+  { session, now }: SessionRequest,
+  search: string,
+  { title, question, path }: Pick,
+): Promise<Response> {
+  const { id: accountId, timezone } = session.account
+  const today = todayIn(timezone, now)
+  const found =
+    search === '' ? undefined : await findDebtorsByWords(reader, accountId, search, FOUND_MAX)
+  const { rows, next } = await listDirectory(reader, accountId, {
+    ...{ view: 'active', sort: 'due', currency: '', ids: found?.ids },
+    ...{ after: undefined, today, limit: SHOWN_MAX },
+  })
+  const ids = rows.map(({ id }) => id)
+  const balances = await readBalances(reader, accountId, ids, today)
+  const owes = (own: readonly Balance[] = []) =>
+    own
+      .filter(({ outstanding }) => outstanding > 0)
+      .map(
+        ({ outstanding, currency }) =>
+          html`<span class="sum">${renderMoney(outstanding, currency)}</span>`,
+      )
+  return {
+    page: (frame) =>
+      renderPage(frame, {
+        title,
+        place: '/settings/customers',
+        main: html`<p class="back"><a href="/settings/customers">Customers</a></p>
+<h1>${title}</h1>
+<form method="get" action="${path}" class="search" role="search" aria-label="${question}"><label for="q">${question}</label>
+<input id="q" name="q" value="${search}" type="search" maxlength="200" autocomplete="off"> <button>Find</button></form>
+${
+  rows.length === 0
+    ? html`<div class="card empty"><p>No customer is found${search !== '' && html` by “${search}”`}. <a href="/settings/customers/new">Add a customer</a></p></div>`
+    : html`<table class="keys ledger"><caption class="unseen">Customers</caption>
+<thead><tr><th scope="col">Customer</th><th scope="col">E-mail</th><th scope="col" class="amount">Owes</th></tr></thead>
+<tbody>${rows.map(
+        (
+          row,
+        ) => html`<tr><th scope="row" data-label="Customer"><a href="${path}?debtor_id=${row.id}" translate="no">${row.name}</a></th>
+<td data-label="E-mail" translate="no">${row.email ?? '–'}</td><td data-label="Owes" class="amount">${owes(balances.get(row.id))}</td></tr>`,
+      )}</tbody></table>
+${next !== null && html`<p class="hint">More customers match. Enter more of the name.</p>`}`
+}`,
+      }),
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * The preview of an action on money, shown before the action. It is a page with a form, and works without
+ * the script.
+ */
+import { type Html, html } from '../../html/html.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import { dateWords, invoiceChasing, renderMoney } from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+import { plural } from '../shell/words.ts'
+import type { ForeseenInvoice, Foresight } from './foresight.ts'
+
+/** Further rows are only counted. */
+const SHOWN_MAX = 40
+
+export interface PreviewPage {
+  /** The question, e.g. `Record this payment?`. */
+  readonly title: string
+  readonly back: { readonly path: string; readonly name: string }
+  /** The entered values. */
+  readonly facts: readonly (readonly [name: string, value: Html | string])[]
+  readonly warning?: Html | undefined
+  readonly foresight: Foresight
+  readonly timezone: string
+  readonly action: string
+  /** The path that shows the form again with the entered values. */
+  readonly editAction: string
+  readonly button: string
+  /** The entered values as hidden fields. */
+  readonly hidden: Html
+}
+
+export function renderPreviewPage(frame: Frame, page: PreviewPage): Html {
+  const { title, back, facts, warning, foresight, timezone } = page
+  const main = html`<p class="back"><a href="${back.path}" translate="no">${back.name}</a></p>
+<h1>${title}</h1>
+${warning !== undefined && html`<div class="faults" role="note"><p>${warning}</p></div>`}
+<section class="card"><dl class="facts">${facts.map(
+    ([name, value]) => html`<div><dt>${name}</dt><dd translate="no">${value}</dd></div>`,
+  )}</dl></section>
+<section aria-labelledby="outcome"><h2 id="outcome">What happens</h2>
+${renderSentences(foresight)}
+${foresight.invoices.length > 0 && renderInvoices(foresight.invoices, timezone)}</section>
+<form method="post" action="${page.action}" class="confirm" data-once>${csrfField(frame)}${page.hidden}
+<p class="row"><button class="primary">${page.button}</button>
+<button formaction="${page.editAction}" formnovalidate>Change</button>
+<a class="button" href="${back.path}">Cancel</a></p></form>`
+  return renderPage(frame, { title, place: '/settings/customers', main })
+}
+
+/** Renders sentences only, for pages that request a reason. */
+export function renderConsequences(foresight: Foresight, timezone: string): Html {
+  const shown = foresight.invoices.slice(0, SHOWN_MAX)
+  const rest = foresight.invoices.length - shown.length
+  const lines = shown.map(
+    ({ after }) =>
+      html`<li><span translate="no">${after.number}</span>: ${renderMoney(after.amount_due, after.currency)} is due then. Next reminder: ${invoiceChasing(after, timezone)}.</li>`,
+  )
+  return html`${renderSentences(foresight)}
+${shown.length > 0 && html`<ul class="consequences">${lines}${rest > 0 && html`<li>And ${plural(rest, 'other invoice')}.</li>`}</ul>`}`
+}
+
+function renderSentences(foresight: Foresight): Html {
+  const { invoices, onAccount, messagesCancelled, messagesInFlight } = foresight
+  const sentences = [
+    ...onAccount.map(({ currency, before, after }) =>
+      after > before
+        ? html`${renderMoney(after - before, currency)} more is on account: ${renderMoney(after, currency)} in all. It is allocated to no invoice.`
+        : html`${renderMoney(before - after, currency)} less is on account: ${renderMoney(after, currency)} is left.`,
+    ),
+    ...(messagesCancelled === 0
+      ? []
+      : [
+          html`${plural(messagesCancelled, 'waiting reminder')} ${messagesCancelled === 1 ? 'is' : 'are'} cancelled. What is still owed is reminded of as shown below.`,
+        ]),
+    ...(messagesInFlight === 0
+      ? []
+      : [
+          html`${plural(messagesInFlight, 'reminder')} ${messagesInFlight === 1 ? 'is' : 'are'} being sent at this moment and can still arrive.`,
+        ]),
+  ]
+  if (sentences.length === 0 && invoices.length > 0) return html``
+  if (sentences.length === 0)
+    return html`<p class="card hint">No invoice and no reminder changes.</p>`
+  return html`<ul class="consequences">${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul>`
+}
+
+function renderInvoices(pairs: readonly ForeseenInvoice[], timezone: string): Html {
+  const rest = pairs.length - SHOWN_MAX
+  return html`<table class="keys ledger"><caption class="unseen">Invoices that change</caption>
+<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due now</th>
+<th scope="col" class="amount">Due then</th><th scope="col">Next reminder then</th></tr></thead>
+<tbody>${pairs.slice(0, SHOWN_MAX).map(
+    ({
+      before,
+      after,
+    }) => html`<tr><th scope="row" data-label="Invoice" translate="no">${after.number}</th>
+<td data-label="Due on">${dateWords(after.due_date)}</td>
+<td data-label="Due now" class="amount">${renderMoney(before.amount_due, before.currency)}</td>
+<td data-label="Due then" class="amount">${
+      after.status === 'paid'
+        ? html`<span class="badge active">Paid</span>`
+        : renderMoney(after.amount_due, after.currency)
+    }</td>
+<td data-label="Next reminder">${after.status === 'paid' ? 'None' : invoiceChasing(after, timezone)}</td></tr>`,
+  )}</tbody></table>
+${rest > 0 && html`<p class="hint">And ${plural(rest, 'other invoice')}.</p>`}`
+}

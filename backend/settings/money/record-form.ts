@@ -1,0 +1,22 @@
+/** The subject of the form that records a payment, and its initial values. */
+import type { DebtorRow, InvoiceRow, PaymentRow } from '../../database/tables.ts'
+import type { NewPayment } from '../../payments/payments.ts'
+import type { Subject } from './foresight.ts'
+
+export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
+export type PutTo = (typeof PUT_TO)[number]
+
+export interface RecordForm extends Subject {
+  readonly debtor: DebtorRow
+  readonly currency: string
+  /** The currencies in which the debtor owes something. */
+  readonly currencies: readonly string[]
+  readonly invoices: readonly InvoiceRow[]
+  /** The invoice from whose page the form was opened. */
+  readonly invoice: InvoiceRow | undefined
+  /** The debtor's payments, newest first. */
+  readonly recent: readonly PaymentRow[]
+  readonly timezone: string
+}
+
+export type RecordInput = NewPayment

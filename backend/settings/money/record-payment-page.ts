@@ -1,0 +1,142 @@
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import type { Fields } from '../shell/fields.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+import type { Preview } from './money-act.ts'
+import { renderPreviewPage } from './preview-page.ts'
+import type { PutTo, RecordForm, RecordInput } from './record-form.ts'
+import { renderShareFields } from './share-fields.ts'
+
+const PATH = '/settings/payments'
+
+const PUT_TO_WORDS: Readonly<Record<PutTo, readonly [label: string, hint: string]>> = {
+  oldest_first: ['Oldest invoices first', 'What is left stays on account.'],
+  chosen: ['These invoices', 'Enter an amount beside each. What is left stays on account.'],
+  on_account: ['Keep it on account', 'You can allocate it later.'],
+}
+
+export function renderRecordForm(
+  frame: Frame,
+  form: RecordForm,
+  entered: Fields,
+  problem: Problem | undefined,
+): Html {
+  const { debtor, currency, invoices, today } = form
+  const main = html`<p class="back"><a href="/settings/customers/${debtor.id}" translate="no">${debtor.name}</a></p>
+<h1>Record a payment</h1>
+${renderCurrencies(form)}
+${renderFaults(problem)}
+<form method="post" action="${PATH}/preview" class="stack" novalidate>${csrfField(frame)}
+<input type="hidden" name="debtor_id" value="${debtor.id}">
+<input type="hidden" name="invoice_id" value="${form.invoice?.id ?? ''}">
+<div class="card stack"><div class="fields">
+${renderAmount(form, entered, problem)}
+<div class="field"><label for="received_on">Received on</label>
+<input id="received_on" name="received_on" type="date" value="${entered.text('received_on')}" required${describedBy(problem, 'received_on')}>${renderFault(problem, 'received_on')}</div>
+<div class="field"><label for="method">Method</label>
+<select id="method" name="method"${describedBy(problem, 'method')}>${Object.entries(
+    METHOD_WORDS,
+  ).map(
+    ([name, words]) =>
+      html`<option value="${name}"${attribute('selected', entered.text('method') === name)}>${words}</option>`,
+  )}</select>${renderFault(problem, 'method')}</div>
+<div class="field"><label for="reference">Reference <span class="hint">(optional)</span></label>
+<input id="reference" name="reference" value="${entered.text('reference')}" maxlength="140" autocomplete="off"${describedBy(problem, 'reference', 'reference-hint')}>
+<p class="hint" id="reference-hint">What the payer wrote, or the number of the cheque.</p>${renderFault(problem, 'reference')}</div>
+</div></div>
+${
+  invoices.length === 0
+    ? html`<p class="card hint">This customer owes nothing in ${currency}. The payment stays on account.</p><input type="hidden" name="put_to" value="on_account">`
+    : renderPutTo(form, entered, problem, today)
+}
+<p class="row"><button class="primary">Preview</button> <a class="button" href="/settings/customers/${debtor.id}">Cancel</a></p>
+</form>`
+  return renderPage(frame, {
+    title: `Record a payment of ${debtor.name}`,
+    place: '/settings/customers',
+    main,
+  })
+}
+
+/** The currency is that of the invoice; otherwise the form proposes the customer's first one. */
+function renderAmount(
+  { currency, currencies, invoice }: RecordForm,
+  entered: Fields,
+  problem: Problem | undefined,
+): Html {
+  const isFixed = invoice !== undefined || currencies.length > 0
+  return html`<div class="field"><label for="amount">Amount${isFixed && html` in <span translate="no">${currency}</span>`}</label>
+<input id="amount" name="amount" value="${entered.text('amount')}" inputmode="decimal" autocomplete="off" required class="sum-field"${describedBy(problem, 'amount')}>${renderFault(problem, 'amount')}
+${isFixed && html`<input type="hidden" name="currency" value="${currency}">`}</div>
+${
+  !isFixed &&
+  html`<div class="field"><label for="currency">Currency</label>
+<input id="currency" name="currency" value="${entered.text('currency') || currency}" maxlength="3" size="4" autocomplete="off" spellcheck="false"${describedBy(problem, 'currency')}>${renderFault(problem, 'currency')}</div>`
+}`
+}
+
+function renderCurrencies({ currencies, currency, debtor, invoice }: RecordForm): Html | undefined {
+  if (currencies.length < 2 || invoice !== undefined) return undefined
+  return html`<nav class="filters" aria-label="Currency"><span>Currency</span> ${currencies.map(
+    (one) =>
+      html`<a href="${PATH}/new?debtor_id=${debtor.id}&amp;currency=${one}"${one === currency && html` aria-current="page"`}>${one}</a> `,
+  )}</nav>`
+}
+
+function renderPutTo(
+  { invoices }: RecordForm,
+  entered: Fields,
+  problem: Problem | undefined,
+  today: string,
+): Html {
+  const chosen = entered.text('put_to') || 'oldest_first'
+  return html`<fieldset class="card put-to" id="put_to"${describedBy(problem, 'put_to')}><legend class="title">What it pays</legend>
+${renderFault(problem, 'put_to')}${renderFault(problem, 'allocations')}
+${Object.entries(PUT_TO_WORDS).map(
+  ([name, [label, hint]]) =>
+    html`<label class="check" for="put-${name}"><input type="radio" id="put-${name}" name="put_to" value="${name}"${attribute('checked', chosen === name)}> <span>${label} <span class="hint">${hint}</span></span></label>
+${name === 'chosen' && html`<div class="chosen">${renderShareFields(invoices, today, entered, problem)}</div>`}`,
+)}</fieldset>`
+}
+
+export function renderRecordPreview(
+  frame: Frame,
+  { form, input, foresight, hidden }: Preview<RecordForm, RecordInput>,
+): Html {
+  const { debtor, timezone } = form
+  return renderPreviewPage(frame, {
+    title: 'Record this payment?',
+    back: { path: `/settings/customers/${debtor.id}`, name: debtor.name },
+    facts: [
+      ['Customer', debtor.name],
+      ['Amount', renderMoney(input.amount, input.currency)],
+      ['Received on', dateWords(input.receivedOn ?? form.today)],
+      ['Method', METHOD_WORDS[input.method]],
+      ...(input.reference === null ? [] : [['Reference', input.reference] as const]),
+    ],
+    warning: renderTwin(form, input),
+    foresight,
+    timezone,
+    action: PATH,
+    editAction: `${PATH}/edit`,
+    button: 'Record payment',
+    hidden,
+  })
+}
+
+/** Warns of a similar recent payment: recording the same money twice is the most likely mistake. */
+function renderTwin({ recent }: RecordForm, input: RecordInput): Html | undefined {
+  const twin = recent.find(
+    (row) =>
+      row.status === 'recorded' &&
+      row.amount === input.amount &&
+      row.currency === input.currency &&
+      row.received_on === input.receivedOn,
+  )
+  return (
+    twin &&
+    html`<a href="${PATH}/${twin.id}">A payment of the same amount and day</a> is recorded already. Go on only if the customer paid twice.`
+  )
+}

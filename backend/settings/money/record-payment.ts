@@ -1,0 +1,180 @@
+/** The form that records a payment which the API did not record. */
+import { todayIn } from '../../calendar/calendar.ts'
+import type { InvoiceRow, Reader } from '../../database/tables.ts'
+import { readBalances } from '../../debtors/balances.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
+import { findInvoice } from '../../invoices/invoices.ts'
+import { parseCurrency } from '../../money/money.ts'
+import { newPayment, paymentBody } from '../../payments/payment-body.ts'
+import { type RecordedPayment, recordPayment } from '../../payments/payments.ts'
+import { renderPayment } from '../../payments/representation.ts'
+import { validateBody } from '../../validation/body.ts'
+import type { JsonObject } from '../../validation/json.ts'
+import { invalid, notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import { amountText, readAmountText } from './amount-field.ts'
+import { type MoneyAct, moneyActPages } from './money-act.ts'
+import { renderPickCustomer } from './pick-customer-page.ts'
+import { PUT_TO, type PutTo, type RecordForm, type RecordInput } from './record-form.ts'
+import { renderRecordForm, renderRecordPreview } from './record-payment-page.ts'
+import { parseShares, readShareable, SHARES, shareDefaults } from './share-fields.ts'
+
+const PATH = '/settings/payments'
+const act: MoneyAct<RecordForm, RecordInput, RecordedPayment> = {
+  paths: {
+    form: `${PATH}/new`,
+    preview: `${PATH}/preview`,
+    edit: `${PATH}/edit`,
+    act: PATH,
+  },
+  operation: 'settings.recordPayment',
+  admins: 'Only an Admin can record payments.',
+  flash: 'payment_recorded',
+  isCreation: true,
+  expected: {
+    texts: ['debtor_id', 'invoice_id', 'currency', 'received_on', 'method', 'reference', 'put_to'],
+    numbers: ['amount'],
+    ...SHARES,
+  },
+  load: readForm,
+  defaults: ({ debtor, currency, invoice, invoices, today }) => ({
+    debtor_id: debtor.id,
+    currency,
+    invoice_id: invoice?.id ?? '',
+    amount: invoice === undefined ? '' : amountText(invoice.amount_due, currency),
+    received_on: today,
+    method: 'bank_transfer',
+    put_to: invoice === undefined ? 'oldest_first' : 'chosen',
+    ...shareDefaults(invoices, (one) => (one.id === invoice?.id ? one.amount_due : 0)),
+  }),
+  renderForm: renderRecordForm,
+  parse: parsePayment,
+  perform: (tx, { session, now }, form, input) =>
+    recordPayment(
+      tx,
+      {
+        accountId: form.accountId,
+        timezone: form.timezone,
+        source: 'app',
+        recordedBy: { type: 'user', id: session.user.id, label: session.user.email },
+        idempotencyKey: null,
+        fingerprint: null,
+        now,
+      },
+      input,
+    ),
+  renderPreview: renderRecordPreview,
+  represent: (_form, { payment, allocations }) => renderPayment(payment, allocations),
+  location: (id) => `${PATH}/${id}`,
+}
+
+export const recordPaymentPages: readonly SessionPage[] = moneyActPages(act).map((page) =>
+  page.path === act.paths.form ? { ...page, handle: pickOr(page.handle) } : page,
+)
+
+/** Without a customer the page lets the user select one. */
+function pickOr(handle: SessionPage['handle']): SessionPage['handle'] {
+  return async (request, deps) => {
+    const { query } = request
+    if (query.has('debtor_id') || query.has('invoice_id')) return handle(request, deps)
+    const search = query.get('q')?.trim() ?? ''
+    return renderPickCustomer(deps.database.read, request, search, {
+      title: 'Record a payment',
+      question: 'Who paid?',
+      path: act.paths.form,
+    })
+  }
+}
+
+async function readForm(reader: Reader, request: SessionRequest): Promise<RecordForm> {
+  const { session, now, query, fields } = request
+  const { id: accountId, timezone } = session.account
+  const sent = (name: string) => fields.text(name) || (query.get(name) ?? '')
+  const invoiceId = sent('invoice_id')
+  const invoice = invoiceId === '' ? undefined : await findInvoice(reader, accountId, invoiceId)
+  if (invoiceId !== '' && invoice === undefined) notFound('invoice', invoiceId)
+  const debtorId = invoice?.debtor_id ?? sent('debtor_id')
+  const debtor = (await findDebtor(reader, accountId, debtorId)) ?? notFound('customer', debtorId)
+  const today = todayIn(timezone, now)
+  const balances = (await readBalances(reader, accountId, [debtorId], today)).get(debtorId) ?? []
+  const currencies = balances.filter((one) => one.outstanding > 0).map((one) => one.currency)
+  const given = sent('currency')
+  const currency =
+    invoice?.currency ?? parseCurrency(given) ?? currencies[0] ?? debtor.currency ?? 'EUR'
+  const recent = await reader
+    .selectFrom('payments')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '=', debtorId)
+    .orderBy('created_at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(50)
+    .execute()
+  return {
+    ...{ accountId, timezone, debtorId, today, now, debtor, invoice, recent, currencies, currency },
+    invoices: withChosen(
+      await readShareable(reader, accountId, debtorId, currency, invoice?.id),
+      invoice,
+    ),
+  }
+}
+
+/** A written-off invoice can still be paid. */
+function withChosen(
+  open: readonly InvoiceRow[],
+  invoice: InvoiceRow | undefined,
+): readonly InvoiceRow[] {
+  const isMissing = invoice?.status === 'written_off'
+  return isMissing && invoice !== undefined ? [invoice, ...open] : open
+}
+
+function parsePayment(form: RecordForm, fields: Fields): RecordInput {
+  const currency = fields.text('currency') || form.currency
+  if (parseCurrency(currency) === undefined) {
+    invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
+  }
+  const text = fields.text('amount')
+  const amount = fields.isJson && text !== '' ? Number(text) : readAmountText(text, currency)
+  if (typeof amount === 'string') {
+    invalid('amount', text.trim() === '' ? 'Enter the amount.' : `The amount ${amount}.`)
+  }
+  const putTo = putToOf(fields)
+  const shareable = { invoices: form.invoices, currency, available: amount }
+  const allocations = putTo === 'chosen' ? parseShares(fields, shareable) : []
+  if (putTo === 'chosen' && allocations.length === 0) {
+    invalid('put_to', 'Enter an amount for at least one invoice, or choose another way.')
+  }
+  const body: JsonObject = {
+    amount,
+    currency,
+    ...(putTo === 'chosen'
+      ? {
+          allocations: allocations.map((one) => ({
+            invoice_id: one.invoiceId,
+            amount: one.amount,
+          })),
+        }
+      : { debtor_id: form.debtorId }),
+    received_on: fields.text('received_on') || form.today,
+    method: fields.text('method') || 'other',
+    reference: fields.text('reference').trim(),
+  }
+  const checked = validateBody(paymentBody, body, form.today)
+  const payment = newPayment(checked)
+  const target = { kind: 'oldest_first', debtorId: form.debtorId } as const
+  return {
+    ...payment,
+    // The preview shows the amount that goes on account, so that no separate consent is needed.
+    allowOverpayment: undefined,
+    ...(putTo === 'oldest_first' && { target }),
+  }
+}
+
+/** A script that names invoices allocates to them; otherwise the payment goes on account. */
+function putToOf(fields: Fields): PutTo {
+  const text = fields.text('put_to')
+  if (text === '') return fields.list('allocations/invoice_id').length > 0 ? 'chosen' : 'on_account'
+  const known = PUT_TO.find((one) => one === text)
+  return known ?? invalid('put_to', `put_to must be one of ${PUT_TO.join(', ')}.`)
+}

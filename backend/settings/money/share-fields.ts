@@ -1,0 +1,125 @@
+/** The table of open invoices with a field for the amount allocated to each. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { InvoiceRow, Reader } from '../../database/tables.ts'
+import { byDueDate } from '../../debtors/credit.ts'
+import { type Html, html } from '../../html/html.ts'
+import { findOpenInvoices } from '../../invoices/invoices.ts'
+import { daysPastDue } from '../../invoices/overdue.ts'
+import { moneyText } from '../../money/money-text.ts'
+import type { NewAllocation } from '../../payments/targets.ts'
+import { type Fault, faultsProblem } from '../../validation/faults.ts'
+import type { Expected, Fields } from '../shell/fields.ts'
+import { describedBy, renderFault } from '../shell/layout.ts'
+import { dateWords, renderMoney } from '../shell/ledger-words.ts'
+import { plural } from '../shell/words.ts'
+import { amountText, readAmountText } from './amount-field.ts'
+
+/** As many as the fields of a form allow, and more than a manual payment needs. */
+const SHOWN_MAX = 40
+
+export const SHARES: Required<Pick<Expected, 'rows'>> = {
+  rows: { allocations: { texts: ['invoice_id'], numbers: ['amount'] } },
+}
+
+/** Returns the invoices that are due first, by due date. `firstId` is included whatever its due date. */
+export async function readShareable(
+  reader: Reader,
+  accountId: string,
+  debtorId: string,
+  currency: string,
+  firstId?: string,
+): Promise<readonly InvoiceRow[]> {
+  const open = (await findOpenInvoices(reader, accountId, debtorId, currency)).toSorted(byDueDate)
+  const chosen = open.filter(({ id }) => id === firstId)
+  return [...chosen, ...open.filter(({ id }) => id !== firstId)].slice(0, SHOWN_MAX)
+}
+
+export interface Shareable {
+  readonly invoices: readonly InvoiceRow[]
+  readonly currency: string
+  /** In minor units: the amount that may be allocated. */
+  readonly available: number
+}
+
+/**
+ * Reads the amount entered for each invoice; empty amounts are ignored. Throws `validation_failed`, with
+ * messages in the words of the form if a form was sent. The domain checks again under its lock.
+ */
+export function parseShares(
+  fields: Fields,
+  { invoices, currency, available }: Shareable,
+): NewAllocation[] {
+  const faults: Fault[] = []
+  const entered = enteredShares(fields)
+  const shares = entered.map(({ invoice_id: invoiceId, amount: text }, index) => {
+    const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
+    const invoice = invoices.find(({ id }) => id === invoiceId)
+    if (typeof amount === 'number') {
+      if (!fields.isJson && invoice !== undefined && amount > invoice.amount_due) {
+        const due = moneyText(invoice.amount_due, currency)
+        const detail = `Only ${due} is due on ${invoice.number}`
+        faults.push({ pointer: `/allocations/${index}/amount`, code: 'out_of_range', detail })
+      }
+      return { invoiceId, amount }
+    }
+    faults.push({
+      pointer: `/allocations/${index}/amount`,
+      code: 'invalid_format',
+      detail: `The amount ${amount}`,
+    })
+    return { invoiceId, amount: 0 }
+  })
+  const sum = shares.reduce((total, { amount }) => total + amount, 0)
+  if (faults.length === 0 && !fields.isJson && sum > available) {
+    const [all, most] = [moneyText(sum, currency), moneyText(available, currency)]
+    const detail = `The amounts add up to ${all}, more than the ${most} that there is`
+    faults.push({ pointer: '/allocations', code: 'out_of_range', detail })
+  }
+  if (faults.length > 0) throw faultsProblem(faults)
+  return shares
+}
+
+function enteredShares(fields: Fields) {
+  return fields
+    .rows('allocations', 'invoice_id', 'amount')
+    .filter(({ amount }) => amount.trim() !== '')
+}
+
+/** Returns the initial values of the form. */
+export function shareDefaults(
+  invoices: readonly InvoiceRow[],
+  amountOf: (invoice: InvoiceRow) => number,
+) {
+  return {
+    'allocations/invoice_id': invoices.map(({ id }) => id),
+    'allocations/amount': invoices.map((invoice) => {
+      const amount = amountOf(invoice)
+      return amount === 0 ? '' : amountText(amount, invoice.currency)
+    }),
+  }
+}
+
+export function renderShareFields(
+  invoices: readonly InvoiceRow[],
+  today: string,
+  entered: Fields,
+  problem: Problem | undefined,
+): Html {
+  const rows = entered.rows('allocations', 'invoice_id', 'amount')
+  const filled = enteredShares(entered).map(({ invoice_id }) => invoice_id)
+  return html`<table class="keys ledger shares"><caption class="unseen">Open invoices</caption>
+<thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due</th><th scope="col" class="amount">Amount to put</th></tr></thead>
+<tbody>${invoices.map((invoice) => {
+    const text = rows.find(({ invoice_id }) => invoice_id === invoice.id)?.amount ?? ''
+    const name = `allocations/${filled.indexOf(invoice.id)}/amount`
+    const isFilled = filled.includes(invoice.id)
+    const late = daysPastDue(invoice, today)
+    const id = isFilled ? name : `share-${invoice.id}`
+    return html`<tr><th scope="row" data-label="Invoice"><a href="/settings/invoices/${invoice.id}" translate="no">${invoice.number}</a></th>
+<td data-label="Due on">${dateWords(invoice.due_date)}${late > 0 && html` <span class="badge late">${plural(late, 'day')} late</span>`}</td>
+<td data-label="Due" class="amount">${renderMoney(invoice.amount_due, invoice.currency)}</td>
+<td data-label="Amount" class="amount"><input type="hidden" name="allocations/invoice_id" value="${invoice.id}">
+<input id="${id}" name="allocations/amount" value="${text}" inputmode="decimal" autocomplete="off" class="sum-field" aria-label="Amount for ${invoice.number}"${isFilled && describedBy(problem, name)}>
+${isFilled && renderFault(problem, name)}</td></tr>`
+  })}</tbody></table>`
+}

@@ -1,0 +1,45 @@
+/** The confirmations of a change of role and of a deactivation, with their consequences. */
+import type { UserRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
+import type { Frame } from '../shell/response.ts'
+
+const PLACE = { place: '/settings/people', back: { path: '/settings/people', name: 'People' } }
+
+export function renderRoleChange(frame: Frame, user: UserRow): Html {
+  const isPromotion = user.role === 'member'
+  const isSelf = frame.session?.user.id === user.id
+  const role = isPromotion ? 'admin' : 'member'
+  const consequences = isPromotion
+    ? html`<p>As an Admin, <strong translate="no">${user.email}</strong> can issue and revoke API keys, invite and deactivate
+people, you included, and change reminders, customers and invoices.</p>`
+    : html`<p>As a Member, <strong translate="no">${user.email}</strong> can read customers, invoices, payments, messages and the
+inventory of API keys. Keys, people, the audit log and all changes are for Admins.</p>
+${isSelf && html`<p>This is you: only another Admin can make you an Admin again.</p>`}`
+  return renderConfirmPage(frame, {
+    ...PLACE,
+    title: isPromotion ? `Make ${user.email} an Admin?` : `Make ${user.email} a Member?`,
+    consequences,
+    action: `/settings/people/${user.id}/role`,
+    button: isPromotion ? 'Make Admin' : 'Make Member',
+    isDangerous: !isPromotion,
+    fields: html`<input type="hidden" name="role" value="${role}">`,
+  })
+}
+
+export function renderDeactivation(frame: Frame, user: UserRow, sessions: number): Html {
+  const isSelf = frame.session?.user.id === user.id
+  return renderConfirmPage(frame, {
+    ...PLACE,
+    title: `Deactivate ${user.email}?`,
+    consequences: html`<p>${isSelf ? 'You are' : html`<strong translate="no">${user.email}</strong> is`} logged out at once${
+      sessions > 0 && `, of ${sessions === 1 ? 'one session' : `${sessions} sessions`},`
+    } and can no longer log in. API keys that they issued keep working.</p>
+<p>What they did stays in the audit log. ${
+      isSelf ? 'Another Admin' : 'You'
+    } can reactivate the login at any time.</p>`,
+    action: `/settings/people/${user.id}/deactivate`,
+    button: 'Deactivate',
+    isDangerous: true,
+  })
+}

@@ -1,0 +1,185 @@
+/**
+ * Opens confirmations in a dialog. Without this script each is a page, or a panel that opens. This script
+ * writes no HTML: elements from other pages of this origin are moved, not parsed from text.
+ */
+
+/** These links open a dialog of the page. Without this script each leads to a page with the same form. */
+for (const link of document.querySelectorAll('[data-dialog]')) {
+  const dialog = document.getElementById(link.dataset.dialog)
+  const parts = dialog.querySelectorAll('[data-fill]')
+  link.setAttribute('role', 'button')
+  link.setAttribute('aria-haspopup', 'dialog')
+  const open = (event) => {
+    event.preventDefault()
+    for (const part of parts) part.textContent = link.dataset[part.dataset.fill]
+    if (parts.length > 0) dialog.querySelector('form').action = link.href
+    dialog.returnValue = ''
+    dialog.showModal()
+  }
+  link.addEventListener('click', open)
+  link.addEventListener('keydown', (event) => {
+    if (event.key === ' ') open(event)
+  })
+}
+for (const button of document.querySelectorAll('dialog [data-close]')) {
+  button.addEventListener('click', () => button.closest('dialog').close())
+}
+
+/** Ids inside a dialog get a prefix, so that they do not collide with those of the page behind it. */
+const DIALOG_ID = 'dialog-'
+
+function adoptContent(content) {
+  const adopted = document.importNode(content, true)
+  for (const element of adopted.querySelectorAll('[id]')) element.id = DIALOG_ID + element.id
+  for (const name of ['for', 'aria-labelledby', 'aria-describedby', 'data-counter']) {
+    for (const element of adopted.querySelectorAll(`[${name}]`)) {
+      const ids = element.getAttribute(name).split(' ')
+      element.setAttribute(name, ids.map((id) => DIALOG_ID + id).join(' '))
+    }
+  }
+  for (const link of adopted.querySelectorAll('a[href^="#"]')) {
+    link.setAttribute('href', `#${DIALOG_ID}${link.getAttribute('href').slice(1)}`)
+  }
+  adopted.className = ''
+  return adopted
+}
+
+/**
+ * Requests the document of another page. XMLHttpRequest parses it without running it, as Trusted Types
+ * require.
+ */
+function requestPage(method, url, body, received) {
+  const request = new XMLHttpRequest()
+  request.open(method, url)
+  request.responseType = 'document'
+  request.setRequestHeader('accept', 'text/html')
+  request.setRequestHeader('x-dialog', '1')
+  request.addEventListener('loadend', () => received(request))
+  request.send(body)
+}
+
+const contentOf = (request) => request.response?.querySelector('[data-dialog-content]')
+
+function showFault(form, text) {
+  const fault = document.createElement('p')
+  fault.className = 'fault'
+  fault.setAttribute('role', 'alert')
+  fault.textContent = text
+  form.append(fault)
+}
+
+/** Shows the content in the dialog. Its forms report their faults in place. */
+function fillDialog(dialog, content, leave) {
+  const adopted = adoptContent(content)
+  dialog.replaceChildren(adopted)
+  const title = adopted.querySelector('h1, h2')
+  if (title) dialog.setAttribute('aria-labelledby', title.id)
+  dialog.setAttribute('role', adopted.querySelector('.danger.solid') ? 'alertdialog' : 'dialog')
+  adopted.querySelector('[data-cancel]')?.addEventListener('click', (event) => {
+    event.preventDefault()
+    dialog.close()
+  })
+  for (const form of adopted.querySelectorAll('form')) {
+    form.addEventListener('submit', (event) => submitInDialog(event, dialog, leave))
+  }
+}
+
+function submitInDialog(event, dialog, leave) {
+  const form = event.target
+  // A response with a secret is shown as a page of its own.
+  if (form.matches('[data-native]') || form.dataset.sent) return
+  event.preventDefault()
+  const fields = new URLSearchParams(new FormData(form, event.submitter))
+  requestPage('POST', form.action, fields, (request) => {
+    const location = request.getResponseHeader('x-location')
+    const content = contentOf(request) ?? request.response?.querySelector('main')
+    if (location) {
+      leave(location)
+    } else if (content) {
+      fillDialog(dialog, content, leave)
+      dialog.querySelector('[data-focus], h1')?.focus()
+    } else {
+      showFault(form, 'There was no response. Load the page again to see whether it was done.')
+    }
+  })
+}
+
+function openPageDialog(link) {
+  const dialog = document.createElement('dialog')
+  const follow = () => location.assign(link.href)
+  requestPage('GET', link.href, undefined, (request) => {
+    const content = request.status === 200 ? contentOf(request) : undefined
+    if (!content) {
+      follow()
+      return
+    }
+    document.body.append(dialog)
+    fillDialog(dialog, content, (path) => {
+      const target = new URL(path, location.href)
+      if (target.pathname + target.search === location.pathname + location.search) location.reload()
+      else location.assign(target.href)
+    })
+    dialog.addEventListener('close', () => {
+      dialog.remove()
+      link.focus()
+    })
+    dialog.showModal()
+    const first = dialog.querySelector(
+      'input:not([type="hidden"]), select, textarea, [data-cancel]',
+    )
+    first?.focus()
+  })
+}
+
+for (const link of document.querySelectorAll('a[data-dialog-page]')) {
+  link.setAttribute('role', 'button')
+  link.setAttribute('aria-haspopup', 'dialog')
+}
+document.addEventListener('click', (event) => {
+  const link = event.target.closest?.('a[data-dialog-page]')
+  const isPlain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey)
+  if (!link || !isPlain) return
+  event.preventDefault()
+  openPageDialog(link)
+})
+document.addEventListener('keydown', (event) => {
+  if (event.key !== ' ' || !event.target.matches?.('a[data-dialog-page]')) return
+  event.preventDefault()
+  openPageDialog(event.target)
+})
+
+/** Turns panels into dialogs, so that only the form of one action is open at a time. */
+for (const panel of document.querySelectorAll('details.act')) {
+  const summary = panel.querySelector('summary')
+  const form = panel.querySelector('form')
+  const dialog = document.createElement('dialog')
+  const title = document.createElement('h2')
+  const cancel = document.createElement('button')
+  const wasOpen = panel.open
+  title.id = `${form.getAttribute('action').replaceAll('/', '-')}-title`
+  title.textContent = summary.textContent.replace('…', '')
+  cancel.type = 'button'
+  cancel.textContent = 'Cancel'
+  dialog.setAttribute('aria-labelledby', title.id)
+  summary.setAttribute('role', 'button')
+  summary.setAttribute('aria-haspopup', 'dialog')
+  form.querySelector('p:last-child')?.classList.add('row')
+  form.querySelector('p:last-child')?.prepend(cancel)
+  form.prepend(title)
+  dialog.append(form)
+  panel.open = false
+  panel.append(dialog)
+  // A closed panel would also hide the dialog inside it.
+  const open = (event) => {
+    event?.preventDefault()
+    document.body.append(dialog)
+    dialog.showModal()
+  }
+  summary.addEventListener('click', open)
+  cancel.addEventListener('click', () => dialog.close())
+  dialog.addEventListener('close', () => {
+    delete form.dataset.sent
+    summary.focus()
+  })
+  if (wasOpen) open()
+}

@@ -1,0 +1,45 @@
+/**
+ * A confirmation page. The script opens a link with the attribute `data-dialog-page` as a dialog with the
+ * card of this page; without the script the link leads to the page.
+ */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { type Html, html } from '../../html/html.ts'
+import { csrfField, renderFaults, renderPage } from './layout.ts'
+import type { Frame } from './response.ts'
+
+export interface Confirmation {
+  /** The question, e.g. `Archive Café Zoë?`. */
+  readonly title: string
+  /** The path of the entry in the navigation. */
+  readonly place: string
+  /** The target of the Cancel link. */
+  readonly back: { readonly path: string; readonly name: string }
+  /** The consequences of the action. */
+  readonly consequences: Html
+  /** The action of the form. */
+  readonly action: string
+  /** The label of the button. */
+  readonly button: string
+  readonly isDangerous?: boolean
+  /** The fields of the form, with their labels and faults. */
+  readonly fields?: Html
+  /** The problem of the rejected form. */
+  readonly problem?: Problem | undefined
+}
+
+export function renderConfirmPage(frame: Frame, confirmation: Confirmation): Html {
+  const { title, place, back, consequences, action, button, isDangerous, fields } = confirmation
+  const main = html`<p class="back"><a href="${back.path}">${back.name}</a></p>
+<div class="narrow card" data-dialog-content>
+<h1 id="confirm-title">${title}</h1>
+${renderFaults(confirmation.problem)}
+<div id="confirm-text">${consequences}</div>
+<form method="post" action="${action}" class="stack" data-once novalidate>
+${csrfField(frame)}
+${fields}
+<p class="row"><a class="button" href="${back.path}" data-cancel>Cancel</a>
+<button class="${isDangerous ? 'danger solid' : 'primary'}">${button}</button></p>
+</form>
+</div>`
+  return renderPage(frame, { title, place, main })
+}

@@ -1,0 +1,35 @@
+/** Converts faults of the API's validation to the words of a form. */
+import { Problem } from '../../../shared/contract/problem.ts'
+
+/** Labels by field name of the form. */
+export type Labels = Readonly<Record<string, string>>
+
+const TAKEN: Readonly<Record<string, string>> = {
+  duplicate_external_id: 'external_id',
+  duplicate_invoice_number: 'number',
+}
+
+/** Returns the problem with each fault referring to its field and beginning with its label. */
+export function inWordsOfForm(problem: Problem, labels: Labels): Problem {
+  const taken = TAKEN[problem.code]
+  if (taken !== undefined) {
+    const detail = `${labels[taken] ?? taken} is taken: another record of yours has it.`
+    const errors = [{ pointer: `/${taken}`, code: problem.code, detail }]
+    return new Problem(problem.code, detail, { members: { ...problem.members, errors } })
+  }
+  const errors = problem.members['errors']
+  if (!Array.isArray(errors)) return problem
+  const worded = errors.map((error) => {
+    const name = String(error.pointer).split('/').at(-1) ?? ''
+    const label = labels[name]
+    const detail = String(error.detail)
+    if (label === undefined) return error
+    return {
+      ...error,
+      pointer: `/${name}`,
+      detail: detail.startsWith(`${name} `) ? label + detail.slice(name.length) : detail,
+    }
+  })
+  const detail = worded.map((error) => error.detail).join(' ')
+  return new Problem(problem.code, detail, { members: { ...problem.members, errors: worded } })
+}

@@ -1,0 +1,35 @@
+/** The confirmation of deleting an endpoint, with the events that are sent to it. */
+import type { WebhookEndpointRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { EndpointRecord } from '../../webhooks/representation.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
+import type { Frame } from '../shell/response.ts'
+import { plural, type TimeContext, timeAgo } from '../shell/words.ts'
+
+interface DeletionView {
+  readonly row: WebhookEndpointRow
+  readonly record: EndpointRecord
+  readonly times: TimeContext
+}
+
+export function renderDeleteEndpoint(frame: Frame, { row, record, times }: DeletionView): Html {
+  const path = `/settings/webhook-endpoints/${row.id}`
+  const attempts = record.hours.reduce((sum, hour) => sum + hour.attempts, 0)
+  const consequences = html`<p><code translate="no">${row.url}</code></p>
+<p>${
+    record.lastAttemptAt === undefined
+      ? 'Nothing was ever sent to it.'
+      : html`The last event was sent ${timeAgo(record.lastAttemptAt, times)}; ${plural(attempts, 'attempt')} in the last 24 hours.`
+  }</p>
+<p>It gets no more events, and events that wait for it are not sent. Its signing secret is erased, so it
+cannot be restored. The delivery log keeps what was sent to it for 30 days.</p>`
+  return renderConfirmPage(frame, {
+    title: 'Delete this endpoint?',
+    place: '/settings/api-keys',
+    back: { path, name: 'Endpoint' },
+    consequences,
+    action: `${path}/remove`,
+    button: 'Delete endpoint',
+    isDangerous: true,
+  })
+}

@@ -1,0 +1,41 @@
+/** Keys that have used all or most of their hourly limit. */
+import { sql } from 'kysely'
+import type { Reader } from '../database/tables.ts'
+
+export interface BusyKey {
+  readonly id: string
+  readonly name: string
+  readonly used: number
+  readonly limit: number
+  readonly endsAt: string
+}
+
+/** The threshold, in percent of the limit. */
+const BUSY_PERCENT = 80
+
+/** Returns active keys of the account whose hour has not ended, the busiest first. */
+export async function listBusyKeys(
+  reader: Reader,
+  accountId: string,
+  now: Date,
+): Promise<BusyKey[]> {
+  const rows = await reader
+    .selectFrom('api_keys')
+    .innerJoin('key_windows', 'key_windows.key_id', 'api_keys.id')
+    .select(['api_keys.id', 'api_keys.name', 'api_keys.rate_limit', 'key_windows.used'])
+    .select('key_windows.ends_at')
+    .where('api_keys.account_id', '=', accountId)
+    .where('api_keys.revoked_at', 'is', null)
+    .where('key_windows.ends_at', '>', now.toISOString())
+    .where(sql<boolean>`key_windows.used * 100 >= api_keys.rate_limit * ${sql.lit(BUSY_PERCENT)}`)
+    .execute()
+  return rows
+    .map((row) => ({
+      id: row.id,
+      name: row.name,
+      used: Number(row.used),
+      limit: Number(row.rate_limit),
+      endsAt: row.ends_at,
+    }))
+    .sort((a, b) => b.used / b.limit - a.used / a.limit)
+}

@@ -1,0 +1,71 @@
+/**
+ * `npm run clients`: makes the package of the TypeScript client in `clients/typescript` and packs it.
+ * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler of
+ * this project no longer has, so it is installed in a folder of its own, as its lock file says.
+ */
+import { execFileSync } from 'node:child_process'
+import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import packageJson from '../../package.json' with { type: 'json' }
+import { readContractDocument } from '../../shared/contract/contract.ts'
+
+const HERE = import.meta.dirname
+const ROOT = join(HERE, '..', '..')
+
+const { values } = parseArgs({
+  options: { directory: { type: 'string', default: join(ROOT, 'clients') } },
+})
+const directory = values.directory
+const generator = join(directory, 'generator')
+const client = join(directory, 'typescript')
+
+const { json, yaml } = readContractDocument()
+rmSync(client, { recursive: true, force: true })
+mkdirSync(directory, { recursive: true })
+cpSync(join(HERE, 'generator'), generator, { recursive: true })
+cpSync(join(HERE, 'typescript'), join(client, 'src'), { recursive: true })
+cpSync(join(HERE, 'typescript', 'README.md'), join(client, 'README.md'))
+cpSync(join(ROOT, 'LICENSE'), join(client, 'LICENSE'))
+writeFileSync(join(client, 'openapi.yaml'), yaml)
+writeFileSync(join(client, 'package.json'), `${JSON.stringify(packageOf(json), null, 2)}\n`)
+
+run(generator, 'npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline')
+const generate = join(generator, 'node_modules/openapi-typescript/bin/cli.js')
+run(client, process.execPath, generate, 'openapi.yaml', '--output', 'src/schema.ts')
+run(client, join(ROOT, 'node_modules/.bin/tsc'), ...compilerOptions())
+run(client, 'npm', 'pack', '--pack-destination', directory)
+
+function packageOf(document: string) {
+  const { info } = JSON.parse(document) as { info: { version: string } }
+  const { 'openapi-fetch': openapiFetch, standardwebhooks } = packageJson.devDependencies
+  return {
+    name: 'receivables-client',
+    version: info.version,
+    description: 'Client of the Receivables API, generated from its OpenAPI document',
+    license: packageJson.license,
+    type: 'module',
+    engines: { node: '>=22' },
+    files: ['dist'],
+    exports: { '.': { types: './dist/index.d.ts', default: './dist/index.js' } },
+    types: './dist/index.d.ts',
+    sideEffects: false,
+    dependencies: { 'openapi-fetch': openapiFetch, standardwebhooks },
+  }
+}
+
+function compilerOptions(): string[] {
+  const flags = ['--ignoreConfig', '--strict', '--declaration', '--rewriteRelativeImportExtensions']
+  const more = [
+    '--exactOptionalPropertyTypes',
+    '--noUncheckedIndexedAccess',
+    '--verbatimModuleSyntax',
+  ]
+  const target = ['--module', 'nodenext', '--target', 'es2023', '--types', 'node']
+  return [...flags, ...more, ...target, '--rootDir', 'src', '--outDir', 'dist', 'src/index.ts']
+}
+
+/** What the command prints goes to standard error: only the end is of interest. */
+function run(cwd: string, command: string, ...args: string[]): void {
+  execFileSync(command, args, { cwd, stdio: ['ignore', 2, 2] })
+}

@@ -1,0 +1,32 @@
+import createClient, { type Client } from 'openapi-fetch'
+import { createListReader, type ListReader } from './lists.ts'
+import { createRetryingFetch, type RetryOptions } from './retries.ts'
+import type { paths } from './schema.ts'
+
+export interface ReceivablesOptions extends RetryOptions {
+  /** Of the service, without `/api/v1`, e.g. `https://receivables.example`. */
+  readonly baseUrl: string
+  /** The secret of an API key. Keep it on your server. */
+  readonly key: string
+}
+
+/** `GET` and `POST` are those of openapi-fetch: they resolve with `data`, or with `error` and the problem. */
+export interface ReceivablesClient extends Pick<Client<paths>, 'GET' | 'POST'> {
+  /** Reads every page of a list. Throws a `ReceivablesError` if the service rejects a page. */
+  readonly listAll: ListReader
+}
+
+export function createReceivablesClient(options: ReceivablesOptions): ReceivablesClient {
+  const { baseUrl, key } = options
+  const headers = { authorization: `Bearer ${key}` }
+  const fetch = createRetryingFetch(options)
+  const { GET, POST } = createClient<paths>({
+    baseUrl,
+    headers,
+    fetch,
+    // The service expects several values of one parameter separated by commas.
+    querySerializer: { array: { style: 'form', explode: false } },
+  })
+  const listAll = createListReader((target) => fetch(new Request(baseUrl + target, { headers })))
+  return { GET, POST, listAll }
+}

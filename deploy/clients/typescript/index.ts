@@ -1,0 +1,9 @@
+export {
+  createReceivablesClient,
+  type ReceivablesClient,
+  type ReceivablesOptions,
+} from './client.ts'
+export { type ListItem, type ListPath, type ListQuery, ReceivablesError } from './lists.ts'
+export type { RetryOptions } from './retries.ts'
+export type { components, operations, paths, webhooks } from './schema.ts'
+export { verifyWebhook, type WebhookEvent, WebhookVerificationError } from './webhooks.ts'

@@ -1,0 +1,70 @@
+import type { components, paths } from './schema.ts'
+
+interface ListOperation {
+  readonly parameters: { readonly query?: object }
+  readonly responses: {
+    readonly 200: {
+      readonly content: { readonly 'application/json': { readonly data: unknown[] } }
+    }
+  }
+}
+
+/** The paths that return a list. */
+export type ListPath = {
+  [Path in keyof paths]: paths[Path]['get'] extends ListOperation ? Path : never
+}[keyof paths]
+
+/** Filters, `sort`, and `limit`: the number of objects on a page. */
+export type ListQuery<Path extends ListPath> = Omit<
+  NonNullable<paths[Path]['get']['parameters']['query']>,
+  'cursor'
+>
+
+export type ListItem<Path extends ListPath> =
+  paths[Path]['get']['responses'][200]['content']['application/json']['data'][number]
+
+export type ListReader = <Path extends ListPath>(
+  path: Path,
+  query?: ListQuery<Path>,
+) => AsyncGenerator<ListItem<Path>, void, undefined>
+
+type Problem = components['schemas']['Problem']
+
+/** The service rejected the request: repeating it unchanged does not help. */
+export class ReceivablesError extends Error {
+  override readonly name = 'ReceivablesError'
+  readonly status: number
+  /** Undefined if something in front of the service sent the response. */
+  readonly problem: Problem | undefined
+
+  constructor(status: number, problem: Problem | undefined) {
+    super(problem === undefined ? `HTTP status ${status}` : `${problem.code}: ${problem.detail}`)
+    this.status = status
+    this.problem = problem
+  }
+}
+
+/** `get` takes the path and query. */
+export function createListReader(get: (target: string) => Promise<Response>): ListReader {
+  return async function* listAll<Path extends ListPath>(path: Path, query?: ListQuery<Path>) {
+    const parameters = new URLSearchParams()
+    for (const [name, value] of Object.entries(query ?? {})) {
+      if (value !== undefined) parameters.set(name, String(value))
+    }
+    for (;;) {
+      const response = await get(`${path}?${parameters}`)
+      if (!response.ok) throw await rejectionOf(response)
+      // The contract, from which the types are generated, promises this form.
+      const page = (await response.json()) as { data: ListItem<Path>[]; next_cursor: string | null }
+      yield* page.data
+      if (page.next_cursor === null) return
+      parameters.set('cursor', page.next_cursor)
+    }
+  }
+}
+
+async function rejectionOf(response: Response): Promise<ReceivablesError> {
+  const isProblem = response.headers.get('content-type')?.startsWith('application/problem+json')
+  const problem = isProblem ? ((await response.json()) as Problem) : undefined
+  return new ReceivablesError(response.status, problem)
+}

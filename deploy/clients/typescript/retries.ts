@@ -1,0 +1,79 @@
+/**
+ * Repeats a request until its outcome is known. Only requests that may be repeated are sent through this
+ * client: GET changes nothing, and each POST carries an Idempotency-Key, so that the service carries it
+ * out once.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+
+export interface RetryOptions {
+  /** How often a request is sent at most; 5 by default. */
+  readonly attemptsMax?: number
+  /** How long one attempt may take, with its response; 30,000 by default. */
+  readonly attemptTimeoutMs?: number
+  /** The longest wait between two attempts, 60,000 by default. If `Retry-After` asks for more, the response is returned. */
+  readonly waitMaxMs?: number
+}
+
+const BACKOFF_MIN_MS = 250
+const RETRYABLE_STATUSES = [408, 429, 500, 502, 503, 504]
+
+/** Resolves with the last response. Throws if no attempt had a complete one: the outcome is unknown then. */
+export function createRetryingFetch(options: RetryOptions) {
+  const { attemptsMax = 5, attemptTimeoutMs = 30_000, waitMaxMs = 60_000 } = options
+
+  return async (request: Request): Promise<Response> => {
+    if (request.method === 'POST' && !request.headers.has('idempotency-key')) {
+      request.headers.set('idempotency-key', crypto.randomUUID())
+    }
+    for (let attempt = 1; ; attempt += 1) {
+      const outcome = await send(request.clone(), attemptTimeoutMs)
+      request.signal.throwIfAborted()
+      const backoffMs =
+        Math.min(BACKOFF_MIN_MS * 2 ** attempt, waitMaxMs) * (0.5 + Math.random() / 2)
+      const waitMs = retryAfterMs(outcome) ?? backoffMs
+      if (attempt >= attemptsMax || waitMs > waitMaxMs || !(await isRetryable(outcome))) {
+        if (outcome instanceof Response) return outcome
+        throw outcome.cause
+      }
+      await wait(waitMs, undefined, { signal: request.signal })
+    }
+  }
+}
+
+interface NoResponse {
+  readonly cause: unknown
+}
+
+/** Reads the whole response, because a connection can also be lost in the middle of its body. */
+async function send(request: Request, timeoutMs: number): Promise<Response | NoResponse> {
+  try {
+    const signal = AbortSignal.any([request.signal, AbortSignal.timeout(timeoutMs)])
+    const response = await fetch(request, { signal })
+    const body = await response.arrayBuffer()
+    const { status, statusText, headers } = response
+    return new Response(body.byteLength === 0 ? null : body, { status, statusText, headers })
+  } catch (cause) {
+    return { cause }
+  }
+}
+
+/** The service says so in its problem documents; a proxy in front of it only has a status. */
+async function isRetryable(outcome: Response | NoResponse): Promise<boolean> {
+  if (!(outcome instanceof Response)) return true
+  if (outcome.ok) return false
+  if (outcome.headers.get('content-type')?.startsWith('application/problem+json')) {
+    const problem: unknown = await outcome.clone().json()
+    if (typeof problem === 'object' && problem !== null && 'retryable' in problem) {
+      return problem.retryable === true
+    }
+  }
+  return RETRYABLE_STATUSES.includes(outcome.status)
+}
+
+/** `Retry-After` is a number of seconds or a date. */
+function retryAfterMs(outcome: Response | NoResponse): number | undefined {
+  const value = outcome instanceof Response ? outcome.headers.get('retry-after') : null
+  if (value === null) return undefined
+  const ms = /^\d+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now()
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms)
+}

@@ -1,0 +1,29 @@
+import { Webhook, WebhookVerificationError } from 'standardwebhooks'
+import type { webhooks } from './schema.ts'
+
+export { WebhookVerificationError }
+
+/** `type` says which event it is. Ignore types that you do not know: new ones are added. */
+export type WebhookEvent = {
+  [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json']
+}[keyof webhooks]
+
+/**
+ * The event, if its signature is right and its timestamp is at most five minutes from now. Throws a
+ * `WebhookVerificationError` otherwise: respond 400.
+ *
+ * @param body The bytes as they were received. A framework that parsed the JSON has lost them.
+ * @param headers Of the request: Node's, or those of the Fetch API.
+ * @param secret The signing secret of the endpoint, with its `whsec_`.
+ */
+export function verifyWebhook(
+  body: Uint8Array | string,
+  headers: Headers | Readonly<Record<string, string | string[] | undefined>>,
+  secret: string,
+): WebhookEvent {
+  const pairs = headers instanceof Headers ? headers : Object.entries(headers)
+  const given = Object.fromEntries([...pairs].map(([name, value]) => [name, String(value)]))
+  const payload = typeof body === 'string' ? body : Buffer.from(body)
+  // Signed by the service, which promises this form in its contract.
+  return new Webhook(secret).verify(payload, given) as WebhookEvent
+}

@@ -1,0 +1,114 @@
+/**
+ * The budget of what clients can make the gateway hold: connections, TLS handshakes and memory. Each has a limit in all
+ * and for each client; at a limit somebody gives way, so that those who use little are served.
+ */
+import type { Logger } from '../../shared/process/log.ts'
+import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
+import { type Client, Clients, type PartitionName } from './clients.ts'
+import {
+  type ClientConnection,
+  type ConnectionEviction,
+  type ConnectionLimits,
+  Connections,
+} from './connections.ts'
+import {
+  HeldMemory,
+  Memory,
+  type MemoryEviction,
+  type MemoryLimits,
+  type MemoryUser,
+} from './memory.ts'
+
+export type EvictionReason = ConnectionEviction | MemoryEviction
+
+/** A limit that was reached less than this long ago impairs the gateway. */
+const IMPAIRED_MS = 10_000
+
+const MEANINGS: Readonly<Record<EvictionReason, string>> = {
+  connections: 'connections of all clients',
+  client_connections: 'connections of a client',
+  handshakes: 'TLS handshakes',
+  memory: 'memory of all clients',
+  client_memory: 'memory of a client',
+}
+
+export type BudgetMember = ClientConnection & MemoryUser
+
+export interface BudgetLimits extends ConnectionLimits, MemoryLimits {}
+
+export class Budget {
+  readonly #clients = new Clients()
+  readonly #connections: Connections<BudgetMember>
+  readonly #memory: Memory
+  /** Connections that gave way, or were refused. */
+  readonly evicted: Readonly<Record<EvictionReason, number>>
+  /** `performance.now()` when each limit was last reached. */
+  readonly #reachedAt = new Map<EvictionReason, number>()
+
+  constructor(limits: BudgetLimits, log: Logger) {
+    const repeatedLog = createRepeatedLog(log)
+    const evicted = {
+      connections: 0,
+      client_connections: 0,
+      handshakes: 0,
+      memory: 0,
+      client_memory: 0,
+    }
+    this.evicted = evicted
+    const onEvict = (reason: EvictionReason, connections: number) => {
+      evicted[reason] += connections
+      this.#reachedAt.set(reason, performance.now())
+      const message = `the limit of the ${MEANINGS[reason]} is reached: connections are closed`
+      repeatedLog.warn(reason, { reason, connections }, message)
+    }
+    this.#connections = new Connections(limits, onEvict)
+    this.#memory = new Memory(limits, this.#connections, this.#clients, onEvict)
+  }
+
+  /** All that are open, with those in their handshake. */
+  get connections(): Iterable<BudgetMember> & { readonly size: number } {
+    return this.#connections
+  }
+
+  get handshakes(): number {
+    return this.#connections.handshakes
+  }
+
+  bytesOf(partition: PartitionName): number {
+    return this.#memory.bytesOf(partition)
+  }
+
+  /** `isLimited`: false for a proxy, which stands for many clients. */
+  clientOf(network: string, isLimited: boolean): Client {
+    return this.#clients.of(network, isLimited)
+  }
+
+  createHeldMemory(client: Client): HeldMemory {
+    return new HeldMemory(this.#memory, client)
+  }
+
+  /** Adds a new connection. Returns false if there is no room for it, since all others carry calls. */
+  open(member: BudgetMember): boolean {
+    const isOpen = this.#connections.add(member)
+    if (!isOpen) this.#clients.release(member.peer)
+    return isOpen
+  }
+
+  /** The handshake has become an open connection. */
+  replace(handshake: BudgetMember, connection: BudgetMember): void {
+    this.#connections.replace(handshake, connection)
+  }
+
+  close(member: BudgetMember): void {
+    this.#connections.delete(member)
+    this.#clients.release(member.peer)
+  }
+
+  /** The limits that were reached lately, for operators. */
+  reached(): string[] {
+    const since = performance.now() - IMPAIRED_MS
+    return [...this.#reachedAt]
+      .filter(([, at]) => at > since)
+      .map(([reason]) => `the limit of the ${MEANINGS[reason]} is reached`)
+  }
+}

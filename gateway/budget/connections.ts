@@ -1,0 +1,138 @@
+/**
+ * Connections of clients, with limits in all, for each client, and for TLS handshakes. At a limit a new connection is
+ * still accepted: one that waits is closed for it, of the client that has most of them. So a client that opens
+ * thousands of connections closes its own, and no other client starves.
+ */
+import type { Client } from './clients.ts'
+
+/** Closed at once, since to choose what is closed takes time. As many as nginx closes of idle connections. */
+const CLOSED_AT_ONCE = 32
+/** Handshakes are short, and each takes as much memory as several connections. */
+const HANDSHAKES_SHARE = 1 / 10
+
+export interface ClientConnection {
+  /** At the other end of the connection. */
+  readonly peer: Client
+  readonly isHandshake: boolean
+  /** Whether the key of its last call was cached. */
+  readonly isKnown: boolean
+  /** Whether a call was served on it. */
+  readonly hasServed: boolean
+  /** No call is in progress. */
+  readonly isWaiting: boolean
+  destroy(): void
+}
+
+export interface ConnectionLimits {
+  readonly connectionsMax: number
+  /** Of one client. */
+  readonly clientConnectionsMax: number
+}
+
+export type ConnectionEviction = 'connections' | 'client_connections' | 'handshakes'
+
+export class Connections<T extends ClientConnection> {
+  readonly #limits: ConnectionLimits
+  readonly #onEvict: (reason: ConnectionEviction, connections: number) => void
+  readonly #all = new Set<T>()
+  #handshakes = 0
+
+  constructor(
+    limits: ConnectionLimits,
+    onEvict: (reason: ConnectionEviction, connections: number) => void,
+  ) {
+    this.#limits = limits
+    this.#onEvict = onEvict
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  get handshakes(): number {
+    return this.#handshakes
+  }
+
+  [Symbol.iterator](): IterableIterator<T> {
+    return this.#all.values()
+  }
+
+  /** Adds a new connection. Returns false if there is no room for it, since all others carry calls. */
+  add(connection: T): boolean {
+    const { peer, isHandshake } = connection
+    const { connectionsMax, clientConnectionsMax } = this.#limits
+    const handshakesMax = connectionsMax * HANDSHAKES_SHARE
+    const canAdd =
+      (!(peer.isLimited && peer.connections >= clientConnectionsMax) ||
+        this.#makeRoom('client_connections', clientConnectionsMax, peer)) &&
+      (this.#all.size < connectionsMax || this.#makeRoom('connections', connectionsMax)) &&
+      (!(isHandshake && this.#handshakes >= handshakesMax) ||
+        this.#makeRoom('handshakes', handshakesMax))
+    if (canAdd) this.#count(connection, 1)
+    return canAdd
+  }
+
+  /** The handshake has become an open connection. */
+  replace(handshake: T, connection: T): void {
+    this.delete(handshake)
+    this.#count(connection, 1)
+  }
+
+  delete(connection: T): void {
+    if (this.#all.has(connection)) this.#count(connection, -1)
+  }
+
+  #count(connection: T, change: 1 | -1): void {
+    const { peer, isHandshake } = connection
+    if (change === 1) this.#all.add(connection)
+    else this.#all.delete(connection)
+    peer.connections += change
+    if (!isHandshake) return
+    peer.handshakes += change
+    this.#handshakes += change
+  }
+
+  #makeRoom(reason: ConnectionEviction, limit: number, peer?: Client): boolean {
+    const countMax = Math.max(1, Math.min(CLOSED_AT_ONCE, Math.floor(limit / CLOSED_AT_ONCE)))
+    const closed = this.#choose(reason === 'handshakes', countMax, peer)
+    for (const connection of closed) {
+      this.delete(connection)
+      connection.destroy()
+    }
+    this.#onEvict(reason, Math.max(1, closed.length))
+    return closed.length > 0
+  }
+
+  /** Waiting connections of the clients that have the most, or of `only`; of a rank those that were opened first. */
+  #choose(amongHandshakes: boolean, countMax: number, only: Client | undefined): T[] {
+    const sizeOf = ({ connections, handshakes }: Client) =>
+      amongHandshakes ? handshakes : connections
+    const waiting: T[] = []
+    let most = 0
+    for (const connection of this.#all) {
+      if (!connection.isWaiting || (amongHandshakes && !connection.isHandshake)) continue
+      if (only !== undefined && connection.peer !== only) continue
+      waiting.push(connection)
+      most = Math.max(most, sizeOf(connection.peer))
+    }
+    const chosen: T[] = []
+    for (let rank = 0; rank <= RANK_MAX && chosen.length < countMax; rank++) {
+      for (const connection of waiting) {
+        // Otherwise a client with one connection more would lose those in use before others lose idle ones.
+        const hasMost = 2 * sizeOf(connection.peer) >= most
+        if (!hasMost || rankOf(connection) !== rank) continue
+        chosen.push(connection)
+        if (chosen.length === countMax) break
+      }
+    }
+    return chosen
+  }
+}
+
+const RANK_MAX = 2
+
+/** Connections of the lowest rank are closed first. */
+function rankOf({ hasServed, isKnown }: ClientConnection): number {
+  if (!hasServed) return 0
+  return isKnown ? 2 : 1
+}

@@ -1,0 +1,190 @@
+/**
+ * Memory for what clients have sent in part or have not received yet: heads, requests behind a call in progress,
+ * bodies, and responses. When it is used up, the client that uses most of it gives way, and of its connections those
+ * that have used the most for the longest.
+ */
+import type { Client, Clients, PartitionName } from './clients.ts'
+
+/** The share of `known` in all. */
+const KNOWN_SHARE = 3 / 4
+/** The last part of each partition is for connections that use little: most payments are smaller. */
+const SMALL_BYTES = 4 * 1024
+const SMALL_SHARE = 1 / 16
+/** The part of a partition that is freed at once when it is used up, since to choose what is freed takes time. */
+const FREED_SHARE = 1 / 8
+/** A connection that has used its memory for less time counts as if it were this long. */
+const HELD_MS_MIN = 1
+
+/** What uses memory. */
+export interface MemoryUser {
+  readonly memory: HeldMemory
+  /** Bytes that `evict` would release. */
+  readonly evictableBytes: number
+  /** By `performance.now()`. */
+  readonly heldSince: number
+  /** Releases `evictableBytes`. */
+  evict(): void
+}
+
+export interface MemoryLimits {
+  readonly bytesMax: number
+  /** Of one client. */
+  readonly clientBytesMax: number
+}
+
+interface Partition {
+  readonly name: PartitionName
+  readonly bytesMax: number
+  readonly clientBytesMax: number
+  bytes: number
+}
+
+export type MemoryEviction = 'memory' | 'client_memory'
+
+export class Memory {
+  readonly #partitions: Readonly<Record<PartitionName, Partition>>
+  readonly #users: Iterable<MemoryUser>
+  readonly #clients: Clients
+  readonly #onEvict: (reason: MemoryEviction, connections: number) => void
+
+  /** `users`: all that may use memory. `onEvict`: connections were evicted, or the one that needed memory is. */
+  constructor(
+    { bytesMax, clientBytesMax }: MemoryLimits,
+    users: Iterable<MemoryUser>,
+    clients: Clients,
+    onEvict: (reason: MemoryEviction, connections: number) => void,
+  ) {
+    const partition = (name: PartitionName, share: number): Partition => ({
+      name,
+      bytesMax: bytesMax * share,
+      clientBytesMax: clientBytesMax * share,
+      bytes: 0,
+    })
+    this.#partitions = {
+      known: partition('known', KNOWN_SHARE),
+      unknown: partition('unknown', 1 - KNOWN_SHARE),
+    }
+    this.#users = users
+    this.#clients = clients
+    this.#onEvict = onEvict
+  }
+
+  bytesOf(name: PartitionName): number {
+    return this.#partitions[name].bytes
+  }
+
+  /** Counts `bytes` more, or less if negative. Returns false if there is no memory for them. */
+  add(held: HeldMemory, bytes: number): boolean {
+    const partition = this.#partitions[held.partition]
+    const { client } = held
+    if (bytes > 0 && !this.#fits(partition, held, bytes) && !this.#free(partition, held, bytes)) {
+      return false
+    }
+    partition.bytes += bytes
+    client.bytes[partition.name] += bytes
+    if (client.connections === 0) this.#clients.release(client)
+    return true
+  }
+
+  #fits(partition: Partition, { client, bytes }: HeldMemory, more: number): boolean {
+    const { name, bytesMax } = partition
+    const kept = bytes + more > SMALL_BYTES ? bytesMax * SMALL_SHARE : 0
+    if (partition.bytes + more > bytesMax - kept) return false
+    return !client.isLimited || client.bytes[name] + more <= partition.clientBytesMax
+  }
+
+  /** Evicts connections until there is room, and some more. Returns whether there is. */
+  #free(partition: Partition, held: HeldMemory, bytes: number): boolean {
+    const { name, bytesMax, clientBytesMax } = partition
+    const { client } = held
+    const isOfClient = client.isLimited && client.bytes[name] + bytes > clientBytesMax
+    const target = partition.bytes - FREED_SHARE * (isOfClient ? clientBytesMax : bytesMax)
+    let evicted = 0
+    let fits = false
+    do {
+      const users = this.#mostExpensive(name, isOfClient ? client : undefined)
+      // The connection that needs memory is itself among those that would have to give way.
+      if (users.length === 0 || users.some(({ memory }) => memory === held)) break
+      // Without this, the eviction of its last bytes would delete the client that is about to use more.
+      client.connections++
+      for (const user of users) {
+        user.evict()
+        evicted++
+        fits = this.#fits(partition, held, bytes)
+        if (fits && partition.bytes <= target) break
+      }
+      client.connections--
+    } while (!fits)
+    this.#onEvict(isOfClient ? 'client_memory' : 'memory', fits ? evicted : evicted + 1)
+    return fits
+  }
+
+  /**
+   * Of the clients that use the most, the connections whose cost (bytes by time) is at least half of the highest: not
+   * sorted, since a flood makes the gateway choose often among thousands.
+   */
+  #mostExpensive(name: PartitionName, only: Client | undefined): MemoryUser[] {
+    const users: MemoryUser[] = []
+    let most = 0
+    for (const user of this.#users) {
+      const { memory, evictableBytes } = user
+      if (evictableBytes === 0 || memory.partition !== name) continue
+      if (only !== undefined && memory.client !== only) continue
+      users.push(user)
+      most = Math.max(most, memory.client.bytes[name])
+    }
+    const now = performance.now()
+    const costOf = ({ memory, evictableBytes, heldSince }: MemoryUser) =>
+      2 * memory.client.bytes[name] >= most
+        ? evictableBytes * Math.max(HELD_MS_MIN, now - heldSince)
+        : 0
+    let highest = 0
+    for (const user of users) highest = Math.max(highest, costOf(user))
+    return users.filter((user) => costOf(user) >= highest / 2)
+  }
+}
+
+/** The memory that one connection uses. */
+export class HeldMemory {
+  readonly #memory: Memory
+  #client: Client
+  #partition: PartitionName = 'unknown'
+  #bytes = 0
+
+  constructor(memory: Memory, client: Client) {
+    this.#memory = memory
+    this.#client = client
+  }
+
+  get client(): Client {
+    return this.#client
+  }
+
+  get partition(): PartitionName {
+    return this.#partition
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Uses this much in all. Returns false if there is no memory for it; what was used before is then still used.
+   * `client` may differ from call to call behind a proxy.
+   */
+  set(bytes: number, isKnown: boolean, client: Client): boolean {
+    const partition = isKnown ? 'known' : 'unknown'
+    if (partition !== this.#partition || client !== this.#client) {
+      this.#add(-this.#bytes)
+      this.#partition = partition
+      this.#client = client
+    }
+    return this.#add(bytes - this.#bytes)
+  }
+
+  #add(bytes: number): boolean {
+    if (!this.#memory.add(this, bytes)) return false
+    this.#bytes += bytes
+    return true
+  }
+}

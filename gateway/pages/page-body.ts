@@ -1,0 +1,41 @@
+/** Reads the bodies of pages. */
+import type { IncomingMessage } from 'node:http'
+import { Readable } from 'node:stream'
+
+/** Pages up to this size are buffered, so that a slow client does not occupy a connection to a backend. */
+const BUFFERED_BYTES_MAX = 1024 * 1024
+
+/**
+ * Resolves with the body if it is small, else with a stream of it. Rejects, or the stream fails, if the response
+ * breaks off.
+ */
+export async function bufferPage(response: IncomingMessage): Promise<Buffer | Readable> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  const rest: AsyncIterator<Buffer> = response[Symbol.asyncIterator]()
+  while (bytes <= BUFFERED_BYTES_MAX) {
+    const { done, value } = await rest.next()
+    if (done === true) return Buffer.concat(parts, bytes)
+    parts.push(value)
+    bytes += value.length
+  }
+  return Readable.from(concat(parts, rest, response))
+}
+
+async function* concat(
+  parts: readonly Buffer[],
+  rest: AsyncIterator<Buffer>,
+  response: IncomingMessage,
+): AsyncGenerator<Buffer> {
+  try {
+    yield* parts
+    for (;;) {
+      const { done, value } = await rest.next()
+      if (done === true) return
+      yield value
+    }
+  } finally {
+    // If the client has disconnected, the rest is not read.
+    response.destroy()
+  }
+}

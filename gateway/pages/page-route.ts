@@ -1,0 +1,40 @@
+/** The paths that http-proxy-3 serves. */
+
+/**
+ * Inbound mail may have attachments, and its sender does not retry a mail that was rejected. The backend
+ * needs only the beginning of a mail: that is forwarded, the rest is read and dropped.
+ */
+const MAIL_BYTES_MAX = 40 * 1024 * 1024
+
+export interface PageRoute {
+  readonly prefix: string
+  readonly methods: readonly string[]
+  /** The largest accepted body; `BODY_BYTES_MAX` if undefined. */
+  readonly bodyBytesMax?: number
+  /** Further request headers that the backend receives. */
+  readonly headers?: readonly string[]
+}
+
+const PAGES: readonly PageRoute[] = [
+  { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'], headers: ['x-dialog'] },
+  { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
+]
+
+/** Links in mails lead here, so that every gateway serves these. */
+const MAIL: readonly PageRoute[] = [
+  { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
+  {
+    prefix: '/mail/inbound',
+    methods: ['POST'],
+    headers: ['authorization'],
+    bodyBytesMax: MAIL_BYTES_MAX,
+  },
+]
+
+const ALL: readonly PageRoute[] = [...PAGES, ...MAIL]
+
+/** Undefined if no page has this path. `servesPages`: otherwise only the links in mails are served. */
+export function pageRouteOf(path: string, servesPages: boolean): PageRoute | undefined {
+  const routes = servesPages ? ALL : MAIL
+  return routes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))
+}

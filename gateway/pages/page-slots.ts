@@ -1,0 +1,66 @@
+/**
+ * Bounds how many pages are loaded from backends at once. Further ones wait for a bounded time, in turn of their
+ * clients, so that pages cannot take the connections and the time of backends from calls.
+ */
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Abort } from '../call/abort.ts'
+import { FairQueue } from '../upstream/fair-queue.ts'
+
+const WAIT_MS = 5_000
+const WAITING_MAX = 1_000
+
+export class PageSlots {
+  #free: number
+  /** The functions that begin to load a page. */
+  readonly #queue = new FairQueue<() => void>()
+
+  constructor(max: number) {
+    this.#free = max
+  }
+
+  get waiting(): number {
+    return this.#queue.length
+  }
+
+  /**
+   * Resolves with the function that releases the slot, which may be called more than once. Rejects with `Problem`
+   * 503 if too many pages wait or this one waits for too long, or with the reason of `abort`.
+   */
+  async acquire(client: string, abort: Abort): Promise<() => void> {
+    if (this.#free > 0) this.#free--
+    else if (this.#queue.length >= WAITING_MAX) throw tooManyPages()
+    else await this.#wait(client, abort)
+    let isReleased = false
+    return () => {
+      if (isReleased) return
+      isReleased = true
+      const next = this.#queue.shift()
+      if (next === undefined) this.#free++
+      else next()
+    }
+  }
+
+  #wait(client: string, abort: Abort): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const fail = (reason: Error) => {
+        clearTimeout(timer)
+        this.#queue.filter((waiting) => waiting !== start)
+        reject(reason)
+      }
+      const timer = setTimeout(() => fail(tooManyPages()), WAIT_MS)
+      const start = () => {
+        clearTimeout(timer)
+        abort.listen(undefined)
+        resolve()
+      }
+      if (abort.reason !== undefined) return fail(abort.reason)
+      abort.listen({ abort: fail })
+      this.#queue.push(client, start)
+    })
+  }
+}
+
+function tooManyPages(): Problem {
+  const detail = 'Too many pages at once. Try again in a second.'
+  return new Problem('service_unavailable', detail, { headers: { 'retry-after': '1' } })
+}

@@ -1,0 +1,110 @@
+/**
+ * Allow-lists of client addresses: prefixes in CIDR notation, IPv4 and IPv6. They are parsed once, and each
+ * call is compared by number. An IPv4 address that is mapped into IPv6 is the IPv4 address; a prefix of one
+ * family never contains an address of the other, `::/0` included.
+ */
+import ipaddr from 'ipaddr.js'
+
+/** How many prefixes one key may have. */
+export const ADDRESS_PREFIXES_MAX = 50
+
+/** `mask` and `network` in 32-bit words, the first word most significant: one for IPv4, four for IPv6. */
+interface Prefix {
+  readonly network: readonly number[]
+  readonly mask: readonly number[]
+}
+
+export interface AddressPrefixes {
+  /** False for text that is not an address. */
+  contain(address: string): boolean
+}
+
+/** The canonical text of a prefix or of a single address, or what is wrong with it. */
+export type ParsedPrefix = { readonly prefix: string } | { readonly fault: string }
+
+/** `203.0.113.7` becomes `203.0.113.7/32`. A prefix with bits beyond its length is ambiguous: a fault. */
+export function parsePrefix(text: string): ParsedPrefix {
+  const [address = '', length, ...rest] = text.trim().split('/')
+  const words = rest.length > 0 ? undefined : wordsOf(address, false)
+  if (words === undefined) return { fault: `${text.trim()} is not an IPv4 or IPv6 address.` }
+  const bits = words.length * 32
+  // `::ffff:203.0.113.0/120` is 203.0.113.0/24.
+  const offset = isMapped(address) ? 96 : 0
+  const given = length === undefined ? bits + offset : lengthOf(length)
+  if (!(given >= offset && given <= offset + bits)) {
+    return { fault: `${text.trim()} needs a length from 0 to ${bits + offset} after the slash.` }
+  }
+  const mask = maskOf(given - offset, words.length)
+  const network = words.map((word, at) => (word & (mask[at] ?? 0)) >>> 0)
+  const canonical = `${textOf(network)}/${given - offset}`
+  if (network.some((word, at) => word !== words[at])) {
+    return { fault: `${text.trim()} is an address within ${canonical}; name one of the two.` }
+  }
+  return { prefix: canonical }
+}
+
+/** Of texts that `parsePrefix` returned; throws on any other. */
+export function readAddressPrefixes(prefixes: readonly string[]): AddressPrefixes {
+  const parsed = prefixes.map(readPrefix)
+  return {
+    contain(address) {
+      const words = wordsOf(address, true)
+      return words !== undefined && parsed.some((prefix) => contains(prefix, words))
+    },
+  }
+}
+
+function readPrefix(text: string): Prefix {
+  const [address = '', length = ''] = text.split('/')
+  const network = wordsOf(address, false)
+  if (network === undefined || !(lengthOf(length) <= network.length * 32)) {
+    throw new TypeError(`${text} is not an address prefix`)
+  }
+  return { network, mask: maskOf(lengthOf(length), network.length) }
+}
+
+function contains({ network, mask }: Prefix, words: readonly number[]): boolean {
+  if (network.length !== words.length) return false
+  for (let at = 0; at < words.length; at++) {
+    if (((words[at] ?? 0) & (mask[at] ?? 0)) >>> 0 !== network[at]) return false
+  }
+  return true
+}
+
+/** Undefined unless it is an address in its usual form; `010.0.0.1` and `10.1` are not. */
+function wordsOf(text: string, allowsZone: boolean): readonly number[] | undefined {
+  if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [toWord(ipaddr.IPv4.parse(text).octets, 8)]
+  if (!ipaddr.IPv6.isValid(text) || (!allowsZone && text.includes('%'))) return undefined
+  const address = ipaddr.IPv6.parse(text)
+  if (address.isIPv4MappedAddress()) return [toWord(address.toIPv4Address().octets, 8)]
+  const { parts } = address
+  return [0, 2, 4, 6].map((at) => toWord(parts.slice(at, at + 2), 16))
+}
+
+function isMapped(address: string): boolean {
+  return address.includes(':') && ipaddr.IPv6.parse(address).isIPv4MappedAddress()
+}
+
+function toWord(parts: readonly number[], bitsOfPart: number): number {
+  return parts.reduce((word, part) => word * 2 ** bitsOfPart + part, 0)
+}
+
+function lengthOf(text: string): number {
+  return /^\d{1,3}$/.test(text) ? Number(text) : Number.NaN
+}
+
+function maskOf(length: number, words: number): readonly number[] {
+  return Array.from({ length: words }, (_, at) => {
+    const bits = Math.min(Math.max(length - at * 32, 0), 32)
+    return bits === 0 ? 0 : (0xffffffff << (32 - bits)) >>> 0
+  })
+}
+
+function textOf(words: readonly number[]): string {
+  if (words.length === 1) {
+    const [word = 0] = words
+    return [24, 16, 8, 0].map((shift) => (word >>> shift) & 0xff).join('.')
+  }
+  const parts = words.flatMap((word) => [word >>> 16, word & 0xffff])
+  return new ipaddr.IPv6(parts).toRFC5952String()
+}

@@ -1,0 +1,179 @@
+import t from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { revokeApiKey } from '../../../backend/api-keys/api-keys.ts'
+import { changeApiKey, type Grace, rotateApiKey } from '../../../backend/api-keys/key-changes.ts'
+import { recordKeyExpiry } from '../../../backend/api-keys/key-expiry.ts'
+import { digestApiKey } from '../../../shared/contract/api-key.ts'
+import { CLIENT_ADDRESS_HEADER, REFUSAL_HEADER } from '../../../shared/contract/principal.ts'
+import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
+import { PEPPERS } from '../../fixtures/service/backend.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+
+const webhooks = await openWebhooks(t)
+const { backend, accountId } = webhooks.books
+const { database } = backend
+await webhooks.endpoint('https://example.com/hook')
+const START = backend.now.getTime()
+
+const act = () => ({ actor: OPERATOR, now: backend.now })
+const at = (ms: number) => new Date(START + ms)
+const inTx: typeof database.transaction = (work) => database.transaction(work)
+
+async function eventsOf(id: string) {
+  const rows = await database.read
+    .selectFrom('webhook_events')
+    .select(['type', 'body'])
+    .where('subject_id', '=', id)
+    .orderBy('id')
+    .execute()
+  return rows.map(({ type, body }) => ({ type, ...JSON.parse(body).data }))
+}
+
+async function noticesOf(id: string) {
+  const rows = await database.read
+    .selectFrom('notices')
+    .select(['kind', 'detail'])
+    .where('subject_id', '=', id)
+    .execute()
+  return rows.map(({ kind, detail }) => ({ kind, ...JSON.parse(detail) }))
+}
+
+async function refusalAt(now: Date, key: Parameters<typeof backend.principalOf>[0]) {
+  backend.now = now
+  const { status, headers } = await backend.call(key, 'GET', '/api/v1/me')
+  return headers.get(REFUSAL_HEADER) ?? status
+}
+
+t.afterEach(() => {
+  backend.now = at(0)
+})
+
+t.test(
+  'a key is warned of 14 days and 1 day before, and recorded as expired, once each',
+  async (t) => {
+    const expiresAt = at(30 * DAY_MS)
+    const key = await backend.issueKey(accountId, { name: 'Shop', expiresAt })
+    const { id, prefix } = key.row
+    const seen: string[] = []
+    for (const day of [15.9, 16, 16.1, 28.9, 29, 29.1, 29.99, 30, 31]) {
+      const before = (await eventsOf(id)).length
+      await recordKeyExpiry(database, at(day * DAY_MS))
+      await recordKeyExpiry(database, at(day * DAY_MS))
+      seen.push(...(await eventsOf(id)).slice(before).map(({ type }) => `${day}: ${type}`))
+    }
+    t.strictSame(seen, ['16: api_key.expiring', '29: api_key.expiring', '30: api_key.expired'])
+    const notice = {
+      kind: 'api_key.expiring',
+      name: 'Shop',
+      prefix,
+      expires_at: expiresAt.toISOString(),
+    }
+    t.strictSame(await noticesOf(id), [notice, notice])
+    const expired = (await eventsOf(id)).at(-1)
+    t.strictSame([expired.object.status, expired.previous], ['expired', { status: 'active' }])
+  },
+)
+
+t.test('a worker that was down skips the warnings it missed', async (t) => {
+  const { row } = await backend.issueKey(accountId, { expiresAt: at(30 * DAY_MS) })
+  await recordKeyExpiry(database, at(31 * DAY_MS))
+  const types = (await eventsOf(row.id)).map(({ type }) => type)
+  t.strictSame(types, ['api_key.issued', 'api_key.expired'])
+  t.strictSame(await noticesOf(row.id), [])
+})
+
+t.test('a revoked key is not warned of', async (t) => {
+  const { row } = await backend.issueKey(accountId, { expiresAt: at(DAY_MS) })
+  await inTx((tx) => revokeApiKey(tx, row.id, act()))
+  await recordKeyExpiry(database, at(2 * DAY_MS))
+  const types = (await eventsOf(row.id)).map(({ type }) => type)
+  t.strictSame(types, ['api_key.issued', 'api_key.revoked'])
+})
+
+t.test('the backend refuses a key from the instant of its expiry on', async (t) => {
+  const key = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })
+  t.equal(await refusalAt(at(HOUR_MS - 1), key), 200)
+  t.equal(await refusalAt(at(HOUR_MS), key), 'key_expired')
+  const digest = { digest: digestApiKey(key.secret) }
+  const lookUp = await backend.request('POST', '/internal/api-keys/look-up', { body: digest })
+  t.strictSame(lookUp.json, { found: true, revoked: false, expired: true })
+  await recordKeyExpiry(database, at(HOUR_MS))
+  t.equal(await refusalAt(at(HOUR_MS - 1), key), 'key_expired', 'also for a clock that is behind')
+})
+
+t.test('the backend checks the address itself', async (t) => {
+  const key = await backend.issueKey(accountId, { allowedAddresses: ['203.0.113.0/24'] })
+  const statusFrom = async (address: string | undefined) => {
+    const headers = address === undefined ? {} : { [CLIENT_ADDRESS_HEADER]: address }
+    const { status, json } = await backend.call(key, 'GET', '/api/v1/me', { headers })
+    return status === 200 ? 200 : json['code']
+  }
+  t.equal(await statusFrom('203.0.113.9'), 200)
+  t.equal(await statusFrom('198.51.100.7'), 'address_not_allowed')
+  t.equal(await statusFrom(undefined), 'address_not_allowed')
+})
+
+t.test('an outdated principal is refused after each change that decides', async (t) => {
+  const { row } = await backend.issueKey(accountId)
+  const revisions = [row.revision]
+  for (const change of [
+    { name: 'Renamed' },
+    { allowedAddresses: ['203.0.113.7'] },
+    { expiresAt: at(HOUR_MS) },
+    { expiresAt: at(HOUR_MS) },
+  ]) {
+    revisions.push((await inTx((tx) => changeApiKey(tx, row.id, change, act()))).revision)
+  }
+  t.strictSame(revisions, [1, 1, 2, 3, 3])
+})
+
+t.test('an expiry is only brought forward', async (t) => {
+  const { row } = await backend.issueKey(accountId, { expiresAt: at(2 * DAY_MS) })
+  const change = (expiresAt: Date | null) =>
+    inTx((tx) => changeApiKey(tx, row.id, { expiresAt }, act()))
+  for (const later of [at(3 * DAY_MS), null]) {
+    await rejectsWith(t, change(later), { code: 'validation_failed' })
+  }
+  await rejectsWith(t, change(at(-1)), { code: 'validation_failed' })
+  t.equal((await change(at(DAY_MS))).expires_at, at(DAY_MS).toISOString())
+})
+
+t.test('a rotation hands over scopes, limit and addresses, and ends the old key', async (t) => {
+  const graces: [grace: Grace, refusals: unknown[]][] = [
+    ['now', ['key_revoked', 'key_revoked', 'key_revoked']],
+    ['1h', [200, 'key_expired', 'key_expired']],
+    ['24h', [200, 200, 'key_expired']],
+  ]
+  for (const [grace, refusals] of graces) {
+    const old = await backend.issueKey(accountId, {
+      scopes: ['invoices:read'],
+      rateLimit: 7,
+    })
+    const rotation = { name: 'Next', expiresAt: null, grace }
+    const { row, replaced } = await inTx((tx) =>
+      rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()),
+    )
+    t.strictSame(
+      [row.name, row.granted_scopes, row.rate_limit, row.allowed_addresses, row.expires_at],
+      ['Next', '["invoices:read"]', 7, null, null],
+    )
+    t.equal(replaced.replaced_by, row.id)
+    const times = [at(HOUR_MS - 1), at(HOUR_MS), at(DAY_MS)]
+    const seen: unknown[] = []
+    for (const time of times) seen.push(await refusalAt(time, old))
+    t.strictSame(seen, refusals, grace)
+    backend.now = at(0)
+    const again = inTx((tx) => rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()))
+    await rejectsWith(t, again, { code: 'key_not_active' })
+  }
+})
+
+t.test('a grace never lengthens the life of the old key', async (t) => {
+  const old = await backend.issueKey(accountId, { expiresAt: at(HOUR_MS) })
+  const rotation = { name: 'Next', expiresAt: null, grace: '7d' } as const
+  const { replaced } = await inTx((tx) => rotateApiKey(tx, old.row.id, rotation, PEPPERS, act()))
+  t.equal(replaced.expires_at, at(HOUR_MS).toISOString())
+})

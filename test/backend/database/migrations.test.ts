@@ -1,0 +1,220 @@
+// Migrations run while another process serves calls, and may be cut off anywhere.
+import { readdirSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { sql } from 'kysely'
+import t, { type Test } from 'tap'
+import type { MigrationProgress } from '../../../backend/database/migrating/progress.ts'
+import type { Migrations } from '../../../backend/database/migrating/run.ts'
+import {
+  backfill,
+  column,
+  index,
+  type Step,
+  transaction,
+} from '../../../backend/database/migrating/steps.ts'
+import { MIGRATIONS } from '../../../backend/database/migrations.ts'
+import { SqliteConnection } from '../../../backend/database/sqlite/connection.ts'
+import { migrateFile } from '../../../backend/database/sqlite/migration.ts'
+import type { Transaction } from '../../../backend/database/tables.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
+import { copySqliteTemplate } from '../../fixtures/service/database-url.ts'
+
+const NOTES = 1000
+
+const LATER: Migrations = {
+  '9998-notes': {
+    steps: [
+      transaction('alter table audit_log add column shout text'),
+      column('audit_log', 'volume', 'integer not null default 1', 'volume > 0'),
+      index('create index audit_log_shouted on audit_log (shout, id) where shout is not null'),
+      backfill({ table: 'audit_log', set: 'shout = upper(id)', where: 'shout is null' }),
+    ],
+  },
+  '9999-keys': {
+    steps: [
+      backfill({
+        table: 'notes_by_day',
+        key: ['day', 'id'],
+        set: `detail = detail || '.'`,
+        where: `detail not like '%.'`,
+      }),
+    ],
+  },
+}
+
+/** With rows of which nobody knows in which order they were inserted. */
+async function openWithNotes(t: Test) {
+  const path = join(t.testdir(), 'test.db')
+  await copySqliteTemplate(path)
+  const database = await openTestDatabase(t, { url: `sqlite:${path}` })
+  await database.transaction(async (tx) => {
+    await sql`
+      with recursive n (n) as (select 1 union all select n + 1 from n where n < ${NOTES})
+      insert into audit_log (id, actor_type, actor_label, action, detail, created_at)
+      select 'n' || ((n * 7919) % 10000), 'system', 'test', 'test.noted', '{}', '2026-11-22' from n
+    `.execute(tx)
+    await sql`
+      create table notes_by_day (day integer, id text, detail text, primary key (day, id))
+    `.execute(tx)
+    await sql`
+      insert into notes_by_day select length(id), id, detail from audit_log
+    `.execute(tx)
+  })
+  return { path, database }
+}
+
+const QUIET: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
+
+const migrateTo = (path: string, migrations: Migrations, progress = QUIET) =>
+  migrateFile(path, { progress, onlyIfEmpty: false, migrations })
+
+const ALL: Migrations = { ...MIGRATIONS, ...LATER }
+
+async function counts(tx: Transaction) {
+  const { rows } = await sql`
+    select (select count(*) from audit_log where shout = upper(id) and volume = 1) as filled,
+      (select count(*) from notes_by_day where detail = '{}.') as keyed
+  `.execute(tx)
+  return rows
+}
+
+t.test('each step of a migration runs, and a backfill reaches every row', async (t) => {
+  const { path, database } = await openWithNotes(t)
+  t.strictSame(await migrateTo(path, ALL), ['9998-notes', '9999-keys'])
+  t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
+  t.strictSame(await migrateTo(path, ALL), [], 'once')
+  const plan = await database.transaction((tx) =>
+    sql<{ detail: string }>`explain query plan
+      select id from audit_log where shout = 'N1' order by id`.execute(tx),
+  )
+  t.ok(plan.rows[0]?.detail.includes('audit_log_shouted'))
+})
+
+/** Those from before migrations had steps. */
+const RELEASED: Migrations = Object.fromEntries(
+  Object.entries(MIGRATIONS).filter(([name]) => name < '0013'),
+)
+
+async function openSqliteBare(t: Test, path: string): Promise<SqliteConnection> {
+  const connection = await SqliteConnection.open(path, 'write')
+  t.teardown(() => connection.close())
+  return connection
+}
+
+class Killed extends Error {}
+
+t.test('a migration continues where it was cut off, at any step and batch', async (t) => {
+  const { path, database } = await openWithNotes(t)
+  const begun: string[] = []
+  // Each attempt gets one batch further than the last.
+  const attempt = () =>
+    migrateTo(path, ALL, {
+      ...QUIET,
+      begin: (label) => void begun.push(label),
+      advance() {
+        throw new Killed()
+      },
+    })
+  let kills = 0
+  for (;;) {
+    const outcome = await attempt().catch((error: unknown) => error)
+    if (!(outcome instanceof Killed)) break
+    kills += 1
+  }
+  t.equal(kills, 12, 'five batches of 200 rows in each of two tables, and one that finds no more')
+  t.strictSame(
+    [...new Set(begun)],
+    ['9998-notes: backfill of audit_log', '9999-keys: backfill of notes_by_day'],
+  )
+  t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
+})
+
+t.test('two processes that migrate at once share the steps', async (t) => {
+  const { path, database } = await openWithNotes(t)
+  await Promise.all([migrateTo(path, ALL), migrateTo(path, ALL)])
+  t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
+})
+
+t.test('a step that fails leaves nothing of itself, and is run again', async (t) => {
+  const { path } = await openWithNotes(t)
+  const failing = (last: string): Migrations => ({
+    ...MIGRATIONS,
+    '9999-fails': {
+      steps: [
+        transaction('create table first (id text)'),
+        transaction('create table second (id text)', last),
+      ],
+    },
+  })
+  await rejectsWith(t, migrateTo(path, failing('nonsense')), /nonsense/)
+  t.strictSame(await migrateTo(path, failing('create table third (id text)')), ['9999-fails'])
+})
+
+t.test('a database from before migrations had steps gets the schema of a new one', async (t) => {
+  const directory = t.testdir()
+  const schemaOf = async (path: string) => {
+    const database = await openTestDatabase(t, { url: `sqlite:${path}`, user: 'operator' })
+    const { rows } = await database.transaction((tx) =>
+      sql<{ sql: string }>`select sql from sqlite_master where name not like 'kysely%'
+        and sql is not null order by name`.execute(tx),
+    )
+    return rows
+  }
+  const path = join(directory, 'released.db')
+  writeFileSync(path, '')
+  await migrateTo(path, RELEASED)
+  const database = await openSqliteBare(t, path)
+  for (const statement of [
+    'create table kysely_migration (name text primary key, timestamp text not null)',
+    `insert into kysely_migration select name, 'x' from schema_migrations`,
+    'drop table schema_migrations',
+  ]) {
+    await database.exec(statement)
+  }
+  const added = Object.keys(MIGRATIONS).slice(Object.keys(RELEASED).length)
+  t.strictSame(await migrateTo(path, MIGRATIONS), added)
+  const fresh = join(directory, 'fresh.db')
+  await copySqliteTemplate(fresh)
+  t.strictSame(await schemaOf(path), await schemaOf(fresh))
+  t.strictSame(await migrateTo(path, RELEASED), [], 'and the older program still works with it')
+})
+
+t.test('every migration is a file, and every file a migration', (t) => {
+  const directory = join(import.meta.dirname, '../../../backend/database/migrations')
+  const files = readdirSync(directory).map((file) => basename(file, '.ts'))
+  t.strictSame(Object.keys(MIGRATIONS), files.toSorted())
+  t.end()
+})
+
+t.test('no step blocks those who write, or what older programs use', (t) => {
+  for (const [name, { steps, requires }] of Object.entries(MIGRATIONS)) {
+    if (name in RELEASED) continue
+    for (const fault of faultsOf(steps, requires)) t.fail(`${name}: ${fault}`)
+  }
+  const bad = transaction(
+    'create table fresh (id text)',
+    'create index fresh_by_id on fresh (id)',
+    'create index payments_by_x on payments (id)',
+    'update payments set id = id',
+    'alter table payments add column x text check (x is null)',
+    'alter table payments drop column x',
+  )
+  t.equal(faultsOf([bad], undefined).length, 4)
+  t.equal(faultsOf([bad], '0016-payment-fingerprints').length, 3)
+  t.end()
+})
+
+function faultsOf(steps: readonly Step[], requires: string | undefined): string[] {
+  const statements = steps.flatMap((step) => (step.kind === 'transaction' ? step.statements : []))
+  const made = new Set(statements.map((text) => /^\s*create table (\w+)/.exec(text)?.[1]))
+  return statements.flatMap((text) => {
+    const indexed = /^\s*create (?:unique )?index \w+ on (\w+)/.exec(text)?.[1]
+    if (indexed !== undefined && !made.has(indexed)) return [`use index(): ${text}`]
+    if (/^\s*(?:update|delete)\b/.test(text)) return [`use backfill(): ${text}`]
+    if (/^\s*alter table \w+ add column.*\bcheck\b/s.test(text)) return [`use column(): ${text}`]
+    const removes = /^\s*(?:drop|alter table \w+ (?:drop|rename|alter))\b/.test(text)
+    if (removes && requires === undefined) return [`removes, so it needs \`requires\`: ${text}`]
+    return []
+  })
+}

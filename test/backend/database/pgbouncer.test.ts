@@ -1,0 +1,127 @@
+// The documented mode behind a pooler: a real PgBouncer, in transaction mode, with fewer sessions than callers.
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { openDatabase } from '../../../backend/database/open.ts'
+import { rejectsWith } from '../../fixtures/matches.ts'
+import { LACKS_PGBOUNCER, startPgbouncer } from '../../fixtures/servers/pgbouncer.ts'
+import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
+import { startBackend } from '../../fixtures/service/backend.ts'
+import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
+
+t.setTimeout(120_000)
+
+const LIMITS = [
+  'statement_timeout = 8000',
+  'lock_timeout = 3000',
+  'idle_in_transaction_session_timeout = 10000',
+]
+
+async function open(t: Test, template?: string) {
+  const server = await startPostgres()
+  t.teardown(() => server.remove())
+  const { url: directUrl } = await copyTemplate(server.url('postgres'), template)
+  const { port } = await startPgbouncer(t, server.port)
+  const url = new URL(directUrl)
+  url.port = String(port)
+  const run = async (statement: string, address = directUrl) => {
+    const client = new pg.Client({ connectionString: address })
+    await client.connect()
+    try {
+      return (await client.query(statement)).rows
+    } finally {
+      await client.end()
+    }
+  }
+  // One after another: PostgreSQL rejects concurrent changes of one role.
+  const limit = async () => {
+    for (const setting of LIMITS) await run(`alter role tests set ${setting}`)
+  }
+  return { url: url.href, directUrl, run, limit }
+}
+
+t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async (t) => {
+  const { url, directUrl, run, limit } = await open(t)
+
+  await t.test('a role without limits of time is refused, with what to do', async (t) => {
+    await rejectsWith(t, openDatabase({ url, directUrl, user: 'backend', log: SILENT }), {
+      message:
+        'Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 10000; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
+    })
+  })
+
+  // Sessions that the pooler opened before do not have them.
+  await limit()
+  await run(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where pid <> pg_backend_pid() and backend_type = 'client backend'`,
+  )
+
+  await t.test('without the direct address nothing is locked: it is refused', async (t) => {
+    await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
+      message:
+        'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to that of PostgreSQL itself',
+    })
+  })
+
+  await t.test('two backends: payments on one invoice, reads, one key at once', async (t) => {
+    const connect = () => openTestDatabase(t, { url, directUrl })
+    const first = await startBackend(t, { database: await connect() })
+    const second = await startBackend(t, { database: await connect() })
+    const key = await first.createKey()
+    const at = (place: number) => (place % 2 === 0 ? first : second)
+    const post = (path: string, body: object, idempotencyKey: string, place = 0) =>
+      at(place).call(key, 'POST', `/api/v1/${path}`, {
+        body,
+        headers: { 'idempotency-key': idempotencyKey },
+      })
+    const atOnce = <T>(count: number, work: (place: number) => Promise<T>) =>
+      Promise.all(Array.from({ length: count }, (_, place) => work(place)))
+    const debtor_id = (await post('debtors', { name: 'Globex' }, 'debtor')).json['id']
+    const invoice = { debtor_id, currency: 'EUR', amount: 10_000 }
+    const invoice_id = (await post('invoices', invoice, 'invoice')).json['id']
+    const body = { invoice_id, currency: 'EUR', amount: 100 }
+    const [paid, read] = await Promise.all([
+      atOnce(120, (place) => post('payments', body, `key-${place % 110}`, place)),
+      atOnce(400, (place) => at(place).call(key, 'GET', `/api/v1/invoices/${invoice_id}`)),
+    ])
+    t.strictSame([...new Set(read.map(({ status }) => status))], [200])
+    const ids = paid.filter(({ status }) => status === 201).map(({ json }) => json['id'])
+    t.equal(new Set(ids).size, 100, 'as many as the invoice takes, each key once')
+    t.strictSame(
+      [...new Set(paid.map(({ status, json }) => `${status} ${json['code'] ?? ''}`))].sort(),
+      ['201 ', '422 payment_exceeds_balance'],
+    )
+    const { json } = await second.call(key, 'GET', `/api/v1/invoices/${invoice_id}`)
+    t.strictSame([json['status'], json['amount_due']], ['paid', 0])
+  })
+
+  await t.test(
+    'rolled back, a transaction leaves nothing for the next of its session',
+    async (t) => {
+      const database = await openTestDatabase(t, { url, directUrl })
+      const failing = Array.from({ length: 20 }, (_, place) =>
+        database.transaction(async (tx) => {
+          await note(tx, `note-${place}`)
+          if (place % 2 === 1) throw new Error('refused')
+        }),
+      )
+      await Promise.allSettled(failing)
+      t.strictSame((await notes(database)).filter((id) => id.startsWith('note-')).length, 10)
+    },
+  )
+
+  await t.test('limits of time are those of the role', async (t) => {
+    const shown = await run(
+      "select current_setting('statement_timeout') as s, current_setting('lock_timeout') as l",
+      url,
+    )
+    t.strictSame(shown, [{ s: '8s', l: '3s' }])
+  })
+})
+
+t.test('migrations run over the direct address', { skip: LACKS_PGBOUNCER }, async (t) => {
+  const { url, directUrl, limit } = await open(t, 'template1')
+  await limit()
+  const opened = await Promise.all([1, 2, 3].map(() => openTestDatabase(t, { url, directUrl })))
+  t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
+})

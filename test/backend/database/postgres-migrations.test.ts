@@ -1,0 +1,240 @@
+// Migrations on PostgreSQL while payments are recorded: no call fails, wherever the migration is killed.
+// By hand on a larger table:
+// MIGRATION_ROWS=1000000 npm run -s test:postgres -- test/backend/database/postgres-migrations.test.ts
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import type { MigrationProgress } from '../../../backend/database/migrating/progress.ts'
+import type { Migrations } from '../../../backend/database/migrating/run.ts'
+import { MIGRATIONS } from '../../../backend/database/migrations.ts'
+import { migrateServer } from '../../../backend/database/postgres/migration.ts'
+import { startBackend } from '../../fixtures/service/backend.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
+import { newBarePostgresUrl } from '../../fixtures/service/database-url.ts'
+import { endWithThisProcess } from '../../fixtures/service/terminate-children.ts'
+import { until } from '../../fixtures/service/until.ts'
+
+const ROWS = Number(process.env['MIGRATION_ROWS'] ?? 20_000)
+const PAYERS = 4
+/** What payments may take with a million rows, on a busy machine. */
+const PATIENCE_MS = 600_000
+
+/** A ledger with so many payments, and a session of someone else. */
+async function startWithPayments(t: Test) {
+  const url = await newBarePostgresUrl(t)
+  const backend = await startBackend(t, { database: await openTestDatabase(t, { url }) })
+  const key = await backend.createKey()
+  const created = await backend.call(key, 'POST', '/api/v1/debtors', { body: { name: 'Globex' } })
+  const debtorId = String(created.json['id'])
+  const connect = async () => {
+    const client = new pg.Client({ connectionString: url })
+    client.on('error', () => {})
+    await client.connect()
+    t.teardown(() => client.end())
+    return client
+  }
+  const operator = await connect()
+  // The guard of tests refuses a backfill of what the API would show.
+  await operator.query('drop trigger guard_change on payments')
+  await operator.query(
+    `insert into payments (id, account_id, debtor_id, amount, currency, unapplied_amount,
+        received_on, method, reference, status, source, recorded_by, effects, metadata,
+        created_at, updated_at)
+      select 'pay_' || md5(n::text), $1, $2, 100, 'EUR', 0, '2026-01-01', 'other', 'ref ' || n,
+        'recorded', 'import', '{}', '{}', '{}', '2026-01-01T00:00:00.000Z', '2026-01-01T00:00:00.000Z'
+      from generate_series(1, $3::integer) n`,
+    [key.row.account_id, debtorId, ROWS],
+  )
+  return { url, backend, key, debtorId, operator, connect }
+}
+
+type Ledger = Awaited<ReturnType<typeof startWithPayments>>
+
+/** Payments and reads, one after the other at several clients; resolves to what became of them. */
+function startPaying({ backend, key, debtorId }: Ledger) {
+  const calls: { readonly status: number; readonly ms: number }[] = []
+  let isPaying = true
+  let payments = 0
+  const timed = async (method: string, path: string, options = {}) => {
+    const from = performance.now()
+    const { status } = await backend.call(key, method, path, options)
+    calls.push({ status, ms: performance.now() - from })
+  }
+  const pay = async () => {
+    while (isPaying) {
+      payments += 1
+      const reference = `now-${payments}`
+      const body = { debtor_id: debtorId, currency: 'EUR', amount: 100, reference }
+      const headers = { 'idempotency-key': reference }
+      await timed('POST', '/api/v1/payments', { body, headers })
+      await timed('GET', '/api/v1/payments?limit=20')
+      await nextTurn()
+    }
+  }
+  const paying = Promise.all(Array.from({ length: PAYERS }, pay))
+  return {
+    /** Resolves when so many more payments were begun and ended. */
+    async more(count: number) {
+      const wanted = calls.length + 2 * count
+      await until(() => calls.length >= wanted, `${count} payments`)
+    },
+    async stop() {
+      isPaying = false
+      await paying
+      return { calls, payments }
+    },
+  }
+}
+
+function startMigrator(t: Test, url: string) {
+  const child = spawn(process.execPath, ['test/fixtures/service/migrator.ts', url], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  endWithThisProcess(child)
+  const exited = once(child, 'exit')
+  t.teardown(() => child.kill('SIGKILL'))
+  let output = ''
+  child.stdout.on('data', (chunk: Buffer) => {
+    output += chunk.toString()
+  })
+  return {
+    exited,
+    output: () => output,
+    printed: (line: string) => until(() => output.includes(line), line, PATIENCE_MS),
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
+
+async function request<R extends pg.QueryResultRow>(client: pg.Client, text: string): Promise<R[]> {
+  return (await client.query<R>(text)).rows
+}
+
+/** The place of a share of the calls, in milliseconds. */
+function quantile(calls: readonly { readonly ms: number }[], share: number): number {
+  const sorted = calls.map(({ ms }) => ms).toSorted((a, b) => a - b)
+  return Math.round(sorted[Math.floor(share * (sorted.length - 1))] ?? 0)
+}
+
+t.test(
+  'payments are recorded while a migration waits, builds, is killed and continues',
+  async (t) => {
+    const ledger = await startWithPayments(t)
+    const { url, operator, connect } = ledger
+    const payers = startPaying(ledger)
+
+    t.comment('a table that another transaction uses: the migration waits, payments do not')
+    const user = await connect()
+    await user.query('begin; lock table payments in row exclusive mode')
+    const first = startMigrator(t, url)
+    await first.printed('waits for a lock')
+    await payers.more(100)
+
+    t.comment('an index whose build waits for an old snapshot is killed')
+    const snapshot = await connect()
+    await snapshot.query('begin isolation level repeatable read; select count(*) from accounts')
+    await user.query('commit')
+    const build = await until(
+      async () => {
+        const builds = await request<{ pid: number }>(
+          operator,
+          `select pid from pg_stat_progress_create_index where phase = 'waiting for old snapshots'`,
+        )
+        return builds[0]
+      },
+      'the build',
+      PATIENCE_MS,
+    )
+    const second = startMigrator(t, url)
+    await second.printed('Another process migrates this database')
+    await payers.more(100)
+    await second.kill()
+    await first.kill()
+    await operator.query('select pg_terminate_backend($1)', [build.pid])
+    await until(async () => {
+      const locks = await request(operator, `select 1 from pg_locks where locktype = 'advisory'`)
+      return locks.length === 0
+    }, 'the session to end')
+    const INVALID = 'select indexrelid::regclass::text as name from pg_index where not indisvalid'
+    t.strictSame(await request(operator, INVALID), [{ name: 'payments_by_label' }])
+    await snapshot.query('commit')
+
+    t.comment('it is built again, and the backfill is killed')
+    const third = startMigrator(t, url)
+    await third.printed('payments_by_label was left unfinished')
+    const RECORD = `select * from schema_migrations where name = '9999-later'`
+    await until(
+      async () =>
+        (await request<{ position: string | null }>(operator, RECORD))[0]?.position !== null,
+      'a batch',
+      PATIENCE_MS,
+    )
+    await third.kill()
+
+    t.comment('the last one ends it')
+    const last = startMigrator(t, url)
+    await last.exited
+    t.ok(last.output().endsWith('migrated 9999-later\n'), last.output())
+    const { calls, payments } = await payers.stop()
+    t.strictSame([...new Set(calls.map(({ status }) => status))].sort(), [200, 201])
+    t.strictSame(await request(operator, INVALID), [])
+    t.strictSame(
+      await request(
+        operator,
+        `select count(case when label = reference then 1 end)::integer as filled,
+        (select convalidated from pg_constraint where conname = 'payments_share_check') as checked
+      from payments where reference like 'ref %'`,
+      ),
+      [{ filled: ROWS, checked: true }],
+    )
+    t.equal((await request(operator, 'select from payments')).length, ROWS + payments)
+    t.comment(
+      `${ROWS} rows; ${calls.length} calls: median ${quantile(calls, 0.5)} ms, ` +
+        `p99 ${quantile(calls, 0.99)} ms, longest ${quantile(calls, 1)} ms`,
+    )
+  },
+)
+
+const QUIET: MigrationProgress = { note() {}, begin() {}, advance() {}, end() {} }
+
+/** Columns, indexes and constraints. */
+const SCHEMA = `
+  select table_name || '.' || column_name as name,
+    concat_ws(' ', data_type, collation_name, is_nullable, column_default) as definition
+  from information_schema.columns where table_schema = 'public' and table_name not like 'kysely%'
+  union all select indexname, indexdef from pg_indexes
+  where schemaname = 'public' and tablename not like 'kysely%'
+  union all select conrelid::regclass || ' ' || conname, pg_get_constraintdef(oid) from pg_constraint
+  where connamespace = 'public'::regnamespace and conrelid::regclass::text not like 'kysely%'
+  order by name
+`
+
+t.test('a database from before migrations had steps gets the schema of a new one', async (t) => {
+  const [released, fresh] = [await newBarePostgresUrl(t), await newBarePostgresUrl(t)]
+  const migrateTo = (url: string, migrations: Migrations) =>
+    migrateServer(url, 'test', { progress: QUIET, onlyIfEmpty: false, migrations })
+  const names = Object.keys(MIGRATIONS)
+  const upTo12 = Object.fromEntries(Object.entries(MIGRATIONS).filter(([name]) => name < '0013'))
+  await migrateTo(released, upTo12)
+  const schemaOf = async (url: string) => {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    const rows = await request(client, SCHEMA)
+    await client.end()
+    return rows
+  }
+  const client = new pg.Client({ connectionString: released })
+  await client.connect()
+  await client.query(`
+    create table kysely_migration (name text primary key, timestamp text not null);
+    insert into kysely_migration select name, 'x' from schema_migrations;
+    drop table schema_migrations`)
+  await client.end()
+  t.strictSame(await migrateTo(released, MIGRATIONS), names.slice(12))
+  await migrateTo(fresh, MIGRATIONS)
+  t.strictSame(await schemaOf(released), await schemaOf(fresh))
+})

@@ -1,0 +1,353 @@
+// Money on account that is allocated later, allocations that are taken back, and credits.
+import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { voidInvoice } from '../../../backend/invoices/acts.ts'
+import { creditInvoice } from '../../../backend/invoices/credit-invoice.ts'
+import { allocatePayment, takeBackAllocation } from '../../../backend/payments/reallocation.ts'
+import { reversePayment } from '../../../backend/payments/reversal.ts'
+import type { Json } from '../../fixtures/books/books.ts'
+import { openWebhooks } from '../../fixtures/books/webhooks.ts'
+import { faultsOf } from '../../fixtures/contract/schema.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
+
+async function openDesk(t: Test) {
+  const webhooks = await openWebhooks(t)
+  const { books } = webhooks
+  const { accountId } = books
+  const { database } = books.backend
+  const act = () => ({ actor: OPERATOR, now: books.backend.now })
+  await webhooks.endpoint('https://example.com/hook')
+  const debtor = await books.debtor()
+  const pay = async (fields: object): Promise<Json> => {
+    const { id } = await books.create('/api/v1/payments', { currency: 'EUR', ...fields })
+    return payment(id)
+  }
+  const payment = async (id: string): Promise<Json> => {
+    const { data } = await books.read('/api/v1/payments?limit=200')
+    return data.find((one: Json) => one.id === id)
+  }
+  return {
+    books,
+    debtor,
+    pay,
+    payment,
+    invoice: (fields: object = {}): Promise<Json> =>
+      books.invoice({ debtor_id: debtor.id, ...fields }),
+    read: (id: string): Promise<Json> => books.read(`/api/v1/invoices/${id}`),
+    balances: async () => (await books.read(`/api/v1/debtors/${debtor.id}`)).balances,
+    allocate: (id: string, ...wanted: readonly (readonly [Json, number])[]) => {
+      const allocations = wanted.map(([{ id: invoiceId }, amount]) => ({ invoiceId, amount }))
+      return database.transaction((tx) => allocatePayment(tx, accountId, id, allocations, act()))
+    },
+    takeBack: (id: string, { id: invoiceId }: Json, reason = 'It was for another') =>
+      database.transaction((tx) =>
+        takeBackAllocation(tx, accountId, id, { invoiceId, reason }, act()),
+      ),
+    credit: ({ id }: Json, amount: number, reason = 'Billed twice') =>
+      database.transaction((tx) => creditInvoice(tx, accountId, id, { amount, reason }, act())),
+    reverse: (id: string) =>
+      database.transaction((tx) => reversePayment(tx, accountId, id, 'It bounced', act())),
+    voidInvoice: ({ id }: Json) =>
+      database.transaction((tx) => voidInvoice(tx, accountId, id, 'A mistake', act())),
+    /** Of each event since the last look. */
+    async events(): Promise<Json[]> {
+      const rows = await database.read
+        .selectFrom('webhook_events')
+        .selectAll()
+        .orderBy('id')
+        .execute()
+      await database.transaction(async (tx) => {
+        await tx.deleteFrom('webhook_deliveries').execute()
+        await tx.deleteFrom('webhook_events').execute()
+      })
+      const events = rows.map(({ body }): Json => JSON.parse(body))
+      for (const event of events) {
+        const schema = event.type.startsWith('invoice.') ? 'InvoiceEvent' : 'PaymentEvent'
+        if (event.type !== 'debtor.created') t.strictSame(faultsOf(schema, event), [])
+      }
+      return events
+    },
+    async lastAudit() {
+      const { action, subject_id, detail } = await database.read
+        .selectFrom('audit_log')
+        .selectAll()
+        .orderBy('id', 'desc')
+        .limit(1)
+        .executeTakeFirstOrThrow()
+      return { action, subject_id, detail: JSON.parse(detail) }
+    },
+    messageStatus: async (id: string) =>
+      (
+        await database.read
+          .selectFrom('messages')
+          .select('status')
+          .where('id', '=', id)
+          .executeTakeFirstOrThrow()
+      ).status,
+  }
+}
+
+t.test('money on account is put to several invoices', async (t) => {
+  const desk = await openDesk(t)
+  const [one, two] = [await desk.invoice(), await desk.invoice({ amount: 4000 })]
+  const before = await desk.pay({ debtor_id: desk.debtor.id, amount: 12_000 })
+  const waiting = await desk.books.message([two])
+  await desk.events()
+  const { effects } = await desk.allocate(before.id, [one, 7000], [two, 4000])
+  const after = await desk.payment(before.id)
+  matches(t, after, {
+    allocations: [
+      { invoice_id: one.id, amount: 7000 },
+      { invoice_id: two.id, amount: 4000 },
+    ],
+    unapplied_amount: 1000,
+    amount: 12_000,
+    effects: before.effects,
+    revision: 2,
+  })
+  t.ok(after.updated_at > before.updated_at)
+  t.strictSame(effects, {
+    invoices: [
+      { id: one.id, status: 'partially_paid', amount_due: 3000 },
+      { id: two.id, status: 'paid', amount_due: 0 },
+    ],
+    messages_cancelled: 1,
+    messages_in_flight: [],
+  })
+  t.equal(await desk.messageStatus(waiting), 'cancelled')
+  const paid = await desk.read(two.id)
+  matches(t, paid, { status: 'paid', amount_paid: 4000, chasing: { status: 'stopped' } })
+  const partly = await desk.read(one.id)
+  matches(t, partly, { chasing: { status: 'paused', blocked_reason: 'payment_received' } })
+  matches(t, await desk.balances(), [{ outstanding: 3000, unapplied: 1000 }])
+  matches(t, await desk.events(), [
+    { type: 'invoice.partially_paid', data: { object: partly, revision: partly.revision } },
+    { type: 'invoice.paid', data: { object: paid, previous: { amount_paid: 0 } } },
+    {
+      type: 'payment.updated',
+      data: {
+        object: after,
+        previous: { allocations: [], unapplied_amount: 12_000, revision: 1 },
+        revision: 2,
+      },
+    },
+  ])
+  t.strictSame(await desk.lastAudit(), {
+    action: 'payment.allocated',
+    subject_id: before.id,
+    detail: { amount: 11_000, currency: 'EUR', invoices: [one.number, two.number] },
+  })
+})
+
+t.test('an invoice gets more of the same payment', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  const { id } = await desk.pay({
+    allocations: [{ invoice_id: invoice.id, amount: 2000 }],
+    amount: 9000,
+  })
+  await desk.allocate(id, [invoice, 3000])
+  matches(t, await desk.payment(id), {
+    allocations: [{ invoice_id: invoice.id, amount: 5000 }],
+    unapplied_amount: 4000,
+  })
+  matches(t, await desk.read(invoice.id), { amount_paid: 5000, amount_due: 5000 })
+})
+
+t.test('what cannot be allocated is refused and changes nothing', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  const draft = await desk.invoice({ status: 'draft' })
+  const dollars = await desk.invoice({ currency: 'USD' })
+  const other = await desk.books.invoice()
+  const foreign = await (await desk.books.others()).invoice()
+  const { id } = await desk.pay({ debtor_id: desk.debtor.id, amount: 12_000 })
+  const refused = [
+    [[[invoice, 10_001]], 'payment_exceeds_balance'],
+    [
+      [
+        [invoice, 10_000],
+        [draft, 1],
+      ],
+      'invoice_not_payable',
+    ],
+    [[[dollars, 1]], 'currency_mismatch'],
+    [[[other, 1]], 'validation_failed'],
+    [[[foreign, 1]], 'invoice_not_found'],
+    [
+      [
+        [invoice, 1],
+        [invoice, 1],
+      ],
+      'validation_failed',
+    ],
+    [
+      [
+        [invoice, 9000],
+        [other, 3001],
+      ],
+      'allocation_exceeds_payment',
+    ],
+  ] as const
+  for (const [wanted, code] of refused) {
+    await rejectsWith(t, desk.allocate(id, ...wanted), { code })
+  }
+  await rejectsWith(t, desk.allocate('pay_none', [invoice, 1]), { code: 'not_found' })
+  t.strictSame((await desk.payment(id)).allocations, [])
+  matches(t, await desk.read(invoice.id), { amount_paid: 0, status: 'open' })
+  await desk.reverse(id)
+  await rejectsWith(t, desk.allocate(id, [invoice, 1]), { code: 'payment_already_reversed' })
+})
+
+t.test(
+  'an allocation is taken back: the money is on account, the invoice owed again',
+  async (t) => {
+    const desk = await openDesk(t)
+    const [one, two] = [await desk.invoice(), await desk.invoice({ amount: 4000 })]
+    const before = await desk.pay({
+      amount: 14_000,
+      allocations: [
+        { invoice_id: one.id, amount: 10_000 },
+        { invoice_id: two.id, amount: 4000 },
+      ],
+    })
+    await desk.events()
+    await desk.takeBack(before.id, one)
+    const after = await desk.payment(before.id)
+    matches(t, after, {
+      allocations: [{ invoice_id: two.id, amount: 4000 }],
+      unapplied_amount: 10_000,
+      revision: 2,
+    })
+    const reopened = await desk.read(one.id)
+    matches(t, reopened, {
+      status: 'open',
+      amount_paid: 0,
+      amount_due: 10_000,
+      paid_at: null,
+      chasing: { status: 'active' },
+    })
+    matches(t, await desk.events(), [
+      { type: 'invoice.reopened', data: { object: reopened, previous: { status: 'paid' } } },
+      { type: 'payment.updated', data: { object: after, previous: { unapplied_amount: 0 } } },
+    ])
+    t.strictSame(await desk.lastAudit(), {
+      action: 'payment.allocation_taken_back',
+      subject_id: before.id,
+      detail: {
+        amount: 10_000,
+        currency: 'EUR',
+        invoice: one.number,
+        reason: 'It was for another',
+      },
+    })
+    matches(t, await desk.balances(), [{ outstanding: 10_000, unapplied: 10_000 }])
+    await rejectsWith(t, desk.takeBack(before.id, one), { code: 'invoice_not_found' })
+    await rejectsWith(t, desk.takeBack(before.id, two, ' '), { code: 'validation_failed' })
+    await desk.allocate(before.id, [one, 10_000])
+    matches(t, await desk.read(one.id), { status: 'paid', amount_due: 0 })
+    await desk.reverse(before.id)
+    matches(t, await desk.balances(), [{ outstanding: 14_000, unapplied: 0 }])
+  },
+)
+
+t.test(
+  'two people allocate the same money at once: it is put to one of the invoices',
+  async (t) => {
+    const desk = await openDesk(t)
+    const [one, two] = [await desk.invoice(), await desk.invoice()]
+    const { id } = await desk.pay({ debtor_id: desk.debtor.id, amount: 10_000 })
+    const outcomes = await Promise.allSettled([
+      desk.allocate(id, [one, 10_000]),
+      desk.allocate(id, [two, 10_000]),
+    ])
+    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+    t.strictSame(
+      refused.map(({ reason }) => reason.code),
+      ['allocation_exceeds_payment'],
+    )
+    matches(t, await desk.balances(), [{ outstanding: 10_000, unapplied: 0 }])
+  },
+)
+
+t.test('an invoice is credited in part, then until nothing is due', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  await desk.events()
+  await desk.credit(invoice, 2500)
+  const partly = await desk.read(invoice.id)
+  matches(t, partly, {
+    status: 'open',
+    amount: 10_000,
+    amount_paid: 0,
+    amount_credited: 2500,
+    amount_due: 7500,
+    chasing: { status: 'active', blocked_reason: null },
+  })
+  matches(t, await desk.events(), [
+    {
+      type: 'invoice.credited',
+      data: { object: partly, previous: { amount_credited: 0, amount_due: 10_000 } },
+    },
+  ])
+  t.strictSame(await desk.lastAudit(), {
+    action: 'invoice.credited',
+    subject_id: invoice.id,
+    detail: { number: invoice.number, amount: 2500, currency: 'EUR', reason: 'Billed twice' },
+  })
+  await rejectsWith(t, desk.voidInvoice(invoice), {
+    code: 'invoice_state_conflict',
+    message: `Invoice ${invoice.number} is open, and something was credited on it: it cannot be voided.`,
+  })
+  const payment = await desk.pay({ invoice_id: invoice.id, amount: 7000 })
+  await desk.events()
+  await desk.credit(invoice, 500)
+  const paid = await desk.read(invoice.id)
+  matches(t, paid, {
+    status: 'paid',
+    amount_paid: 7000,
+    amount_credited: 3000,
+    amount_due: 0,
+    chasing: { status: 'stopped' },
+  })
+  matches(t, await desk.events(), [
+    { type: 'invoice.credited', data: { object: paid, previous: { status: 'partially_paid' } } },
+    { type: 'invoice.paid', data: { object: paid, previous: { amount_due: 500 } } },
+  ])
+  matches(t, await desk.balances(), [])
+  await rejectsWith(t, desk.credit(invoice, 1), { code: 'invoice_state_conflict' })
+  await desk.reverse(payment.id)
+  matches(t, await desk.read(invoice.id), {
+    status: 'open',
+    amount_paid: 0,
+    amount_credited: 3000,
+    amount_due: 7000,
+  })
+})
+
+t.test('a credit never exceeds what is due', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  await desk.pay({ invoice_id: invoice.id, amount: 4000 })
+  await rejectsWith(t, desk.credit(invoice, 6001), {
+    code: 'validation_failed',
+    members: {
+      errors: [
+        {
+          pointer: '/amount',
+          code: 'out_of_range',
+          detail: `amount must be at most 6000, what is due on invoice ${invoice.number}.`,
+        },
+      ],
+    },
+  })
+  await rejectsWith(t, desk.credit(invoice, 1, ' '), { code: 'validation_failed' })
+  const outcomes = await Promise.allSettled([
+    desk.credit(invoice, 4000),
+    desk.credit(invoice, 4000),
+  ])
+  t.strictSame(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  matches(t, await desk.read(invoice.id), { amount_credited: 4000, amount_due: 2000 })
+  const draft = await desk.invoice({ status: 'draft' })
+  await rejectsWith(t, desk.credit(draft, 1), { code: 'invoice_state_conflict' })
+})

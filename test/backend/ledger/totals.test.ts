@@ -1,0 +1,141 @@
+// Totals that are kept must be what a sum over the records would be.
+import t from 'tap'
+import type { Act } from '../../../backend/accounts/audit.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { archiveDebtor } from '../../../backend/debtors/chasing.ts'
+import {
+  countUnreachableOwing,
+  listLargestDebtors,
+  readDueByAge,
+} from '../../../backend/debtors/due-totals.ts'
+import { findDebtorsByWords } from '../../../backend/debtors/find-debtors.ts'
+import { updateAllTotals, updateTotalsOf } from '../../../backend/debtors/ledger-totals.ts'
+import { finaliseInvoice, voidInvoice, writeOffInvoice } from '../../../backend/invoices/acts.ts'
+import { reversePayment } from '../../../backend/payments/reversal.ts'
+import { type Books, openBooks } from '../../fixtures/books/books.ts'
+
+const TODAY = '2026-11-21'
+const EMPTY = { amount: 0, invoices: 0 }
+
+const invoice = (books: Books, debtor_id: string, due_date: string, amount: number, more = {}) =>
+  books.invoice({ debtor_id, issue_date: '2026-01-01', due_date, amount, ...more })
+
+t.test('what is due by age follows every change of an invoice', async (t) => {
+  const books = await openBooks(t)
+  const { database } = books.backend
+  const act: Act = { actor: OPERATOR, now: books.backend.now }
+  const { accountId } = books
+  const ages = async () => {
+    await updateAllTotals(database)
+    return readDueByAge(database.read, accountId, TODAY)
+  }
+  t.strictSame(await ages(), [])
+  const { id: debtor } = await books.debtor({ email: 'ap@x.example' })
+  await invoice(books, debtor, TODAY, 1)
+  const late = await invoice(books, debtor, '2026-11-20', 20)
+  await invoice(books, debtor, '2026-10-22', 300)
+  await invoice(books, debtor, '2026-10-21', 4_000)
+  await invoice(books, debtor, '2026-09-21', 50_000)
+  const oldest = await invoice(books, debtor, '2026-08-22', 600_000)
+  await invoice(books, debtor, '2026-03-01', 7, { currency: 'JPY' })
+  const draft = await invoice(books, debtor, '2026-11-30', 80, { status: 'draft' })
+  const total = (amount: number, invoices: number) => ({ amount, invoices })
+  const yen = {
+    currency: 'JPY',
+    outstanding: total(7, 1),
+    overdue: total(7, 1),
+    ages: [EMPTY, EMPTY, EMPTY, EMPTY, total(7, 1)],
+  }
+  const euro = {
+    currency: 'EUR',
+    outstanding: total(654_321, 6),
+    overdue: total(654_320, 5),
+    ages: [total(1, 1), total(320, 2), total(4_000, 1), total(50_000, 1), total(600_000, 1)],
+  }
+  t.strictSame(await ages(), [euro, yen])
+
+  const payment = await books.create('/api/v1/payments', {
+    ...{ invoice_id: oldest.id, amount: 100_000, currency: 'EUR', method: 'cash' },
+  })
+  await books.create('/api/v1/payments', {
+    ...{ invoice_id: late.id, amount: 20, currency: 'EUR', method: 'cash' },
+  })
+  const [first] = await ages()
+  t.strictSame(
+    first?.ages,
+    [EMPTY, total(300, 1), total(4_000, 1), total(50_000, 1), total(500_000, 1)].with(
+      0,
+      total(1, 1),
+    ),
+  )
+  await database.transaction(async (tx) => {
+    await reversePayment(tx, accountId, payment.id, 'It bounced', act)
+    await finaliseInvoice(tx, accountId, draft.id, act)
+    await voidInvoice(tx, accountId, draft.id, 'Sent twice', act)
+    await writeOffInvoice(tx, accountId, oldest.id, 'Bankrupt', act)
+  })
+  const [last] = await ages()
+  t.strictSame(last?.outstanding, total(54_301, 4))
+  t.strictSame(last?.ages.at(-1), EMPTY)
+  const rows = await database.read.selectFrom('ledger_changes').selectAll().execute()
+  t.strictSame(rows, [], 'nothing is left to compute')
+})
+
+t.test('the largest debtors and those that cannot be reached are known by currency', async (t) => {
+  const books = await openBooks(t)
+  const { accountId, backend } = books
+  const { database } = backend
+  const ids: string[] = []
+  for (const [name, email, amount] of [
+    ['Small', 'a@x.example', 10],
+    ['Large', null, 500],
+    ['Middle', null, 200],
+    ['Nothing', null, 0],
+  ] as const) {
+    const debtor = await books.debtor({ name, email })
+    ids.push(debtor.id)
+    if (amount > 0) await invoice(books, debtor.id, '2026-11-01', amount)
+  }
+  const [small, large, middle] = ids
+  await updateTotalsOf(database, accountId)
+  t.strictSame(
+    (await listLargestDebtors(database.read, accountId, 'EUR', 2)).map((row) => row.debtorId),
+    [large, middle],
+  )
+  t.equal(await countUnreachableOwing(database.read, accountId, 10), 2)
+  t.equal(await countUnreachableOwing(database.read, accountId, 1), 1)
+  const act = { actor: OPERATOR, now: backend.now }
+  await database.transaction((tx) => archiveDebtor(tx, accountId, String(large), act))
+  await updateTotalsOf(database, accountId)
+  t.equal(await countUnreachableOwing(database.read, accountId, 10), 1)
+  const others = await books.others()
+  t.strictSame(await listLargestDebtors(database.read, others.accountId, 'EUR', 5), [])
+  t.type(small, 'string')
+})
+
+t.test('a debtor is found by words of its name, city, address and id', async (t) => {
+  const books = await openBooks(t)
+  const { accountId, backend } = books
+  const { database } = backend
+  const { id } = await books.debtor({
+    ...{ name: 'Jansen & O’Brien Bouw B.V.', email: 'Facturen@jansen.example' },
+    ...{ external_id: 'C-1002', address: { line1: 'Gracht 1', city: 'Den Haag', country: 'NL' } },
+  })
+  await books.debtor({ name: 'Jansen Installaties' })
+  const others = await books.others()
+  await updateAllTotals(database)
+  const find = async (text: string) =>
+    (await findDebtorsByWords(database.read, accountId, text, 10)).ids
+  for (const text of [
+    ...['bouw', 'JANSEN bou', 'o’brien', 'brien', 'c-1002', 'C-10', 'haag', 'den haag'],
+    ...['facturen@jansen', 'jansen haag'],
+  ]) {
+    t.strictSame(await find(text), [id], text)
+  }
+  t.equal((await find('jansen')).length, 2)
+  t.strictSame(await find('jansen utrecht'), [])
+  t.strictSame(await find('%'), [])
+  const cut = await findDebtorsByWords(database.read, accountId, 'jansen', 1)
+  t.strictSame([cut.ids.length, cut.isTruncated], [1, true])
+  t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
+})

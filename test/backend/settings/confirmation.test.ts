@@ -1,0 +1,114 @@
+import t from 'tap'
+import {
+  ADMIN,
+  cookieOf,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  PASSWORD,
+  startSettings,
+} from '../../fixtures/service/settings.ts'
+
+const MINUTE_MS = 60_000
+const ISSUE = { name: 'ERP', scopes: ['debtors:read'] }
+
+t.test('keys are issued and people promoted with a password of 15 minutes at most', async (t) => {
+  const { backend, account, member } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  const ada = await logIn(backend, ADMIN)
+  const acts: [path: string, body: object][] = [
+    ['/settings/api-keys', ISSUE],
+    [`/settings/api-keys/${key.row.id}/rotate`, { grace: '24h' }],
+    ['/settings/people', { email: 'new@acme.example', role: 'admin' }],
+    [`/settings/people/${member.id}/role`, { role: 'admin' }],
+  ]
+  const begun = backend.now.getTime()
+  backend.now = new Date(begun + 15 * MINUTE_MS)
+  for (const [path, body] of acts) {
+    const { status, json } = await ada.send('POST', path, body)
+    t.strictSame([status, json['code']], [403, 'confirmation_required'], path)
+  }
+  for (const path of ['/settings/api-keys/new', `/settings/people/${member.id}/role`]) {
+    const { status, headers } = await ada.page(path)
+    const next = `/settings/confirm?next=${encodeURIComponent(path)}`
+    t.strictSame([status, headers.get('location')], [303, next])
+  }
+  t.equal((await ada.send('POST', `/settings/api-keys/${key.row.id}/revoke`)).status, 200)
+  const wrong = await ada.send('POST', '/settings/confirm', { password: 'wrong' })
+  t.equal(wrong.status, 422)
+  const confirmed = await ada.send('POST', '/settings/confirm', { password: PASSWORD })
+  t.equal(confirmed.status, 204)
+  const cookie = cookieOf(confirmed)
+  t.not(cookie, ada.cookie, 'under a new token')
+  t.equal((await ada.get('/settings/session')).status, 401)
+  const session = await backend.request('GET', '/settings/session', {
+    headers: { ...JSON_ONLY, cookie },
+  })
+  const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': String(session.json['csrf_token']) }
+  const issued = await backend.request('POST', '/settings/api-keys', { headers, body: ISSUE })
+  t.equal(issued.status, 201)
+})
+
+t.test('a form is shown only if it can still be filled in', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const begun = backend.now.getTime()
+  backend.now = new Date(begun + 10 * MINUTE_MS - 1)
+  t.equal((await ada.page('/settings/api-keys/new')).status, 200)
+  backend.now = new Date(begun + 10 * MINUTE_MS)
+  t.equal((await ada.page('/settings/api-keys/new')).status, 303)
+  t.equal((await ada.send('POST', '/settings/api-keys', ISSUE)).status, 201)
+})
+
+t.test('a confirmation leads to pages of Settings and nowhere else', async (t) => {
+  const { backend } = await startSettings(t)
+  const targets: [next: string, location: string][] = [
+    ['/settings/api-keys/new', '/settings/api-keys/new'],
+    ['https://evil.example/settings', '/settings'],
+    ['//evil.example', '/settings'],
+    ['/settings/../evil', '/settings'],
+    ['/settings\\@evil.example', '/settings'],
+  ]
+  for (const [next, location] of targets) {
+    const ada = await logIn(backend, ADMIN)
+    const { headers } = await ada.submit('/settings/confirm', { password: PASSWORD, next })
+    t.equal(headers.get('location'), location, next)
+  }
+})
+
+t.test('a person sees and ends their own sessions, and nobody else’s', async (t) => {
+  const { backend } = await startSettings(t)
+  const desk = await logIn(backend, ADMIN)
+  const phone = await logIn(backend, ADMIN)
+  const max = await logIn(backend, MEMBER)
+  const { json } = await desk.get('/settings/sessions')
+  const sessions = json['data'] as { id: string; current: boolean; ends_at: string }[]
+  t.strictSame(sessions.map(({ current, ends_at }) => [current, ends_at]).sort(), [
+    [false, '2026-11-21T10:45:00.000Z'],
+    [true, '2026-11-21T10:45:00.000Z'],
+  ])
+  const other = sessions.find(({ current }) => !current)?.id ?? ''
+  t.equal((await max.send('POST', `/settings/sessions/${other}/end`)).status, 404)
+  t.equal((await phone.get('/settings/session')).status, 200)
+  t.equal((await desk.send('POST', `/settings/sessions/${other}/end`)).status, 204)
+  t.equal((await phone.get('/settings/session')).status, 401)
+  t.equal((await desk.get('/settings/session')).status, 200)
+  t.ok((await desk.page('/settings/login-details')).text.includes('this one'))
+})
+
+t.test('roles and logins change after a page that says what follows', async (t) => {
+  const { backend, admin, member } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  await logIn(backend, MEMBER)
+  const role = await ada.page(`/settings/people/${member.id}/role`)
+  t.ok(role.text.includes('can issue and revoke API keys'))
+  const end = await ada.page(`/settings/people/${member.id}/deactivate`)
+  t.ok(end.text.includes('logged out at once, of one session,'))
+  const people = await ada.page('/settings/people')
+  t.notOk(people.text.includes(`/settings/people/${admin.id}/role`), 'not for the last Admin')
+  t.ok(people.text.includes('The last Admin keeps the role.'))
+  const max = await logIn(backend, MEMBER)
+  for (const act of ['role', 'deactivate']) {
+    t.equal((await max.page(`/settings/people/${member.id}/${act}`)).status, 403)
+  }
+})

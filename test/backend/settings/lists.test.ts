@@ -1,0 +1,173 @@
+// The lists of Settings: what they find, in which order, and the same as CSV.
+import t, { type Test } from 'tap'
+import type { Json } from '../../fixtures/books/books.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
+
+async function open(t: Test) {
+  const { backend, account } = await startSettings(t)
+  const key = await backend.issueKey(account.id)
+  let keys = 0
+  const create = async (path: string, body: object): Promise<Json> => {
+    keys++
+    const headers = { 'idempotency-key': `list-${keys}` }
+    const response = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
+    if (response.status !== 201) throw new Error(response.text)
+    return response.json
+  }
+  const ada = await logIn(backend, ADMIN)
+  const find = async (path: string, field: string): Promise<Json[]> => {
+    const response = await ada.get(`/settings/${path}`)
+    t.equal(response.status, 200, response.text)
+    return (response.json['data'] as Json[]).map((row) => row[field])
+  }
+  return {
+    ...{ backend, ada, find },
+    debtor: (name: string, fields: object = {}) => create('debtors', { name, ...fields }),
+    invoice: (debtor: Json, number: string, due_date: string, amount: number, fields = {}) =>
+      create('invoices', {
+        ...{ debtor_id: debtor.id, number, currency: 'EUR', amount },
+        ...{ issue_date: '2026-01-01', due_date, ...fields },
+      }),
+    pay: (invoice: Json, amount: number, fields: object = {}) =>
+      create('payments', { invoice_id: invoice.id, currency: invoice.currency, amount, ...fields }),
+    csv: async (path: string) => {
+      const response = await ada.get(`/settings/${path}`)
+      matches(t, response.headers.get('content-type'), /^text\/csv/)
+      return response.text.replace(/^\u{feff}/u, '').split('\r\n')
+    },
+  }
+}
+
+t.test('customers that are longest overdue come first, and owing most where asked', async (t) => {
+  const { debtor, invoice, find } = await open(t)
+  const small = await debtor('Small and old')
+  const large = await debtor('Large and new')
+  await debtor('A. Nothing')
+  await debtor('B. Nothing')
+  await invoice(large, 'L-1', '2026-11-01', 90_000)
+  await invoice(large, 'L-2', '2026-12-31', 5_000)
+  await invoice(small, 'S-1', '2026-02-01', 100)
+  await invoice(small, 'S-2', '2026-12-01', 1, { currency: 'USD' })
+  const all = ['Small and old', 'Large and new', 'A. Nothing', 'B. Nothing']
+  t.strictSame(await find('customers', 'name'), all)
+  const ids = await find('customers', 'id')
+  for (const [at, id] of ids.slice(0, -1).entries()) {
+    t.strictSame(await find(`customers?limit=200&cursor=${id}`, 'name'), all.slice(at + 1))
+  }
+  t.strictSame(await find('customers?sort=name', 'name'), [
+    ...['A. Nothing', 'B. Nothing', 'Large and new', 'Small and old'],
+  ])
+  t.strictSame(await find('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
+  t.strictSame(await find('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
+  t.strictSame(await find('customers?view=owing', 'name'), all.slice(0, 2))
+  t.strictSame(await find('customers?q=L-1', 'name'), ['Large and new'], 'by an invoice')
+})
+
+t.test(
+  'unpaid invoices come by due date, and are narrowed by amount, date and currency',
+  async (t) => {
+    const { debtor, invoice, pay, find, ada } = await open(t)
+    const acme = await debtor('Acme')
+    const first = await invoice(acme, 'A-1', '2026-03-01', 10_000)
+    await invoice(acme, 'A-2', '2026-02-01', 123_450)
+    await invoice(acme, 'A-3', '2027-01-01', 500, { currency: 'JPY' })
+    const paid = await invoice(acme, 'A-4', '2026-01-15', 700)
+    await pay(paid, 700)
+    await pay(first, 2_500)
+    const numbers = (query: string) => find(`invoices?${query}`, 'number')
+    t.strictSame(await numbers('view=unpaid'), ['A-2', 'A-1', 'A-3'])
+    t.strictSame(await numbers('view=unpaid&sort=-due'), ['A-3', 'A-1', 'A-2'])
+    t.strictSame(await numbers('view=overdue'), ['A-2', 'A-1'])
+    t.strictSame(await numbers('view=paid'), ['A-4'])
+    t.strictSame(await numbers('view=all&number=A-'), ['A-1', 'A-2', 'A-3', 'A-4'])
+    t.strictSame(await numbers('view=unpaid&amount_min=1,234.50&amount_max=1234.50'), ['A-2'])
+    t.strictSame(
+      await numbers('view=unpaid&amount_min=400&amount_max=600'),
+      ['A-3'],
+      'yen have none',
+    )
+    t.strictSame(await numbers('view=unpaid&due_since=2026-02-02&due_before=2026-03-02'), ['A-1'])
+    t.strictSame(await numbers('view=unpaid&currency=JPY'), ['A-3'])
+    for (const query of ['amount_min=much', 'due_since=2026-02-30', 'view=late', 'sort=name']) {
+      t.equal((await ada.get(`/settings/invoices?${query}`)).status, 400, query)
+    }
+    const page = (await ada.page('/settings/invoices')).text
+    matches(t, page, containing('3 invoices · <strong>'))
+    matches(t, page, containing('€1,309.50'))
+    matches(
+      t,
+      (await ada.page('/settings/invoices?view=overdue&number=A-1')).text,
+      containing('1 invoice · '),
+    )
+  },
+)
+
+t.test('payments are found by reference, amount, date and state', async (t) => {
+  const { debtor, invoice, pay, find, ada } = await open(t)
+  const acme = await debtor('Acme')
+  const one = await invoice(acme, 'A-1', '2026-03-01', 10_000)
+  const small = await pay(one, 100, { reference: 'BANK-1', received_on: '2026-11-01' })
+  const large = await pay(one, 900, { reference: 'BANK-2', received_on: '2026-11-10' })
+  await ada.send('POST', `/settings/payments/${small.id}/reverse`, { reason: 'It bounced' })
+  const ids = (query: string) => find(`payments?${query}`, 'id')
+  t.strictSame(await ids(''), [large.id, small.id])
+  t.strictSame(await ids('reference=BANK-2'), [large.id])
+  t.strictSame(await ids('reference=BANK'), [small.id, large.id])
+  t.strictSame(await ids('status=reversed'), [small.id])
+  t.strictSame(await ids('amount_min=5'), [large.id])
+  t.strictSame(await ids('received_until=2026-11-01'), [small.id])
+  t.strictSame(await ids('received_since=2026-11-02'), [large.id])
+})
+
+t.test('a list is a CSV with the numbers of the page, which no spreadsheet runs', async (t) => {
+  const { debtor, invoice, pay, csv } = await open(t)
+  const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
+  const one = await invoice(evil, 'E-1', '2026-11-01', 123_450)
+  await invoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
+  await pay(one, 23_450, { reference: '+31 6', received_on: '2026-11-02' })
+  const [head, ...lines] = await csv('invoices.csv?view=unpaid')
+  t.equal(
+    head,
+    'Number,Customer,Status,Issued on,Due on,Days late,Currency,Amount,Paid,Credited,Due,External ID,ID',
+  )
+  const name = `"'=HYPERLINK(""https://x.example"")"`
+  t.strictSame(
+    lines.map((line) => line.replace(/,inv_.*/, '')),
+    [
+      `E-1,${name},Partly paid,2026-01-01,2026-11-01,20,EUR,1234.50,234.50,0.00,1000.00,`,
+      `E-2,${name},Open,2026-01-01,2026-12-01,0,KWD,0.005,0.000,0.000,0.005,`,
+      '',
+    ],
+  )
+  const customers = await csv('customers.csv')
+  matches(t, customers[1], containing(`${name},'@C-1,`))
+  matches(t, customers[1], containing('EUR,1000.00,1000.00,0.00,deb_'))
+  matches(t, (await csv('payments.csv'))[1], containing(`'+31 6,Recorded,EUR,234.50,0.00`))
+})
+
+t.test('one search finds customers, invoices, payments and messages of the account', async (t) => {
+  const { debtor, invoice, pay, ada, backend } = await open(t)
+  const acme = await debtor('Acme Installaties', {
+    address: { line1: 'x', city: 'Delft', country: 'NL' },
+  })
+  const one = await invoice(acme, 'A-1', '2026-03-01', 10_000)
+  const paid = await pay(one, 100, { reference: 'A-1 part' })
+  const search = async (q: string, by = ada) =>
+    (await by.get(`/settings/search?q=${encodeURIComponent(q)}`)).json
+  t.strictSame(await search('delft inst'), {
+    ...{ object: 'search_results', customers: [acme.id], invoices: [], payments: [] },
+    messages: [],
+  })
+  matches(t, await search('A-1'), { invoices: [one.id], payments: [paid.id] })
+  matches(t, await ada.page('/settings/search?q=A-1'), {
+    status: 200,
+    text: containing('A-1 part'),
+  })
+  matches(t, await ada.page('/settings/search?q=zzz'), { text: containing('Nothing is found.') })
+  matches(t, await ada.page('/settings/search'), { status: 200 })
+  const other = await startSettings(t)
+  t.not(other.backend, backend)
+  const outsider = await logIn(other.backend, ADMIN)
+  matches(t, await search('A-1', outsider), { invoices: [], payments: [], customers: [] })
+})

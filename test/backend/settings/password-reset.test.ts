@@ -1,0 +1,194 @@
+import t, { type Test } from 'tap'
+import { openDatabase } from '../../../backend/database/open.ts'
+import { sendNotices } from '../../../backend/mail/outbox.ts'
+import { createPostOffice } from '../../../backend/mail/post-office.ts'
+import { parseSmtpUrl } from '../../../backend/mail/smtp-url.ts'
+import { handlePasswordResets } from '../../../backend/sessions/password-reset.ts'
+import { createInvitationCodes } from '../../../backend/users/invitation-codes.ts'
+import { matches } from '../../fixtures/matches.ts'
+import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
+import { BASE_URL } from '../../fixtures/service/backend.ts'
+import { SILENT } from '../../fixtures/service/database.ts'
+import { newDatabaseUrl } from '../../fixtures/service/database-url.ts'
+import {
+  ADMIN,
+  FORM,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  startSettings,
+} from '../../fixtures/service/settings.ts'
+
+const CODE_KEY = Buffer.alloc(32, 5)
+const CHOSEN = 'a walk along the canal'
+const REACHABLE = 'ada@acme-shop.nl'
+const MINUTE_MS = 60_000
+const codes = createInvitationCodes([CODE_KEY])
+
+async function start(t: Test) {
+  let clock = () => new Date()
+  const smtp = await startSmtpServer(t)
+  const database = await openDatabase({
+    url: await newDatabaseUrl(t),
+    log: SILENT,
+    user: 'backend',
+  })
+  const postOffice = createPostOffice({
+    server: parseSmtpUrl(smtp.url),
+    mailFrom: { name: '', address: 'receivables@acme.example' },
+    directory: t.testdirName,
+    inboundSecrets: undefined,
+    baseUrl: BASE_URL,
+    linkKeys: [CODE_KEY],
+    codeKeys: [CODE_KEY],
+    database,
+    clock: () => clock(),
+    log: SILENT,
+  })
+  t.teardown(() => postOffice.close())
+  const settings = await startSettings(t, { database, postOffice })
+  const { backend } = settings
+  clock = () => backend.now
+  const request = (email: string) =>
+    backend.request('POST', '/settings/password-reset', { headers: JSON_ONLY, body: { email } })
+  const reset = (code: string, password = CHOSEN) =>
+    backend.request('POST', '/settings/new-password', {
+      headers: JSON_ONLY,
+      body: { code, password },
+    })
+  /** The codes that are mailed by now, the newest last. */
+  async function mailedCodes() {
+    await handlePasswordResets(backend.database, backend.now)
+    const notices = await backend.database.read
+      .selectFrom('notices')
+      .selectAll()
+      .where('kind', '=', 'user.password_reset')
+      .orderBy('id')
+      .execute()
+    return notices.map((notice) => codes.codeOf(notice.subject_id))
+  }
+  async function sentMails() {
+    await sendNotices({
+      ...postOffice,
+      database,
+      baseUrl: BASE_URL,
+      clock: () => backend.now,
+      log: SILENT,
+    })
+    return smtp.mails.map(({ mail }) => String(mail.text))
+  }
+  return { ...settings, request, reset, mailedCodes, sentMails }
+}
+
+t.test('a link sets a new password once, and ends every session', async (t) => {
+  const { backend, account, createUser, request, reset, mailedCodes, sentMails } = await start(t)
+  // Nothing is ever mailed to the reserved domains of the other users.
+  await createUser(account.id, REACHABLE, 'admin')
+  const ada = await logIn(backend, REACHABLE)
+  t.equal((await request(` ${REACHABLE.toUpperCase()} `)).status, 202)
+  const [code = ''] = await mailedCodes()
+  const [mail = '', ...others] = await sentMails()
+  t.strictSame(others, [])
+  t.ok(mail.includes(`${BASE_URL}/settings/new-password#${code}`), 'the link is in the mail')
+  t.equal((await ada.get('/settings/session')).status, 200, 'the request alone ends nothing')
+  const weak = await reset(code, 'password')
+  matches(t, weak, { status: 422, json: { errors: [{ pointer: '/password' }] } })
+  t.equal((await reset(code)).status, 200)
+  t.equal((await ada.get('/settings/session')).status, 401)
+  t.equal((await logIn(backend, REACHABLE)).response.status, 401, 'the old password')
+  t.equal((await logIn(backend, REACHABLE, CHOSEN)).response.status, 200)
+  matches(t, await reset(code), { status: 422, json: { code: 'invalid_password_reset' } })
+  const audit = await backend.database.read.selectFrom('audit_log').select('action').execute()
+  t.equal(audit.filter(({ action }) => action === 'user.password_reset').length, 1)
+  const reported = await backend.database.read
+    .selectFrom('notices')
+    .select('detail')
+    .where('kind', '=', 'user.password_changed')
+    .execute()
+  t.strictSame(reported, [{ detail: JSON.stringify({ email: REACHABLE }) }])
+})
+
+t.test('the response is the same whether or not there is such a user', async (t) => {
+  const { backend, member, request, mailedCodes, createUser, account } = await start(t)
+  await createUser(account.id, 'gone@acme.example', 'member')
+  await backend.database.transaction((tx) =>
+    tx
+      .updateTable('users')
+      .set({ status: 'deactivated' })
+      .where('email', '=', 'gone@acme.example')
+      .execute(),
+  )
+  const seen = []
+  for (const email of [MEMBER, 'nobody@acme.example', 'gone@acme.example']) {
+    const { status, text, headers } = await request(email)
+    seen.push({ status, text, headers: [...headers.keys()].sort() })
+  }
+  t.strictSame(seen[1], seen[0])
+  t.strictSame(seen[2], seen[0])
+  const rows = await backend.database.read.selectFrom('password_resets').selectAll().execute()
+  t.strictSame(
+    rows.map(({ user_id, handled_at }) => [user_id, handled_at]),
+    [
+      [null, null],
+      [null, null],
+      [null, null],
+    ],
+    'the request itself looks nobody up',
+  )
+  t.equal((await mailedCodes()).length, 1)
+  const kept = await backend.database.read.selectFrom('password_resets').selectAll().execute()
+  t.strictSame(
+    kept.map(({ user_id }) => user_id),
+    [member.id],
+    'other addresses are forgotten',
+  )
+})
+
+t.test('a link ends after 30 minutes, and with the next password', async (t) => {
+  const { backend, request, reset, mailedCodes } = await start(t)
+  const begun = backend.now.getTime()
+  await request(ADMIN)
+  await request(ADMIN)
+  const [first = '', second = ''] = await mailedCodes()
+  backend.now = new Date(begun + 30 * MINUTE_MS)
+  t.equal((await reset(first)).json['code'], 'invalid_password_reset')
+  backend.now = new Date(begun + 30 * MINUTE_MS - 1)
+  t.equal((await reset(first)).status, 200)
+  t.equal((await reset(second)).json['code'], 'invalid_password_reset')
+})
+
+t.test('only a hash of the code is stored, and no guess is a code', async (t) => {
+  const { backend, request, reset, mailedCodes } = await start(t)
+  await request(ADMIN)
+  const [code = ''] = await mailedCodes()
+  for (const table of ['password_resets', 'notices', 'audit_log', 'mail_outbox'] as const) {
+    const rows = await backend.database.read.selectFrom(table).selectAll().execute()
+    t.notOk(JSON.stringify(rows).includes(code), table)
+  }
+  for (const wrong of ['', 'A'.repeat(43), code.slice(1), codes.codeOf('pwr_1')]) {
+    t.equal((await reset(wrong)).json['code'], 'invalid_password_reset')
+  }
+})
+
+t.test('requests are limited by address, known or not, and block no login', async (t) => {
+  const { backend, request } = await start(t)
+  for (const email of [ADMIN, 'nobody@acme.example']) {
+    const statuses: number[] = []
+    for (let count = 0; count < 6; count++) statuses.push((await request(email)).status)
+    t.strictSame(statuses, [202, 202, 202, 202, 202, 429], email)
+  }
+  t.equal((await logIn(backend, ADMIN)).response.status, 200)
+})
+
+t.test('the forms work without script and carry their token', async (t) => {
+  const { backend } = await start(t)
+  for (const path of ['/settings/password-reset', '/settings/new-password']) {
+    const page = await backend.request('GET', path, { headers: { accept: 'text/html' } })
+    t.equal(page.status, 200, path)
+    const body = 'email=ada%40acme.example'
+    const forged = await backend.request('POST', path, { headers: FORM, body })
+    t.ok([400, 403].includes(forged.status), `${path} without a token: ${forged.status}`)
+    const headers = { ...JSON_ONLY, origin: 'https://evil.example' }
+    t.equal((await backend.request('POST', path, { headers, body: {} })).status, 403)
+  }
+})

@@ -1,0 +1,205 @@
+import t, { type Test } from 'tap'
+import { matchTotp, totpCode, totpStep } from '../../../backend/users/totp.ts'
+import { matches } from '../../fixtures/matches.ts'
+import {
+  ADMIN,
+  cookieOf,
+  FORM,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  PASSWORD,
+  startSettings,
+} from '../../fixtures/service/settings.ts'
+
+const STEP_MS = 30_000
+const MINUTE_MS = 60_000
+
+t.test('codes are those of RFC 6238, and each is accepted once', async (t) => {
+  const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ'
+  const vectors: [seconds: number, code: string][] = [
+    [59, '287082'],
+    [1_111_111_109, '081804'],
+    [1_234_567_890, '005924'],
+    [20_000_000_000, '353130'],
+  ]
+  for (const [seconds, code] of vectors) {
+    const now = new Date(seconds * 1000)
+    const step = totpStep(now)
+    t.equal(totpCode(secret, step), code)
+    t.equal(matchTotp(secret, code, { now, lastStep: null }), step)
+    t.equal(matchTotp(secret, code, { now, lastStep: step - 1 }), step)
+    t.equal(matchTotp(secret, code, { now, lastStep: step }), undefined, 'not twice')
+    for (const steps of step > 1 ? [-1, 1] : [1]) {
+      const off = new Date(now.getTime() + steps * STEP_MS)
+      t.equal(matchTotp(secret, code, { now: off, lastStep: null }), step, 'a clock one step off')
+    }
+    const late = new Date(now.getTime() + 2 * STEP_MS)
+    t.equal(matchTotp(secret, code, { now: late, lastStep: null }), undefined)
+  }
+})
+
+/** An account whose Admin has set the app up; codes of the app, and the recovery codes. */
+async function startWithFactor(t: Test) {
+  const settings = await startSettings(t)
+  const { backend } = settings
+  const ada = await logIn(backend, ADMIN)
+  const setup = await ada.send('POST', '/settings/two-factor/setup')
+  const secret = String(setup.json['secret'])
+  const codeOf = (steps = 0) => totpCode(secret, totpStep(backend.now) + steps)
+  const wrong = await ada.send('POST', '/settings/two-factor/enable', { code: '000000' })
+  matches(t, wrong, { status: 422, json: { errors: [{ pointer: '/code' }] } })
+  const enabled = await ada.send('POST', '/settings/two-factor/enable', { code: codeOf() })
+  t.equal(enabled.status, 200)
+  const recovery = enabled.json['recovery_codes'] as string[]
+  const pass = (ms: number) => {
+    backend.now = new Date(backend.now.getTime() + ms)
+  }
+  const enter = (cookie: string, code: string) =>
+    backend.request('POST', '/settings/login/code', {
+      headers: { ...JSON_ONLY, cookie },
+      body: { code },
+    })
+  const begin = async () => {
+    const body = { email: ADMIN, password: PASSWORD }
+    return backend.request('POST', '/settings/login', { headers: JSON_ONLY, body })
+  }
+  const session = (cookie: string) =>
+    backend.request('GET', '/settings/session', { headers: { ...JSON_ONLY, cookie } })
+  return { ...settings, ada, secret, recovery, codeOf, pass, begin, enter, session }
+}
+
+t.test('a login needs the password and a code, and the code works once', async (t) => {
+  const { codeOf, pass, begin, enter, session, backend } = await startWithFactor(t)
+  pass(STEP_MS)
+  const begun = await begin()
+  t.strictSame([begun.status, begun.json], [202, { second_factor_required: true }])
+  const pending = cookieOf(begun)
+  t.equal((await session(pending)).status, 401, 'the password alone opens nothing')
+  const code = codeOf()
+  const complete = await enter(pending, code)
+  t.equal(complete.status, 200)
+  const cookie = cookieOf(complete)
+  t.not(cookie, pending, 'under a new token')
+  t.equal((await session(cookie)).status, 200)
+  t.equal((await enter(pending, codeOf(1))).status, 401, 'the pending session is over')
+  const replay = await enter(cookieOf(await begin()), code)
+  t.strictSame([replay.status, replay.json['code']], [401, 'login_failed'])
+  const both = await Promise.all(
+    [cookieOf(await begin()), cookieOf(await begin())].map((each) => enter(each, codeOf(1))),
+  )
+  t.strictSame(both.map(({ status }) => status).sort(), [200, 401], 'one code sent twice at once')
+  const page = await backend.request('GET', '/settings/login/code', {
+    headers: { accept: 'text/html', cookie: cookieOf(await begin()) },
+  })
+  t.equal(page.status, 200)
+  const without = await backend.request('GET', '/settings/login/code', {
+    headers: { accept: 'text/html' },
+  })
+  t.equal(without.headers.get('location'), '/settings/login')
+  const forged = await backend.request('POST', '/settings/login/code', {
+    headers: FORM,
+    body: 'code=1',
+  })
+  t.ok([400, 403].includes(forged.status), 'a form needs its token')
+})
+
+t.test('the code must follow the password within ten minutes', async (t) => {
+  const { codeOf, pass, begin, enter } = await startWithFactor(t)
+  const pending = cookieOf(await begin())
+  pass(10 * MINUTE_MS)
+  t.equal((await enter(pending, codeOf())).status, 401)
+})
+
+t.test('guesses at codes are slowed, however often the password is entered', async (t) => {
+  const { codeOf, pass, begin, enter } = await startWithFactor(t)
+  pass(STEP_MS)
+  const statuses: number[] = []
+  for (let guess = 0; guess < 6; guess++) {
+    statuses.push((await enter(cookieOf(await begin()), '000000')).status)
+  }
+  t.strictSame(statuses, [401, 401, 401, 401, 401, 429])
+  t.equal((await enter(cookieOf(await begin()), codeOf())).status, 429, 'also the right code')
+})
+
+t.test('a recovery code replaces a lost app, once', async (t) => {
+  const { backend, recovery, pass, begin, enter } = await startWithFactor(t)
+  t.equal(new Set(recovery).size, 10)
+  const [first = '', second = ''] = recovery
+  pass(STEP_MS)
+  t.equal((await enter(cookieOf(await begin()), first.toUpperCase())).status, 200)
+  t.equal((await enter(cookieOf(await begin()), first)).status, 401)
+  t.equal((await enter(cookieOf(await begin()), second.replaceAll('-', ' '))).status, 200)
+  for (const table of ['users', 'recovery_codes', 'audit_log', 'sessions'] as const) {
+    const rows = await backend.database.read.selectFrom(table).selectAll().execute()
+    const text = JSON.stringify(rows)
+    for (const code of recovery) t.notOk(text.includes(code.replaceAll('-', '')), table)
+  }
+})
+
+t.test('the secret is stored sealed, and is not shown again', async (t) => {
+  const { backend, ada, secret } = await startWithFactor(t)
+  const users = await backend.database.read.selectFrom('users').selectAll().execute()
+  t.notOk(JSON.stringify(users).includes(secret))
+  const again = await ada.send('POST', '/settings/two-factor/setup')
+  t.equal(again.json['code'], 'second_factor_conflict')
+  const page = await ada.page('/settings/two-factor')
+  t.notOk(page.text.includes(secret))
+})
+
+t.test('an account can require it of its Admins, who can then only set it up', async (t) => {
+  const { backend, ada, account, createUser } = await startWithFactor(t)
+  await createUser(account.id, 'bob@acme.example', 'admin')
+  const bob = await logIn(backend, 'bob@acme.example')
+  const max = await logIn(backend, MEMBER)
+  const policy = '/settings/two-factor/policy'
+  t.equal((await max.send('POST', policy, { required: 'yes' })).status, 403)
+  const early = await bob.send('POST', policy, { required: 'yes' })
+  matches(t, early, { status: 422, json: { errors: [{ pointer: '/required' }] } })
+  t.equal((await ada.send('POST', policy, { required: 'yes' })).status, 204)
+  for (const path of ['/settings/api-keys', '/settings/people', '/settings/customers']) {
+    const { status, json } = await bob.get(path)
+    t.strictSame([status, json['code']], [403, 'second_factor_required'], path)
+    t.equal((await bob.page(path)).headers.get('location'), '/settings/two-factor')
+  }
+  const issue = { name: 'ERP', scopes: ['debtors:read'] }
+  t.equal((await bob.send('POST', '/settings/api-keys', issue)).status, 403)
+  t.equal((await max.get('/settings/api-keys')).status, 200, 'Members are not concerned')
+  const setup = await bob.send('POST', '/settings/two-factor/setup')
+  const code = totpCode(String(setup.json['secret']), totpStep(backend.now))
+  t.equal((await bob.send('POST', '/settings/two-factor/enable', { code })).status, 200)
+  t.equal((await bob.get('/settings/api-keys')).status, 200)
+})
+
+t.test(
+  'turning it on ends other sessions; on and off need the password and are audited',
+  async (t) => {
+    const { backend, admin, ada, pass } = await startWithFactor(t)
+    pass(16 * MINUTE_MS)
+    for (const act of ['disable', 'recovery-codes', 'policy']) {
+      const { json } = await ada.send('POST', `/settings/two-factor/${act}`, {})
+      t.ok(['confirmation_required', 'unknown_field'].includes(String(json['code'])), act)
+    }
+    pass(-16 * MINUTE_MS)
+    const max = await logIn(backend, MEMBER)
+    const other = await logIn(backend, MEMBER)
+    const setup = await max.send('POST', '/settings/two-factor/setup')
+    const code = totpCode(String(setup.json['secret']), totpStep(backend.now))
+    t.equal((await max.send('POST', '/settings/two-factor/enable', { code })).status, 200)
+    t.equal((await other.get('/settings/session')).status, 401)
+    t.equal((await max.get('/settings/session')).status, 200)
+    t.equal((await ada.send('POST', '/settings/two-factor/disable')).status, 204)
+    t.equal((await logIn(backend, ADMIN)).response.status, 200)
+    const acts = await backend.database.read
+      .selectFrom('audit_log')
+      .select('action')
+      .where('subject_id', '=', admin.id)
+      .where('action', 'like', 'user.second%')
+      .orderBy('id')
+      .execute()
+    t.strictSame(
+      acts.map(({ action }) => action),
+      ['user.second_factor_enabled', 'user.second_factor_disabled'],
+    )
+  },
+)

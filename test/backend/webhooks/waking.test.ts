@@ -1,0 +1,134 @@
+// Due work wakes its worker: a slow poll is only the net below.
+import t, { type Test } from 'tap'
+import { announce } from '../../../backend/database/announcements.ts'
+import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
+import { pauseEndpoint, resumeEndpoint } from '../../../backend/webhooks/endpoints.ts'
+import { FORGETTING_WEBHOOKS } from '../../../backend/webhooks/retention.ts'
+import { BOX, openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
+import { startReceiver } from '../../fixtures/servers/receiver.ts'
+import { SILENT } from '../../fixtures/service/database.ts'
+import { until } from '../../fixtures/service/until.ts'
+
+const HOUR_MS = 3_600_000
+
+/** A worker that polls once an hour, on the real clock. */
+function startPatientWorker(t: Test, { sender, books }: Webhooks) {
+  const worker = startDeliveryWorker({
+    database: books.backend.database,
+    sender,
+    box: BOX,
+    clock: () => new Date(),
+    log: SILENT,
+    baseUrl: 'https://receivables.test',
+    isOnly: true,
+    random: () => 0.5,
+    pollMs: HOUR_MS,
+    drainMsMax: 200,
+  })
+  t.teardown(() => worker.drain())
+}
+
+/** The first round, which finds what is due at the start, is over. */
+async function startIdle(t: Test, webhooks: Webhooks) {
+  const { database } = webhooks.books.backend
+  const before = database.activity().committed
+  startPatientWorker(t, webhooks)
+  await until(() => database.activity().committed > before, 'the worker to be prepared')
+}
+
+t.test('an event wakes the worker', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const receiver = await startReceiver(t)
+  await webhooks.endpoint(receiver.url)
+  await startIdle(t, webhooks)
+  await webhooks.books.debtor()
+  await until(() => receiver.webhooks.length === 1, 'the event')
+})
+
+t.test('a failed delivery is repeated at its time', async (t) => {
+  const webhooks = await openWebhooks(t)
+  let attempts = 0
+  const receiver = await startReceiver(t, {
+    respond: (_, res) => {
+      attempts += 1
+      res.writeHead(attempts === 1 ? 500 : 204).end()
+    },
+  })
+  await webhooks.endpoint(receiver.url)
+  await startIdle(t, webhooks)
+  await webhooks.books.debtor()
+  await until(() => attempts === 2, 'the second attempt, five seconds later')
+  const rows = await webhooks.untilAll(({ status }) => status === 'delivered', 'delivered')
+  t.equal(rows[0]?.attempts, 2)
+})
+
+t.test('resuming an endpoint wakes the worker', async (t) => {
+  const webhooks = await openWebhooks(t)
+  const { backend } = webhooks.books
+  const receiver = await startReceiver(t)
+  const { row } = await webhooks.endpoint(receiver.url)
+  const act = {
+    actor: { type: 'system', id: null, label: 'test', address: null },
+    now: new Date(),
+  } as const
+  const paused = await backend.database.transaction((tx) => pauseEndpoint(tx, row, act))
+  await webhooks.books.debtor()
+  await startIdle(t, webhooks)
+  t.equal(receiver.webhooks.length, 0)
+  await backend.database.transaction((tx) => resumeEndpoint(tx, paused, act))
+  await until(() => receiver.webhooks.length === 1, 'the event')
+})
+
+t.test(
+  'what is announced is heard after the commit, and not where it is rolled back',
+  async (t) => {
+    const { books } = await openWebhooks(t)
+    const { database } = books.backend
+    const heard: string[] = []
+    const end = database.listen('a', () => heard.push('a'))
+    database.listen('b', () => heard.push('b'))
+    // On PostgreSQL a new connection calls all: what was announced before is unknown.
+    if (database.isConcurrent) await until(() => heard.splice(0).length > 0, 'the connection')
+    await database
+      .transaction(async (tx) => {
+        announce(tx, 'a')
+        throw new Error('refused')
+      })
+      .catch(() => {})
+    await database.transaction(async (tx) => {
+      announce(tx, 'b')
+      t.strictSame(heard, [])
+    })
+    t.strictSame(heard, ['b'])
+    await database.transaction(async (tx) => announce(tx, 'a'))
+    end()
+    await database.transaction(async (tx) => announce(tx, 'a'))
+    t.strictSame(heard, ['b', 'a'])
+  },
+)
+
+t.test(
+  'what waits for an endpoint that was disabled meanwhile fails, and is forgotten',
+  async (t) => {
+    const webhooks = await openWebhooks(t)
+    const { database } = webhooks.books.backend
+    const receiver = await startReceiver(t)
+    const { row } = await webhooks.endpoint(receiver.url)
+    await webhooks.books.debtor()
+    // As where an event was recorded by a transaction that did not see the endpoint disabled.
+    await database.transaction((tx) =>
+      tx
+        .updateTable('webhook_endpoints')
+        .set({ status: 'disabled', disabled_reason: 'gone' })
+        .where('id', '=', row.id)
+        .execute(),
+    )
+    const now = new Date(webhooks.books.backend.now.getTime() + 31 * 24 * HOUR_MS)
+    for (const { find, evict } of FORGETTING_WEBHOOKS) {
+      const keys = await find(database.read, now)
+      if (keys.length > 0) await database.transaction((tx) => evict(tx, keys))
+    }
+    t.strictSame(await webhooks.deliveries(), [])
+    t.strictSame(await webhooks.eventTypes(), [])
+  },
+)

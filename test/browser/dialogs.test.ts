@@ -1,0 +1,98 @@
+// Acts that ask first: a dialog where scripts run, a page where they do not.
+import t from 'tap'
+import { logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
+
+// A browser on a busy machine is slow.
+t.setTimeout(300_000)
+
+const office = await openOffice(t)
+const { url, system, accountId } = office
+const { secret: key } = await system.operator.issueKey(accountId)
+
+async function createCustomer(name: string): Promise<string> {
+  const response = await call(`${url}/api/v1/debtors`, { key, body: { name } })
+  t.equal(response.status, 201, response.text)
+  return `/settings/customers/${response.json.id}`
+}
+
+t.test('archiving asks in a dialog, which the keyboard opens, leaves and confirms', async (t) => {
+  const path = await createCustomer('Café Zoë')
+  const context = await office.open()
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error') faults.push(message.text())
+  })
+  page.on('pageerror', (error) => faults.push(String(error)))
+  await logIn(page, 'ada@acme.example')
+  await page.goto(path)
+  const link = page.getByRole('button', { name: 'Archive…' })
+  await link.focus()
+  await page.keyboard.press('Space')
+  const dialog = page.getByRole('alertdialog', { name: 'Archive Café Zoë?' })
+  await dialog.getByText('This customer owes nothing.').waitFor()
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'Cancel')
+  t.strictSame(await violationsOf(page), [])
+  await photograph(page, 'dialog-archive')
+  await page.keyboard.press('Escape')
+  await dialog.waitFor({ state: 'detached' })
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'Archive…')
+  await page.keyboard.press('Enter')
+  await dialog.getByRole('button', { name: 'Archive customer' }).click()
+  await page.getByText('Archived. No reminder is sent any more.').waitFor()
+  t.equal(new URL(page.url()).pathname, path)
+  t.strictSame(faults, [])
+
+  await page.goto(`${path}x/archive`)
+  await page.getByRole('heading', { name: 'Not found' }).waitFor()
+  t.equal(await page.getByRole('link', { name: 'Customers' }).count(), 1, 'errors can be left')
+  t.strictSame(await violationsOf(page), [])
+  await context.close()
+})
+
+t.test('without script the same link leads to a page that asks', async (t) => {
+  const path = await createCustomer('Bakker')
+  const context = await office.open({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.goto(path)
+  await page.getByRole('link', { name: 'Archive…' }).click()
+  await page.getByRole('heading', { name: 'Archive Bakker?' }).waitFor()
+  await page.getByRole('link', { name: 'Cancel' }).click()
+  t.equal(new URL(page.url()).pathname, path)
+  await page.goBack()
+  await page.getByRole('button', { name: 'Archive customer' }).click()
+  await page.getByText('Archived. No reminder is sent any more.').waitFor()
+  await context.close()
+})
+
+t.test('an endpoint is deleted for good, and its deliveries stay in the log', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/webhook-endpoints/new')
+  await page.getByLabel('Address').fill('https://hooks.example/receivables')
+  await page.getByLabel('invoice.paid').check()
+  await page.getByRole('button', { name: 'Add endpoint' }).click()
+  await page.getByLabel('I have stored it').check()
+  await page.getByRole('button', { name: 'Done' }).click()
+  await page.getByRole('button', { name: 'Send test event' }).click()
+  await page.getByRole('heading', { name: 'webhook.test' }).waitFor()
+  const delivery = page.url()
+  await page.goBack()
+  const endpoint = page.url()
+  await page.getByRole('button', { name: 'Delete…' }).click()
+  const dialog = page.getByRole('alertdialog', { name: 'Delete this endpoint?' })
+  await dialog.getByText('1 attempt in the last 24 hours').waitFor()
+  await photograph(page, 'dialog-delete-endpoint')
+  await dialog.getByRole('button', { name: 'Delete endpoint' }).click()
+  await page.getByText('Endpoint deleted.').waitFor()
+  await page.getByText('There is no endpoint yet.').waitFor()
+  await page.goto(endpoint)
+  await page.getByRole('heading', { name: 'Not found' }).waitFor()
+  await page.goto(delivery)
+  await page.getByText('https://hooks.example/receivables (deleted)').waitFor()
+  t.equal(await page.getByRole('button', { name: 'Redeliver' }).count(), 0)
+  await context.close()
+})

@@ -1,0 +1,159 @@
+// Money by hand, as an Admin sees it: with the keyboard alone, and without script.
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import type { Json } from '../fixtures/books/books.ts'
+import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { call } from '../fixtures/service/call.ts'
+
+// A browser on a busy machine is slow.
+t.setTimeout(300_000)
+
+const office = await openOffice(t)
+const { url, system, accountId } = office
+const { secret: key } = await system.operator.issueKey(accountId)
+
+async function create(path: string, body: object): Promise<Json> {
+  const headers = { 'idempotency-key': crypto.randomUUID() }
+  const response = await call(`${url}/api/v1/${path}`, { key, body, headers })
+  if (response.status !== 201) throw new Error(response.text)
+  return response.json
+}
+
+const read = async (path: string) => (await call(`${url}/api/v1/${path}`, { key })).json
+
+function dayIn(days: number): string {
+  return new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+}
+
+const invoiceOf = (debtor: Json, amount: number, days: number) =>
+  create('invoices', {
+    ...{ debtor_id: debtor.id, currency: 'EUR', amount },
+    ...{ issue_date: dayIn(days - 30), due_date: dayIn(days) },
+  })
+
+/** Looks at the page as it is, with axe, by photograph, and on a small telephone. */
+function checking(t: Test, page: Page) {
+  return async (name: string) => {
+    await photograph(page, name)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      t.strictSame(await violationsOf(page), [], `${name}: no violations, ${colorScheme}`)
+    }
+    const size = page.viewportSize()
+    await page.setViewportSize({ width: 320, height: 640 })
+    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
+    if (size !== null) await page.setViewportSize(size)
+  }
+}
+
+t.test('a cheque is recorded, put to two invoices, moved, and an invoice credited', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  const check = checking(t, page)
+  await logIn(page, 'ada@acme.example')
+  const jansen = await create('debtors', { name: 'Jansen Bouw B.V.', email: 'ap@jansen.example' })
+  const late = await invoiceOf(jansen, 125_000, -20)
+  const later = await invoiceOf(jansen, 48_000, 10)
+
+  await page.goto('/settings/payments/new')
+  await check('payment-pick')
+  await follow(page, page.getByRole('link', { name: 'Jansen Bouw B.V.' }))
+  await check('payment-form')
+  await page.getByLabel('Amount in EUR').fill('1,400.00')
+  await page.getByLabel('Method').selectOption('Cheque')
+  await page.getByLabel('Reference').fill('Cheque 004417')
+  await page.getByLabel('These invoices').check()
+  await page.getByLabel(`Amount for ${late.number}`).fill('1300')
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await page.getByRole('alert').getByText('Only €1,250.00 is due on').waitFor()
+  await check('payment-form-wrong')
+  await page.getByLabel(`Amount for ${late.number}`).fill('1250.00')
+  await page.getByLabel(`Amount for ${later.number}`).fill('100')
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await page.getByText('€50.00 more is on account').waitFor()
+  await check('payment-preview')
+  await page.getByRole('button', { name: 'Record payment' }).click()
+  await page.getByText('Payment recorded.').waitFor()
+  await check('payment-recorded')
+
+  await page
+    .getByRole('link', { name: `Take back… from ${later.number}` })
+    .or(page.getByRole('button', { name: `Take back… from ${later.number}` }))
+    .click()
+  await page.getByRole('alertdialog').getByText('€100.00 more is on account').waitFor()
+  await check('payment-take-back')
+  await page.getByRole('alertdialog').getByLabel('Reason').fill('It was for the fence')
+  await page.getByRole('button', { name: 'Take back', exact: true }).click()
+  await page.getByText('Taken back.').waitFor()
+  t.equal(await page.locator('dialog').count(), 0, 'the page itself shows it')
+  await page.getByRole('link', { name: 'Allocate €150.00' }).click()
+  await check('payment-allocate')
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await check('payment-allocate-preview')
+  await page.getByRole('button', { name: 'Allocate' }).click()
+  await page.getByText('Allocated.').waitFor()
+  const { amount_paid: paid } = await read(`invoices/${later.id}`)
+  t.equal(paid, 15_000)
+
+  await page.goto(`/settings/invoices/${later.id}`)
+  await check('invoice-partly-paid')
+  await follow(page, page.getByRole('link', { name: 'Credit' }))
+  await check('credit-form')
+  await page.getByLabel('Amount in EUR').fill('30')
+  await page.getByLabel('Reason').fill('Two hours were billed twice')
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await check('credit-preview')
+  await page.getByRole('button', { name: 'Credit' }).click()
+  await page.getByText('Credited.').waitFor()
+  const { amount_due: due } = await read(`invoices/${later.id}`)
+  t.equal(due, 30_000)
+  await context.close()
+})
+
+t.test('a customer and its invoice are entered, and the invoice corrected', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  const check = checking(t, page)
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/customers/new')
+  await page.getByLabel('Name', { exact: true }).fill('Bakkerij De Zon')
+  await page.getByLabel('E-mail').fill('nowhere')
+  await page.getByRole('button', { name: 'Add customer' }).click()
+  await page.getByRole('alert').getByText('E-mail must be').waitFor()
+  await check('customer-new')
+  await page.getByLabel('E-mail').fill('ap@dezon.example')
+  await page.getByRole('button', { name: 'Add customer' }).click()
+  await page.getByText('Customer added.').waitFor()
+  await follow(page, page.getByRole('link', { name: 'Enter an invoice' }))
+  await page.getByLabel('Amount, tax included').fill('12,50')
+  await page.getByRole('button', { name: 'Enter invoice' }).click()
+  await page.getByRole('alert').getByText('must be a number such as 1234.50').waitFor()
+  await check('invoice-new')
+  await page.getByLabel('Amount, tax included').fill('12.50')
+  await page.getByRole('button', { name: 'Enter invoice' }).click()
+  await page.getByText('Invoice entered.').waitFor()
+  await follow(page, page.getByRole('link', { name: 'Change' }))
+  await check('invoice-edit')
+  await page.getByLabel('Purchase order').fill('PO-7')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Invoice changed.').waitFor()
+  await context.close()
+})
+
+t.test('a payment is recorded with the keyboard alone, without script', async (t) => {
+  const context = await office.open({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  const debtor = await create('debtors', { name: 'Globex', email: 'ap@globex.example' })
+  const { id } = await invoiceOf(debtor, 10_000, -3)
+  await page.goto(`/settings/payments/new?invoice_id=${id}`)
+  await page.getByLabel('Amount in EUR').focus()
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Record this payment?' }).waitFor()
+  await page.getByRole('button', { name: 'Record payment' }).focus()
+  await page.keyboard.press('Enter')
+  await page.getByText('Payment recorded.').waitFor()
+  const { status } = await read(`invoices/${id}`)
+  t.equal(status, 'paid')
+  await context.close()
+})

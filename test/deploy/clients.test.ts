@@ -1,0 +1,239 @@
+// The package that `npm run clients` makes, installed and run against the service.
+import { execFile } from 'node:child_process'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t from 'tap'
+import { readContractDocument } from '../../shared/contract/contract.ts'
+import { matches, rejectsWith } from '../fixtures/matches.ts'
+import { startReceiver } from '../fixtures/servers/receiver.ts'
+import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const run = promisify(execFile)
+const ROOT = join(import.meta.dirname, '..', '..')
+const PASSWORD = 'correct horse battery'
+// Settings accept a password over plain http on this machine alone.
+const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
+
+const system = await startSystem(t, {
+  backendEnv: { ...BASE_URL, WEBHOOK_PRIVATE_TARGETS: 'allow' },
+  gatewayEnv: BASE_URL,
+})
+const { operator, url } = system
+
+/** Without what the test runner gives to every process, which other programs cannot load. */
+const PLAIN_ENV = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' }
+
+const directory = join(t.testdirName, 'integration')
+mkdirSync(directory)
+await run(process.execPath, ['deploy/clients/main.ts', '--directory', directory], {
+  cwd: ROOT,
+  env: PLAIN_ENV,
+})
+const contract: { info: { version: string } } = JSON.parse(readContractDocument().json)
+const tarball = join(directory, `receivables-client-${contract.info.version}.tgz`)
+const installed = join(directory, 'node_modules', 'receivables-client')
+mkdirSync(installed, { recursive: true })
+await run('tar', ['-xzf', tarball, '--strip-components=1', '-C', installed])
+
+t.test('the package has what its users need, and no more', async (t) => {
+  const { stdout } = await run('tar', ['-tzf', tarball])
+  const modules = ['client', 'index', 'lists', 'retries', 'schema', 'webhooks']
+  t.strictSame(
+    stdout.trim().split('\n').sort(),
+    [
+      ...['LICENSE', 'README.md', 'package.json'],
+      ...modules.flatMap((name) => [`dist/${name}.d.ts`, `dist/${name}.js`]),
+    ]
+      .map((name) => `package/${name}`)
+      .sort(),
+  )
+  const description: Record<string, unknown> = JSON.parse(
+    readFileSync(join(installed, 'package.json'), 'utf8'),
+  )
+  t.equal(description['name'], 'receivables-client')
+  t.equal(description['version'], contract.info.version)
+  t.equal(description['license'], 'MIT')
+  t.strictSame(Object.keys(Object(description['dependencies'])), [
+    'openapi-fetch',
+    'standardwebhooks',
+  ])
+})
+
+const PREAMBLE = `import { createReceivablesClient, ReceivablesError, verifyWebhook } from 'receivables-client'
+const { SERVICE = '', KEY = '' } = process.env
+const receivables = createReceivablesClient({ baseUrl: SERVICE, key: KEY, waitMaxMs: 5000 })
+`
+
+const COMPILE =
+  '--ignoreConfig --noEmit --strict --module nodenext --target esnext --types node --allowImportingTsExtensions'
+
+async function compile(program: string): Promise<string> {
+  const file = join(directory, 'program.ts')
+  writeFileSync(file, PREAMBLE + program)
+  const tsc = join(ROOT, 'node_modules/.bin/tsc')
+  await run(tsc, [...COMPILE.split(' '), file], { env: PLAIN_ENV })
+  return file
+}
+
+async function runProgram(program: string, env: Record<string, string>): Promise<string> {
+  const file = await compile(program)
+  return (await run(process.execPath, [file], { env: { ...PLAIN_ENV, ...env } })).stdout
+}
+
+t.test('it creates, and reads every page of a list', async (t) => {
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  const printed = await runProgram(
+    `const debtor = await receivables.POST('/api/v1/debtors', { body: { name: 'Globex' } })
+const debtor_id = debtor.data?.id ?? ''
+for (const amount of [100, 200, 300]) {
+  await receivables.POST('/api/v1/invoices', { body: { debtor_id, currency: 'EUR', amount } })
+}
+let due = 0
+const query = { status: ['open', 'partially_paid'], limit: 2 } as const
+for await (const invoice of receivables.listAll('/api/v1/invoices', { ...query, status: [...query.status] })) {
+  due += invoice.amount_due
+}
+console.log(due)
+try {
+  for await (const _ of receivables.listAll('/api/v1/payments', { limit: 1000 })) console.log('none')
+} catch (error) {
+  if (error instanceof ReceivablesError) console.log(error.status, error.problem?.code)
+}
+`,
+    { SERVICE: url, KEY: key },
+  )
+  t.equal(printed, '600\n400 invalid_query_parameter\n')
+})
+
+t.test('a POST is carried out once, although its responses are lost', async (t) => {
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  const outcomes: readonly Outcome[] = ['lose', 'reject', 'pass']
+  const front = await startUnreliableFront(t, url, (n) => outcomes[(n - 1) % 3] ?? 'pass')
+  const begunAt = performance.now()
+  const printed = await runProgram(
+    `const debtor = await receivables.POST('/api/v1/debtors', { body: { name: 'Globex' } })
+const payment = await receivables.POST('/api/v1/payments', {
+  params: { header: { 'Idempotency-Key': 'bank-1' } },
+  body: { debtor_id: debtor.data?.id ?? '', currency: 'EUR', amount: 200 },
+})
+console.log(payment.data?.amount, payment.data?.idempotency_key)
+`,
+    { SERVICE: front.url, KEY: key },
+  )
+  t.equal(printed, '200 bank-1\n')
+  t.equal(front.requests(), 6)
+  t.ok(performance.now() - begunAt >= 2000, 'it waited for Retry-After twice')
+  for (const list of ['debtors', 'payments']) {
+    t.equal((await call(`${url}/api/v1/${list}`, { key })).json.data.length, 1, list)
+  }
+})
+
+t.test('a wait that is too long, and a rejection, are returned', async (t) => {
+  const front = await startUnreliableFront(t, url, (n) => (n === 1 ? 'reject' : 'pass'))
+  const printed = await runProgram(
+    `const impatient = createReceivablesClient({ baseUrl: SERVICE, key: KEY, waitMaxMs: 500 })
+const limited = await impatient.GET('/api/v1/me')
+const rejected = await receivables.GET('/api/v1/me')
+console.log(limited.response.status, rejected.response.status, rejected.error?.code)
+`,
+    { SERVICE: front.url, KEY: 'unknown' },
+  )
+  t.equal(printed, '429 401 malformed_authorization\n')
+  t.equal(front.requests(), 2)
+})
+
+t.test('it verifies a webhook of the service, and nothing else', async (t) => {
+  const webhook = await receiveWebhook()
+  const env = { HEADERS: JSON.stringify(webhook.headers), BODY: webhook.body }
+  const printed = await runProgram(
+    `const { HEADERS = '', BODY = '', SECRET = '' } = process.env
+const event = verifyWebhook(Buffer.from(BODY), JSON.parse(HEADERS), SECRET)
+if (event.type === 'debtor.created') console.log(event.data.object.name)
+try {
+  verifyWebhook(BODY + ' ', new Headers(JSON.parse(HEADERS)), SECRET)
+} catch (error) {
+  console.log(String(error))
+}
+`,
+    { ...env, SECRET: webhook.secret },
+  )
+  matches(t, printed, /^Globex\n.*No matching signature found\n$/)
+})
+
+async function receiveWebhook() {
+  const account = await operator.createAccount()
+  const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+  await operator.cli('users', 'create', '--account', account, ...login)
+  const { secret: key } = await operator.issueKey(account)
+  const receiver = await startReceiver(t)
+  const accept = { accept: 'application/json' }
+  const session = await call(`${url}/settings/login`, {
+    headers: accept,
+    body: { email: 'ada@acme.example', password: PASSWORD },
+  })
+  const cookie = String(session.headers['set-cookie']).split(';')[0] ?? ''
+  const endpoint = await call(`${url}/settings/webhook-endpoints`, {
+    headers: { ...accept, cookie, 'x-csrf-token': session.json.csrf_token },
+    body: { url: receiver.url, events: ['debtor.created'] },
+  })
+  await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex' } })
+  await until(() => receiver.webhooks.length > 0, 'the webhook')
+  const { headers = {}, body = '' } = receiver.webhooks[0] ?? {}
+  const signed = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const
+  return {
+    body,
+    headers: Object.fromEntries(signed.map((name) => [name, String(headers[name])])),
+    secret: String(endpoint.json.secret),
+  }
+}
+
+t.test('the program of the guide runs', async (t) => {
+  const { secret: key } = await operator.issueKey(await operator.createAccount())
+  await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex', external_id: 'C-1' } })
+  const invoice = { debtor_external_id: 'C-1', currency: 'EUR', amount: 700 }
+  await call(`${url}/api/v1/invoices`, { key, body: invoice })
+  const guide = readFileSync(join(ROOT, 'docs', 'clients.md'), 'utf8')
+  const [, program = ''] =
+    /^```ts\n(import \{ createReceivablesClient .*?)^```$/ms.exec(guide) ?? []
+  const file = join(directory, 'guide.ts')
+  writeFileSync(file, program)
+  const env = { ...PLAIN_ENV, SERVICE: url, KEY: key }
+  t.equal((await run(process.execPath, [file], { env })).stdout, 'INV-000001 700 EUR\n')
+})
+
+t.test('what the types forbid does not compile', async (t) => {
+  const forbidden: Record<string, [line: string, fault: RegExp]> = {
+    'a payment without a key': [
+      "await receivables.POST('/api/v1/payments', { body: { amount: 1, currency: 'EUR' } })",
+      /Property 'params' is missing/,
+    ],
+    'a list that does not exist': [
+      "for await (const _ of receivables.listAll('/api/v1/me')) console.log()",
+      /'"\/api\/v1\/me"' is not assignable/,
+    ],
+    'a misspelled filter': [
+      "for await (const _ of receivables.listAll('/api/v1/invoices', { stauts: ['open'] })) console.log()",
+      /'stauts'/,
+    ],
+  }
+  for (const [name, [line, fault]] of Object.entries(forbidden)) {
+    await rejectsWith(t, compile(`${line}\n`), { stdout: fault }, name)
+  }
+})
+
+t.test('the programs of its README compile', async (t) => {
+  const readme = readFileSync(join(installed, 'README.md'), 'utf8')
+  const programs = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code = '']) => code)
+  t.equal(programs.length, 4)
+  const imports = programs.flatMap((code) => code.match(/^import .*$/gm) ?? [])
+  const code = programs.join('\n').replaceAll(/^import .*$/gm, '')
+  const file = join(directory, 'readme.ts')
+  const given = 'declare const body: Buffer, request: Request\n'
+  writeFileSync(file, imports.join('\n') + given.replace(/^/, '\n') + code)
+  const tsc = join(ROOT, 'node_modules/.bin/tsc')
+  await run(tsc, [...COMPILE.split(' '), file], { env: PLAIN_ENV })
+})

@@ -1,0 +1,256 @@
+/**
+ * Restores as docs/operations.md describes them, each followed by a service on what was restored: the books are equal
+ * to the cent, API keys and webhook secrets are valid, and a payment that is repeated is not recorded twice.
+ */
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import pg from 'pg'
+import t, { type Test } from 'tap'
+import { openDatabase } from '../../backend/database/open.ts'
+import { matches } from '../fixtures/matches.ts'
+import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
+import { postgresDirectory } from '../fixtures/servers/postgres-directory.ts'
+import { type Receiver, startReceiver, verify } from '../fixtures/servers/receiver.ts'
+import { call } from '../fixtures/service/call.ts'
+import { SILENT } from '../fixtures/service/database.ts'
+import { copySqliteTemplate } from '../fixtures/service/database-url.ts'
+import { type System, startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const PASSWORD = 'correct horse battery'
+/** Settings take a password over plain http on this machine alone. */
+const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
+const BOOKS = [
+  'accounts',
+  'debtors',
+  'invoices',
+  'payments',
+  'payment_allocations',
+  'idempotency_keys',
+] as const
+
+t.setTimeout(300_000)
+
+const run = promisify(execFile)
+const postgres = (command: string, ...words: string[]) =>
+  run(join(postgresDirectory() ?? '', command), words)
+
+function start(t: Test, databaseUrl: string): Promise<System> {
+  const directory = mkdtempSync(join(tmpdir(), 'restored-'))
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const host = { testdir: () => directory, teardown: (work: () => unknown) => t.teardown(work) }
+  return startSystem(host, {
+    databaseUrl,
+    backends: 1,
+    backendEnv: { ...BASE_URL, WEBHOOK_PRIVATE_TARGETS: 'allow' },
+    gatewayEnv: BASE_URL,
+  })
+}
+
+async function openBusiness(t: Test, databaseUrl: string) {
+  const system = await start(t, databaseUrl)
+  const { url, operator } = system
+  const account = await operator.createAccount()
+  const who = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
+  await operator.cli('users', 'create', '--account', account, ...who)
+  const key = await operator.issueKey(account)
+  const revoked = await operator.issueKey(account)
+  await operator.revokeKey(revoked.id)
+  const receiver = await startReceiver(t)
+  const json = { accept: 'application/json' }
+  const login = await call(`${url}/settings/login`, {
+    headers: json,
+    body: { email: 'ada@acme.example', password: PASSWORD },
+  })
+  const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
+  const endpoint = await call(`${url}/settings/webhook-endpoints`, {
+    headers: { ...json, cookie, 'x-csrf-token': login.json.csrf_token },
+    body: { url: receiver.url, events: ['payment.recorded'] },
+  })
+  const post = (path: string, body: object) =>
+    call(`${url}/api/v1/${path}`, { key: key.secret, body })
+  const debtor = await post('debtors', { name: 'Jansen' })
+  const invoice = await post('invoices', {
+    debtor_id: debtor.json.id,
+    currency: 'EUR',
+    amount: 1_000_001,
+  })
+  const business = {
+    system,
+    receiver,
+    key: key.secret,
+    keyId: key.id,
+    revoked: revoked.secret,
+    signingSecret: endpoint.json.secret,
+    pay: (at: System, n: number) =>
+      call(`${at.url}/api/v1/payments`, {
+        key: key.secret,
+        body: { invoice_id: invoice.json.id, currency: 'EUR', amount: 101 + n },
+        headers: { 'idempotency-key': `bank-${n}` },
+      }),
+  }
+  for (let n = 0; n < 20; n++) t.equal((await business.pay(system, n)).status, 201)
+  await until(() => receiver.webhooks.length >= 20, 'webhooks are delivered')
+  return business
+}
+
+type Business = Awaited<ReturnType<typeof openBusiness>>
+
+/** Rows, sums of their numbers, and a digest of all that is in them. */
+async function readBooks(url: string) {
+  const database = await openDatabase({ url, log: SILENT, user: 'operator' })
+  try {
+    return await Promise.all(
+      BOOKS.map(async (table) => {
+        const rows: Record<string, unknown>[] = await database.read
+          .selectFrom(table)
+          .selectAll()
+          .execute()
+        const cents = rows.reduce((sum, row) => sum + Number(row['amount'] ?? row['total'] ?? 0), 0)
+        const lines = rows.map((row) => JSON.stringify(Object.entries(row).sort())).sort()
+        const digest = createHash('sha256').update(lines.join('\n')).digest('hex')
+        return { table, rows: rows.length, cents, digest }
+      }),
+    )
+  } finally {
+    await database.close()
+  }
+}
+
+/** What a service on the restored database must do. */
+async function checkRestored(t: Test, business: Business, databaseUrl: string, paid: number) {
+  const payments = (await readBooks(databaseUrl)).find(({ table }) => table === 'payments')
+  // 101 cents, 102, and so on.
+  matches(t, payments, { rows: paid, cents: 101 * paid + (paid * (paid - 1)) / 2 })
+  const system = await start(t, databaseUrl)
+  const me = async (key: string) => (await call(`${system.url}/api/v1/me`, { key })).status
+  t.equal(await me(business.key), 200, 'the key is valid')
+  t.equal(await me(business.revoked), 401, 'the revoked one is not')
+  const before = await readBooks(databaseUrl)
+  const repeated = await business.pay(system, paid - 1)
+  t.equal(repeated.status, 201)
+  t.equal(repeated.headers['idempotent-replayed'], 'true', 'a payment that is there is replayed')
+  t.strictSame(await readBooks(databaseUrl), before)
+  const received = business.receiver.webhooks.length
+  t.equal((await business.pay(system, 1000)).status, 201)
+  await untilDelivered(business.receiver, received)
+  const last = business.receiver.webhooks.at(-1)
+  t.ok(
+    last !== undefined && verify(last, business.signingSecret),
+    'signed with the secret of before',
+  )
+  return system
+}
+
+function untilDelivered({ webhooks }: Receiver, received: number) {
+  return until(() => webhooks.length > received, 'the webhook is delivered')
+}
+
+t.test('SQLite: a backup that was taken while the service ran', async (t) => {
+  // tap empties the directory each time it is named.
+  const directory = t.testdir()
+  const path = join(directory, 'receivables.db')
+  await copySqliteTemplate(path)
+  const business = await openBusiness(t, `sqlite:${path}`)
+  const copy = join(directory, 'copy.db')
+  const before = await readBooks(`sqlite:${path}`)
+  await business.system.operator.cli('database', 'backup', '--to', copy)
+  t.equal((await business.pay(business.system, 20)).status, 201, 'since then')
+  await business.system.backend.stop('SIGKILL')
+  t.strictSame(await readBooks(`sqlite:${copy}`), before)
+  await checkRestored(t, business, `sqlite:${copy}`, 20)
+})
+
+t.test('PostgreSQL: pg_dump and pg_restore', async (t) => {
+  const server = await startPostgres()
+  t.teardown(() => server.remove())
+  const { url } = await copyTemplate(server.url('postgres'))
+  const business = await openBusiness(t, url)
+  const before = await readBooks(url)
+  const dump = join(t.testdir(), 'receivables.dump')
+  await postgres('pg_dump', '--format=custom', '--dbname', url, '--file', dump)
+  t.equal((await business.pay(business.system, 20)).status, 201, 'since then')
+  await business.system.backend.stop('SIGKILL')
+  const other = await startPostgres()
+  t.teardown(() => other.remove())
+  const { url: restored } = await copyTemplate(other.url('postgres'), 'template0')
+  await postgres('pg_restore', '--no-owner', '--exit-on-error', '--dbname', restored, dump)
+  t.strictSame(await readBooks(restored), before)
+  await checkRestored(t, business, restored, 20)
+})
+
+t.test(
+  'PostgreSQL: to an instant before a mistake, from a base backup and archived logs',
+  async (t) => {
+    const archive = mkdtempSync(join(tmpdir(), 'archive-'))
+    chmodSync(archive, 0o777)
+    t.teardown(() => rmSync(archive, { recursive: true, force: true }))
+    const archiving = ['archive_mode=on', `archive_command=cp %p ${archive}/%f`]
+    const server = await startPostgres({ settings: archiving })
+    t.teardown(() => server.remove())
+    const { url } = await copyTemplate(server.url('postgres'))
+    const base = join(archive, 'base')
+    const replication = `host=127.0.0.1 port=${server.port} user=tests`
+    await postgres('pg_basebackup', '-D', base, '--checkpoint=fast', '--no-sync', '-d', replication)
+    const business = await openBusiness(t, url)
+
+    const client = new pg.Client({ connectionString: url })
+    client.on('error', () => {})
+    await client.connect()
+    t.teardown(() => client.end())
+    const before = await readBooks(url)
+    const { rows } = await client.query<{ now: string }>('select clock_timestamp()::text as now')
+    for (let n = 20; n < 25; n++) t.equal((await business.pay(business.system, n)).status, 201)
+    await business.system.operator.revokeKey(business.keyId)
+    await client.query('drop table payment_allocations cascade')
+    const { rows: switched } = await client.query('select pg_walfile_name(pg_switch_wal()) as name')
+    await until(async () => {
+      const { rows } = await client.query('select last_archived_wal as name from pg_stat_archiver')
+      return rows[0]?.name >= switched[0]?.name
+    }, 'the log is archived')
+    await business.system.backend.stop('SIGKILL')
+    await server.stop('SIGQUIT')
+
+    const restored = await startPostgres({
+      async restore(data) {
+        mkdirSync(data, { mode: 0o700 })
+        cpSync(base, data, { recursive: true })
+        writeFileSync(join(data, 'recovery.signal'), '')
+        appendFileSync(
+          join(data, 'postgresql.auto.conf'),
+          `restore_command = 'cp ${archive}/%f %p'
+recovery_target_time = '${rows[0]?.now}'
+recovery_target_action = 'promote'
+`,
+        )
+      },
+    })
+    t.teardown(() => restored.remove())
+    const restoredUrl = restored.url(new URL(url).pathname.slice(1))
+    await until(async () => {
+      const client = new pg.Client({ connectionString: restoredUrl })
+      await client.connect()
+      const { rows } = await client.query('select pg_is_in_recovery() as is')
+      await client.end()
+      return rows[0]?.is === false
+    }, 'it accepts writes')
+    t.strictSame(await readBooks(restoredUrl), before)
+    const system = await checkRestored(t, business, restoredUrl, 20)
+    // As documented: the key that was revoked since is valid again, and what was paid since is not there.
+    const repeated = await business.pay(system, 22)
+    matches(t, repeated, { status: 201 })
+    t.equal(repeated.headers['idempotent-replayed'], undefined, 'recorded, once')
+  },
+)

@@ -1,0 +1,335 @@
+/**
+ * Random faults of Redis under calls through two gateways. A model of the calls says what the counter of each
+ * key must be once all is repaired: no call counted twice, and none lost but those whose reply was lost.
+ *
+ * `RUNS=` sets the number of sequences of each policy, `SEED=` repeats them.
+ */
+import { setImmediate } from 'node:timers/promises'
+import fc from 'fast-check'
+import type { Redis } from 'ioredis'
+import t, { type Test } from 'tap'
+import { type Allowance, isOverLimit, type RateLimiter } from '../../gateway/rate-limit/limiter.ts'
+import { connectRateLimiter, startRedis } from '../fixtures/servers/redis.ts'
+import { until } from '../fixtures/service/until.ts'
+import { startTcpProxy, type TcpProxy } from '../gateway/fixtures/tcp-proxy.ts'
+
+const RUNS = Number(process.env['RUNS'] ?? 6)
+const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
+const LIMIT = 25
+const KEYS = 3
+/** So that Redis takes about 200 ms to load its data, and serves events meanwhile. */
+const BALLAST_KEYS = 200
+const LOAD_DELAY_US = 1_000
+
+interface Calls {
+  readonly gateway: 0 | 1
+  readonly key: number
+  readonly count: number
+  readonly isAwaited: boolean
+}
+
+interface Step {
+  readonly fault: Fault
+  /** The key whose counter is spoilt, or the gateway whose connection fails. */
+  readonly subject: number
+  /** While the fault lasts. */
+  readonly calls: readonly Calls[]
+  /** Whether the next step waits until the limit is shared again. */
+  readonly isAwaited: boolean
+}
+
+const FAULTS = [
+  'none',
+  'stall',
+  'wrong type',
+  'no number',
+  'out of memory',
+  'loading',
+  'read only',
+  'no replicas',
+  'busy',
+  'lost replies',
+  'silence',
+] as const
+
+type Fault = (typeof FAULTS)[number]
+
+/** Faults that leave every connection whole, so that each call knows whether it was counted. */
+const CONNECTED: ReadonlySet<Fault> = new Set(
+  FAULTS.filter((fault) => !/read only|lost replies|silence/.test(fault)),
+)
+
+const calls = fc.record<Calls>({
+  gateway: fc.constantFrom(0, 1),
+  key: fc.nat(KEYS - 1),
+  count: fc.integer({ min: 1, max: 8 }),
+  isAwaited: fc.boolean(),
+})
+
+const steps = fc.array(
+  fc.record<Step>({
+    fault: fc.constantFrom(...FAULTS),
+    subject: fc.nat(KEYS - 1),
+    calls: fc.array(calls, { minLength: 1, maxLength: 5 }),
+    isAwaited: fc.boolean(),
+  }),
+  { minLength: 6, maxLength: 12, size: 'max' },
+)
+
+/** What is known of the calls of one key. */
+class KeyModel {
+  admitted = 0
+  exactNumbers: number[] = []
+  /** Calls whose reply, or that of their report, may be lost: Redis may have counted them or not. */
+  unknown = 0
+  /** Of each gateway, the calls that it counted alone and that Redis has not confirmed. */
+  readonly unconfirmed: [number, number] = [0, 0]
+  /** Counts that a spoilt counter lost, since the gateway that replaced it did not know them. */
+  lost = 0
+  isSpoilt = false
+  /** Whether a gateway has counted calls alone: of those of the other it knows nothing. */
+  isCountedApart = false
+  /** The highest count that each gateway has been given. */
+  readonly known: [number, number] = [0, 0]
+}
+
+class Scenario {
+  readonly #redis: Redis
+  readonly #other: Redis
+  readonly #gateways: readonly RateLimiter[]
+  readonly #proxies: readonly TcpProxy[]
+  readonly #prefix: string
+  readonly models = Array.from({ length: KEYS }, () => new KeyModel())
+  /** Raised by each fault of the connection of a gateway, and while it lasts. */
+  readonly #disturbances = [0, 0]
+  #pending: Promise<void>[] = []
+  /** Whether an outage may be seen until the limit is shared again. */
+  #mayBeDegraded = false
+
+  constructor(parts: Parts, prefix: string) {
+    this.#redis = parts.redis
+    this.#other = parts.other
+    this.#gateways = parts.gateways
+    this.#proxies = parts.proxies
+    this.#prefix = prefix
+  }
+
+  nameOf(key: number): string {
+    return `rate-limit:{${this.#prefix}${key}}`
+  }
+
+  async run(step: Step): Promise<void> {
+    const { fault, calls, isAwaited } = step
+    if (!['none', 'stall', 'wrong type', 'no number'].includes(fault)) this.#mayBeDegraded = true
+    const end = await this.#begin(step)
+    for (const one of calls) {
+      const consumed = this.#consume(one, CONNECTED.has(fault))
+      if (one.isAwaited) await consumed
+      else this.#pending.push(consumed)
+      // The calls of a turn are sent at its end, before the stall.
+      if (fault === 'stall') await setImmediate().then(() => block(300))
+    }
+    await end()
+    await Promise.all(this.#pending)
+    this.#pending = []
+    if (isAwaited) await this.untilShared()
+  }
+
+  async untilShared(): Promise<void> {
+    for (const gateway of this.#gateways) {
+      await until(() => gateway.state() === 'exact', 'the limit is shared again')
+    }
+    this.#mayBeDegraded = false
+  }
+
+  async #consume({ gateway, key, count }: Calls, isConnected: boolean): Promise<void> {
+    const model = this.models[key]
+    const limiter = this.#gateways[gateway]
+    if (model === undefined || limiter === undefined) return
+    const before = this.#disturbances[gateway]
+    const isSound = !this.#mayBeDegraded
+    const results = await Promise.allSettled(
+      Array.from({ length: count }, () => limiter.consume(`${this.#prefix}${key}`, LIMIT)),
+    )
+    const isUnknown = !isConnected || this.#disturbances[gateway] !== before
+    if (isUnknown) {
+      model.unknown += model.unconfirmed[gateway]
+      model.unconfirmed[gateway] = 0
+    }
+    for (const result of results) {
+      const allowance = result.status === 'fulfilled' ? result.value : undefined
+      if (isSound && allowance?.degraded !== false) {
+        throw new Error('a fault of one key, or of this process, was taken for an outage')
+      }
+      if (isUnknown && allowance?.degraded !== false) model.unknown++
+      if (allowance !== undefined) note(model, gateway, allowance)
+    }
+  }
+
+  /** Begins the fault. Returns the function that ends it. */
+  async #begin({ fault, subject }: Step): Promise<() => Promise<unknown>> {
+    const redis = this.#redis
+    const proxy = this.#proxies[subject % 2]
+    switch (fault) {
+      case 'none':
+      case 'stall':
+        return async () => {}
+      case 'wrong type':
+      case 'no number':
+        await this.#spoil(subject, fault)
+        return async () => {}
+      case 'out of memory':
+        await redis.config('SET', 'maxmemory', '1')
+        return () => redis.config('SET', 'maxmemory', '0')
+      case 'no replicas':
+        await redis.config('SET', 'min-replicas-to-write', '1')
+        return () => redis.config('SET', 'min-replicas-to-write', '0')
+      case 'loading': {
+        const loaded = this.#other.call('DEBUG', 'RELOAD')
+        return () => loaded
+      }
+      case 'busy': {
+        const killed = this.#other.eval('while true do end', 0).catch(() => {})
+        await until(() => isBusy(redis), 'Redis is busy')
+        return async () => {
+          await redis.script('KILL')
+          await killed
+        }
+      }
+      case 'read only':
+        // The gateways reconnect when they are told, so that other replies are lost.
+        this.#disturb(0, 1)
+        await redis.replicaof('127.0.0.1', 1)
+        return () => redis.replicaof('NO', 'ONE')
+      case 'lost replies':
+      case 'silence':
+        this.#disturb(subject % 2)
+        proxy?.set(fault === 'silence' ? 'hole' : 'lose replies')
+        return async () => {
+          await Promise.all(this.#pending)
+          proxy?.set('pass')
+        }
+    }
+  }
+
+  #disturb(...gateways: readonly number[]): void {
+    for (const gateway of gateways) {
+      this.#disturbances[gateway] = (this.#disturbances[gateway] ?? 0) + 1
+    }
+  }
+
+  async #spoil(key: number, fault: 'wrong type' | 'no number'): Promise<void> {
+    const model = this.models[key]
+    const name = this.nameOf(key)
+    if (model === undefined) return
+    await this.untilShared()
+    const count = Number((await this.#redis.get(name).catch(() => 0)) ?? 0)
+    if (Number.isNaN(count)) return
+    model.isSpoilt = true
+    const known = model.isCountedApart ? 0 : Math.min(...model.known)
+    model.lost += Math.max(0, count - known)
+    if (fault === 'no number') await this.#redis.set(name, 'spoilt', 'KEEPTTL')
+    else await this.#redis.multi().del(name).rpush(name, 'spoilt').exec()
+  }
+}
+
+function note(model: KeyModel, gateway: 0 | 1, allowance: Allowance): void {
+  if (!isOverLimit(allowance)) {
+    model.admitted++
+    model.unconfirmed[gateway] = allowance.degraded ? model.unconfirmed[gateway] + 1 : 0
+  }
+  if (!isOverLimit(allowance) && !allowance.degraded) model.exactNumbers.push(allowance.used)
+  model.isCountedApart ||= allowance.degraded
+  model.known[gateway] = Math.max(model.known[gateway], Math.min(LIMIT, allowance.used))
+}
+
+async function isBusy(redis: Redis): Promise<boolean> {
+  return redis.get('any').then(
+    () => false,
+    (error: Error) => error.message.startsWith('BUSY'),
+  )
+}
+
+/** Blocks the event loop. */
+function block(ms: number): void {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+}
+
+interface Parts {
+  readonly redis: Redis
+  readonly other: Redis
+  readonly gateways: readonly RateLimiter[]
+  readonly proxies: readonly TcpProxy[]
+}
+
+async function start(t: Test, onOutage: 'local' | 'deny'): Promise<Parts> {
+  const settings = ['--enable-debug-command', 'yes', '--busy-reply-threshold', '5']
+  const loading = ['--key-load-delay', `${LOAD_DELAY_US}`]
+  const events = ['--loading-process-events-interval-bytes', '1024']
+  const { client: redis, port } = await startRedis(t, [...settings, ...loading, ...events])
+  const other = redis.duplicate()
+  t.teardown(() => other.disconnect())
+  for (let key = 0; key < BALLAST_KEYS; key++) await redis.set(`ballast-${key}`, 'x'.repeat(64))
+  const proxies = [await startTcpProxy(t, port), await startTcpProxy(t, port)]
+  const gateways = proxies.map((proxy) =>
+    connectRateLimiter(t, `redis://127.0.0.1:${proxy.port}`, { onOutage }),
+  )
+  return { redis, other, gateways, proxies }
+}
+
+for (const onOutage of ['local', 'deny'] as const) {
+  t.test(`policy ${onOutage}: any faults, and each call is counted once`, async (t) => {
+    const parts = await start(t, onOutage)
+    let run = 0
+    const totals = { admitted: 0, unknown: 0, lost: 0 }
+    const property = fc.asyncProperty(steps, async (sequence) => {
+      const scenario = new Scenario(parts, `${onOutage}_${++run}_`)
+      await scenario.untilShared()
+      for (const step of sequence) await scenario.run(step)
+      await scenario.untilShared()
+      // Each gateway reports what it has counted alone.
+      for (const key of [0, 1, 2]) {
+        for (const gateway of [0, 1] as const) {
+          await scenario.run({
+            ...{ fault: 'none', subject: 0, isAwaited: true },
+            calls: [{ gateway, key, count: 1, isAwaited: true }],
+          })
+        }
+      }
+      for (const [key, model] of scenario.models.entries()) {
+        const counted = Number(await parts.redis.get(scenario.nameOf(key)))
+        assertCounted(model, counted, onOutage)
+        totals.admitted += model.admitted
+        totals.unknown += model.unknown
+        totals.lost += model.lost
+      }
+    })
+    await fc.assert(property, {
+      numRuns: RUNS,
+      seed: SEED,
+      endOnFailure: true,
+      includeErrorInReport: true,
+    })
+    t.comment(`seed ${SEED}: ${RUNS} sequences, ${JSON.stringify(totals)}`)
+    t.ok(totals.admitted > 0)
+  })
+}
+
+/**
+ * Without a lost reply or a spoilt counter the counter is the number of calls that were admitted. With the
+ * policy to deny, a call whose reply was lost is rejected and may be counted; else it is admitted and may not be.
+ * Gateways that counted apart before a counter was spoilt cannot know which of its calls the other has counted.
+ */
+function assertCounted(model: KeyModel, counted: number, onOutage: 'local' | 'deny'): void {
+  const { admitted, unknown, lost, exactNumbers, isSpoilt } = model
+  const [fewest, most] =
+    onOutage === 'local'
+      ? [admitted - unknown - lost, admitted + lost]
+      : [admitted - lost, admitted + unknown]
+  const steps = JSON.stringify({ ...model, counted })
+  if (counted < fewest || counted > most) throw new Error(`${fewest} to ${most}: ${steps}`)
+  if (exactNumbers.length > LIMIT + lost) throw new Error(`over the limit: ${steps}`)
+  const isRepeated = new Set(exactNumbers).size < exactNumbers.length
+  if (isRepeated && !isSpoilt) throw new Error(`one number twice: ${steps}`)
+}

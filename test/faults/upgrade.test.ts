@@ -1,0 +1,194 @@
+/**
+ * From the last release to this program and one step back, process by process, under payers. Promised: on PostgreSQL
+ * no call fails; on SQLite, which has one backend, calls get 503 while it restarts; the books are exact on both. The
+ * last release is the tag of its version; before the first one, a commit that has its contract and none of the later
+ * migrations.
+ */
+import { execFile, execFileSync } from 'node:child_process'
+import { mkdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import { Agent } from 'undici'
+import { checkPayments } from '../fixtures/payments/checker.ts'
+import { startHistory } from '../fixtures/payments/history.ts'
+import { copyToFile } from '../fixtures/payments/ledger.ts'
+import { createPayer } from '../fixtures/payments/payers.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
+import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { SCRIPT_ENV, type StartedProcess, startProcess } from '../fixtures/service/process.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const ROOT = join(import.meta.dirname, '..', '..')
+const BEFORE_THE_FIRST_TAG = '02e91c7'
+const PAYERS = 4
+
+t.setTimeout(300_000)
+
+function git(...words: string[]): string | undefined {
+  try {
+    return execFileSync('git', words, { cwd: ROOT, stdio: ['ignore', 'pipe', 'ignore'] })
+      .toString()
+      .trim()
+  } catch {
+    return undefined
+  }
+}
+
+const release = git('describe', '--tags', '--abbrev=0', '--match', 'v*') || BEFORE_THE_FIRST_TAG
+const skip =
+  git('cat-file', '-t', release) === 'commit' || git('cat-file', '-t', release) === 'tag'
+    ? false
+    : `the history has no ${release}: this is a shallow clone, or none`
+
+/** The program of the release, on the packages of this one. */
+async function checkOut(directory: string): Promise<string> {
+  const path = join(directory, 'release')
+  mkdirSync(path)
+  await promisify(execFile)('sh', ['-c', `git archive ${release} | tar -x -C "${path}"`], {
+    cwd: ROOT,
+  })
+  symlinkSync(join(ROOT, 'node_modules'), join(path, 'node_modules'))
+  return path
+}
+
+interface Part {
+  readonly script: string
+  readonly env: Record<string, string>
+  process: StartedProcess
+}
+
+async function startParts(t: Test, kind: 'postgres' | 'sqlite') {
+  const directory = t.testdir()
+  const old = await checkOut(directory)
+  let databaseUrl = `sqlite:${join(directory, 'receivables.db')}`
+  if (kind === 'postgres') {
+    const server = await startPostgres()
+    t.teardown(() => server.remove())
+    databaseUrl = (await copyTemplate(server.url('postgres'), 'template1')).url
+  }
+  const env = {
+    DATA_DIR: directory,
+    DATABASE_URL: databaseUrl,
+    KEY_PEPPER: 'v1:pepper+of+the+tests+0123456789abcdefghij',
+    SECRET_BOX_KEY: 'box+of+the+tests+0123456789abcdefghijklmn',
+    GATEWAY_SECRET,
+    BASE_URL: 'https://api.test',
+  }
+  const start = async (script: string, own: Record<string, string>): Promise<Part> => ({
+    script,
+    env: own,
+    process: await startProcess(t, join(old, script), own),
+  })
+  const backends: Part[] = []
+  for (let n = kind === 'postgres' ? 2 : 1; n > 0; n--) {
+    const ports = {
+      BACKEND_PORT: String(await reservePort()),
+      BACKEND_OPERATIONS_PORT: String(await reservePort()),
+    }
+    backends.push(await start('backend/main.ts', { ...env, ...ports }))
+  }
+  const redis = await startRedis(t)
+  const gateways = await Promise.all(
+    [1, 2].map(async () => {
+      const ports = {
+        GATEWAY_PORT: String(await reservePort()),
+        GATEWAY_OPERATIONS_PORT: String(await reservePort()),
+      }
+      const urls = backends.map(({ process }) => `http://127.0.0.1:${process.port}`).join()
+      return start('gateway/main.ts', {
+        ...{ GATEWAY_SECRET, BASE_URL: 'https://api.test', REDIS_URL: redis.url },
+        ...{ BACKEND_URLS: urls, ...ports },
+      })
+    }),
+  )
+  const cli = async (...words: string[]) => {
+    const options = { env: { ...SCRIPT_ENV, ...env } }
+    const command = [join(old, 'backend/cli.ts'), ...words, '--json']
+    return JSON.parse((await promisify(execFile)(process.execPath, command, options)).stdout)
+  }
+  return { directory, old, databaseUrl, backends, gateways, cli }
+}
+
+async function upgrade(t: Test, kind: 'postgres' | 'sqlite') {
+  const { directory, old, databaseUrl, backends, gateways, cli } = await startParts(t, kind)
+  const inService = new Set(gateways)
+  const urls = () => [...inService].map(({ process }) => `http://127.0.0.1:${process.port}`)
+  /** Ends it in order and starts that program in its place. */
+  async function replace(part: Part, program: string): Promise<void> {
+    inService.delete(part)
+    t.equal(await part.process.stop('SIGTERM'), 0, `${part.script} drained`)
+    part.process = await startProcess(t, join(program, part.script), part.env)
+    const readyz = `http://127.0.0.1:${part.process.operationsPort}/readyz`
+    await until(async () => (await fetch(readyz)).ok, 'ready')
+    if (gateways.includes(part)) inService.add(part)
+  }
+  for (const { process } of gateways) {
+    const readyz = `http://127.0.0.1:${process.operationsPort}/readyz`
+    await until(async () => (await fetch(readyz)).ok, 'ready')
+  }
+
+  const account = (await cli('accounts', 'create', '--name', 'Acme')).id
+  const scopes = 'debtors:write,invoices:read,invoices:write,payments:read,payments:write'
+  const issue = ['keys', 'issue', '--account', account, '--name', 'ERP', '--scopes', scopes]
+  const { secret: apiKey } = await cli(...issue, '--rate-limit', '100000000')
+  const dispatcher = new Agent({ connections: 16 })
+  t.teardown(() => dispatcher.destroy())
+  const post = async (path: string, body: object) =>
+    (await call(`${urls()[0]}/api/v1/${path}`, { key: apiKey, body, dispatcher })).json.id
+  const debtor_id = await post('debtors', { name: 'Globex' })
+  const invoiceId = await post('invoices', { debtor_id, currency: 'EUR', amount: 900_000_000 })
+  const history = startHistory(join(directory, 'history.jsonl'))
+  let paid = 0
+  let isOver = false
+  const paying = Array.from({ length: PAYERS }, async (_, place) => {
+    const client = `payer-${place}`
+    const { pay } = createPayer({ client, accountId: account, apiKey, urls, history, dispatcher })
+    for (let n = 0; !isOver; n++) {
+      const key = `${place}-${n}`
+      await pay({ key, reference: key, invoiceId, amount: 100 })
+      paid++
+    }
+  })
+  const morePaid = async () => {
+    const before = paid
+    await until(() => paid >= before + 2 * PAYERS, 'payments flow')
+  }
+
+  await morePaid()
+  const [first, ...others] = backends
+  if (first === undefined) throw new Error('there is no backend')
+  await replace(first, ROOT)
+  await morePaid()
+  // A step back, while the others still run the release.
+  await replace(first, old)
+  await morePaid()
+  await replace(first, ROOT)
+  for (const part of [...others, ...gateways]) await replace(part, ROOT)
+  await morePaid()
+  isOver = true
+  await Promise.all(paying)
+
+  const failed = history.events.flatMap((event) =>
+    event.type === 'info' ? [`${event.status} ${event.code}`] : [],
+  )
+  const expected = kind === 'postgres' ? [] : ['503 service_unavailable']
+  t.strictSame(
+    failed.filter((one) => !expected.includes(one)),
+    [],
+    'no call failed',
+  )
+  for (const { process } of [...backends]) await process.stop()
+  const books =
+    kind === 'postgres' ? await copyToFile(databaseUrl, directory) : databaseUrl.slice(7)
+  const { violations, figures } = await checkPayments(books, history.events)
+  t.strictSame(violations, [])
+  t.equal(figures.acknowledged, figures.intents)
+  t.comment(`from ${release}: ${failed.length} × 503; ${JSON.stringify(figures)}`)
+}
+
+t.test('rolling, on PostgreSQL', { skip }, (t) => upgrade(t, 'postgres'))
+t.test('on SQLite, a restart', { skip }, (t) => upgrade(t, 'sqlite'))

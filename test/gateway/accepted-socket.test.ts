@@ -1,0 +1,46 @@
+/** How accepted sockets are read. The first case fails with the version of Node that changes the handle. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import t from 'tap'
+import { readAccepted } from '../../gateway/downstream/accepted-socket.ts'
+
+for (const { how, replaces, prepare } of [
+  { how: 'into the shared buffer', replaces: true, prepare: () => {} },
+  {
+    how: 'as the stream that it is, as with TLS',
+    replaces: false,
+    prepare: (accepted: Socket) => Reflect.set(accepted, 'encrypted', true),
+  },
+]) {
+  t.test(`an accepted socket is read ${how}, and counted until it closes`, async (t) => {
+    const server = createServer({ pauseOnConnect: true, allowHalfOpen: true })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    t.teardown(() => client.destroy())
+    const [accepted]: Socket[] = await once(server, 'connection')
+    if (accepted === undefined) throw new Error('no socket was accepted')
+    prepare(accepted)
+    const kept: Buffer[] = []
+    const lengths: (() => void)[] = []
+    const socket = readAccepted(accepted, (bytes) => {
+      kept.push(bytes)
+      for (const check of lengths) check()
+    })
+    const received = (text: string) =>
+      new Promise<void>((resolve) => {
+        lengths.push(() => {
+          if (Buffer.concat(kept).toString() === text) resolve()
+        })
+      })
+    t.equal(socket !== accepted, replaces)
+    client.write('hello')
+    await received('hello')
+    client.write(' again')
+    await received('hello again')
+    const closed = once(server, 'close')
+    server.close()
+    socket.destroy()
+    await closed
+  })
+}

@@ -1,0 +1,187 @@
+/** A backend that fails far more often than its peers gets less, then a trial, then its share again. */
+import type { Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { BackendHealth } from '../../gateway/upstream/outliers.ts'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
+import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
+
+const key = mintApiKey().secret
+const PROBLEM = '{"type":"about:blank","title":"x","status":500,"code":"internal_error"}'
+const FAILED = `HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/problem+json\r\nContent-Length: ${PROBLEM.length}\r\n\r\n${PROBLEM}`
+
+async function start(t: Test, count: number, env: Record<string, string> = {}) {
+  const backends = await Promise.all(Array.from({ length: count }, () => startRawBackend(t)))
+  const urls = backends.map(({ url }) => url).join()
+  const gateway = await startGateway(t, urls, { LOG_LEVEL: 'fatal', ...env })
+  const operations = `http://127.0.0.1:${gateway.operationsPort}`
+  const metric = async (name: string) => {
+    const { text } = await call(`${operations}/metrics`)
+    const lines = text.split('\n').filter((line) => line.startsWith(`${name}{`))
+    return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  }
+  await until(
+    async () => (await metric('receivables_gateway_upstream_ready')) === count,
+    'all backends are ready',
+  )
+  const send = async () =>
+    (await fetch(`${gateway.url}/api/v1/debtors`, { headers: { authorization: `Bearer ${key}` } }))
+      .status
+  const sendMany = async (calls: number) => {
+    const statuses: number[] = []
+    for (let sent = 0; sent < calls; sent++) statuses.push(await send())
+    return statuses.filter((status) => status !== 200).length
+  }
+  const health = async () => (await call(`${operations}/readyz`)).text
+  return { backends, metric, send, sendMany, health, gateway }
+}
+
+// Each second call failed for as long as the backend did.
+t.test(
+  'a backend that fails each call is ejected, tried, and used again once it works',
+  async (t) => {
+    const { backends, metric, send, sendMany, health } = await start(t, 2)
+    const [bad] = backends
+    if (bad === undefined) return
+    t.equal(await sendMany(10), 0)
+    bad.behave((socket) => socket.write(FAILED))
+    const failed = await sendMany(200)
+    t.comment(`${failed} of 200 calls failed`)
+    t.ok(failed >= 5 && failed <= 10, `${failed} of 200 calls failed`)
+    t.equal(await metric('receivables_gateway_upstream_ejected'), 1)
+    t.ok((await health()).includes(`backend ${bad.url} fails far more than the others`))
+
+    bad.behave((socket) => socket.write(RAW_OK))
+    await until(async () => {
+      t.equal(await send(), 200)
+      return (await metric('receivables_gateway_upstream_ejected')) === 0
+    }, 'it is healthy again')
+    const from = bad.calls.length
+    t.equal(await sendMany(40), 0)
+    t.ok(bad.calls.length - from >= 10, 'it has its share')
+  },
+)
+
+t.test('backends that fail alike are not ejected', async (t) => {
+  const { backends, metric, sendMany } = await start(t, 2)
+  for (const backend of backends) backend.behave((socket) => socket.write(FAILED))
+  t.equal(await sendMany(100), 100)
+  t.equal(await metric('receivables_gateway_upstream_ejected'), 0)
+  for (const { calls } of backends) t.ok(calls.length >= 40)
+})
+
+/** Backends, the time, and what happens to them, without waiting for it. */
+function simulate(count: number) {
+  const backends = Array.from({ length: count }, () => new BackendHealth())
+  let now = 1_000_000
+  return {
+    wait(ms: number) {
+      now += ms
+    },
+    succeed(place: number, times: number) {
+      for (let one = 0; one < times; one++) backends[place]?.noteSuccess(now)
+    },
+    /** Returns after how many failures the backend was ejected; undefined if it was not. */
+    fail(place: number, times: number) {
+      const peers = backends.filter((_, other) => other !== place)
+      for (let one = 1; one <= times; one++)
+        if (backends[place]?.noteFailure(peers, now)) return one
+      return undefined
+    },
+    states: () => backends.map((health) => health.state(now)),
+  }
+}
+
+t.test(
+  'a backend that fails on trial is ejected for twice as long, a minute at most',
+  async (t) => {
+    const { succeed, fail, wait, states } = simulate(2)
+    succeed(1, 100)
+    t.equal(fail(0, 100), 5)
+    for (const seconds of [5, 10, 20, 40, 60, 60]) {
+      wait(seconds * 1_000 - 1)
+      t.strictSame(states(), ['ejected', 'healthy'])
+      t.equal(fail(0, 5), undefined, 'what was sent before changes nothing')
+      // Up to a fifth more, so that gateways do not return together.
+      wait(seconds * 200 + 1)
+      t.strictSame(states(), ['on_trial', 'healthy'])
+      succeed(0, 9)
+      t.equal(fail(0, 5), 2)
+    }
+    wait(72_001)
+    succeed(0, 10)
+    t.strictSame(states(), ['healthy', 'healthy'])
+  },
+)
+
+t.test('few failures, few results of the others, and as many failures there', async (t) => {
+  const few = simulate(2)
+  few.succeed(1, 100)
+  t.equal(few.fail(0, 4), undefined)
+  few.wait(60_000)
+  few.succeed(1, 100)
+  t.equal(few.fail(0, 4), undefined, 'older results count less')
+
+  const unknown = simulate(2)
+  unknown.succeed(1, 9)
+  t.equal(unknown.fail(0, 100), undefined)
+
+  const alike = simulate(3)
+  for (const place of [1, 2]) {
+    alike.succeed(place, 70)
+    alike.fail(place, 30)
+  }
+  alike.succeed(0, 30)
+  t.equal(alike.fail(0, 100), undefined)
+})
+
+t.test('half of the backends are ejected at most, and never the only one', async (t) => {
+  const shares = [
+    { count: 1, most: 0 },
+    { count: 2, most: 1 },
+    { count: 3, most: 1 },
+    { count: 4, most: 2 },
+    { count: 5, most: 2 },
+  ]
+  for (const { count, most } of shares) {
+    const { succeed, fail, states } = simulate(count)
+    for (let place = 0; place < count; place++) succeed(place, 100)
+    for (let place = 0; place < count; place++) fail(place, 1_000)
+    t.equal(states().filter((state) => state === 'ejected').length, most, `of ${count}`)
+  }
+})
+
+// They waited for the connection that never became free, for 5 s, and got 503.
+t.test('calls that wait for a backend that freezes are sent to the other', async (t) => {
+  const { backends, send } = await start(t, 2, {
+    ...{ BACKEND_CONNECTIONS: '1', GATEWAY_UPSTREAM_TIMEOUT_MS: '6500' },
+  })
+  const [frozen] = backends
+  t.equal(await send(), 200)
+  frozen?.freeze()
+  const statuses = await Promise.all(Array.from({ length: 12 }, send))
+  t.strictSame(
+    statuses.filter((status) => status !== 200),
+    [504],
+    'but for the one that was sent',
+  )
+})
+
+// They waited for the slow one, each backend having a queue of its own.
+t.test('calls that wait for a slow backend are sent by one that is idle', async (t) => {
+  const { backends, send } = await start(t, 2, { BACKEND_CONNECTIONS: '1' })
+  const [slow] = backends
+  const held: Socket[] = []
+  slow?.behave((socket) => void held.push(socket))
+  let served = 0
+  const calls = Array.from({ length: 12 }, async () => {
+    t.equal(await send(), 200)
+    served++
+  })
+  await until(() => served === 11, 'the other serves all but one', 4_000)
+  t.equal(held.length, 1)
+  held[0]?.write(RAW_OK)
+  await Promise.all(calls)
+})

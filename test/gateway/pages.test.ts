@@ -1,0 +1,148 @@
+/** Pages go to backends by the same choice, with the same deadline for connecting, and over few connections. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { Worker } from 'node:worker_threads'
+import t, { type Test } from 'tap'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
+import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
+
+const key = mintApiKey().secret
+/** A quarter of the default of BACKEND_CONNECTIONS. */
+const PAGES_AT_ONCE = 16
+
+async function start(t: Test, urls: readonly string[], env: Record<string, string> = {}) {
+  const gateway = await startGateway(t, urls.join(), { LOG_LEVEL: 'fatal', ...env })
+  const page = async (init: RequestInit = {}) => {
+    const signal = AbortSignal.timeout(20_000)
+    const { status, headers } = await fetch(`${gateway.url}/docs`, { signal, ...init })
+    return { status, retryAfter: headers.get('retry-after') }
+  }
+  const waitingIs = (pages: number) =>
+    until(async () => {
+      const { text } = await call(`http://127.0.0.1:${gateway.operationsPort}/metrics`)
+      return text.includes(`receivables_gateway_pages_waiting ${pages}\n`)
+    }, `${pages} pages wait`)
+  return { ...gateway, page, waitingIs }
+}
+
+const backend = await startRawBackend(t)
+const { page, url, waitingIs } = await start(t, [backend.url])
+
+// Each page was a connection of its own.
+t.test('pages one after another share a connection', async (t) => {
+  const sockets = new Set<Socket>()
+  backend.behave((socket) => {
+    sockets.add(socket)
+    socket.write(RAW_OK)
+  })
+  for (let round = 0; round < 20; round++) t.equal((await page()).status, 200)
+  t.equal(sockets.size, 1)
+})
+
+t.test('a page is requested again over another connection if an idle one was closed', async (t) => {
+  const from = backend.calls.length
+  backend.behave((socket, calls) => (calls === from ? socket.destroy() : socket.write(RAW_OK)))
+  t.equal((await page()).status, 200)
+  t.equal(backend.calls.length, from + 2)
+})
+
+t.test('60 pages at once wait in turn, and calls do not wait behind them', async (t) => {
+  const held: Socket[] = []
+  const sockets = new Set<Socket>()
+  let isHeld = true
+  backend.behave((socket, _, request) => {
+    if (!request.startsWith('GET /docs')) return void socket.write(RAW_OK)
+    sockets.add(socket)
+    if (isHeld) held.push(socket)
+    else socket.write(RAW_OK)
+  })
+  const pages = Array.from({ length: 60 }, () => page())
+  await waitingIs(60 - PAGES_AT_ONCE)
+  t.equal(held.length, PAGES_AT_ONCE)
+  t.equal((await call(`${url}/api/v1/debtors`, { key })).status, 200)
+  isHeld = false
+  for (const socket of held) socket.write(RAW_OK)
+  for (const { status } of await Promise.all(pages)) t.equal(status, 200)
+  t.equal(sockets.size, PAGES_AT_ONCE)
+})
+
+t.test('with one page at a time', async (t) => {
+  const slow = await startRawBackend(t)
+  const narrow = await start(t, [slow.url], {
+    ...{ BACKEND_CONNECTIONS: '4', GATEWAY_UPSTREAM_TIMEOUT_MS: '7000' },
+  })
+
+  await t.test('a client that leaves the queue frees its place', async (t) => {
+    const held: Socket[] = []
+    slow.behave((socket) => void held.push(socket))
+    const first = narrow.page()
+    await until(() => held.length === 1, 'a page is loaded')
+    const controller = new AbortController()
+    const left = narrow.page({ signal: controller.signal }).catch(() => 'left')
+    await narrow.waitingIs(1)
+    controller.abort()
+    await narrow.waitingIs(0)
+    t.equal(await left, 'left')
+    held[0]?.write(RAW_OK)
+    t.equal((await first).status, 200)
+    t.equal(slow.calls.length, 1, 'its page was not requested')
+  })
+
+  await t.test('what is not loaded in time is 504, and what waits for too long 503', async (t) => {
+    slow.behave(() => {})
+    const results = await Promise.all([narrow.page(), narrow.page()])
+    t.strictSame(results.map(({ status, retryAfter }) => [status, retryAfter]).sort(), [
+      [503, '1'],
+      [504, null],
+    ])
+  })
+})
+
+// No page had a deadline for connecting.
+t.test('a backend to which no connection can be opened', async (t) => {
+  const hole = await startBlackHole(t)
+  const good = await startRawBackend(t)
+  const env = { GATEWAY_UPSTREAM_TIMEOUT_MS: '60000' }
+  const alone = await start(t, [hole], env)
+  t.strictSame(await alone.page(), { status: 503, retryAfter: '1' })
+  const both = await start(t, [hole, good.url], env)
+  for (let round = 0; round < 10; round++) t.equal((await both.page()).status, 200)
+})
+
+t.test('a page larger than what is buffered arrives whole, or breaks off', async (t) => {
+  const size = 3 * 1024 * 1024
+  const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${size}\r\n\r\n`
+  const from = backend.calls.length
+  backend.behave((socket, calls) => {
+    if (calls === from) socket.write(head + 'x'.repeat(size))
+    else socket.end(head + 'x'.repeat(size - 1))
+  })
+  const whole = await fetch(`${url}/docs`)
+  t.equal(whole.headers.get('content-length'), String(size))
+  t.equal((await whole.text()).length, size)
+  const broken = await fetch(`${url}/docs`)
+  await t.rejects(broken.text())
+})
+
+/** A listener that accepts nothing and whose backlog is full, so that connecting to it never completes. */
+async function startBlackHole(t: Test): Promise<string> {
+  const worker = new Worker(
+    `const { parentPort } = require('node:worker_threads')
+     const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+       parentPort.postMessage(server.address().port)
+       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+     })`,
+    { eval: true },
+  )
+  const [port] = await once(worker, 'message')
+  const fill = Array.from({ length: 8 }, () => connect(port, '127.0.0.1').on('error', () => {}))
+  t.teardown(async () => {
+    for (const socket of fill) socket.destroy()
+    await worker.terminate()
+  })
+  await until(() => fill.filter(({ connecting }) => !connecting).length >= 2, 'the backlog is full')
+  return `http://127.0.0.1:${port}`
+}

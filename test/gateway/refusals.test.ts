@@ -1,0 +1,207 @@
+/** What responses of the gateway itself say of the key's limit, and what they do to it. */
+import t from 'tap'
+import { mintApiKey } from '../../shared/contract/api-key.ts'
+import { matches } from '../fixtures/matches.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const backend = await startCapturingBackend(t)
+const env = { LOG_LEVEL: 'error', GATEWAY_REQUEST_TIMEOUT_MS: '500' }
+const gateway = await startGateway(t, backend.url, env)
+const debtors = `${gateway.url}/api/v1/debtors`
+
+const LIMIT_HEADERS = ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']
+
+// The first range of JSON decided, so that an excluded type was sent.
+t.test('the most specific range of Accept decides', async (t) => {
+  const key = backend.issue(['debtors:read'], 1_000)
+  const accepts: [accept: string, status: number][] = [
+    ['application/json;q=0, */*', 406],
+    ['*/*, application/json; q=0.000', 406],
+    ['application/json;q=0, application/*;q=1', 406],
+    ['application/*;q=0, */*', 406],
+    ['text/html', 406],
+    ['application/json, */*;q=0', 200],
+    ['application/json;q=0.1, application/*;q=0', 200],
+    ['application/*, text/html', 200],
+    ['application/json;q=0, application/json', 200],
+    ['application/problem+json', 200],
+    ['*/*', 200],
+  ]
+  for (const [accept, status] of accepts) {
+    t.equal((await call(debtors, { key, headers: { accept } })).status, status, accept)
+  }
+})
+
+/** Requests that are rejected before they are counted. */
+const UNCOUNTED: [what: string, status: number, bytes: (authorization: string) => string][] = [
+  [
+    'a head with two hosts',
+    400,
+    (key) => `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nHost: a\r\n${key}\r\n`,
+  ],
+  [
+    'a target that is too long',
+    414,
+    (key) => `GET /${'a'.repeat(9_000)} HTTP/1.1\r\nHost: a\r\n${key}\r\n`,
+  ],
+  [
+    'too many headers',
+    431,
+    (key) => `GET /api/v1/me HTTP/1.1\r\nHost: a\r\n${'X: y\r\n'.repeat(110)}${key}\r\n`,
+  ],
+  [
+    'a malformed body',
+    400,
+    (key) =>
+      `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${key}\r\nzz\r\n`,
+  ],
+  [
+    'a slow body',
+    408,
+    (key) => `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n${key}\r\n{`,
+  ],
+]
+
+// They said that nothing was left, to a client that had 599 calls left.
+t.test(
+  'a response before the call is counted has the figures that the gateway knows',
+  async (t) => {
+    const key = backend.issue()
+    const { headers } = await call(debtors, { key })
+    for (const [what, status, bytes] of UNCOUNTED) {
+      const { text } = await exchangeBytes(gateway.port, bytes(`Authorization: Bearer ${key}\r\n`))
+      t.strictSame(
+        figuresOf(text),
+        {
+          status: String(status),
+          limit: '600',
+          remaining: '599',
+          reset: headers['x-ratelimit-reset'],
+        },
+        what,
+      )
+    }
+    t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '598')
+
+    const unknown = mintApiKey().secret
+    for (const [what, status, bytes] of UNCOUNTED) {
+      const { text } = await exchangeBytes(
+        gateway.port,
+        bytes(`Authorization: Bearer ${unknown}\r\n`),
+      )
+      const expected = {
+        status: String(status),
+        limit: undefined,
+        remaining: '0',
+        reset: undefined,
+      }
+      t.strictSame(figuresOf(text), expected, `${what}, of an unknown key`)
+    }
+  },
+)
+
+function figuresOf(text: string) {
+  const field = (name: string) => new RegExp(`\r\n${name}: (.*)\r\n`, 'i').exec(text)?.[1]
+  return {
+    status: text.split(' ', 2)[1],
+    limit: field('x-ratelimit-limit'),
+    remaining: field('x-ratelimit-remaining'),
+    reset: field('x-ratelimit-reset'),
+  }
+}
+
+t.test('two Authorization headers are 401 with a challenge', async (t) => {
+  const twice = 'Authorization: Bearer a\r\n'.repeat(2)
+  const head = `GET /api/v1/me HTTP/1.1\r\nHost: a\r\n${twice}\r\n`
+  const { text, closed } = await exchangeBytes(gateway.port, head)
+  t.ok(text.startsWith('HTTP/1.1 401 '))
+  t.ok(text.includes('\r\nwww-authenticate: Bearer realm="api", error="invalid_token"\r\n'))
+  t.ok(closed)
+})
+
+// It was counted under the old limit and again under the new one.
+t.test('a call that is rejected after its key got another limit is counted once', async (t) => {
+  const key = backend.issue(['debtors:read'])
+  t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '599')
+  backend.limit(key, 700)
+  const rejected = await call(`${gateway.url}/api/v1/invoices`, { key })
+  matches(t, rejected, {
+    status: 403,
+    headers: { 'x-ratelimit-limit': '700', 'x-ratelimit-remaining': '698' },
+  })
+  t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '697')
+})
+
+t.test('a call over the old limit is counted once under the new one', async (t) => {
+  const key = backend.issue(['debtors:read'], 1)
+  t.equal((await call(debtors, { key })).status, 200)
+  t.equal((await call(debtors, { key })).status, 429)
+  backend.limit(key, 3)
+  const { status, headers } = await call(debtors, { key })
+  t.strictSame([status, headers['x-ratelimit-remaining']], [200, '1'])
+})
+
+t.test('a call whose key was meanwhile confined to other addresses shows its limit', async (t) => {
+  const steps: [limit: number, newLimit: number, remaining: [number, number]][] = [
+    // The first call with the confined key was counted before the gateway learned of the change.
+    [600, 700, [698, 698]],
+    [1, 1, [0, 0]],
+    [1, 3, [2, 2]],
+  ]
+  for (const [limit, newLimit, remaining] of steps) {
+    const key = backend.issue(['debtors:read'], limit)
+    const { headers } = await call(debtors, { key })
+    backend.limit(key, newLimit)
+    backend.confine(key, ['203.0.113.0/24'])
+    for (const left of remaining) {
+      const confined = await call(`${gateway.url}/api/v1/invoices`, { key })
+      t.strictSame(
+        [confined.json.code, ...LIMIT_HEADERS.map((name) => confined.headers[name])],
+        ['address_not_allowed', `${newLimit}`, `${left}`, headers['x-ratelimit-reset']],
+        `${limit} → ${newLimit}`,
+      )
+    }
+  }
+})
+
+t.test('with the policy to deny, a 503 has the limit of the key', async (t) => {
+  const redis = await startRedis(t)
+  const denying = await startGateway(t, backend.url, {
+    ...{ LOG_LEVEL: 'fatal', REDIS_URL: redis.url, RATE_LIMIT_ON_REDIS_OUTAGE: 'deny' },
+  })
+  const url = `${denying.url}/api/v1/debtors`
+  const key = backend.issue()
+  const first = await until(async () => {
+    const response = await call(url, { key })
+    return response.status === 200 && response
+  }, 'Redis is reached')
+  await redis.kill()
+  matches(t, await call(url, { key }), {
+    status: 503,
+    headers: {
+      'x-ratelimit-limit': '600',
+      'x-ratelimit-remaining': '599',
+      'x-ratelimit-reset': first.headers['x-ratelimit-reset'],
+    },
+  })
+})
+
+// It was sent again for ever, and blocked those behind it.
+t.test('a usage report that the backend rejects is dropped', async (t) => {
+  backend.respondToReportsWith(400)
+  const key = backend.issue(['debtors:read'])
+  await call(`${gateway.url}/api/v1/invoices`, { key })
+  const from = backend.reports.length
+  await until(() => backend.reports.length > from, 'a report is rejected')
+  const rejected = backend.reports.at(-1)?.batch ?? 0
+  backend.respondToReportsWith(200)
+  await call(`${gateway.url}/api/v1/invoices`, { key })
+  await until(() => (backend.reports.at(-1)?.batch ?? 0) > rejected, 'the next report arrives')
+  const { text } = await call(`http://127.0.0.1:${gateway.operationsPort}/metrics`)
+  t.ok(/\nreceivables_gateway_usage_reports_rejected_total [1-9]/.test(text))
+  t.equal(gateway.log().split('a backend rejects usage reports').length - 1, 1, 'logged once')
+})

@@ -1,0 +1,174 @@
+/**
+ * Any answers of a backend, cut anyhow on their way: each call gets its own, whole, or none. The seed is
+ * printed; `PROPERTY_SEED` and `PROPERTY_RUNS` repeat a run.
+ */
+import type { Socket } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import fc from 'fast-check'
+import t from 'tap'
+import { Abort } from '../../gateway/call/abort.ts'
+import { watchBackendAddresses } from '../../gateway/upstream/addresses.ts'
+import { BackendSet } from '../../gateway/upstream/backend-set.ts'
+import { createForwarder } from '../../gateway/upstream/forward.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import { createLogger } from '../../shared/process/log.ts'
+import { GATEWAY_SECRET } from '../fixtures/service/gateway.ts'
+import { startRawBackend } from './fixtures/raw-backend.ts'
+
+const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)
+const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
+
+const backend = await startRawBackend(t)
+const log = createLogger('gateway', 'silent')
+const addresses = watchBackendAddresses({ urls: [backend.url], log })
+const limits = { timeoutMs: 5_000, waitMs: 250, connections: 3, streamsMax: 100 }
+const backends = new BackendSet({ addresses, gatewaySecrets: [GATEWAY_SECRET], log, ...limits })
+const forwarder = createForwarder({ backends, log, ...limits })
+const flow = forwarder.admit('key_1')
+flow.leave()
+t.teardown(async () => {
+  addresses.close()
+  backends.close()
+})
+
+const INFORMATIONAL_MAX = 8
+const response = fc.record({
+  method: fc.constantFrom('GET', 'GET', 'POST', 'HEAD'),
+  informational: fc.oneof(
+    { arbitrary: fc.constant(0), weight: 8 },
+    { arbitrary: fc.nat({ max: INFORMATIONAL_MAX + 1 }), weight: 1 },
+  ),
+  status: fc.constantFrom(200, 200, 200, 201, 204, 304, 404, 500, 599, 600, 99, 101),
+  framing: fc.constantFrom(
+    ...(['length', 'length', 'chunked', 'chunked', 'none', 'both', 'two lengths', 'gzip'] as const),
+  ),
+  bytes: fc.constantFrom(0, 1, 2, 50, 5_000, 262_144, 262_145, 600_000),
+  chunk: fc.constantFrom(1, 7, 4_096, 1_000_000),
+  /** What the backend does wrong at the end of its answer. */
+  fault: fc.constantFrom('', '', '', 'behind', 'ends early', 'resets early', 'closes behind'),
+  cuts: fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 6 }),
+  isByteByByte: fc.boolean(),
+})
+
+type Response = typeof response extends fc.Arbitrary<infer A> ? A : never
+
+function bodyOf({ bytes }: Response, call: number): string {
+  return `${call};`.repeat(1 + bytes / 2).slice(0, bytes)
+}
+
+function isBodiless({ method, status }: Response): boolean {
+  return method === 'HEAD' || status === 204 || status === 304
+}
+
+function headOf(one: Response, length: number): string {
+  const { status, framing, informational, fault } = one
+  const lines = {
+    length: `Content-Length: ${length}\r\n`,
+    chunked: 'transfer-encoding:chunked \r\n',
+    none: '',
+    both: `Content-Length: ${length}\r\nTransfer-Encoding: chunked\r\n`,
+    'two lengths': `Content-Length: ${length}\r\nContent-Length: ${length}\r\n`,
+    gzip: 'Transfer-Encoding: gzip, chunked\r\n',
+  }[framing]
+  const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'.repeat(informational)
+  // Unsaid, it might be the next call that is lost.
+  const close = fault === 'closes behind' ? 'Connection: X-A, Close\r\n' : ''
+  return `${hints}HTTP/1.1 ${String(status).padStart(3, '0')} \r\nX-A: b\r\n${lines}${close}\r\n`
+}
+
+function write(one: Response, call: number): string {
+  const body = bodyOf(one, call)
+  const head = headOf(one, body.length)
+  if (isBodiless(one)) return head
+  if (one.framing !== 'chunked') return head + body
+  let chunks = ''
+  const step = Math.max(one.chunk, Math.ceil(body.length / 2000))
+  for (let at = 0; at < body.length; at += step) {
+    const part = body.slice(at, at + step)
+    chunks += `${part.length.toString(16)}\r\n${part}\r\n`
+  }
+  return `${head}${chunks}0\r\nX-T: 1\r\n\r\n`
+}
+
+const plans = new Map<number, Response>()
+
+backend.behave(async (socket, _, request) => {
+  const call = Number(/\?n=(\d+)/.exec(request)?.[1])
+  const plan = plans.get(call)
+  if (plan !== undefined) await say(socket, plan, write(plan, call))
+})
+
+async function say(socket: Socket, plan: Response, whole: string): Promise<void> {
+  const { fault } = plan
+  const forged = fault === 'behind' ? 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged' : ''
+  const isShort = fault === 'ends early' || fault === 'resets early'
+  const bytes = isShort ? whole.slice(0, -1) : whole + forged
+  // What stands behind an answer comes with its end: later it might be the answer to another call.
+  const end = bytes.length - forged.length - 1
+  for (const piece of cut(bytes, end, plan)) {
+    if (socket.destroyed) return
+    socket.write(piece, 'latin1')
+    await turn()
+  }
+  if (fault === 'ends early' || fault === 'closes behind') socket.end()
+  if (fault === 'resets early') socket.resetAndDestroy()
+}
+
+function cut(bytes: string, end: number, { cuts, isByteByByte }: Response): string[] {
+  const every = isByteByByte && bytes.length < 1_000
+  const inside = every
+    ? Array.from({ length: Math.max(0, end) }, (_, n) => n)
+    : cuts.map((one) => Math.floor(one * end))
+  const places = [0, ...inside, bytes.length].sort((a, b) => a - b)
+  const pieces = places.slice(1).map((to, n) => bytes.slice(places[n], to))
+  return pieces.filter((piece) => piece !== '')
+}
+
+/** What a call is to come to: the status and the body, or that the answer was lost. */
+function expected(one: Response, call: number): string {
+  const { status, framing, fault, informational } = one
+  const isOdd = status < 200 || status > 599 || informational > INFORMATIONAL_MAX
+  if (isOdd || framing === 'both' || framing === 'two lengths' || framing === 'gzip') return 'lost'
+  if (isBodiless(one)) return fault.endsWith('early') ? 'lost' : `${status} `
+  if (framing === 'none' || fault.endsWith('early')) return 'lost'
+  return `${status} ${bodyOf(one, call)}`
+}
+
+async function forwardOne({ method }: Response, call: number): Promise<string> {
+  const request = {
+    method,
+    target: `/api/v1/debtors?n=${call}`,
+    headers: [],
+    body: Buffer.alloc(method === 'POST' ? 20_000 : 0, 'x'),
+    flow,
+    idempotent: false,
+  }
+  try {
+    const record = { backend: undefined, upstreamMs: 0 }
+    const { status, body } = await forwarder.forward(request, new Abort(), record)
+    const parts = Buffer.isBuffer(body) ? [body] : await body.toArray()
+    return `${status} ${Buffer.concat(parts).toString('latin1')}`
+  } catch (error) {
+    // A large answer that breaks off fails as the stream it is.
+    return error instanceof Problem && error.code !== 'bad_gateway' ? error.code : 'lost'
+  }
+}
+
+let calls = 0
+
+t.test('each call gets its own answer, whole, or none', async (t) => {
+  t.comment(`seed ${seed}`)
+  await fc.assert(
+    fc.asyncProperty(fc.array(response, { minLength: 1, maxLength: 8 }), async (responses) => {
+      const requested = responses.map((one) => ({ one, call: ++calls }))
+      for (const { one, call } of requested) plans.set(call, one)
+      const seen = await Promise.all(requested.map(({ one, call }) => forwardOne(one, call)))
+      for (const [n, { one, call }] of requested.entries()) {
+        const wanted = expected(one, call)
+        if (seen[n] === wanted) continue
+        throw new Error(`${seen[n]?.slice(0, 60)} and not ${wanted.slice(0, 60)}`)
+      }
+    }),
+    { seed, numRuns, endOnFailure: true },
+  )
+})

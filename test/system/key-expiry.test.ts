@@ -1,0 +1,252 @@
+import t, { type Test } from 'tap'
+import { Client } from 'undici'
+import { type RedisServer, startRedis } from '../fixtures/servers/redis.ts'
+import { call, type Response } from '../fixtures/service/call.ts'
+import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
+import { SHARES_REDIS, startSystem } from '../fixtures/service/system.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const ALLOWED = '203.0.113.9'
+const ELSEWHERE = '198.51.100.7'
+/** Doubled if the machine is so busy that the key or two calls come too late for it. */
+const EXPIRES_AFTER_MS = 500
+
+const redis = await startRedis(t)
+const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
+const account = await system.operator.createAccount()
+const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).join(',')
+const proxied = await startGateway(t, backends, { TRUST_PROXY: '1', REDIS_URL: redis.url })
+const from = (address: string) => ({ 'x-forwarded-for': address })
+
+/** Calls by what they would be if the key could be used. */
+const WOULD_BE: [status: number, path: string, rateLimit: number][] = [
+  [200, '/api/v1/me', 600],
+  [403, '/api/v1/invoices', 600],
+  [404, '/api/v1/nowhere', 600],
+  [429, '/api/v1/me', 1],
+]
+
+t.test('a key that expires between two calls on one connection', async (t) => {
+  await expireEverywhere(t)
+})
+
+for (const [status, path, rateLimit] of WOULD_BE) {
+  t.test(`a key confined between two calls that would be ${status}`, async (t) => {
+    await confineBetweenCalls(t, path, rateLimit, status)
+  })
+}
+
+t.test('both apply with Redis stopped', { skip: SHARES_REDIS }, async (t) => {
+  await withRedisStopped(t, redis, async () => {
+    await expireEverywhere(t)
+    for (const [status, path, rateLimit] of WOULD_BE) {
+      await confineBetweenCalls(t, path, rateLimit, status)
+    }
+  })
+})
+
+t.test('calls pipelined on one connection of a proxy are judged one by one', async (t) => {
+  const { secret } = await system.operator.issueKey(account, {
+    allowedAddresses: ['203.0.113.0/24', '2001:db8:7::/48'],
+  })
+  const addresses = [ALLOWED, ELSEWHERE, '2001:db8:7::1', '2001:db8:8::1', `::ffff:${ALLOWED}`]
+  const requests = addresses.map(
+    (address, at) =>
+      `GET /api/v1/me HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${secret}\r\nX-Forwarded-For: ${address}\r\n${at === addresses.length - 1 ? 'Connection: close\r\n' : ''}\r\n`,
+  )
+  const { text } = await exchangeBytes(proxied.port, requests.join(''))
+  const statuses = [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
+  t.strictSame(statuses, ['200', '403', '200', '403', '200'])
+})
+
+t.test('a client cannot choose its address', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { allowedAddresses: [ALLOWED] })
+  const headers = { ...from(ALLOWED), 'x-receivables-client-address': ALLOWED }
+  const direct = await call(`${system.url}/api/v1/me`, { key, headers })
+  t.equal(direct.json.code, 'address_not_allowed')
+  const forged = from(`${ALLOWED}, ${ELSEWHERE}`)
+  const behind = await call(`${proxied.url}/api/v1/me`, { key, headers: forged })
+  t.equal(behind.json.code, 'address_not_allowed')
+})
+
+t.test('a call from elsewhere is not counted, and its response shows the limit', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, {
+    rateLimit: 2,
+    scopes: ['debtors:read'],
+    allowedAddresses: [ALLOWED],
+  })
+  const isRejected = async (remaining: number, resets?: unknown) => {
+    for (const path of ['me', 'debtors', 'invoices', 'nowhere', 'me']) {
+      const response = await call(`${proxied.url}/api/v1/${path}`, {
+        key,
+        headers: from(ELSEWHERE),
+      })
+      const { status, headers, json } = response
+      t.strictSame(
+        { status, json, challenge: headers['www-authenticate'], ...limitOf(response) },
+        {
+          status: 403,
+          json: {
+            type: json.type,
+            title: 'Address not allowed',
+            status: 403,
+            detail: 'This key cannot be used from this address.',
+            code: 'address_not_allowed',
+            request_id: headers['x-request-id'],
+            retryable: false,
+          },
+          challenge: 'Bearer realm="api"',
+          ...limitHeaders(2, remaining),
+        },
+      )
+      if (resets !== undefined) t.equal(headers['x-ratelimit-reset'], resets)
+    }
+  }
+  await isRejected(2)
+  const me = { key, headers: from(ALLOWED) }
+  const allowed = await call(`${proxied.url}/api/v1/me`, me)
+  t.equal(allowed.headers['x-ratelimit-remaining'], '1')
+  await isRejected(1, allowed.headers['x-ratelimit-reset'])
+  t.equal((await call(`${proxied.url}/api/v1/me`, me)).headers['x-ratelimit-remaining'], '0')
+  await isRejected(0, allowed.headers['x-ratelimit-reset'])
+  t.equal((await call(`${proxied.url}/api/v1/me`, me)).status, 429)
+  await isRejected(0, allowed.headers['x-ratelimit-reset'])
+})
+
+t.test('a malformed call from elsewhere shows the limit too', async (t) => {
+  const { secret: key } = await system.operator.issueKey(account, { allowedAddresses: [ALLOWED] })
+  const { headers } = await call(`${proxied.url}/api/v1/me`, { key, headers: from(ALLOWED) })
+  const head = `Host: a\r\nAuthorization: Bearer ${key}\r\nX-Forwarded-For: ${ELSEWHERE}\r\n`
+  const malformed = {
+    body: `POST /api/v1/debtors HTTP/1.1\r\n${head}Transfer-Encoding: chunked\r\n\r\nx\r\n`,
+    head: `GET /api/v1/me HTTP/1.1\r\n${head}Content-Length: x\r\n\r\n`,
+  }
+  for (const [what, bytes] of Object.entries(malformed)) {
+    const { text } = await exchangeBytes(proxied.port, bytes)
+    const field = (name: string) => new RegExp(`\r\n${name}: (.*)\r\n`).exec(text)?.[1]
+    t.strictSame(
+      [text.split(' ', 2)[1], field('x-ratelimit-remaining'), field('x-ratelimit-reset')],
+      ['400', '599', headers['x-ratelimit-reset']],
+      what,
+    )
+  }
+})
+
+t.test('the probe shows the expiry', async (t) => {
+  const expiresAt = new Date(Date.now() + 86_400_000)
+  const { secret: key } = await system.operator.issueKey(account, { expiresAt })
+  const { json } = await call(`${system.url}/api/v1/me`, { key })
+  t.equal(json.key.expires_at, expiresAt.toISOString())
+})
+
+/** At each gateway, for each kind of response. */
+async function expireEverywhere(t: Test): Promise<void> {
+  await Promise.all(
+    system.gateways.flatMap(({ url }) =>
+      WOULD_BE.map((would) => expireBetweenCalls(t, url, would, EXPIRES_AFTER_MS)),
+    ),
+  )
+}
+
+async function expireBetweenCalls(
+  t: Test,
+  url: string,
+  would: (typeof WOULD_BE)[number],
+  expiresAfterMs: number,
+): Promise<void> {
+  const [status, path, rateLimit] = would
+  const scopes = ['debtors:read'] as const
+  const expiresAt = new Date(Date.now() + expiresAfterMs)
+  const again = () => expireBetweenCalls(t, url, would, expiresAfterMs * 2)
+  const key = await system.operator
+    .issueKey(account, { scopes, rateLimit, expiresAt })
+    .catch((error: unknown) => {
+      if (Date.now() < expiresAt.getTime()) throw error
+    })
+  if (key === undefined) return again()
+  const dispatcher = new Client(url)
+  const calls = { key: key.secret, dispatcher }
+  await call(`${url}/api/v1/me`, calls)
+  const before = await call(url + path, calls)
+  await until(() => Date.now() >= expiresAt.getTime(), 'the expiry')
+  const after = await call(url + path, calls)
+  await dispatcher.close()
+  if (before.status === 401) return again()
+  t.equal(before.status, status)
+  t.strictSame(
+    [after.status, after.json.code, after.headers['www-authenticate']],
+    [401, 'expired_api_key', 'Bearer realm="api", error="invalid_token"'],
+    `${url}${path}`,
+  )
+}
+
+/** Through a trusted proxy and directly, on connections that stay open; and back again. */
+async function confineBetweenCalls(
+  t: Test,
+  path: string,
+  rateLimit: number,
+  status: number,
+): Promise<void> {
+  const key = await system.operator.issueKey(account, { scopes: ['debtors:read'], rateLimit })
+  const clients = [system.gateways[0], system.gateways[1], proxied].map((gateway) => {
+    const url = gateway?.url ?? ''
+    return { url, dispatcher: new Client(url) }
+  })
+  const responds = (headers: Record<string, string>) =>
+    Promise.all(
+      clients.map(async ({ url, dispatcher }) => {
+        const response = await call(url + path, { key: key.secret, headers, dispatcher })
+        if (response.json?.code !== 'address_not_allowed') return response.status
+        t.equal(response.headers['x-ratelimit-limit'], `${rateLimit}`)
+        return 'elsewhere'
+      }),
+    )
+  await responds(from(ELSEWHERE))
+  t.strictSame(await responds(from(ELSEWHERE)), [status, status, status])
+  await system.operator.changeKey(key.id, { allowedAddresses: [ALLOWED] })
+  t.strictSame(await responds(from(ELSEWHERE)), ['elsewhere', 'elsewhere', 'elsewhere'])
+  t.strictSame(await responds(from(ALLOWED)), ['elsewhere', 'elsewhere', status])
+  await system.operator.changeKey(key.id, { allowedAddresses: ['127.0.0.0/8', ELSEWHERE] })
+  t.strictSame(await responds(from(ELSEWHERE)), [status, status, status])
+  await Promise.all(clients.map(({ dispatcher }) => dispatcher.close()))
+}
+
+async function withRedisStopped(
+  t: Test,
+  { signal }: RedisServer,
+  work: () => Promise<void>,
+): Promise<void> {
+  signal('SIGSTOP')
+  t.teardown(() => signal('SIGCONT'))
+  await work()
+  signal('SIGCONT')
+  const { secret: key } = await system.operator.issueKey(account)
+  const isShared = async (url: string) =>
+    !String((await call(`${url}/api/v1/me`, { key })).headers['ratelimit-policy']).endsWith(
+      'degraded',
+    )
+  for (const { url } of [...system.gateways, proxied]) {
+    await until(() => isShared(url), `${url} counts in Redis again`)
+  }
+}
+
+/** The headers of the limit, without the times. */
+function limitOf({ headers }: Response) {
+  return {
+    limit: headers['x-ratelimit-limit'],
+    remaining: headers['x-ratelimit-remaining'],
+    resets: typeof headers['x-ratelimit-reset'],
+    policy: headers['ratelimit-policy'],
+    rateLimit: String(headers['ratelimit']).replace(/t=\d+$/, 't='),
+  }
+}
+
+function limitHeaders(limit: number, remaining: number) {
+  return {
+    limit: `${limit}`,
+    remaining: `${remaining}`,
+    resets: 'string',
+    policy: `"hour";q=${limit};w=3600`,
+    rateLimit: `"hour";r=${remaining};t=`,
+  }
+}
