@@ -26,7 +26,10 @@ export interface LocalWindows {
   find(keyId: string): Window | undefined
   /** The open window of a key, or a new one, to count a call in. */
   open(keyId: string, limit: number): Window
-  /** Takes over the count of the shared store. */
+  /**
+   * Takes over the count of the shared store. Calls that were admitted here since the store was asked are
+   * not in it; they stay unreported.
+   */
   set(keyId: string, used: number, limit: number, endsAt: number): void
   /** Removes and returns at most `max` of the windows that changed since they were last returned. */
   takeChanged(max: number): readonly Window[]
@@ -72,10 +75,10 @@ export function createLocalWindows(now: () => number): LocalWindows {
     },
     set(keyId, used, limit, endsAt) {
       const window = windows.get(keyId) ?? add(keyId, used, limit, endsAt)
-      window.used = used
+      if (window.unreported > 0 && window.endsAt <= now()) window.unreported = 0
+      window.used = used + window.unreported
       window.limit = limit
       window.endsAt = endsAt
-      window.unreported = 0
       noteChange(window)
     },
     takeChanged(max) {
