@@ -13,8 +13,8 @@ import { renderedDocs } from './docs/rendered-docs.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
 import { createPostOffice } from './mail/post-office.ts'
 import {
-  createAttemptNumbers,
-  createHandOffNumbers,
+  createAttemptMetrics,
+  createHandOffMetrics,
   createWaits,
   measureDatabase,
   measureQueues,
@@ -77,9 +77,9 @@ await runProcess({
       boxKeys: boxKeys(settings, 'webhook secrets'),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
       isOnly,
-      onAttempt: createAttemptNumbers(metrics),
+      onAttempt: createAttemptMetrics(metrics),
     })
-    const onHandOff = createHandOffNumbers(metrics)
+    const onHandOff = createHandOffMetrics(metrics)
     const postOffice = createPostOffice({ ...mailOptions(settings), ...parts, onHandOff })
     const backend = await createBackend({
       ...parts,

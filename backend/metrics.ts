@@ -49,7 +49,7 @@ export function createWaits(metrics: Metrics): Durations {
 }
 
 /** Returns the function that counts each attempt to deliver a webhook. */
-export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => void {
+export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => void {
   const attempts: Counter = metrics.counter(
     'receivables_backend_webhook_attempts_total',
     'Attempts to deliver webhooks, by outcome.',
@@ -67,7 +67,7 @@ export function createAttemptNumbers(metrics: Metrics): (attempt: Outcome) => vo
 }
 
 /** Returns the function that counts each attempt to hand over a mail. */
-export function createHandOffNumbers(metrics: Metrics): (handOff: HandOff) => void {
+export function createHandOffMetrics(metrics: Metrics): (handOff: HandOff) => void {
   const handOffs: Counter = metrics.counter(
     'receivables_backend_mails_total',
     'Mails handed over, by what came of it.',

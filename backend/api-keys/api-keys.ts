@@ -195,10 +195,10 @@ export async function findKeysByDigest(
   const stored = candidates.flat().map(({ digest }) => digest.toString())
   const rows = await selectKeys(reader).where('api_keys.digest', 'in', stored).execute()
   if (rows.length === 0) return digests.map(() => undefined)
-  return candidates.map((ofDigest) =>
+  return candidates.map((peppered) =>
     rows.find((row) => {
       const given = Buffer.from(row.digest)
-      return ofDigest.some(
+      return peppered.some(
         ({ version, digest: expected }) =>
           version === row.pepper_version &&
           given.length === expected.length &&

@@ -18,7 +18,7 @@ import {
   unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
-import { rejectTaken } from '../validation/external-id.ts'
+import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { renderDebtor } from './representation.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
@@ -80,7 +80,9 @@ export async function createDebtor(
     updated_at: now.toISOString(),
     revision: 1,
   }
-  await rejectTaken(tx, 'debtors', row, () => tx.insertInto('debtors').values(row).execute())
+  await insertWithUniqueExternalId(tx, 'debtors', row, () =>
+    tx.insertInto('debtors').values(row).execute(),
+  )
   const render = () => renderDebtor(row, [])
   await recordEvent(tx, { accountId, type: 'debtor.created', subjectId: row.id, render }, now)
   return row
@@ -121,13 +123,12 @@ export async function lockDebtor(
   return await selectDebtor(tx, { accountId, id }).forNoKeyUpdate().executeTakeFirst()
 }
 
-/** Locks the debtor without reading it. Returns false if there is none. */
-export async function holdDebtor(tx: Transaction, accountId: string, id: string): Promise<boolean> {
-  const found = await lockDebtorId(tx, { accountId, id })
-  return found.length > 0
+/** Locks the debtor without reading it; does nothing if there is none. */
+export async function lockDebtorId(tx: Transaction, accountId: string, id: string): Promise<void> {
+  await selectIdForUpdate(tx, { accountId, id })
 }
 
-const lockDebtorId = prepared((tx: Transaction, { accountId, id }: DebtorId) =>
+const selectIdForUpdate = prepared((tx: Transaction, { accountId, id }: DebtorId) =>
   tx
     .selectFrom('debtors')
     .select('id')

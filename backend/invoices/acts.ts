@@ -10,7 +10,7 @@ import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
-import { holdDebtor, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
+import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import type { EventType } from '../events/event-types.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
@@ -198,7 +198,7 @@ export async function lockInvoice(
 ): Promise<InvoiceRow> {
   // The debtor of an invoice never changes, so that it may be read before the lock.
   const found = await findInvoice(tx, accountId, id)
-  if (found !== undefined) await holdDebtor(tx, accountId, found.debtor_id)
+  if (found !== undefined) await lockDebtorId(tx, accountId, found.debtor_id)
   const invoice = found && (await findInvoice(tx, accountId, id))
   if (invoice === undefined) throw new Problem('not_found', `There is no invoice ${id}.`)
   return invoice

@@ -5,7 +5,7 @@ import type { Transaction } from '../database/database.ts'
 const BATCH = 20
 
 /** Returns the next number that no invoice of the account has, and advances the account's counter past it. */
-export async function takeInvoiceNumber(tx: Transaction, accountId: string): Promise<string> {
+export async function generateInvoiceNumber(tx: Transaction, accountId: string): Promise<string> {
   const { next_invoice_number: first } = await tx
     .selectFrom('accounts')
     .select('next_invoice_number')
@@ -14,8 +14,8 @@ export async function takeInvoiceNumber(tx: Transaction, accountId: string): Pro
     .executeTakeFirstOrThrow()
   for (let start = first; ; start += BATCH) {
     const candidates = Array.from({ length: BATCH }, (_, index) => start + index)
-    const taken = await takenAmong(tx, accountId, candidates.map(format))
-    const free = candidates.find((candidate) => !taken.has(format(candidate)))
+    const used = await usedAmong(tx, accountId, candidates.map(format))
+    const free = candidates.find((candidate) => !used.has(format(candidate)))
     if (free === undefined) continue
     await tx
       .updateTable('accounts')
@@ -30,7 +30,7 @@ function format(number: number): string {
   return `INV-${String(number).padStart(6, '0')}`
 }
 
-async function takenAmong(
+async function usedAmong(
   tx: Transaction,
   accountId: string,
   numbers: readonly string[],

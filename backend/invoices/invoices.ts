@@ -10,9 +10,9 @@ import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
-import { rejectTaken } from '../validation/external-id.ts'
+import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
-import { takeInvoiceNumber } from './invoice-number.ts'
+import { generateInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
 import { renderInvoice } from './representation.ts'
 
@@ -66,7 +66,7 @@ export async function createInvoice(
     ...key,
     account_id: accountId,
     debtor_id: debtor.id,
-    number: input.number ?? (await takeInvoiceNumber(tx, accountId)),
+    number: input.number ?? (await generateInvoiceNumber(tx, accountId)),
     external_id: input.externalId,
     currency: input.currency,
     amount: totals.amount,
@@ -96,7 +96,7 @@ export async function createInvoice(
     updated_at: now.toISOString(),
     revision: 1,
   }
-  await rejectTaken(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
+  await insertWithUniqueExternalId(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
   // A draft is not owed yet, so that it changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
   const render = (today: string) => renderInvoice(row, today)
@@ -166,7 +166,7 @@ async function insertInvoice(
     if (!taken) throw error
     if (wanted === null) {
       // A client's invoice with the generated number was committed first.
-      row.number = await takeInvoiceNumber(tx, row.account_id)
+      row.number = await generateInvoiceNumber(tx, row.account_id)
       return insertInvoice(tx, row, wanted)
     }
     const existing = await tx

@@ -2,7 +2,7 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { PaymentRow } from '../database/tables.ts'
-import { holdDebtor } from '../debtors/debtors.ts'
+import { lockDebtorId } from '../debtors/debtors.ts'
 
 export async function findPayment(
   reader: Reader,
@@ -28,7 +28,7 @@ export async function lockRecordedPayment(
 ): Promise<PaymentRow> {
   // The debtor of a payment never changes, so that it may be read before the lock.
   const found = await findPayment(tx, accountId, id)
-  if (found !== undefined) await holdDebtor(tx, accountId, found.debtor_id)
+  if (found !== undefined) await lockDebtorId(tx, accountId, found.debtor_id)
   const payment = found && (await findPayment(tx, accountId, id))
   if (payment === undefined) throw new Problem('not_found', `There is no payment ${id}.`)
   if (payment.status === 'reversed') throw alreadyReversed(payment)

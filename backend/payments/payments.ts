@@ -14,7 +14,7 @@ import { recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCovered } from '../reminders/planning/stop-covered.ts'
-import { rejectTaken } from '../validation/external-id.ts'
+import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { faultsProblem } from '../validation/faults.ts'
 import { allocate, applyOldestFirst, type Share } from './allocation.ts'
 import { renderPayment } from './representation.ts'
@@ -112,7 +112,7 @@ export async function recordPayment(
     revision: 1,
   }
   if (payment.external_id === null) await insertPayment(tx, payment)
-  else await rejectTaken(tx, 'payments', payment, () => insertUndoable(tx, payment))
+  else await insertWithUniqueExternalId(tx, 'payments', payment, () => insertUndoable(tx, payment))
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,

@@ -3,15 +3,15 @@
  * itself is kept, with its log and its stages.
  */
 
-import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../database/forgetting.ts'
+import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 90 * DAY_MS
 
-export const FORGETTING_REMINDERS: Forgetting = {
+export const REMINDER_RETENTION: RetentionRule = {
   what: 'plans of reminders',
-  find: findDecided,
-  evict: deleteDecided,
+  findExpired: findDecided,
+  deleteExpired: deleteDecided,
 }
 
 async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {

@@ -5,41 +5,41 @@
 import type { Logger } from '../../shared/process/log.ts'
 import { startWorker, type Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
-import { DAY_MS, type Forgetting, oldRows } from '../database/forgetting.ts'
-import { FORGETTING_REMINDERS } from '../reminders/retention.ts'
-import { FORGETTING_WEBHOOKS } from '../webhooks/retention.ts'
+import { DAY_MS, type RetentionRule, ruleByAge } from '../database/retention-rule.ts'
+import { REMINDER_RETENTION } from '../reminders/retention.ts'
+import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 
 const EVERY_MS = 600_000
 
-const FORGETTING: readonly Forgetting[] = [
-  ...FORGETTING_WEBHOOKS,
-  FORGETTING_REMINDERS,
+const RULES: readonly RetentionRule[] = [
+  ...WEBHOOK_RETENTION,
+  REMINDER_RETENTION,
   // A repeat of a payment is still recognized by the key on the payment.
-  oldRows('idempotency_keys', {
+  ruleByAge('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],
     age: 'created_at',
     keptMs: 30 * DAY_MS,
   }),
-  oldRows('key_usage', {
+  ruleByAge('key_usage', {
     key: ['key_id', 'hour', 'status_class'],
     age: 'hour',
     keptMs: 90 * DAY_MS,
   }),
-  oldRows('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
+  ruleByAge('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
   // Longer than any gateway retries a report.
-  oldRows('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
-  oldRows('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
-  oldRows('password_resets', { key: ['id'], age: 'expires_at', keptMs: DAY_MS }),
-  oldRows('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
+  ruleByAge('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
+  ruleByAge('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
+  ruleByAge('password_resets', { key: ['id'], age: 'expires_at', keptMs: DAY_MS }),
+  ruleByAge('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
   // The audit log keeps who was invited.
-  oldRows('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
+  ruleByAge('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
   // A form is submitted within the session that showed it.
-  oldRows('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
+  ruleByAge('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
   // Before the notices that its rows reference.
-  oldRows('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
-  oldRows('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
+  ruleByAge('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
+  ruleByAge('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
   // The same mail is not posted again after that.
-  oldRows('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
+  ruleByAge('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 
 export interface RetentionDeps {
@@ -54,11 +54,11 @@ export function startRetention({ database, clock, log }: RetentionDeps): Worker 
     everyMs: EVERY_MS,
     log,
     async round(signal) {
-      for (const forgetting of FORGETTING) {
+      for (const rule of RULES) {
         // A failure of one does not block the others.
-        await deleteDue(database, forgetting, clock(), signal).then(
-          (count) => count > 0 && log.info({ count }, `forgot old ${forgetting.what}`),
-          (error: unknown) => log.error({ err: error }, `old ${forgetting.what} not forgotten`),
+        await applyRule(database, rule, clock(), signal).then(
+          (count) => count > 0 && log.info({ count }, `deleted old ${rule.what}`),
+          (error: unknown) => log.error({ err: error }, `old ${rule.what} not deleted`),
         )
       }
       return undefined
@@ -67,22 +67,22 @@ export function startRetention({ database, clock, log }: RetentionDeps): Worker 
 }
 
 /** Deletes all expired rows of every table. */
-export async function deleteExpired(database: Database, now: Date): Promise<void> {
-  for (const forgetting of FORGETTING) await deleteDue(database, forgetting, now)
+export async function deleteAllExpired(database: Database, now: Date): Promise<void> {
+  for (const rule of RULES) await applyRule(database, rule, now)
 }
 
 /** Resolves with the number of deleted rows. `signal` stops it between two transactions. */
-async function deleteDue(
+async function applyRule(
   database: Database,
-  { find, evict }: Forgetting,
+  { findExpired, deleteExpired }: RetentionRule,
   now: Date,
   signal?: AbortSignal,
 ): Promise<number> {
   let count = 0
   while (!signal?.aborted) {
-    const keys = await find(database.read, now)
+    const keys = await findExpired(database.read, now)
     if (keys.length === 0) break
-    await database.transaction((tx) => evict(tx, keys))
+    await database.transaction((tx) => deleteExpired(tx, keys))
     count += keys.length
   }
   return count

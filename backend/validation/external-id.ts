@@ -4,7 +4,7 @@ import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Transaction } from '../database/database.ts'
 
 /** Runs the insert of a row. Throws 409 `duplicate_external_id` if another row already has its `external_id`. */
-export async function rejectTaken(
+export async function insertWithUniqueExternalId(
   tx: Transaction,
   table: 'debtors' | 'invoices' | 'payments',
   row: { readonly account_id: string; readonly external_id: string | null },

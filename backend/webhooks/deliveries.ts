@@ -90,7 +90,11 @@ export async function readClaimed(reader: Reader, ids: readonly string[], lease:
  * Fails the pending deliveries of an endpoint that was disabled or deleted. An attempt in progress
  * finishes.
  */
-export async function failWaiting(tx: Transaction, endpointId: string, now: Date): Promise<void> {
+export async function failPendingDeliveries(
+  tx: Transaction,
+  endpointId: string,
+  now: Date,
+): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
     .set({ status: 'failed', run_at: null, updated_at: now.toISOString() })

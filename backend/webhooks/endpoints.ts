@@ -10,7 +10,7 @@ import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from '../events/event-types.ts'
 import { DELIVERIES_DUE } from '../events/events.ts'
-import { failWaiting } from './deliveries.ts'
+import { failPendingDeliveries } from './deliveries.ts'
 import type { SecretBox } from './secret-box.ts'
 import { mintSigningSecret } from './signature.ts'
 import { type PrivateTargets, parseTargetUrl } from './target-url.ts'
@@ -184,7 +184,7 @@ export async function deleteEndpoint(
     },
     act,
   )
-  await failWaiting(tx, row.id, act.now)
+  await failPendingDeliveries(tx, row.id, act.now)
 }
 
 /** Returns endpoints in the order of their creation. */

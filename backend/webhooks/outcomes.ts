@@ -10,7 +10,7 @@ import type {
   WebhookEndpointRow,
 } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
-import { type ClaimedDelivery, DELIVERIES, failWaiting } from './deliveries.ts'
+import { type ClaimedDelivery, DELIVERIES, failPendingDeliveries } from './deliveries.ts'
 import { holdUntil, nextAttemptAt } from './schedule.ts'
 import type { AttemptResult } from './sender.ts'
 
@@ -143,7 +143,7 @@ async function disableEndpoint(
     failing_since,
     updated_at: now.toISOString(),
   })
-  await failWaiting(tx, id, now)
+  await failPendingDeliveries(tx, id, now)
   const detail = { url, reason, failing_since }
   await recordNotice(
     tx,

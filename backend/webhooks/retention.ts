@@ -3,17 +3,17 @@
  * its event.
  */
 
-import { BATCH_MAX, DAY_MS, type Forgetting, type Key } from '../database/forgetting.ts'
+import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
 import type { Reader, Transaction } from '../database/tables.ts'
 
 const KEPT_MS = 30 * DAY_MS
 
 /** The order matters: an event is deleted after its last delivery. */
-export const FORGETTING_WEBHOOKS: readonly Forgetting[] = [
-  { what: 'stranded webhook deliveries', find: findStranded, evict: failStranded },
-  { what: 'webhook deliveries', find: findDeliveries, evict: deleteDeliveries },
-  { what: 'webhook events', find: findEvents, evict: deleteEvents },
-  { what: 'webhook secrets', find: findSecrets, evict: deleteSecrets },
+export const WEBHOOK_RETENTION: readonly RetentionRule[] = [
+  { what: 'stranded webhook deliveries', findExpired: findStranded, deleteExpired: failStranded },
+  { what: 'webhook deliveries', findExpired: findDeliveries, deleteExpired: deleteDeliveries },
+  { what: 'webhook events', findExpired: findEvents, deleteExpired: deleteEvents },
+  { what: 'webhook secrets', findExpired: findSecrets, deleteExpired: deleteSecrets },
 ]
 
 /**

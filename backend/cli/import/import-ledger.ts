@@ -59,7 +59,7 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const { file, ledger, api, progress, dryRun } = options
   const startedAtMs = Date.now()
   const { account, key } = await probe(api)
-  checkMay({ account, key }, dryRun)
+  checkAccess({ account, key }, dryRun)
   progress.note(`Account ${account.name} (${account.id}), key ${key.label} (${key.prefix}).`)
   progress.note(describeLimit(api, key.rate_limit))
   progress.note(`Columns: ${ledger.mapping}.`)
@@ -90,7 +90,7 @@ async function probe(api: Api): Promise<Probe> {
   throw new ImportStopped(`GET /api/v1/me is not as documented: ${error.message}.`)
 }
 
-function checkMay({ account, key }: Probe, dryRun: boolean): void {
+function checkAccess({ account, key }: Probe, dryRun: boolean): void {
   const needed = dryRun ? READ_SCOPES : [...READ_SCOPES, ...WRITE_SCOPES]
   const lacking = needed.filter((scope) => !key.scopes.includes(scope))
   if (lacking.length > 0) {

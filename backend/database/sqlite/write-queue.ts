@@ -22,11 +22,11 @@ const GROUP_MS_MAX = 100
 
 const AMONG_OTHERS = {
   begin: '; savepoint job',
-  keep: 'release job',
-  undo: 'rollback to job; release job',
+  onSuccess: 'release job',
+  onFailure: 'rollback to job; release job',
 }
 // The commit after this rollback commits an empty transaction.
-const ALONE = { begin: '', keep: '', undo: 'rollback; begin' }
+const ALONE = { begin: '', onSuccess: '', onFailure: 'rollback; begin' }
 
 /** The context of the job's asynchronous calls; inactive once its savepoint is settled. */
 interface JobState {
@@ -169,7 +169,7 @@ export class WriteQueue {
         settles.push(settle)
         if (undo) undone++
         // The rollback fails if SQLite has ended the outer transaction by itself.
-        ending = undo ? steps.undo : steps.keep
+        ending = undo ? steps.onFailure : steps.onSuccess
       }
       await writer.commit(ending)
       this.#fault = undefined

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import type { Tables } from '../../../backend/database/tables.ts'
-import { deleteExpired, startRetention } from '../../../backend/retention/retention.ts'
+import { deleteAllExpired, startRetention } from '../../../backend/retention/retention.ts'
 import { startSession } from '../../../backend/sessions/sessions.ts'
 import { addUsage } from '../../../backend/usage/usage.ts'
 import { addReportedCalls } from '../../../backend/usage/usage-reports.ts'
@@ -37,11 +37,11 @@ t.test('a payment is replayed, and not recorded again, when its answer is forgot
   t.equal(first.status, 201)
 
   wait(books, 30 * DAY_MS - 1000)
-  await deleteExpired(books.backend.database, books.backend.now)
+  await deleteAllExpired(books.backend.database, books.backend.now)
   t.equal((await repeat()).text, first.text, 'byte for byte for thirty days')
 
   wait(books, 2000)
-  await deleteExpired(books.backend.database, books.backend.now)
+  await deleteAllExpired(books.backend.database, books.backend.now)
   t.equal(await countRows(books, 'idempotency_keys'), 0)
   const late = await repeat()
   matches(t, late, { status: 201, json: { id: first.json['id'], amount: 4000 } })
@@ -76,7 +76,7 @@ t.test('a repeat is compared with what was sent, not with what came of it', asyn
   const first = []
   for (const [key, body] of bodies.entries()) first.push((await send(body, key)).json['id'])
   wait(books, 31 * DAY_MS)
-  await deleteExpired(books.backend.database, books.backend.now)
+  await deleteAllExpired(books.backend.database, books.backend.now)
   for (const [key, body] of bodies.entries()) {
     const repeat = await send(body, key)
     t.strictSame([repeat.status, repeat.json['id']], [201, first[key]])
@@ -94,7 +94,7 @@ t.test('the key of a debtor or an invoice is free again after thirty days', asyn
   const first = await repeat('/api/v1/invoices', invoice)
   t.equal(first.status, 201)
   wait(books, 30 * DAY_MS + 1000)
-  await deleteExpired(books.backend.database, books.backend.now)
+  await deleteAllExpired(books.backend.database, books.backend.now)
   matches(t, await repeat('/api/v1/debtors', body), {
     status: 409,
     json: { code: 'duplicate_external_id', existing_id: debtor.json['id'] },
@@ -161,9 +161,9 @@ t.test('everything kept for a time goes when its time is over, and not before', 
   for (const [table, afterMs] of ends) {
     // Usage is counted by the hour or day, and goes with the one that its time ends in.
     const marginMs = { key_usage: 3_600_000, key_errors: DAY_MS }[String(table)] ?? 1000
-    await deleteExpired(database, new Date(begin + afterMs - marginMs))
+    await deleteAllExpired(database, new Date(begin + afterMs - marginMs))
     t.equal(await countRows(books, table), 1, `${table} before`)
-    await deleteExpired(database, new Date(begin + afterMs + 1000))
+    await deleteAllExpired(database, new Date(begin + afterMs + 1000))
     t.equal(await countRows(books, table), 0, `${table} after`)
   }
 })
@@ -180,9 +180,9 @@ t.test(
     await engine.plan('2026-11-24T08:00:00.000Z')
     t.strictSame(await engine.log(), ['friendly:sent', 'friendly:scheduled'])
     const planned = books.backend.now.getTime()
-    await deleteExpired(database, new Date(planned + 90 * DAY_MS - 1000))
+    await deleteAllExpired(database, new Date(planned + 90 * DAY_MS - 1000))
     t.equal(await countRows(books, 'reminders'), 2)
-    await deleteExpired(database, new Date(planned + 90 * DAY_MS + 1000))
+    await deleteAllExpired(database, new Date(planned + 90 * DAY_MS + 1000))
     const [, waiting] = await messages()
     const left = await database.read.selectFrom('reminders').select('message_id').execute()
     t.strictSame(left, [{ message_id: waiting?.id }], 'one that waits does not')

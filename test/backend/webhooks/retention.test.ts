@@ -1,6 +1,6 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { deleteExpired } from '../../../backend/retention/retention.ts'
+import { deleteAllExpired } from '../../../backend/retention/retention.ts'
 import { pauseEndpoint, rotateSecret } from '../../../backend/webhooks/endpoints.ts'
 import { BOX, openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -24,10 +24,10 @@ t.test('the log is forgotten after 30 days, but for what still waits', async (t)
   await webhooks.books.debtor()
 
   webhooks.wait(30 * DAY_MS - 1000)
-  await deleteExpired(database, backend.now)
+  await deleteAllExpired(database, backend.now)
   t.equal((await webhooks.deliveries()).length, 3)
   webhooks.wait(2000)
-  await deleteExpired(database, backend.now)
+  await deleteAllExpired(database, backend.now)
   const kept = await webhooks.deliveries()
   t.strictSame(new Set(kept.map(({ status }) => status)), new Set(['pending']))
   t.strictSame(await webhooks.attempts(), [])
@@ -41,9 +41,9 @@ t.test('a secret that no longer signs is not kept', async (t) => {
   const { row } = await webhooks.endpoint('https://example.com/')
   const act = { actor: OPERATOR, now: backend.now }
   await backend.database.transaction((tx) => rotateSecret(tx, row, BOX, act))
-  await deleteExpired(backend.database, backend.now)
+  await deleteAllExpired(backend.database, backend.now)
   t.type((await webhooks.readEndpoint(row.id)).old_secret, 'string')
   webhooks.wait(DAY_MS)
-  await deleteExpired(backend.database, backend.now)
+  await deleteAllExpired(backend.database, backend.now)
   matches(t, await webhooks.readEndpoint(row.id), { old_secret: null, old_secret_expires_at: null })
 })

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { announce } from '../../../backend/database/announcements.ts'
 import { startDeliveryWorker } from '../../../backend/webhooks/delivery-worker.ts'
 import { pauseEndpoint, resumeEndpoint } from '../../../backend/webhooks/endpoints.ts'
-import { FORGETTING_WEBHOOKS } from '../../../backend/webhooks/retention.ts'
+import { WEBHOOK_RETENTION } from '../../../backend/webhooks/retention.ts'
 import { BOX, openWebhooks, type Webhooks } from '../../fixtures/books/webhooks.ts'
 import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { SILENT } from '../../fixtures/service/database.ts'
@@ -124,9 +124,9 @@ t.test(
         .execute(),
     )
     const now = new Date(webhooks.books.backend.now.getTime() + 31 * 24 * HOUR_MS)
-    for (const { find, evict } of FORGETTING_WEBHOOKS) {
-      const keys = await find(database.read, now)
-      if (keys.length > 0) await database.transaction((tx) => evict(tx, keys))
+    for (const { findExpired, deleteExpired } of WEBHOOK_RETENTION) {
+      const keys = await findExpired(database.read, now)
+      if (keys.length > 0) await database.transaction((tx) => deleteExpired(tx, keys))
     }
     t.strictSame(await webhooks.deliveries(), [])
     t.strictSame(await webhooks.eventTypes(), [])

@@ -1,18 +1,18 @@
-/** Retention: how to find rows whose period has ended, and how to delete them. */
+/** How to find rows whose retention period has ended, and how to delete them. */
 import { sql } from 'kysely'
 import { readAnyTable, writeAnyTable } from './any-table.ts'
 import type { Reader, Tables, Transaction } from './tables.ts'
 
-export interface Forgetting {
+export interface RetentionRule {
   /** A name for the log. */
   readonly what: string
   /** Returns at most one batch of due rows; empty if none are due. */
-  find(read: Reader, now: Date): Promise<readonly Key[]>
+  findExpired(read: Reader, now: Date): Promise<readonly Key[]>
   /**
    * Deletes rows in one transaction, whose size bounds how long a payment waits. Rows that are already
    * deleted are ignored.
    */
-  evict(tx: Transaction, keys: readonly Key[]): Promise<void>
+  deleteExpired(tx: Transaction, keys: readonly Key[]): Promise<void>
 }
 
 /** The key of a row, by column. */
@@ -30,14 +30,14 @@ interface Aged<Column extends string> {
   readonly keptMs: number
 }
 
-/** Deletes old rows of one table to which no other table refers. */
-export function oldRows<T extends keyof Tables>(
+/** For a table to which no other table refers: a row is deleted `keptMs` after the instant in its column `age`. */
+export function ruleByAge<T extends keyof Tables>(
   table: T,
   { key, age, keptMs }: Aged<keyof Tables[T] & string>,
-): Forgetting {
+): RetentionRule {
   return {
     what: table.replaceAll('_', ' '),
-    async find(read, now) {
+    async findExpired(read, now) {
       const before = new Date(now.getTime() - keptMs).toISOString()
       const rows = readAnyTable(read)
         .selectFrom<string>(table)
@@ -47,7 +47,7 @@ export function oldRows<T extends keyof Tables>(
         .limit(BATCH_MAX)
         .execute()
     },
-    async evict(tx, keys) {
+    async deleteExpired(tx, keys) {
       await writeAnyTable(tx)
         .deleteFrom<string>(table)
         .where((row) => row.or(keys.map((values) => row.and(values))))
