@@ -80,14 +80,14 @@ export async function previewReminders(
       const time = account.timeOf(debtor)
       const own = waiting.get(debtor.id) ?? []
       messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, time, now)))
-      const left = asIfSent(situation, sendsAt(time, now))
-      messages.push(...foresee(debtor, account, left, now, until))
+      const afterSending = asIfSent(situation, sendsAt(time, now))
+      messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
   }
   return messages.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0))
 }
 
-function foresee(
+function predictMessages(
   debtor: DebtorRow,
   account: ChasingAccount,
   situation: ChasedDebtor,
@@ -119,8 +119,8 @@ function sendsAt(time: WorkingTime, from: Date): Date {
 }
 
 /** A message that waits is sent as soon as possible. */
-function asIfSent(chased: ChasedDebtor, leftAt: Date): ChasedDebtor {
-  const at = leftAt.toISOString()
+function asIfSent(chased: ChasedDebtor, sentAt: Date): ChasedDebtor {
+  const at = sentAt.toISOString()
   return {
     ...chased,
     hasScheduledMessage: false,

@@ -15,7 +15,7 @@ import { csrfField, renderFault, renderFaults, renderPage } from '../shell/layou
 import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
-import type { Subject } from './foresight.ts'
+import type { Subject } from './effects.ts'
 import { type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
 import { renderPreviewPage } from './preview-page.ts'
 import {
@@ -125,7 +125,7 @@ ${renderFault(problem, 'allocations')}${renderShareFields(invoices, today, enter
 
 function renderPreview(
   frame: Frame,
-  { form, input, foresight, hidden }: Preview<AllocateForm, AllocateInput>,
+  { form, input, effects, hidden }: Preview<AllocateForm, AllocateInput>,
 ): Html {
   const { payment, customer, timezone } = form
   const sum = input.reduce((total, { amount }) => total + amount, 0)
@@ -142,7 +142,7 @@ function renderPreview(
       ['Received on', dateWords(payment.received_on)],
       ['To allocate', renderMoney(sum, payment.currency)],
     ],
-    foresight,
+    effects,
     timezone,
     action: path,
     editAction: `${path}/edit`,

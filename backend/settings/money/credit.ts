@@ -19,7 +19,7 @@ import { renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { readAmountText } from './amount-field.ts'
-import type { Subject } from './foresight.ts'
+import type { Subject } from './effects.ts'
 import { type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
 import { renderPreviewPage } from './preview-page.ts'
 
@@ -112,7 +112,7 @@ ${renderFaults(problem)}
 
 function renderPreview(
   frame: Frame,
-  { form, input, foresight, hidden }: Preview<CreditForm, Credit>,
+  { form, input, effects, hidden }: Preview<CreditForm, Credit>,
 ): Html {
   const { invoice, customer, timezone } = form
   const path = `${PATH}/${invoice.id}`
@@ -125,7 +125,7 @@ function renderPreview(
       ['Credit', renderMoney(input.amount, invoice.currency)],
       ['Reason', input.reason],
     ],
-    foresight,
+    effects,
     timezone,
     action: `${path}/credit`,
     editAction: `${path}/credit/edit`,

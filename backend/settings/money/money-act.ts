@@ -12,7 +12,7 @@ import { type Session, setFlash } from '../../sessions/sessions.ts'
 import { type Expected, Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
-import { type Foresight, foresee, representForesight, type Subject } from './foresight.ts'
+import { type Effects, previewEffects, representEffects, type Subject } from './effects.ts'
 
 export interface MoneyAct<Form extends Subject, Input, Done> {
   readonly paths: ActPaths
@@ -50,7 +50,7 @@ export interface ActPaths {
 export interface Preview<Form, Input> {
   readonly form: Form
   readonly input: Input
-  readonly foresight: Foresight
+  readonly effects: Effects
   readonly hidden: Html
 }
 
@@ -100,13 +100,13 @@ export function moneyActPages<Form extends Subject, Input, Done>(
         refuseReadOnly(request.session)
         const form = await act.load(database.read, request)
         const input = act.parse(form, request.fields)
-        const { foresight } = await foresee(database, form, (tx) =>
+        const { effects } = await previewEffects(database, form, (tx) =>
           act.perform(tx, request, form, input),
         )
         const hidden = renderHidden(request.fields)
         return {
-          json: representForesight(foresight),
-          page: (frame) => act.renderPreview(frame, { form, input, foresight, hidden }),
+          json: representEffects(effects),
+          page: (frame) => act.renderPreview(frame, { form, input, effects, hidden }),
         }
       },
     },

@@ -7,7 +7,7 @@ import { csrfField, renderPage } from '../shell/layout.ts'
 import { dateWords, invoiceChasing, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
-import type { ForeseenInvoice, Foresight } from './foresight.ts'
+import type { ChangedInvoice, Effects } from './effects.ts'
 
 /** Further rows are only counted. */
 const SHOWN_MAX = 40
@@ -19,7 +19,7 @@ export interface PreviewPage {
   /** The entered values. */
   readonly facts: readonly (readonly [name: string, value: Html | string])[]
   readonly warning?: Html | undefined
-  readonly foresight: Foresight
+  readonly effects: Effects
   readonly timezone: string
   readonly action: string
   /** The path that shows the form again with the entered values. */
@@ -30,7 +30,7 @@ export interface PreviewPage {
 }
 
 export function renderPreviewPage(frame: Frame, page: PreviewPage): Html {
-  const { title, back, facts, warning, foresight, timezone } = page
+  const { title, back, facts, warning, effects, timezone } = page
   const main = html`<p class="back"><a href="${back.path}" translate="no">${back.name}</a></p>
 <h1>${title}</h1>
 ${warning !== undefined && html`<div class="faults" role="note"><p>${warning}</p></div>`}
@@ -38,8 +38,8 @@ ${warning !== undefined && html`<div class="faults" role="note"><p>${warning}</p
     ([name, value]) => html`<div><dt>${name}</dt><dd translate="no">${value}</dd></div>`,
   )}</dl></section>
 <section aria-labelledby="outcome"><h2 id="outcome">What happens</h2>
-${renderSentences(foresight)}
-${foresight.invoices.length > 0 && renderInvoices(foresight.invoices, timezone)}</section>
+${renderSentences(effects)}
+${effects.invoices.length > 0 && renderInvoices(effects.invoices, timezone)}</section>
 <form method="post" action="${page.action}" class="confirm" data-once>${csrfField(frame)}${page.hidden}
 <p class="row"><button class="primary">${page.button}</button>
 <button formaction="${page.editAction}" formnovalidate>Change</button>
@@ -48,19 +48,19 @@ ${foresight.invoices.length > 0 && renderInvoices(foresight.invoices, timezone)}
 }
 
 /** Renders sentences only, for pages that request a reason. */
-export function renderConsequences(foresight: Foresight, timezone: string): Html {
-  const shown = foresight.invoices.slice(0, SHOWN_MAX)
-  const rest = foresight.invoices.length - shown.length
+export function renderEffects(effects: Effects, timezone: string): Html {
+  const shown = effects.invoices.slice(0, SHOWN_MAX)
+  const rest = effects.invoices.length - shown.length
   const lines = shown.map(
     ({ after }) =>
       html`<li><span translate="no">${after.number}</span>: ${renderMoney(after.amount_due, after.currency)} is due then. Next reminder: ${invoiceChasing(after, timezone)}.</li>`,
   )
-  return html`${renderSentences(foresight)}
+  return html`${renderSentences(effects)}
 ${shown.length > 0 && html`<ul class="consequences">${lines}${rest > 0 && html`<li>And ${plural(rest, 'other invoice')}.</li>`}</ul>`}`
 }
 
-function renderSentences(foresight: Foresight): Html {
-  const { invoices, onAccount, messagesCancelled, messagesInFlight } = foresight
+function renderSentences(effects: Effects): Html {
+  const { invoices, onAccount, messagesCancelled, messagesInFlight } = effects
   const sentences = [
     ...onAccount.map(({ currency, before, after }) =>
       after > before
@@ -84,7 +84,7 @@ function renderSentences(foresight: Foresight): Html {
   return html`<ul class="consequences">${sentences.map((sentence) => html`<li>${sentence}</li>`)}</ul>`
 }
 
-function renderInvoices(pairs: readonly ForeseenInvoice[], timezone: string): Html {
+function renderInvoices(pairs: readonly ChangedInvoice[], timezone: string): Html {
   const rest = pairs.length - SHOWN_MAX
   return html`<table class="keys ledger"><caption class="unseen">Invoices that change</caption>
 <thead><tr><th scope="col">Invoice</th><th scope="col">Due on</th><th scope="col" class="amount">Due now</th>

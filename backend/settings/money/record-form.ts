@@ -1,7 +1,7 @@
 /** The subject of the form that records a payment, and its initial values. */
 import type { DebtorRow, InvoiceRow, PaymentRow } from '../../database/tables.ts'
 import type { NewPayment } from '../../payments/payments.ts'
-import type { Subject } from './foresight.ts'
+import type { Subject } from './effects.ts'
 
 export const PUT_TO = ['oldest_first', 'chosen', 'on_account'] as const
 export type PutTo = (typeof PUT_TO)[number]

@@ -103,7 +103,7 @@ ${name === 'chosen' && html`<div class="chosen">${renderShareFields(invoices, to
 
 export function renderRecordPreview(
   frame: Frame,
-  { form, input, foresight, hidden }: Preview<RecordForm, RecordInput>,
+  { form, input, effects, hidden }: Preview<RecordForm, RecordInput>,
 ): Html {
   const { debtor, timezone } = form
   return renderPreviewPage(frame, {
@@ -117,7 +117,7 @@ export function renderRecordPreview(
       ...(input.reference === null ? [] : [['Reference', input.reference] as const]),
     ],
     warning: renderTwin(form, input),
-    foresight,
+    effects,
     timezone,
     action: PATH,
     editAction: `${PATH}/edit`,

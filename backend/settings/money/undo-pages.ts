@@ -15,9 +15,9 @@ import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
-import { foresee } from './foresight.ts'
+import { previewEffects } from './effects.ts'
 import { KEY, once, refuseReadOnly, renderKeyField } from './money-act.ts'
-import { renderConsequences } from './preview-page.ts'
+import { renderEffects } from './preview-page.ts'
 
 const PATH = '/settings/payments'
 
@@ -131,7 +131,7 @@ async function drawQuestion(
     now,
   }
   // The effects do not depend on the reason, which is not known yet.
-  const { foresight } = await foresee(database, subject, (tx) =>
+  const { effects } = await previewEffects(database, subject, (tx) =>
     undoing.perform(tx, request, 'foreseen'),
   )
   const hidden = undoing.texts.map(
@@ -142,7 +142,7 @@ async function drawQuestion(
       title: undoing.title,
       place: '/settings/customers',
       back: { path: `${PATH}/${id}`, name: 'Payment' },
-      consequences: html`<p>${undoing.hint}</p>${renderConsequences(foresight, timezone)}`,
+      consequences: html`<p>${undoing.hint}</p>${renderEffects(effects, timezone)}`,
       action: `${PATH}/${id}/${undoing.name}`,
       button: undoing.button,
       isDangerous: true,

@@ -11,14 +11,14 @@ import { findInvoices } from '../../invoices/invoices.ts'
 import { CANCELLABLE } from '../../messages/messages.ts'
 import { planDebtors } from '../../reminders/planning/planning.ts'
 
-export interface ForeseenInvoice {
+export interface ChangedInvoice {
   readonly before: InvoiceRow
   readonly after: InvoiceRow
 }
 
-export interface Foresight {
+export interface Effects {
   /** The debtor's invoices whose amount due or chasing changes, earliest due date first. */
-  readonly invoices: readonly ForeseenInvoice[]
+  readonly invoices: readonly ChangedInvoice[]
   readonly onAccount: readonly { currency: string; before: number; after: number }[]
   readonly messagesCancelled: number
   /** Messages that are being sent and cannot be stopped. */
@@ -36,26 +36,27 @@ export interface Subject {
 }
 
 /** Resolves with the effects of the action, or rejects as the action would. */
-export async function foresee<T>(
+export async function previewEffects<T>(
   database: Database,
   subject: Subject,
   perform: (tx: Transaction) => Promise<T>,
-): Promise<{ readonly done: T; readonly foresight: Foresight }> {
-  const rollback = new Rollback<{ done: T; foresight: Foresight }>()
+): Promise<{ readonly done: T; readonly effects: Effects }> {
+  const rollback = new Rollback<{ done: T; effects: Effects }>()
   try {
     await database.transaction(async (tx) => {
       const before = await readView(tx, subject)
       const done = await perform(tx)
       const debtor = await lockDebtor(tx, subject.accountId, subject.debtorId)
       if (debtor !== undefined) await planDebtors(tx, [debtor], subject.now)
-      const foresight = compare(before, await readView(tx, subject, before))
-      rollback.outcome = { done, foresight }
+      const effects = compare(before, await readView(tx, subject, before))
+      rollback.outcome = { done, effects }
       throw rollback
     })
   } catch (error) {
     if (error !== rollback || rollback.outcome === undefined) throw error
   }
-  if (rollback.outcome === undefined) throw new Error('a foreseen transaction was not rolled back')
+  if (rollback.outcome === undefined)
+    throw new Error('the transaction of a preview was not rolled back')
   return rollback.outcome
 }
 
@@ -104,7 +105,7 @@ async function readView(reader: Reader, subject: Subject, before?: View): Promis
   }
 }
 
-function compare(before: View, after: View): Foresight {
+function compare(before: View, after: View): Effects {
   const pairs = [...before.invoices].flatMap(([id, row]) => {
     const then = after.invoices.get(id)
     return then !== undefined && isChanged(row, then) ? [{ before: row, after: then }] : []
@@ -139,7 +140,7 @@ function isChanged(before: InvoiceRow, after: InvoiceRow): boolean {
   )
 }
 
-export function representForesight({ invoices, ...others }: Foresight) {
+export function representEffects({ invoices, ...others }: Effects) {
   return {
     object: 'preview',
     invoices: invoices.map(({ before, after }) => ({
