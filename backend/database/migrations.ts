@@ -86,7 +86,7 @@ export async function prepareSchema(
       throw new Error(`The database lacks ${pending.join(', ')}. Run: npm run -s cli -- migrate`)
     }
   }
-  return target.alone(async () => {
+  return target.exclusively(async () => {
     // Another process may have migrated while this one waited.
     const current = await readRecords(target)
     if (current !== undefined) return applyPending(target, migrations, progress)

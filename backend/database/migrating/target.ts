@@ -19,8 +19,8 @@ export interface MigrationTarget {
   /** Runs in a transaction: for an empty database, and if `runBeside` is absent. */
   replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
   /**
-   * Runs `work` while no other process migrates. Absent if transactions are sufficient to prevent two
-   * processes from doing the same step.
+   * Runs `work` while no other process migrates. Where transactions alone prevent two processes from
+   * doing the same step, it runs `work` at once.
    */
-  alone<T>(work: () => Promise<T>): Promise<T>
+  exclusively<T>(work: () => Promise<T>): Promise<T>
 }

@@ -1,64 +1,25 @@
-/** Kysely over PostgreSQL connections: over a single one, and over a pool of readers. */
+/** Kysely over a PostgreSQL connection, and how text is ordered there. */
 import {
   type DatabaseConnection,
-  type Driver,
-  Kysely,
+  type Kysely,
   type KyselyPlugin,
   PostgresAdapter,
   PostgresIntrospector,
   PostgresQueryCompiler,
   type RootOperationNode,
 } from 'kysely'
-import { setDirectConnection } from '../prepared.ts'
-
-const NO_TRANSACTION = 'Transactions are not begun through Kysely'
+import { kyselyOver } from '../single-connection.ts'
 
 /** One adapter for all connections, so that they share prepared statements. */
 const ADAPTER = new PostgresAdapter()
 
 /** Sends every statement over this connection. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
-  const db = new Kysely<T>({
-    dialect: {
-      createDriver: () => new SingleConnection(connection),
-      createAdapter: () => ADAPTER,
-      createIntrospector: (db) => new PostgresIntrospector(db),
-      createQueryCompiler: () => new PostgresQueryCompiler(),
-    },
+  return kyselyOver(connection, {
+    createAdapter: () => ADAPTER,
+    createIntrospector: (db) => new PostgresIntrospector(db),
+    createQueryCompiler: () => new PostgresQueryCompiler(),
   })
-  setDirectConnection(db, connection)
-  return db
-}
-
-/** Transactions are started and ended outside of Kysely. */
-class SingleConnection implements Driver {
-  readonly #connection: DatabaseConnection
-
-  constructor(connection: DatabaseConnection) {
-    this.#connection = connection
-  }
-
-  async init(): Promise<void> {}
-
-  async acquireConnection(): Promise<DatabaseConnection> {
-    return this.#connection
-  }
-
-  async beginTransaction(): Promise<void> {
-    throw new Error(NO_TRANSACTION)
-  }
-
-  async commitTransaction(): Promise<void> {
-    throw new Error(NO_TRANSACTION)
-  }
-
-  async rollbackTransaction(): Promise<void> {
-    throw new Error(NO_TRANSACTION)
-  }
-
-  async releaseConnection(): Promise<void> {}
-
-  async destroy(): Promise<void> {}
 }
 
 /**

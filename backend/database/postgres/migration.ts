@@ -99,7 +99,7 @@ function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTa
         }
       }),
     replaceCheck,
-    async alone(work) {
+    async exclusively(work) {
       await lock(client, progress)
       try {
         return await work()

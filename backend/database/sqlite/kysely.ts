@@ -1,16 +1,13 @@
 /** Kysely over SQLite: over a single connection, and over readers. */
 import {
   type DatabaseConnection,
-  type Driver,
-  Kysely,
+  type Kysely,
   type SelectModifierNode,
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import { setDirectConnection } from '../prepared.ts'
-
-const NO_TRANSACTION = 'Transactions are not begun through Kysely'
+import { kyselyOver } from '../single-connection.ts'
 
 /** Statements run one after the other, each started when the previous one has ended. */
 export function kyselyOnConnection<T>(connection: DatabaseConnection): Kysely<T> {
@@ -23,16 +20,11 @@ export function kyselyOnReaders<T>(readers: DatabaseConnection): Kysely<T> {
 }
 
 function kyselyOn<T>(connection: DatabaseConnection, multipleConnections: boolean): Kysely<T> {
-  const db = new Kysely<T>({
-    dialect: {
-      createDriver: () => new SingleConnection(connection),
-      createAdapter: () => new Adapter(multipleConnections),
-      createIntrospector: (db) => new SqliteIntrospector(db),
-      createQueryCompiler: () => new QueryCompiler(),
-    },
+  return kyselyOver(connection, {
+    createAdapter: () => new Adapter(multipleConnections),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+    createQueryCompiler: () => new QueryCompiler(),
   })
-  setDirectConnection(db, connection)
-  return db
 }
 
 class Adapter extends SqliteAdapter {
@@ -70,35 +62,4 @@ class QueryCompiler extends SqliteQueryCompiler {
   protected override visitSelectModifier(node: SelectModifierNode): void {
     if (!ROW_LOCKS.has(node.modifier)) super.visitSelectModifier(node)
   }
-}
-
-/** Transactions are started and ended outside of Kysely. */
-class SingleConnection implements Driver {
-  readonly #connection: DatabaseConnection
-
-  constructor(connection: DatabaseConnection) {
-    this.#connection = connection
-  }
-
-  async init(): Promise<void> {}
-
-  async acquireConnection(): Promise<DatabaseConnection> {
-    return this.#connection
-  }
-
-  async beginTransaction(): Promise<void> {
-    throw new Error(NO_TRANSACTION)
-  }
-
-  async commitTransaction(): Promise<void> {
-    throw new Error(NO_TRANSACTION)
-  }
-
-  async rollbackTransaction(): Promise<void> {
-    throw new Error(NO_TRANSACTION)
-  }
-
-  async releaseConnection(): Promise<void> {}
-
-  async destroy(): Promise<void> {}
 }

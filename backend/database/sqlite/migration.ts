@@ -36,7 +36,7 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
       return rows.length > 0
     },
     replaceCheck,
-    alone: (work) => work(),
+    exclusively: (work) => work(),
   }
 }
 
