@@ -77,23 +77,17 @@ async function invitation(
   id: string,
   { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
 ): Promise<NoticeText | undefined> {
-  const row = await reader
-    .selectFrom('invitations')
-    .select(['id', 'code_hash', 'expires_at'])
-    .where('id', '=', id)
-    .where('ended_at', 'is', null)
-    .executeTakeFirst()
-  const code = row && codes.findCode(row.id, row.code_hash)
-  if (row === undefined || code === undefined) return undefined
+  const link = await findLink(reader, 'invitations', id, codes)
+  if (link === undefined) return undefined
   return {
     tone: 'plain',
     title: `You are invited to ${accountName}`,
     opening: [
       `${invited_by} invites you to the account ${accountName} on Receivables, as ${role === 'admin' ? 'an Admin' : 'a Member'}.`,
     ],
-    action: { label: 'Choose a password', url: `${baseUrl}/settings/invitation#${code}` },
+    action: { label: 'Choose a password', url: `${baseUrl}/settings/invitation#${link.code}` },
     closing: [
-      `The link works once, until ${instantText(row.expires_at)}. Whoever opens it can log in as you: do not pass it on.`,
+      `The link works once, until ${instantText(link.expiresAt)}. Whoever opens it can log in as you: do not pass it on.`,
     ],
   }
 }
@@ -103,14 +97,8 @@ async function passwordReset(
   { baseUrl, codes }: NoticeLetterDeps,
   id: string,
 ): Promise<NoticeText | undefined> {
-  const row = await reader
-    .selectFrom('password_resets')
-    .select(['id', 'code_hash', 'expires_at'])
-    .where('id', '=', id)
-    .where('ended_at', 'is', null)
-    .executeTakeFirst()
-  const code = row && codes.findCode(row.id, row.code_hash)
-  if (row === undefined || code === undefined) return undefined
+  const link = await findLink(reader, 'password_resets', id, codes)
+  if (link === undefined) return undefined
   return {
     tone: 'plain',
     title: 'Set a new password',
@@ -118,9 +106,26 @@ async function passwordReset(
       'Somebody, probably you, requested a new password for your login to Receivables.',
       'If it was not you, ignore this e-mail: your password stays as it is.',
     ],
-    action: { label: 'Set a new password', url: `${baseUrl}/settings/new-password#${code}` },
-    closing: [`The link works once, until ${instantText(row.expires_at)}. Do not pass it on.`],
+    action: { label: 'Set a new password', url: `${baseUrl}/settings/new-password#${link.code}` },
+    closing: [`The link works once, until ${instantText(link.expiresAt)}. Do not pass it on.`],
   }
+}
+
+/** Undefined if the link was used or withdrawn, or if no key generates its code. */
+async function findLink(
+  reader: Reader,
+  table: 'invitations' | 'password_resets',
+  id: string,
+  codes: InvitationCodes,
+): Promise<{ readonly code: string; readonly expiresAt: string } | undefined> {
+  const row = await reader
+    .selectFrom(table)
+    .select(['id', 'code_hash', 'expires_at'])
+    .where('id', '=', id)
+    .where('ended_at', 'is', null)
+    .executeTakeFirst()
+  const code = row && codes.findCode(row.id, row.code_hash)
+  return row === undefined || code === undefined ? undefined : { code, expiresAt: row.expires_at }
 }
 
 function disabledEndpoint(
