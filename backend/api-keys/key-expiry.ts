@@ -2,8 +2,7 @@
  * Warns Admins before a key expires and records the warning. Requests with an expired key are rejected
  * without this worker: authentication compares `expires_at` with the clock on every request.
  */
-import type { Logger } from '../../shared/process/log.ts'
-import { startWorker, type Worker } from '../background/worker.ts'
+import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database, Transaction } from '../database/database.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
@@ -14,13 +13,7 @@ import { renderApiKey } from './representation.ts'
 const EVERY_MS = 30_000
 const BATCH_MAX = 100
 
-export interface KeyExpiryDeps {
-  readonly database: Database
-  readonly clock: () => Date
-  readonly log: Logger
-}
-
-export function startKeyExpiry({ database, clock, log }: KeyExpiryDeps): Worker {
+export function startKeyExpiry({ database, clock, log }: WorkerDeps): Worker {
   return startWorker({
     name: 'looking for keys that expire',
     everyMs: EVERY_MS,

@@ -3,12 +3,20 @@
  * decides how long a worker sleeps between rounds.
  */
 import type { Logger } from '../../shared/process/log.ts'
+import type { Database } from '../database/database.ts'
 
 export interface Worker {
   /** Starts the next round now. During a round: starts another one right after it. */
   wake(): void
   /** Aborts the signal of the current round and resolves when the round has ended. No other round starts. */
   stop(): Promise<void>
+}
+
+/** What a worker on the database needs. */
+export interface WorkerDeps {
+  readonly database: Database
+  readonly clock: () => Date
+  readonly log: Logger
 }
 
 export interface WorkerOptions {

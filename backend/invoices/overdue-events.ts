@@ -4,8 +4,7 @@
  * receive years of overdue invoices.
  */
 import { type SqlBool, sql } from 'kysely'
-import type { Logger } from '../../shared/process/log.ts'
-import { startWorker, type Worker } from '../background/worker.ts'
+import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
 import { recordEvent } from '../events/events.ts'
@@ -20,13 +19,7 @@ const BATCH_MAX = 25
  */
 const EVERY_MS = 5 * 60_000
 
-export interface OverdueDeps {
-  readonly database: Database
-  readonly clock: () => Date
-  readonly log: Logger
-}
-
-export function startOverdueEvents({ database, clock, log }: OverdueDeps): Worker {
+export function startOverdueEvents({ database, clock, log }: WorkerDeps): Worker {
   return startWorker({
     name: 'looking for overdue invoices',
     everyMs: EVERY_MS,

@@ -11,7 +11,7 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
-import { SCAN_MAX, type Scanned, scanned } from '../lists/scan.ts'
+import { SCAN_MAX, type Scanned, scanned, withWholeRows } from '../lists/scan.ts'
 import { type AmountRange, isInRange } from '../money/amount-range.ts'
 
 export const INVOICE_VIEWS = [
@@ -75,16 +75,14 @@ export async function searchInvoices(
   const matches = (row: { readonly amount: number; readonly currency: string }) =>
     isInRange(Number(row.amount), row.currency, amount)
   const found = scanned(light, { limit, read }, isScan ? matches : undefined)
-  const ids = found.rows.map(({ id }) => id)
-  if (ids.length === 0) return { ...found, rows: [] }
-  const rows = await reader
-    .selectFrom('invoices')
-    .selectAll()
-    .where('account_id', '=', accountId)
-    .where('id', 'in', ids)
-    .execute()
-  const byId = new Map(rows.map((row) => [row.id, row]))
-  return { ...found, rows: ids.flatMap((id) => byId.get(id) ?? []) }
+  return withWholeRows(found, (ids) =>
+    reader
+      .selectFrom('invoices')
+      .selectAll()
+      .where('account_id', '=', accountId)
+      .where('id', 'in', ids)
+      .execute(),
+  )
 }
 
 function conditionsOf(accountId: string, search: InvoiceSearch, today: string): Condition[] {

@@ -1,21 +1,21 @@
 /**
- * Pages of a list by conditions that no index serves: rows are read in the list's order, at most so
- * many, and those that match are kept. Where the limit of the scan comes first, the next page goes on
- * behind the last row that was read.
+ * Pages of a list with conditions that no index serves: up to `SCAN_MAX` rows are read in the list's order,
+ * and the rows that match are returned. If the scan ends before the page is full, the next page begins
+ * after the last row that was read.
  */
 
-/** Some milliseconds, however large the account is. */
+/** A scan takes some milliseconds, however large the account is. */
 export const SCAN_MAX = 5000
 
 export interface Scanned<Row> {
   readonly rows: readonly Row[]
-  /** The id after which the next page begins; null where the list ends. */
+  /** The id after which the next page begins; null at the end of the list. */
   readonly next: string | null
   /** Whether the scan ended before the page was full. */
   readonly isPartial: boolean
 }
 
-/** Of rows read in order, up to `read` of them; `matches` undefined keeps all. */
+/** Makes a page from up to `read` rows, in order. Without `matches`, every row matches. */
 export function scanned<Row extends { readonly id: string }>(
   found: readonly Row[],
   { limit, read }: { readonly limit: number; readonly read: number },
@@ -30,4 +30,15 @@ export function scanned<Row extends { readonly id: string }>(
     return { rows, next: found.at(-1)?.id ?? null, isPartial: true }
   }
   return { rows, next: null, isPartial: false }
+}
+
+/** Reads whole rows for the page, in the page's order. */
+export async function withWholeRows<Row extends { readonly id: string }>(
+  page: Scanned<{ readonly id: string }>,
+  readRows: (ids: readonly string[]) => Promise<readonly Row[]>,
+): Promise<Scanned<Row>> {
+  const ids = page.rows.map(({ id }) => id)
+  const rows = ids.length === 0 ? [] : await readRows(ids)
+  const byId = new Map(rows.map((row) => [row.id, row]))
+  return { ...page, rows: ids.flatMap((id) => byId.get(id) ?? []) }
 }

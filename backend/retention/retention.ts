@@ -2,8 +2,7 @@
  * Deletes expired rows. Any number of backends may run it at once. Debtors, invoices, payments, messages
  * and the audit log are kept for ever.
  */
-import type { Logger } from '../../shared/process/log.ts'
-import { startWorker, type Worker } from '../background/worker.ts'
+import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { DAY_MS, type RetentionRule, ruleByAge } from '../database/retention-rule.ts'
 import { REMINDER_RETENTION } from '../reminders/retention.ts'
@@ -42,13 +41,7 @@ const RULES: readonly RetentionRule[] = [
   ruleByAge('inbound_mail', { key: ['digest'], age: 'received_at', keptMs: 90 * DAY_MS }),
 ]
 
-export interface RetentionDeps {
-  readonly database: Database
-  readonly clock: () => Date
-  readonly log: Logger
-}
-
-export function startRetention({ database, clock, log }: RetentionDeps): Worker {
+export function startRetention({ database, clock, log }: WorkerDeps): Worker {
   return startWorker({
     name: 'retention',
     everyMs: EVERY_MS,

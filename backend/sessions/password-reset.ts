@@ -5,9 +5,8 @@
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
-import type { Logger } from '../../shared/process/log.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
-import { startWorker, type Worker } from '../background/worker.ts'
+import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import type { PasswordResetRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
@@ -43,13 +42,7 @@ export async function requestPasswordReset(
     .execute()
 }
 
-export interface PasswordResetDeps {
-  readonly database: Database
-  readonly clock: () => Date
-  readonly log: Logger
-}
-
-export function startPasswordResets({ database, clock, log }: PasswordResetDeps): Worker {
+export function startPasswordResets({ database, clock, log }: WorkerDeps): Worker {
   return startWorker({
     name: 'mailing links for new passwords',
     everyMs: EVERY_MS,
