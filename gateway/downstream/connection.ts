@@ -9,13 +9,14 @@ import type { Budget, BudgetMember } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { HeldMemory } from '../budget/memory.ts'
 import type { Body, Call, CallConnection } from '../call/call.ts'
-import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
+import type { BodyFraming } from '../http1/body-decoder.ts'
 import { Http1Error, malformed } from '../http1/errors.ts'
-import { CONTINUE, writeMessage } from '../http1/message-writer.ts'
+import { CONTINUE } from '../http1/message-writer.ts'
 import { type RawRequestHead, RequestReader } from '../http1/request-reader.ts'
 import { readAccepted } from './accepted-socket.ts'
-import { BodyReader, mayFit, NO_BODY } from './request-body.ts'
+import { BodyReceiver } from './body-receiver.ts'
 import { KEEP_ALIVE_MS } from './response.ts'
+import { ResponseWriter } from './response-writer.ts'
 
 /** From the first byte of a request to the end of its head, at most. */
 const HEAD_TIMEOUT_MS = 10_000
@@ -31,10 +32,6 @@ const LINGER_MS = 2_000
 const HALF_CLOSED_MS = 1_000
 /** Bytes buffered behind a call in progress; beyond it, reading pauses until the response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
-/** Responses up to this size are never cut off for the memory of others: over TLS each is buffered briefly. */
-const SMALL_BYTES_MAX = 16 * 1024
-/** A body that has been arriving for this long must keep the least rate. */
-const BODY_RATE_FROM_MS = 3_000
 
 /** What all connections of a listener share. */
 export interface ConnectionHost {
@@ -62,14 +59,6 @@ export interface ConnectionOptions {
   readonly peer: Client
 }
 
-/** A body that is being read. */
-interface PendingBody {
-  readonly reader: BodyReader
-  /** By `performance.now()`. */
-  readonly beganAt: number
-  settle(result: Body | Error): void
-}
-
 export class Connection implements CallConnection, BudgetMember {
   readonly isHandshake = false
   readonly peer: Client
@@ -80,32 +69,22 @@ export class Connection implements CallConnection, BudgetMember {
   readonly #host: ConnectionHost
   readonly #requests = new RequestReader()
   #call: Call | undefined
-  #body: PendingBody | undefined
-  #isBodyRead = false
-  /** The body was not read to its end, so that the next request cannot be found behind it. */
-  #isBodyLost = false
-  /** Memory of the body, until the call ends. */
-  #bodyBytes = 0
-  /** Bytes of the response that are not flushed yet. */
-  #responseBytes = 0
+  readonly #body: BodyReceiver
+  readonly #writer: ResponseWriter
   /** Of the call in progress, once it uses memory. */
   #client: Client | undefined
   #isKnown = false
   /** Requests behind the call in progress were dropped, so that the connection must close. */
   #isReadAheadLost = false
-  /** Called when all that was written is flushed, or the connection is closed. */
-  #onFlushed: (() => void) | undefined
   readonly #openedAt = performance.now()
   /** When the first byte behind the last response arrived; until then, when that response was written. */
   #begunAt = this.#openedAt
   /** Such a byte has arrived: the blank lines that may precede a request count, or they would extend it. */
   #hasBegun = false
-  /** `performance.now()` by which the current wait must end. */
+  /** `performance.now()` by which a head must have arrived, or the connection be closed. */
   #deadline: number
   /** `performance.now()` by which a half-closed connection must end. */
   #endsBy = Number.POSITIVE_INFINITY
-  /** `performance.now()` by which a buffered response must be flushed, whole. */
-  #responseDeadline: number | undefined
   #isFresh = true
   /** `performance.now()` from which the next response closes the connection. */
   readonly #oldFrom: number
@@ -121,6 +100,13 @@ export class Connection implements CallConnection, BudgetMember {
     this.peer = peer
     this.memory = host.budget.createHeldMemory(peer)
     this.#socket = readAccepted(accepted, (bytes) => this.#read(bytes))
+    const onBytes = () => this.#account()
+    this.#body = new BodyReceiver(host.bodyRateMin, onBytes)
+    this.#writer = new ResponseWriter(this.#socket, {
+      timeoutMs: host.responseTimeoutMs,
+      onBytes,
+      onMemoryUsedUp: () => this.reset(),
+    })
     this.#deadline = this.#begunAt + this.#headTimeoutMs
     // Connections that were opened together do not end together.
     this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
@@ -174,24 +160,21 @@ export class Connection implements CallConnection, BudgetMember {
 
   /** See `MemoryUser`. The body of a call at the backend is not evictable. */
   get evictableBytes(): number {
-    const isClients =
-      this.#call === undefined || this.#body !== undefined || this.#onFlushed !== undefined
+    const isClients = this.#call === undefined || this.#body.isPending || this.#writer.isFlushing
     return isClients ? this.memory.bytes : this.#requests.length
   }
 
   get heldSince(): number {
-    const { responseTimeoutMs } = this.#host
-    const deadline = this.#responseDeadline
-    return deadline === undefined ? this.#begunAt : deadline - responseTimeoutMs
+    return this.#writer.bufferedAt ?? this.#begunAt
   }
 
   evict(): void {
-    if (this.#body !== undefined) this.#body.settle(memoryUsedUp())
-    else if (this.#call !== undefined && this.#onFlushed === undefined) this.#dropReadAhead()
+    if (this.#body.isPending) this.#body.evict()
+    else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()
     else {
       this.#requests.takeAll()
-      this.#bodyBytes = 0
-      this.#responseBytes = 0
+      this.#body.end()
+      this.#writer.discard()
       this.#account()
       this.reset()
     }
@@ -209,9 +192,9 @@ export class Connection implements CallConnection, BudgetMember {
       if (!this.#hasBegun) this.#begunAt = now
       this.#hasBegun = true
       this.#begin(now)
-    } else if (this.#body !== undefined) {
+    } else if (this.#body.isPending) {
       this.#readBody(bytes)
-    } else if (!this.#isBodyLost) {
+    } else if (!this.#body.isLost) {
       this.#requests.push(bytes)
       if (this.#isReadAheadLost || !this.#account()) this.#dropReadAhead()
       else if (this.#requests.length > READ_AHEAD_BYTES_MAX) this.#socket.pause()
@@ -224,66 +207,26 @@ export class Connection implements CallConnection, BudgetMember {
     bytesMax: number,
     sendContinue: boolean,
   ): Promise<Body> {
-    return new Promise((resolve, reject) => {
-      // This method may be called before `serve` has returned the call.
-      this.#call = call
-      const onMemory = (bytes: number) => {
-        this.#bodyBytes = bytes
-        if (!this.#account()) throw memoryUsedUp()
-      }
-      const reader = new BodyReader({ framing, bytesMax, onMemory })
-      const settle = (result: Body | Error) => {
-        call.abort.listen(undefined)
-        this.#deadline = Number.POSITIVE_INFINITY
-        this.#body = undefined
-        this.#isBodyRead = result instanceof Buffer
-        this.#isBodyLost = !this.#isBodyRead
-        if (!(result instanceof Error)) return resolve(result)
-        reader.discard()
-        reject(result)
-      }
-      this.#body = { reader, beganAt: call.arrivedAt, settle }
-      if (!mayFit(framing, bytesMax)) return settle('tooLarge')
-      if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
-      this.#deadline = this.#begunAt + this.#host.requestTimeoutMs
-      if (call.abort.reason !== undefined) return settle(call.abort.reason)
-      call.abort.listen({ abort: settle })
-      this.#readBody(this.#requests.takeAll())
-      if (this.#body === undefined) return
-      if (this.#hasEnded) settle(malformed())
-      else if (this.#socket.isPaused()) this.#socket.resume()
-    })
+    // This method may be called before `serve` has returned the call.
+    this.#call = call
+    const deadline = this.#begunAt + this.#host.requestTimeoutMs
+    const body = this.#body.receive(call, framing, bytesMax, deadline)
+    if (!this.#body.isPending) return body
+    if (sendContinue) this.#socket.write(CONTINUE, 'latin1')
+    this.#readBody(this.#requests.takeAll())
+    if (this.#hasEnded) this.#body.fail(malformed())
+    else if (this.#body.isPending && this.#socket.isPaused()) this.#socket.resume()
+    return body
   }
 
-  /**
-   * Writes a part of a response. Returns undefined if it was flushed at once; else resolves when it is
-   * flushed or the connection is closed.
-   */
-  write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
-    const socket = this.#socket
-    writeMessage(socket, head, body)
-    const buffered = socket.writableLength
-    if (buffered === 0) return undefined
-    // Most writes are flushed at once, so that only the others pay for a callback: on an empty write.
-    socket.write('', () => this.#onFlushed?.())
-    return this.#untilFlushed(buffered)
+  /** See `ResponseWriter.write`. */
+  write(head: string, body?: Buffer): Promise<void> | undefined {
+    return this.#writer.write(head, body)
   }
 
-  /**
-   * Drops the body of the call in progress if it was not read. Returns whether all of it had arrived:
-   * only then can the next request be found.
-   */
+  /** See `BodyReceiver.skip`. */
   skipBody(framing: BodyFraming | undefined): boolean {
-    if (framing === undefined || this.#isBodyRead) return true
-    if (this.#isBodyLost) return false
-    try {
-      const rest = createBodyDecoder(framing).decode(this.#requests.takeAll(), () => {})
-      if (rest === undefined) return false
-      this.#requests.push(rest)
-      return true
-    } catch {
-      return false
-    }
+    return this.#body.skip(framing, this.#requests)
   }
 
   /** Ends the call in progress, whose response is written. `closes`: it was the last one. */
@@ -291,9 +234,8 @@ export class Connection implements CallConnection, BudgetMember {
     this.#isKnown = this.#call?.isKeyKnown ?? false
     this.#call = undefined
     this.#client = undefined
-    this.#isBodyRead = false
-    this.#bodyBytes = 0
-    this.#responseDeadline = undefined
+    this.#body.end()
+    this.#writer.end()
     if (closes || this.#isReadAheadLost) this.#closeSoon()
     // Requests of a client that has disconnected are not acted on.
     if (this.#isClosing || !this.isOpen) return void this.#account()
@@ -318,23 +260,20 @@ export class Connection implements CallConnection, BudgetMember {
 
   /** While the gateway drains: closes if idle, else lets the client send its request until `by`. */
   closeBy(by: number): void {
+    this.#body.endBy(by)
     if (this.isIdle) this.#closeSoon()
-    else if (Number.isFinite(this.#deadline)) this.#deadline = Math.min(this.#deadline, by)
+    else if (this.#call === undefined) this.#deadline = Math.min(this.#deadline, by)
   }
 
   /** Closes the connection or aborts the call if a deadline has passed. */
   checkTime(now: number): void {
     this.#isOld = now > this.#oldFrom
     // A client that is receiving a response is still there.
-    if (now > this.#endsBy && this.#responseDeadline === undefined) this.destroy()
-    else if (now > this.#deadline || this.#isBodyTooSlow(now)) this.#expire()
-  }
-
-  #isBodyTooSlow(now: number): boolean {
-    if (this.#body === undefined) return false
-    const { reader, beganAt } = this.#body
-    const ms = now - beganAt - BODY_RATE_FROM_MS
-    return reader.bytesRead * 1_000 < ms * this.#host.bodyRateMin
+    if (now > this.#endsBy && this.#writer.bufferedAt === undefined) this.destroy()
+    else if (this.#writer.isLate(now)) {
+      this.#host.onResponseTimeout(this.#call)
+      this.reset()
+    } else if (now > this.#deadline || this.#body.isLate(now)) this.#expire()
   }
 
   /** Begins the next call if its head has arrived. */
@@ -369,16 +308,8 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   #readBody(bytes: Buffer): void {
-    const body = this.#body
-    if (body === undefined) return
-    try {
-      const result = body.reader.read(bytes)
-      if (result === undefined) return
-      this.#requests.push(result.rest)
-      body.settle(result.body)
-    } catch (error) {
-      body.settle(error instanceof Error ? error : new Error(String(error)))
-    }
+    const rest = this.#body.read(bytes)
+    if (rest !== undefined) this.#requests.push(rest)
   }
 
   #readEnd(): void {
@@ -386,15 +317,12 @@ export class Connection implements CallConnection, BudgetMember {
     this.#endsBy = performance.now() + HALF_CLOSED_MS
     if (this.#isClosing) return
     if (this.#call === undefined) this.#begin(performance.now())
-    else if (this.#body !== undefined) this.#call.abort.abort(malformed())
+    else if (this.#body.isPending) this.#call.abort.abort(malformed())
   }
 
   #expire(): void {
     const tooSlow = new Problem('request_timeout', 'The request took too long to arrive.')
-    if (this.#onFlushed !== undefined) {
-      this.#host.onResponseTimeout(this.#call)
-      this.reset()
-    } else if (this.#isClosing) this.destroy()
+    if (this.#isClosing) this.destroy()
     else if (this.#call !== undefined) this.#call.abort.abort(tooSlow)
     else if (this.#isFresh || !this.#requests.isEmpty) this.#reject(tooSlow)
     else this.#closeSoon()
@@ -410,7 +338,7 @@ export class Connection implements CallConnection, BudgetMember {
    * counted for the requests and responses that are processed as they arrive.
    */
   #account(): boolean {
-    const bytes = this.#requests.length + this.#bodyBytes + this.#responseBytes
+    const bytes = this.#requests.length + this.#body.bytes + this.#writer.bytes
     if (bytes === this.memory.bytes) return true
     this.#requests.compact()
     const call = this.#call
@@ -442,30 +370,7 @@ export class Connection implements CallConnection, BudgetMember {
     this.#isClosing = true
     this.#requests.takeAll()
     this.#account()
-    this.#onFlushed?.()
+    this.#writer.close()
     this.#call?.abort.abort(new Error('the client closed its connection'))
   }
-
-  #untilFlushed(bytes: number): Promise<void> {
-    this.#responseDeadline ??= performance.now() + this.#host.responseTimeoutMs
-    this.#responseBytes = bytes
-    if (!this.#account() && bytes > SMALL_BYTES_MAX) this.reset()
-    if (this.#socket.destroyed) return Promise.resolve()
-    this.#deadline = this.#responseDeadline
-    return new Promise((resolve) => {
-      this.#onFlushed = () => {
-        this.#onFlushed = undefined
-        this.#responseBytes = 0
-        this.#account()
-        this.#deadline = Number.POSITIVE_INFINITY
-        resolve()
-      }
-    })
-  }
-}
-
-function memoryUsedUp(): Problem {
-  return new Problem('service_unavailable', 'Too many requests at once. Try again in a second.', {
-    headers: { 'retry-after': '1' },
-  })
 }

@@ -1,0 +1,137 @@
+/** Receives the bodies of the requests of one connection, one after another. */
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Body, Call } from '../call/call.ts'
+import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
+import type { RequestReader } from '../http1/request-reader.ts'
+import { BodyReader, mayFit } from './request-body.ts'
+
+/** A body that has been arriving for this long must keep the least rate. */
+const RATE_FROM_MS = 3_000
+
+/** A body that is being read. Times are `performance.now()`. */
+interface PendingBody {
+  readonly reader: BodyReader
+  readonly beganAt: number
+  deadline: number
+  settle(result: Body | Error): void
+}
+
+export class BodyReceiver {
+  /** Bytes a second. */
+  readonly #rateMin: number
+  readonly #onBytes: () => boolean
+  #pending: PendingBody | undefined
+  #isRead = false
+  #isLost = false
+  #bytes = 0
+
+  /** `onBytes` is called when `bytes` has changed and returns false if there is no memory for them. */
+  constructor(rateMin: number, onBytes: () => boolean) {
+    this.#rateMin = rateMin
+    this.#onBytes = onBytes
+  }
+
+  /** Memory of the body, until the call ends. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get isPending(): boolean {
+    return this.#pending !== undefined
+  }
+
+  /** The body was not read to its end, so that the next request cannot be found behind it. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
+  /** Begins to receive the body of a call; `read` brings its bytes. Settles as `CallConnection.readBody` does. */
+  receive(call: Call, framing: BodyFraming, bytesMax: number, deadline: number): Promise<Body> {
+    return new Promise((resolve, reject) => {
+      const onMemory = (bytes: number) => {
+        this.#bytes = bytes
+        if (!this.#onBytes()) throw memoryUsedUp()
+      }
+      const reader = new BodyReader({ framing, bytesMax, onMemory })
+      const settle = (result: Body | Error) => {
+        call.abort.listen(undefined)
+        this.#pending = undefined
+        this.#isRead = result instanceof Buffer
+        this.#isLost = !this.#isRead
+        if (!(result instanceof Error)) return resolve(result)
+        reader.discard()
+        reject(result)
+      }
+      this.#pending = { reader, beganAt: call.arrivedAt, deadline, settle }
+      if (!mayFit(framing, bytesMax)) settle('tooLarge')
+      else if (call.abort.reason !== undefined) settle(call.abort.reason)
+      else call.abort.listen({ abort: settle })
+    })
+  }
+
+  /** Returns the bytes behind the body if it has ended with these. */
+  read(bytes: Buffer): Buffer | undefined {
+    const pending = this.#pending
+    if (pending === undefined) return bytes
+    try {
+      const result = pending.reader.read(bytes)
+      if (result === undefined) return undefined
+      pending.settle(result.body)
+      return result.rest
+    } catch (error) {
+      pending.settle(error instanceof Error ? error : new Error(String(error)))
+      return undefined
+    }
+  }
+
+  /** Rejects the body that is being received. */
+  fail(error: Error): void {
+    this.#pending?.settle(error)
+  }
+
+  evict(): void {
+    this.fail(memoryUsedUp())
+  }
+
+  /**
+   * Drops the body of the call in progress if it was not read. Returns whether all of it had arrived in
+   * `requests`: only then can the next request be found.
+   */
+  skip(framing: BodyFraming | undefined, requests: RequestReader): boolean {
+    if (framing === undefined || this.#isRead) return true
+    if (this.#isLost) return false
+    try {
+      const rest = createBodyDecoder(framing).decode(requests.takeAll(), () => {})
+      if (rest === undefined) return false
+      requests.push(rest)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  /** The call has ended. */
+  end(): void {
+    this.#isRead = false
+    this.#bytes = 0
+  }
+
+  /** Has the body arrive until `by` at the latest. */
+  endBy(by: number): void {
+    if (this.#pending !== undefined) this.#pending.deadline = Math.min(this.#pending.deadline, by)
+  }
+
+  /** Whether the body has missed its deadline, or arrives at less than the least rate. */
+  isLate(now: number): boolean {
+    if (this.#pending === undefined) return false
+    const { reader, beganAt, deadline } = this.#pending
+    const ms = now - beganAt - RATE_FROM_MS
+    return now > deadline || reader.bytesRead * 1_000 < ms * this.#rateMin
+  }
+}
+
+function memoryUsedUp(): Problem {
+  return new Problem('service_unavailable', 'Too many requests at once. Try again in a second.', {
+    headers: { 'retry-after': '1' },
+  })
+}

@@ -1,0 +1,95 @@
+/** Writes responses to the socket of a client, and knows what of them the client has not received yet. */
+import type { Socket } from 'node:net'
+import { writeMessage } from '../http1/message-writer.ts'
+import { NO_BODY } from './request-body.ts'
+
+/** Responses up to this size are never cut off for the memory of others: over TLS each is buffered briefly. */
+const SMALL_BYTES_MAX = 16 * 1024
+
+export interface ResponseWriterOptions {
+  /** For a client to receive a response, in ms. */
+  readonly timeoutMs: number
+  /** Called when `bytes` has changed. Returns false if there is no memory for them. */
+  onBytes(): boolean
+  /** Called to break off a response for which there is no memory. */
+  onMemoryUsedUp(): void
+}
+
+export class ResponseWriter {
+  readonly #socket: Socket
+  readonly #options: ResponseWriterOptions
+  #bytes = 0
+  /** `performance.now()` when the response was first buffered. */
+  #bufferedAt: number | undefined
+  /** Called when all that was written is flushed, or the connection is closed. */
+  #onFlushed: (() => void) | undefined
+
+  constructor(socket: Socket, options: ResponseWriterOptions) {
+    this.#socket = socket
+    this.#options = options
+  }
+
+  /** Of the response, those that are not flushed yet. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get isFlushing(): boolean {
+    return this.#onFlushed !== undefined
+  }
+
+  /** `performance.now()` since when the client has been receiving a response that was not flushed at once. */
+  get bufferedAt(): number | undefined {
+    return this.#bufferedAt
+  }
+
+  /** Whether the client should have received the response by `now`. */
+  isLate(now: number): boolean {
+    return this.isFlushing && now > (this.#bufferedAt ?? now) + this.#options.timeoutMs
+  }
+
+  /**
+   * Writes a part of a response. Returns undefined if it was flushed at once; else resolves when it is
+   * flushed or the connection is closed.
+   */
+  write(head: string, body: Buffer = NO_BODY): Promise<void> | undefined {
+    const socket = this.#socket
+    writeMessage(socket, head, body)
+    const buffered = socket.writableLength
+    if (buffered === 0) return undefined
+    // Most writes are flushed at once, so that only the others pay for a callback: on an empty write.
+    socket.write('', () => this.#onFlushed?.())
+    return this.#untilFlushed(buffered)
+  }
+
+  /** The response is whole. */
+  end(): void {
+    this.#bufferedAt = undefined
+  }
+
+  /** Forgets what was buffered: the connection is about to be reset. */
+  discard(): void {
+    this.#bytes = 0
+  }
+
+  /** The connection is closed. */
+  close(): void {
+    this.#onFlushed?.()
+  }
+
+  #untilFlushed(bytes: number): Promise<void> {
+    const { onBytes, onMemoryUsedUp } = this.#options
+    this.#bufferedAt ??= performance.now()
+    this.#bytes = bytes
+    if (!onBytes() && bytes > SMALL_BYTES_MAX) onMemoryUsedUp()
+    if (this.#socket.destroyed) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#onFlushed = () => {
+        this.#onFlushed = undefined
+        this.#bytes = 0
+        onBytes()
+        resolve()
+      }
+    })
+  }
+}
