@@ -32,6 +32,7 @@ const OWN_FILES = 200
 const MIN_CONNECTIONS = 10
 
 type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
+
 await runProcess({
   name: 'gateway',
   description: 'The public gateway: keys, scopes, rate limit, forwarding.',
