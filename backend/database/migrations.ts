@@ -31,6 +31,7 @@ import * as lowerEmail from './migrations/0020-lower-email.ts'
 import * as ledgerTotals from './migrations/0021-ledger-totals.ts'
 import * as logins from './migrations/0022-logins.ts'
 import * as secondFactors from './migrations/0023-second-factors.ts'
+import * as paymentDetails from './migrations/0024-payment-details.ts'
 
 /** In the order of their application. */
 export const MIGRATIONS: Migrations = {
@@ -57,6 +58,7 @@ export const MIGRATIONS: Migrations = {
   '0021-ledger-totals': ledgerTotals,
   '0022-logins': logins,
   '0023-second-factors': secondFactors,
+  '0024-payment-details': paymentDetails,
 }
 
 /** Wraps a migration that is older than steps. */

@@ -1,6 +1,7 @@
 /** The demo account of `npm start`: created once, with an Admin, a Member and a sample ledger. */
 import { createAccount } from '../accounts/accounts.ts'
 import type { Act } from '../accounts/audit.ts'
+import { setPaymentDetails } from '../accounts/payment-details.ts'
 import { addDays, todayIn } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { AccountRow, InvoiceRow } from '../database/tables.ts'
@@ -12,6 +13,9 @@ import { SAMPLE_LEDGER, type SampleInvoice } from './sample-ledger.ts'
 import { logSampleMessages } from './sample-messages.ts'
 
 const TIMEZONE = 'Europe/Amsterdam'
+
+/** The example IBAN of the Dutch banks' documentation. */
+const BANK_ACCOUNT = { account_holder: 'Demo Trading', account_number: 'NL91ABNA0417164300' }
 
 export const DEMO_LOGINS = [
   { role: 'admin', email: 'admin@demo.example' },
@@ -43,6 +47,7 @@ export async function createDemoAccount(
   for (const { role, email } of DEMO_LOGINS) {
     await createUser(tx, { accountId: account.id, role, email, passwordHash }, act)
   }
+  await setPaymentDetails(tx, account.id, 'EUR', BANK_ACCOUNT, act)
   for (const sample of SAMPLE_LEDGER) {
     const debtor = await createDebtor(
       tx,

@@ -1,6 +1,7 @@
 /** Logs sample messages with their stages, and one that awaits approval. */
 
 import { createId } from '../../shared/contract/id.ts'
+import { digestOf, readPaymentDetails } from '../accounts/payment-details.ts'
 import { daysBetween, todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -54,12 +55,15 @@ async function logSampleMessage(
     stage,
     cycle: invoice.chasing_cycle,
   }
+  const payment = await readPaymentDetails(tx, account.id)
+  const shown = payment.filter(({ currency }) => currency === invoice.currency)
   const text = writeReminder({
     language: debtor.language,
     stage,
     creditor: { name: account.name, replyTo: account.reply_to },
     debtor: { name: debtor.name },
     invoices: [{ ...covered, paymentUrl: null }],
+    payment: shown,
     unsubscribeUrl: null,
   })
   const row = messageRow(invoice, { stage, status, recipient, daysPastDue, at, ...text })
@@ -89,6 +93,7 @@ async function logSampleMessage(
       debtor_id: row.debtor_id,
       facts: JSON.stringify(facts),
       approved_hash: null,
+      payment_digest: digestOf(shown),
       run_at: expiresAt,
       lease: null,
       attempts: 0,

@@ -38,6 +38,7 @@ export const EXPORTED: readonly ExportedTable[] = [
   { name: 'key_usage', key: ['key_id', 'hour', 'status_class'], owned: BY_KEY },
   { name: 'key_errors', key: ['key_id', 'day', 'code'], owned: BY_KEY },
   { name: 'audit_log', key: ['id'], json: ['detail'] },
+  { name: 'payment_details', key: ['account_id', 'currency'] },
   {
     name: 'chasing_settings',
     key: ['account_id'],
@@ -77,7 +78,7 @@ export const EXPORTED: readonly ExportedTable[] = [
     name: 'reminders',
     key: ['message_id'],
     json: ['facts'],
-    withheld: ['lease', 'approved_hash'],
+    withheld: ['lease', 'approved_hash', 'payment_digest'],
   },
   { name: 'taken_stages', key: ['invoice_id', 'stage', 'cycle'] },
   { name: 'suppressed_addresses', key: ['account_id', 'address', 'reason'] },

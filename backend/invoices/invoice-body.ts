@@ -6,9 +6,9 @@ import {
   calendarDate,
   currency,
   externalId,
+  httpsUrl,
   matching,
   oneOf,
-  parsed,
   reference,
   text,
 } from '../validation/fields.ts'
@@ -35,7 +35,6 @@ export interface InvoiceBody {
 
 const poNumber = text({ max: 64, min: 0 })
 const notes = text({ max: 2000, min: 0, lines: true })
-const paymentUrl = parsed(parseHttpsUrl, 'an https address', { max: 2048 })
 
 export const invoiceBody = object<InvoiceBody>({
   debtor_id: optional(reference),
@@ -50,7 +49,7 @@ export const invoiceBody = object<InvoiceBody>({
   status: optional(oneOf(['draft', 'open'])),
   po_number: optional(poNumber),
   notes: optional(notes),
-  payment_url: optional(paymentUrl),
+  payment_url: optional(httpsUrl),
   chase_if_overdue: optional(boolean),
   metadata,
 }).xor('debtor_id', 'debtor_external_id')
@@ -61,14 +60,8 @@ export const invoiceEditBody = object<InvoiceEditBody>({
   due_date: optional(calendarDate),
   po_number: optional(poNumber),
   notes: optional(notes),
-  payment_url: optional(paymentUrl),
+  payment_url: optional(httpsUrl),
 })
-
-function parseHttpsUrl(value: string): string | undefined {
-  return value.startsWith('https://') && !/\s/.test(value) && URL.canParse(value)
-    ? value
-    : undefined
-}
 
 export function newInvoice(body: InvoiceBody): NewInvoice {
   return {

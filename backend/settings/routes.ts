@@ -31,6 +31,7 @@ import { peoplePages } from './people/routes.ts'
 import { approvalPages } from './reminders/approval-routes.ts'
 import { killSwitchPages } from './reminders/kill-switch-routes.ts'
 import { messagePages } from './reminders/message-routes.ts'
+import { paymentDetailsPages } from './reminders/payment-details-routes.ts'
 import { reminderPages } from './reminders/reminder-routes.ts'
 import { schedulePages } from './reminders/schedule-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
@@ -76,6 +77,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...approvalPages,
     ...messagePages,
     ...schedulePages,
+    ...paymentDetailsPages,
     ...killSwitchPages,
     ...keyPages,
     ...keyChangePages,

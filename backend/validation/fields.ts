@@ -69,6 +69,12 @@ export const instant = parsed(
   (value) => parseInstant(value)?.toISOString(),
   'a time of RFC 3339 with an offset, e.g. 2026-11-21T09:14:02Z (write a + as %2B)',
 )
+export const httpsUrl = parsed(
+  (value) =>
+    value.startsWith('https://') && !/\s/.test(value) && URL.canParse(value) ? value : undefined,
+  'an https address',
+  { max: 2048 },
+)
 export const timezone = parsed(
   (value) => (isTimezone(value) ? value : undefined),
   'an IANA time zone, e.g. Europe/Amsterdam',

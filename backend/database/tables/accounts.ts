@@ -45,7 +45,23 @@ export interface AuditRow {
   created_at: string
 }
 
+/** How customers pay invoices of a currency: a bank account, a payment link, or both. */
+export interface PaymentDetailsRow {
+  account_id: string
+  currency: string
+  account_holder: string | null
+  /** An IBAN without spaces, or an account number of another form. */
+  account_number: string | null
+  /** A BIC, or a sort code or routing number. */
+  bank_code: string | null
+  bank_name: string | null
+  /** An https address. */
+  payment_link: string | null
+  updated_at: string
+}
+
 export interface AccountTables {
   accounts: AccountRow
+  payment_details: PaymentDetailsRow
   audit_log: AuditRow
 }

@@ -43,6 +43,8 @@ export interface ReminderRow {
   facts: string
   /** The hash of the approved content; other content is not sent. */
   approved_hash: string | null
+  /** The digest of the payment details in the text; null: the text has none, or is not written yet. */
+  payment_digest: string | null
   /** When the message is processed next; null: its outcome is final. */
   run_at: string | null
   /** The lease of the worker that hands the message over. */

@@ -16,6 +16,8 @@ export interface Letter {
   readonly opening: readonly string[]
   readonly table?: LetterTable
   readonly action?: LetterLink | undefined
+  /** How to pay, e.g. a bank account for each currency. */
+  readonly payment?: readonly LetterPayment[]
   readonly closing: readonly string[]
   readonly signature: readonly string[]
   readonly footer: readonly string[]
@@ -27,6 +29,12 @@ export interface LetterTable {
   readonly heads: readonly [string, string]
   readonly rows: readonly LetterRow[]
   readonly totals: readonly { readonly label: string; readonly amount: string }[]
+}
+
+export interface LetterPayment {
+  readonly title: string
+  readonly lines: readonly { readonly label: string; readonly value: string }[]
+  readonly link: LetterLink | undefined
 }
 
 export interface LetterRow {
@@ -50,12 +58,13 @@ const TONES = {
 } as const
 
 export function renderLetterText(letter: Letter): string {
-  const { table, action, unsubscribe } = letter
+  const { table, action, payment = [], unsubscribe } = letter
   return [
     letter.greeting,
     ...letter.opening,
     ...(table === undefined ? [] : [renderTableText(table)]),
     ...(action === undefined ? [] : [`${action.label}:\n${action.url}`]),
+    ...payment.map(renderPaymentText),
     ...letter.closing,
     letter.signature.join('\n'),
     // Mail programs treat the lines after `-- ` as a signature.
@@ -74,6 +83,12 @@ function renderTableText({ rows, totals }: LetterTable): string {
   )
   const sums = totals.map(({ label, amount }) => `${label}: ${amount}`)
   return [...lines, ...(sums.length === 0 ? [] : [sums.join('\n')])].join('\n\n')
+}
+
+function renderPaymentText({ title, lines, link }: LetterPayment): string {
+  const facts = lines.map(({ label, value }) => `  ${label}: ${value}`)
+  const links = link === undefined ? [] : [`  ${link.label}: ${link.url}`]
+  return [`${title}:`, ...facts, ...links].join('\n')
 }
 
 const FONT = new Html("font-family:-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif")
@@ -127,6 +142,7 @@ export function renderLetterHtml(letter: Letter): string {
 ${paragraphs([letter.greeting, ...letter.opening])}
 ${letter.table && renderTable(letter.table, color)}
 ${letter.action && renderAction(letter.action, color)}
+${letter.payment?.map((payment) => renderPayment(payment, color))}
 ${paragraphs(letter.closing)}
 <p class="ink" style="${PARAGRAPH}">${letter.signature.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
 </td></tr></table>
@@ -161,4 +177,13 @@ function renderRow({ name, notes, amount, link }: LetterRow, color: Html): Html 
 
 function renderAction({ label, url }: LetterLink, color: Html): Html {
   return html`<table role="presentation" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 24px"><tr><td class="button" style="border-radius:8px;background:${color}"><a href="${url}" style="display:inline-block;padding:13px 26px;font-size:16px;line-height:1.3;font-weight:600;color:#ffffff;text-decoration:none;${FONT}">${label}</a></td></tr></table>`
+}
+
+function renderPayment({ title, lines, link }: LetterPayment, color: Html): Html {
+  const cell = html`padding:2px 16px 2px 0;font-size:15px;line-height:1.5;font-weight:normal;text-align:left;vertical-align:top`
+  return html`<h2 class="ink" style="margin:0 0 6px;font-size:16px;line-height:1.4;font-weight:700;${INK}">${title}</h2>
+${lines.length > 0 && html`<table cellpadding="0" cellspacing="0" border="0" aria-label="${title}" style="margin:0 0 10px;border-collapse:collapse">${lines.map(({ label, value }) => html`<tr><th scope="row" align="left" class="soft" style="${cell};${SOFT}">${label}</th><td class="ink" style="${cell};word-break:break-word;${INK}">${value}</td></tr>`)}</table>`}
+${link && html`<p style="margin:0 0 10px;font-size:15px;line-height:1.5"><a class="link" href="${link.url}" style="color:${color}">${link.label}</a></p>`}
+<div style="height:10px;line-height:10px;font-size:0">&nbsp;</div>
+`
 }

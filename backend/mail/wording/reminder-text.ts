@@ -1,9 +1,16 @@
 /** Writes a reminder: subject, text and HTML, with the same contents. */
+import { ibanText, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { headerText } from '../addresses.ts'
 import { LANGUAGES, type Language, speak } from './languages.ts'
-import { type Letter, type LetterRow, renderLetterHtml, renderLetterText } from './letter.ts'
+import {
+  type Letter,
+  type LetterPayment,
+  type LetterRow,
+  renderLetterHtml,
+  renderLetterText,
+} from './letter.ts'
 import { DE } from './reminder-words/de.ts'
 import { EN } from './reminder-words/en.ts'
 import { FR } from './reminder-words/fr.ts'
@@ -23,6 +30,8 @@ export interface ReminderContent {
   readonly debtor: { readonly name: string }
   /** At least one. */
   readonly invoices: readonly ReminderInvoice[]
+  /** How to pay in the currencies of the invoices. */
+  readonly payment: readonly PaymentDetails[]
   /** Null: no link, e.g. in a preview. */
   readonly unsubscribeUrl: string | null
 }
@@ -73,7 +82,7 @@ function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderCon
   const [first] = invoices
   const isOne = first !== undefined && invoices.length === 1
   const what = isOne ? words.invoice(headerText(first.number)) : words.invoices(invoices.length)
-  const payable = isOne ? first.paymentUrl : null
+  const payable = actionUrlOf(invoices, content.payment)
   return {
     language,
     tone: TONES[stage],
@@ -88,6 +97,9 @@ function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderCon
       totals: totalsOf(invoices, language, words),
     },
     action: payable === null ? undefined : { label: words.payOnline, url: payable },
+    payment: content.payment
+      .map((details) => paymentOf(details, invoices, payable, words))
+      .filter(({ lines, link }) => lines.length > 0 || link !== undefined),
     closing: [words.closing[stage], words.questions(creditor.replyTo)],
     signature: [words.regards, name],
     footer: [words.onBehalf(name)],
@@ -95,6 +107,51 @@ function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderCon
       content.unsubscribeUrl === null
         ? undefined
         : { label: words.unsubscribe, url: content.unsubscribeUrl },
+  }
+}
+
+/** The target of the button: the invoice's own link, or the account's for the currency of all invoices. */
+function actionUrlOf(
+  invoices: readonly ReminderInvoice[],
+  payment: readonly PaymentDetails[],
+): string | null {
+  const [first] = invoices
+  if (first !== undefined && invoices.length === 1 && first.paymentUrl !== null) {
+    return first.paymentUrl
+  }
+  const hasOwn = invoices.some(({ paymentUrl }) => paymentUrl !== null)
+  const isOneCurrency = new Set(invoices.map(({ currency }) => currency)).size === 1
+  return hasOwn || !isOneCurrency ? null : (payment[0]?.payment_link ?? null)
+}
+
+/** More numbers would not fit into the reference of a bank transfer. */
+const REFERENCES_MAX = 5
+
+function paymentOf(
+  details: PaymentDetails,
+  all: readonly ReminderInvoice[],
+  actionUrl: string | null,
+  words: ReminderWords,
+): LetterPayment {
+  const { currency, account_number: number, bank_code: code, payment_link: link } = details
+  const invoices = all.filter((invoice) => invoice.currency === currency)
+  const iban = number === null ? undefined : ibanText(number)
+  const isBic = iban !== undefined && code !== null && /^[A-Z0-9]{8}(?:[A-Z0-9]{3})?$/.test(code)
+  const lines = [
+    { label: words.accountHolder, value: details.account_holder },
+    { label: iban === undefined ? words.accountNumber : 'IBAN', value: iban ?? number },
+    { label: isBic ? 'BIC' : words.bankCode, value: code },
+    { label: words.bankName, value: details.bank_name },
+  ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: headerText(value) }]))
+  const numbers = invoices.map((invoice) => headerText(invoice.number))
+  const isReferable = number !== null && numbers.length <= REFERENCES_MAX
+  // An invoice's own link takes the place of the account's.
+  const isNeeded = invoices.some(({ paymentUrl }) => paymentUrl === null)
+  const isLinked = link !== null && link !== actionUrl && isNeeded
+  return {
+    title: all.length === invoices.length ? words.howToPay : words.howToPayIn(currency),
+    lines: isReferable ? [...lines, { label: words.reference, value: numbers.join(', ') }] : lines,
+    link: isLinked ? { label: words.payOnline, url: link } : undefined,
   }
 }
 

@@ -65,6 +65,7 @@ export function messageOf(
     debtor_id: row.debtor_id,
     facts: JSON.stringify(facts),
     approved_hash: null,
+    payment_digest: null,
     // The text of a message that needs approval is written at once, so that it can be shown.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,

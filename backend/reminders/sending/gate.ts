@@ -18,7 +18,7 @@ import { announceMessage, moveMessage } from '../../messages/lifecycle.ts'
 import { hashOf } from '../approvals.ts'
 import { coveredInFull, findRefusal, type Refusal, type Situation } from '../rails.ts'
 import { REMINDERS, START_MS_MAX, scheduleNextRun } from './leases.ts'
-import { ensureText, readHtml } from './text.ts'
+import { ensureText, readHtml, showsOldDetails, writeText } from './text.ts'
 import { countUnknown, lockQueuedMessage, situationOf, type Waiting } from './waiting-message.ts'
 
 /** How long a message waits while another one to the same debtor is being handed over. */
@@ -54,6 +54,9 @@ export async function openGate(
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'what it would have said has changed', now)
   if (waiting.message.status === 'awaiting_approval') return requestApproval(tx, deps, waiting, now)
+  if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
+    return cancel(tx, waiting, 'how to pay has changed since it was written', now)
+  }
   if (!isApproved(waiting)) return cancel(tx, waiting, 'it is not what was approved', now)
   const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
@@ -143,7 +146,10 @@ async function cancel(
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
-/** Writes the text that a person is to approve. The message passes here again when the approval expires. */
+/**
+ * Writes the text that a person is to approve. The message passes here again when the wording or the way to
+ * pay has changed, and when the approval expires.
+ */
 async function requestApproval(
   tx: Transaction,
   deps: GateDeps,
@@ -151,7 +157,7 @@ async function requestApproval(
   now: Date,
 ): Promise<undefined> {
   const isNew = waiting.message.body === null
-  const message = await ensureText(tx, deps.links, waiting, now)
+  const message = await writeText(tx, deps.links, waiting, now)
   await scheduleNextRun(tx, message.id, waiting.facts.expiresAt)
   if (isNew) await announceMessage(tx, message, now)
 }

@@ -1,5 +1,12 @@
-/** The text of a message is written once, before it is sent or approved, and never changed. */
-
+/**
+ * The text of a message is written once, before it is sent or approved. While it awaits approval it is
+ * written again if what it is made of changes; what a person has approved never changes.
+ */
+import {
+  digestOf,
+  type PaymentDetails,
+  readPaymentDetails,
+} from '../../accounts/payment-details.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
@@ -20,13 +27,24 @@ export interface Writable {
 export async function ensureText(
   tx: Transaction,
   links: UnsubscribeLinks,
-  { message, facts, debtor, account }: Writable,
+  writable: Writable,
   now: Date,
 ): Promise<MessageRow> {
-  const { id, account_id: accountId, body } = message
-  if (body !== null) return message
+  return writable.message.body === null ? writeText(tx, links, writable, now) : writable.message
+}
+
+/** Writes the text, also in the place of an earlier one. The caller has locked the debtor. */
+export async function writeText(
+  tx: Transaction,
+  links: UnsubscribeLinks,
+  writable: Writable,
+  now: Date,
+): Promise<MessageRow> {
+  const { message, facts, debtor, account } = writable
+  const { id, account_id: accountId } = message
   const today = account.timeOf(debtor).dayOf(now)
   const paymentUrls = await readPaymentUrls(tx, facts)
+  const payment = await readShownDetails(tx, writable)
   const invoices = facts.invoices.map((invoice) => ({
     ...invoice,
     daysPastDue: daysBetween(invoice.dueDate, today),
@@ -39,6 +57,7 @@ export async function ensureText(
     creditor: { name: account.row.name, replyTo: account.row.reply_to },
     debtor: { name: debtor.name },
     invoices,
+    payment,
     unsubscribeUrl:
       facts.recipient === null ? null : links.linkFor({ accountId, address: facts.recipient }),
   })
@@ -56,8 +75,35 @@ export async function ensureText(
   await tx
     .insertInto('message_html')
     .values({ message_id: id, account_id: accountId, html })
+    .onConflict((conflict) => conflict.column('message_id').doUpdateSet({ html }))
+    .execute()
+  await tx
+    .updateTable('reminders')
+    .set({ payment_digest: digestOf(payment) })
+    .where('message_id', '=', id)
     .execute()
   return { ...message, ...written, ...stamped }
+}
+
+/** Whether the written text shows other payment details than the account has now. */
+export async function showsOldDetails(
+  tx: Transaction,
+  writable: Writable,
+  writtenDigest: string | null,
+): Promise<boolean> {
+  if (writable.message.body === null) return false
+  return digestOf(await readShownDetails(tx, writable)) !== writtenDigest
+}
+
+/** Reads the details for the currencies of the message. */
+async function readShownDetails(
+  tx: Transaction,
+  { message, facts }: Writable,
+): Promise<PaymentDetails[]> {
+  const all = await readPaymentDetails(tx, message.account_id)
+  return all.filter(({ currency }) =>
+    facts.invoices.some((invoice) => invoice.currency === currency),
+  )
 }
 
 export async function readHtml(tx: Transaction, messageId: string): Promise<string> {

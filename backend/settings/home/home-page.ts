@@ -83,13 +83,27 @@ function renderAlerts({ halt }: Frame, overview: Overview): Html | undefined {
   )}</ul></section>`
 }
 
-function alertsOf({ approvals, endpoints, unreachable, keys, session, now }: Overview): Alert[] {
+function alertsOf({
+  approvals,
+  unpayable,
+  endpoints,
+  unreachable,
+  keys,
+  session,
+  now,
+}: Overview): Alert[] {
   const times = { now, timezone: session.account.timezone }
   const alerts: Alert[] = []
   if (approvals > 0) {
     alerts.push({
       ...{ kind: 'todo', path: '/settings/approvals', link: 'Review' },
       text: html`${plural(approvals, 'reminder waits', 'reminders wait')} for approval.`,
+    })
+  }
+  for (const currency of unpayable) {
+    alerts.push({
+      ...{ kind: 'bad', path: '/settings/payment-details', link: 'How to pay' },
+      text: html`Reminders in ${currency} do not say how to pay.`,
     })
   }
   for (const { id, url, status, status_since, failing_since } of endpoints) {

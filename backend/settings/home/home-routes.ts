@@ -17,7 +17,8 @@ export const homePages: readonly SessionPage[] = [
 ]
 
 function represent(overview: Overview) {
-  const { due, largest, reminders, approvals, endpoints, unreachable, keys, today } = overview
+  const { due, largest, reminders, approvals, unpayable, endpoints, unreachable, keys, today } =
+    overview
   return {
     object: 'overview',
     today,
@@ -30,6 +31,7 @@ function represent(overview: Overview) {
     })),
     reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
     approvals_waiting: approvals,
+    currencies_without_payment_details: unpayable,
     webhook_endpoints: endpoints.map(({ id, url, status }) => ({ id, url, status })),
     unreachable_customers: { count: unreachable.customers, has_more: unreachable.isMore },
     busy_keys: keys.map(({ id, name, used, limit, endsAt }) => ({

@@ -12,6 +12,7 @@ import { listUpcomingReminders } from '../../invoices/upcoming-reminders.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
+import { listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
@@ -45,6 +46,8 @@ export interface Overview {
   readonly largest: ReadonlyMap<string, readonly LargeDebtorView[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
   readonly approvals: number
+  /** Currencies in which reminders demand money without saying how to pay. */
+  readonly unpayable: readonly string[]
   /** Endpoints that fail or are disabled. */
   readonly endpoints: readonly WebhookEndpointRow[]
   /** Counted up to `UNREACHABLE_MAX`. */
@@ -65,18 +68,29 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     fetch: SHOWN_MAX,
     after: undefined,
   } as const
-  const [due, reminders, approvals, endpoints, unreachable, keys, payments, messages, steps] =
-    await Promise.all([
-      readDueByAge(reader, accountId, today),
-      readReminderDays(reader, session, now, today),
-      countWaiting(reader, accountId),
-      listEndpoints(reader, accountId),
-      countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),
-      listBusyKeys(reader, accountId, now),
-      listPayments(reader, accountId, {}, newest),
-      listMessages(reader, accountId, {}, newest),
-      readSteps(reader, accountId),
-    ])
+  const [
+    due,
+    reminders,
+    approvals,
+    unpayable,
+    endpoints,
+    unreachable,
+    keys,
+    payments,
+    messages,
+    steps,
+  ] = await Promise.all([
+    readDueByAge(reader, accountId, today),
+    readReminderDays(reader, session, now, today),
+    countWaiting(reader, accountId),
+    listCurrenciesWithoutPayment(reader, accountId),
+    listEndpoints(reader, accountId),
+    countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),
+    listBusyKeys(reader, accountId, now),
+    listPayments(reader, accountId, {}, newest),
+    listMessages(reader, accountId, {}, newest),
+    readSteps(reader, accountId),
+  ])
   due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
   const largest = await readLargest(reader, accountId, due, today)
   return {
@@ -87,6 +101,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     largest,
     reminders,
     approvals,
+    unpayable,
     endpoints: endpoints.filter(
       ({ status, failing_since }) =>
         status === 'disabled' || (status === 'enabled' && failing_since !== null),

@@ -1,4 +1,5 @@
 /** The routes of the approval queue, and of the decision on a reminder. */
+import { readPaymentDetails } from '../../accounts/payment-details.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { countWaiting, listDecided } from '../../messages/approval-log.ts'
 import { findMessage } from '../../messages/message.ts'
@@ -109,17 +110,23 @@ async function readView(
   const { debtor_id } = approval.message
   const newest = await newestFrom(undefined, 10, async () => undefined)
   const ids = approval.invoices.map((invoice) => invoice.id)
-  const [invoices, history, earlier] = await Promise.all([
+  const [invoices, history, earlier, payment] = await Promise.all([
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
     listMessages(read, accountId, { debtor_id }, newest),
+    readPaymentDetails(read, accountId),
   ])
+  const payable = payment.map(({ currency }) => currency)
+  const unpayable = invoices.filter(
+    (row) => row.payment_url === null && !payable.includes(row.currency),
+  )
   return {
     session,
     now,
     approval,
     invoices,
     history,
+    unpayable: [...new Set(unpayable.map(({ currency }) => currency))],
     earlier: earlier.filter((row) => row.id !== id),
   }
 }

@@ -11,6 +11,7 @@ import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
 import { labelOf, renderHistory, renderMessageFacts, renderMessageText } from './message-page.ts'
 import { nameOf, renderMessageTable } from './messages-page.ts'
+import { renderMissingPayment } from './payment-details-page.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
 const PATH = '/settings/approvals'
@@ -91,6 +92,8 @@ export interface ApprovalView {
   readonly approval: Approval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
+  /** Currencies in which it does not say how to pay. */
+  readonly unpayable: readonly string[]
   /** Earlier messages to the same customer. */
   readonly earlier: readonly MessageRow[]
 }
@@ -103,7 +106,7 @@ const REJECT: PageAct = {
 }
 
 export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAct): Html {
-  const { session, approval, invoices, history, earlier, now } = view
+  const { session, approval, invoices, history, earlier, unpayable, now } = view
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
@@ -113,6 +116,7 @@ export function renderApproval(frame: Frame, view: ApprovalView, failed?: Failed
 <div class="heading"><h1>${nameOf(message)} to <span translate="no">${debtorName}</span></h1>
 <p class="total">Lapses ${exactTime(expiresAt, timezone)}</p></div>
 ${!isOfForm && renderFaults(failed?.problem)}
+${renderMissingPayment(unpayable, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
 ${renderMessageText(message, true)}
 ${

@@ -1,7 +1,9 @@
 /** The routes of the preview: reminders of the next days, and those that are blocked. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
+import { listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
 import { previewReminders } from '../../reminders/preview.ts'
 import { renderPreviewed } from '../../reminders/representation.ts'
 import { readChasingSettings } from '../../reminders/settings.ts'
@@ -19,7 +21,8 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
     {
       method: 'GET',
       path: PATH,
-      async handle({ session, query, now, wantsJson }, { database: { read } }) {
+      async handle({ session, query, now, wantsJson }, { database }) {
+        const { read } = database
         const { id: accountId } = session.account
         const { days, day } = parseQuery(query)
         const preview = await previews.get(`${accountId} ${days}`, now, () =>
@@ -28,7 +31,12 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         if (preview === undefined && wantsJson) throw notYet()
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const waiting = await countWaiting(read, accountId)
-        const view = { session, now, days, day, preview, holidays, chaseFrom, waiting }
+        await updateTotalsOf(database, accountId)
+        const unpayable = await listCurrenciesWithoutPayment(read, accountId)
+        const view = {
+          ...{ session, now, days, day, preview, holidays, chaseFrom, waiting },
+          unpayable,
+        }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),
           page: (frame) => renderReminders(frame, view),

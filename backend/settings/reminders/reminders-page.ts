@@ -9,6 +9,7 @@ import { reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, timeAgo } from '../shell/words.ts'
 import { renderStopDialog } from './kill-switch-routes.ts'
+import { renderMissingPayment } from './payment-details-page.ts'
 import type { Preview } from './previews.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
 
@@ -29,6 +30,8 @@ export interface RemindersView {
   readonly holidays: readonly string[]
   readonly chaseFrom: string | null
   readonly waiting: number
+  /** Currencies in which reminders do not say how to pay. */
+  readonly unpayable: readonly string[]
 }
 
 interface Day {
@@ -41,11 +44,12 @@ interface Day {
 }
 
 export function renderReminders(frame: Frame, view: RemindersView): Html {
-  const { session, preview, waiting } = view
+  const { session, preview, waiting, unpayable } = view
   const isAdmin = session.user.role === 'admin'
   const main = html`<div class="heading"><h1>Reminders</h1>
 ${isAdmin && frame.halt?.scope !== 'account' && html`<a class="button danger" href="/settings/kill-switch" data-dialog="stop-dialog">Stop all reminders</a>`}</div>
 ${renderReminderTabs(PATH, waiting)}
+${renderMissingPayment(unpayable, isAdmin)}
 ${preview === undefined ? renderNotYet() : renderPreview(view, preview)}
 ${isAdmin && renderStopDialog(frame)}`
   return renderPage(frame, { title: 'Reminders', place: PATH, main })

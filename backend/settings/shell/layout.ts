@@ -55,6 +55,8 @@ const FLASHES: Readonly<Record<string, string>> = {
   reminders_stopped: 'Reminders are stopped.',
   reminders_released: 'Reminders go on. What was waiting when they were stopped is not sent.',
   schedule_changed: 'The schedule is changed. It holds for what is planned from now on.',
+  payment_details_changed: 'Saved. Every reminder from now on says so.',
+  payment_details_removed: 'Removed. Reminders in this currency no longer say how to pay.',
   message_approved: 'Approved. It leaves in the customer’s business hours.',
   message_rejected: 'Rejected. It is not sent.',
   invitation_withdrawn: 'Invitation withdrawn.',

@@ -13,9 +13,19 @@ function contentIn(over: Partial<ReminderContent> = {}): ReminderContent {
     creditor: { name: 'Acme Ltd', replyTo: 'billing@acme.nl' },
     debtor: { name: 'Jansen Bouw B.V.' },
     invoices: [invoiceIn()],
+    payment: [],
     unsubscribeUrl: 'https://receivables.io/mail/unsubscribe/token',
     ...over,
   }
+}
+
+const DETAILS = {
+  currency: 'EUR',
+  account_holder: 'Acme Ltd',
+  account_number: 'NL91ABNA0417164300',
+  bank_code: 'ABNANL2A',
+  bank_name: 'ABN <b>AMRO</b>',
+  payment_link: 'https://pay.acme.nl/all?a=1&b=2',
 }
 
 function invoiceIn(over: Partial<ReminderContent['invoices'][number]> = {}) {
@@ -54,7 +64,9 @@ t.test('text and HTML say the same, at every stage and in every language', async
         [invoiceIn({ onAccount: 450 })],
         [invoiceIn({ onAccount: 450 }), invoiceIn({ number: 'INV-2', currency: 'JPY' })],
       ]) {
-        const { subject, text, html } = writeReminder(contentIn({ language, stage, invoices }))
+        const { subject, text, html } = writeReminder(
+          contentIn({ language, stage, invoices, payment: [DETAILS] }),
+        )
         matches(t, html, containing(`<html lang="${language}">`))
         matches(t, subject, /INV-1|2 \S+ – Acme Ltd$/)
         const seen = shown(html)
@@ -123,6 +135,18 @@ t.test('one invoice can be paid by a button, several each by its own link', asyn
   ])
   const { html } = writeReminder(contentIn({ invoices: [payable(1), invoiceIn(), payable(3)] }))
   t.strictSame(links(html), ['https://pay.acme.nl/1', 'https://pay.acme.nl/3'])
+})
+
+t.test('the account’s link is the button unless invoices have their own', async (t) => {
+  const urls = (invoices: ReminderContent['invoices']) => {
+    const { text } = writeReminder(contentIn({ invoices, payment: [DETAILS] }))
+    return [...text.matchAll(/https:\/\/pay\S+/g)].map(([url]) => url)
+  }
+  const own = { paymentUrl: 'https://pay.acme.nl/1' }
+  t.strictSame(urls([invoiceIn()]), [DETAILS.payment_link])
+  t.strictSame(urls([invoiceIn(own)]), [own.paymentUrl])
+  t.strictSame(urls([invoiceIn(own), invoiceIn()]), [own.paymentUrl, DETAILS.payment_link])
+  t.strictSame(urls([invoiceIn(), invoiceIn({ currency: 'USD' })]), [DETAILS.payment_link])
 })
 
 t.test('what names and numbers hold is shown, never obeyed', async (t) => {

@@ -87,6 +87,7 @@ async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
         ...of,
         debtor_id: debtor.id,
         approved_hash: null,
+        payment_digest: null,
         planned_at: created_at,
         ...planned,
       })

@@ -60,6 +60,13 @@ export const DE: ReminderWords = {
   deducted: 'Bereits eingegangen',
   rest: 'Noch zu zahlen',
   payOnline: 'Online bezahlen',
+  howToPay: 'So zahlen Sie',
+  howToPayIn: (currency) => `So zahlen Sie in ${currency}`,
+  accountHolder: 'Kontoinhaber',
+  accountNumber: 'Kontonummer',
+  bankCode: 'Bankleitzahl',
+  bankName: 'Bank',
+  reference: 'Verwendungszweck',
   questions: (replyTo) =>
     replyTo === null
       ? 'Fragen? Antworten Sie einfach auf diese E-Mail.'

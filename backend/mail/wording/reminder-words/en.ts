@@ -58,6 +58,13 @@ export const EN: ReminderWords = {
   deducted: 'Received on account',
   rest: 'Still to pay',
   payOnline: 'Pay online',
+  howToPay: 'How to pay',
+  howToPayIn: (currency) => `How to pay in ${currency}`,
+  accountHolder: 'Account holder',
+  accountNumber: 'Account number',
+  bankCode: 'Bank code',
+  bankName: 'Bank',
+  reference: 'Reference',
   questions: (replyTo) =>
     replyTo === null
       ? 'Questions? Just reply to this e-mail.'

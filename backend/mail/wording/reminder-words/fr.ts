@@ -60,6 +60,13 @@ export const FR: ReminderWords = {
   deducted: 'Déjà reçu',
   rest: 'Reste à payer',
   payOnline: 'Payer en ligne',
+  howToPay: 'Comment payer',
+  howToPayIn: (currency) => `Comment payer en ${currency}`,
+  accountHolder: 'Titulaire du compte',
+  accountNumber: 'Numéro de compte',
+  bankCode: 'Code banque',
+  bankName: 'Banque',
+  reference: 'Référence',
   questions: (replyTo) =>
     replyTo === null
       ? 'Une question ? Répondez simplement à cet e-mail.'

@@ -59,6 +59,13 @@ export const NL: ReminderWords = {
   deducted: 'Al ontvangen',
   rest: 'Nog te betalen',
   payOnline: 'Online betalen',
+  howToPay: 'Hoe u betaalt',
+  howToPayIn: (currency) => `Hoe u in ${currency} betaalt`,
+  accountHolder: 'Ten name van',
+  accountNumber: 'Rekeningnummer',
+  bankCode: 'Bankcode',
+  bankName: 'Bank',
+  reference: 'Onder vermelding van',
   questions: (replyTo) =>
     replyTo === null
       ? 'Vragen? Beantwoord dan gewoon deze e-mail.'

@@ -30,6 +30,17 @@ export interface ReminderWords {
   readonly deducted: string
   readonly rest: string
   readonly payOnline: string
+  readonly howToPay: string
+  /** For a reminder with several currencies. */
+  howToPayIn(currency: string): string
+  readonly accountHolder: string
+  /** Of an account number that is not an IBAN. */
+  readonly accountNumber: string
+  /** Of a bank code that is not a BIC. */
+  readonly bankCode: string
+  readonly bankName: string
+  /** What the customer states with a bank transfer. */
+  readonly reference: string
   questions(replyTo: string | null): string
   readonly regards: string
   /** States that the account holder remains the creditor. */

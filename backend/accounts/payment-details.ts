@@ -1,0 +1,199 @@
+/**
+ * How customers pay an account, by currency: a bank account, a payment link, or both. Every reminder of the
+ * currency shows it.
+ */
+import { createHash } from 'node:crypto'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { PaymentDetailsRow, Reader, Transaction } from '../database/tables.ts'
+import { type Fault, faultsProblem } from '../validation/faults.ts'
+import { currency as currencyRule, httpsUrl, matching, parsed, text } from '../validation/fields.ts'
+import { type Check, check, Rejection } from '../validation/rejections.ts'
+import { lockAccount } from './accounts.ts'
+import { type Act, recordAudit } from './audit.ts'
+
+export const PAYMENT_FIELDS = [
+  'account_holder',
+  'account_number',
+  'bank_code',
+  'bank_name',
+  'payment_link',
+] as const satisfies readonly (keyof PaymentDetailsRow)[]
+
+/** By field; a field that is not present is null. */
+export type PaymentDetails = Pick<PaymentDetailsRow, (typeof PAYMENT_FIELDS)[number]> & {
+  readonly currency: string
+}
+
+/** The values as they were entered; '' and absent fields are null. */
+export type PaymentDetailsInput = Partial<Record<(typeof PAYMENT_FIELDS)[number], string>>
+
+/** Returns the details in the order of their currencies. */
+export async function readPaymentDetails(
+  reader: Reader,
+  accountId: string,
+): Promise<PaymentDetails[]> {
+  return reader
+    .selectFrom('payment_details')
+    .select(['currency', ...PAYMENT_FIELDS])
+    .where('account_id', '=', accountId)
+    .orderBy('currency')
+    .execute()
+}
+
+/** Returns the account number as an IBAN in groups of four, or undefined if it is of another form. */
+export function ibanText(accountNumber: string): string | undefined {
+  return isIban(accountNumber) ? accountNumber.replace(/(.{4})(?=.)/g, '$1 ') : undefined
+}
+
+/** The digest of details that a text shows; null if it shows none. */
+export function digestOf(shown: readonly PaymentDetails[]): string | null {
+  if (shown.length === 0) return null
+  const values = shown.map((details) => [
+    details.currency,
+    ...PAYMENT_FIELDS.map((name) => details[name]),
+  ])
+  return createHash('sha256').update(JSON.stringify(values)).digest('base64url')
+}
+
+/**
+ * Replaces the details of a currency. Throws `not_found`, `unsupported_currency`, and `validation_failed`
+ * with the pointers of the fields. Returns whether something changed.
+ */
+export async function setPaymentDetails(
+  tx: Transaction,
+  accountId: string,
+  currency: string,
+  input: PaymentDetailsInput,
+  act: Act,
+): Promise<boolean> {
+  const details = checkDetails(checkCurrency(currency), input)
+  await lockAccount(tx, accountId)
+  const before = await findDetails(tx, accountId, details.currency)
+  if (before !== undefined && PAYMENT_FIELDS.every((name) => before[name] === details[name])) {
+    return false
+  }
+  const values = { ...details, updated_at: act.now.toISOString() }
+  await tx
+    .insertInto('payment_details')
+    .values({ account_id: accountId, ...values })
+    .onConflict((conflict) => conflict.columns(['account_id', 'currency']).doUpdateSet(values))
+    .execute()
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.payment_details_changed',
+    subjectId: accountId,
+    detail: { ...details, before: before ?? null },
+  })
+  return true
+}
+
+/** Throws `not_found`. */
+export async function removePaymentDetails(
+  tx: Transaction,
+  accountId: string,
+  currency: string,
+  act: Act,
+): Promise<void> {
+  await lockAccount(tx, accountId)
+  const before = await findDetails(tx, accountId, currency)
+  if (before === undefined) {
+    throw new Problem('not_found', `There are no payment details for ${currency}.`)
+  }
+  await tx
+    .deleteFrom('payment_details')
+    .where('account_id', '=', accountId)
+    .where('currency', '=', currency)
+    .execute()
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.payment_details_removed',
+    subjectId: accountId,
+    detail: { currency, before },
+  })
+}
+
+function findDetails(reader: Reader, accountId: string, currency: string) {
+  return reader
+    .selectFrom('payment_details')
+    .select(['currency', ...PAYMENT_FIELDS])
+    .where('account_id', '=', accountId)
+    .where('currency', '=', currency)
+    .executeTakeFirst()
+}
+
+const CHECKS: Readonly<Record<(typeof PAYMENT_FIELDS)[number], Check<string>>> = {
+  account_holder: text({ max: 140, trim: true }),
+  account_number: parsed(
+    parseAccountNumber,
+    'an IBAN without a typing error, or 4 to 34 letters and digits',
+  ),
+  bank_code: matching(/^[A-Z0-9][A-Z0-9 -]{0,19}$/, 'a BIC, a sort code or a routing number', {
+    max: 20,
+  }),
+  bank_name: text({ max: 100, trim: true }),
+  payment_link: httpsUrl,
+}
+
+function checkCurrency(text: string): string {
+  const kept = check(currencyRule, text)
+  if (!(kept instanceof Rejection)) return kept
+  throw faultsProblem([
+    { pointer: '/currency', code: kept.code, detail: `currency ${kept.detail}` },
+  ])
+}
+
+function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDetails {
+  const faults: Fault[] = []
+  const read = (name: (typeof PAYMENT_FIELDS)[number]): string | null => {
+    const given = (input[name] ?? '').trim()
+    const value = name === 'bank_code' ? given.toUpperCase() : given
+    if (value === '') return null
+    const kept = check(CHECKS[name], value)
+    if (!(kept instanceof Rejection)) return kept
+    faults.push({ pointer: `/${name}`, code: kept.code, detail: `${name} ${kept.detail}` })
+    return null
+  }
+  const details = {
+    currency,
+    account_holder: read('account_holder'),
+    account_number: read('account_number'),
+    bank_code: read('bank_code'),
+    bank_name: read('bank_name'),
+    payment_link: read('payment_link'),
+  }
+  const isFaulty = (name: string) => faults.some(({ pointer }) => pointer === `/${name}`)
+  const { account_holder: holder, account_number: number, payment_link: link } = details
+  const hasBank = holder !== null || details.bank_code !== null || details.bank_name !== null
+  if (number === null && !isFaulty('account_number') && (hasBank || link === null)) {
+    const detail = hasBank
+      ? 'account_number is required for a bank account'
+      : 'account_number is required, or payment_link in its place'
+    faults.push({ pointer: '/account_number', code: 'required', detail })
+  }
+  if (number !== null && holder === null && !isFaulty('account_holder')) {
+    const detail = 'account_holder is required: banks compare it with the account'
+    faults.push({ pointer: '/account_holder', code: 'required', detail })
+  }
+  if (faults.length > 0) throw faultsProblem(faults)
+  return details
+}
+
+/** Without spaces. A number that looks like an IBAN must have its check digits. */
+function parseAccountNumber(given: string): string | undefined {
+  const number = given.toUpperCase().replace(/\s/g, '')
+  if (looksLikeIban(number)) return isIban(number) ? number : undefined
+  return /^[A-Z0-9][A-Z0-9-]{3,33}$/.test(number) ? number : undefined
+}
+
+function looksLikeIban(number: string): boolean {
+  return /^[A-Z]{2}\d{2}[A-Z0-9]{8,}$/.test(number)
+}
+
+/** ISO 13616: the number, rotated by four and with letters as numbers from 10, has the remainder 1 modulo 97. */
+function isIban(number: string): boolean {
+  if (!looksLikeIban(number) || number.length > 34) return false
+  const digits = [...number.slice(4), ...number.slice(0, 4)]
+    .map((character) => Number.parseInt(character, 36))
+    .join('')
+  return BigInt(digits) % 97n === 1n
+}

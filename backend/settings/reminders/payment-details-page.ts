@@ -1,0 +1,127 @@
+/** The pages of payment details: what reminders say about how to pay, by currency. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { ibanText, PAYMENT_FIELDS, type PaymentDetails } from '../../accounts/payment-details.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+const PATH = '/settings/payment-details'
+
+export const PAYMENT_WORDS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', string>> =
+  {
+    currency: 'Currency',
+    account_holder: 'Account holder',
+    account_number: 'IBAN or account number',
+    bank_code: 'BIC or bank code',
+    bank_name: 'Bank',
+    payment_link: 'Payment link',
+  }
+
+const HINTS: Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', string>> = {
+  currency: 'Three letters, e.g. EUR.',
+  account_holder: 'As the bank has it: banks compare the name with the account.',
+  account_number: 'The check digits of an IBAN are verified.',
+  bank_code:
+    'Optional. Needed for payments from other countries, or for a sort code or routing number.',
+  bank_name: 'Optional.',
+  payment_link:
+    'Optional. An https address where any invoice can be paid. An invoice’s own payment link takes its place.',
+}
+
+interface PaymentDetailsView {
+  readonly session: Session
+  readonly waiting: number
+  readonly details: readonly PaymentDetails[]
+  /** Currencies in which reminders do not say how to pay. */
+  readonly missing: readonly string[]
+}
+
+export function renderPaymentDetails(frame: Frame, view: PaymentDetailsView): Html {
+  const { session, waiting, details, missing } = view
+  const isAdmin = session.user.role === 'admin'
+  const main = html`<h1>Reminders</h1>
+${renderReminderTabs(PATH, waiting)}
+<p class="lead">Every reminder says how to pay: by the payment link of the invoice, and by what you enter here for its
+currency. Reminders that wait for approval are written again when you change it, and approved ones need approval again.</p>
+${renderMissingPayment(missing, isAdmin)}
+${
+  details.length === 0 &&
+  missing.length === 0 &&
+  html`<div class="card empty"><p><strong>Nothing is entered yet.</strong></p>
+<p class="hint">Reminders show the payment link of an invoice if it has one, and otherwise do not say how to pay.</p></div>`
+}
+${details.map((entry) => renderCard(entry, isAdmin, frame))}
+${isAdmin && html`<p><a class="button${details.length === 0 && ' primary'}" href="${PATH}/new">Add a currency</a></p>`}`
+  return renderPage(frame, { title: 'How to pay', place: '/settings/reminders', main })
+}
+
+/** Warns about currencies in which reminders demand money without saying how to pay; undefined if none. */
+export function renderMissingPayment(
+  missing: readonly string[],
+  isAdmin: boolean,
+): Html | undefined {
+  if (missing.length === 0) return undefined
+  return html`<div class="card warning" role="region" aria-label="How to pay is missing">${missing.map(
+    (currency) => html`<p><strong>Reminders in ${currency} do not say how to pay.</strong>
+Customers are asked for money without a bank account or a payment link.
+${isAdmin && html`<a href="${PATH}/new?currency=${currency}">Enter how to pay in ${currency}</a>`}</p>`,
+  )}</div>`
+}
+
+function renderCard(entry: PaymentDetails, isAdmin: boolean, frame: Frame): Html {
+  const { currency } = entry
+  const path = `${PATH}/${currency}`
+  const id = `in-${currency.toLowerCase()}`
+  return html`<section class="card stack" aria-labelledby="${id}"><h2 id="${id}">In ${currency}</h2>
+<dl class="facts">${PAYMENT_FIELDS.map((name) => {
+    const value = entry[name]
+    const shown = name === 'account_number' && value !== null ? (ibanText(value) ?? value) : value
+    return (
+      value !== null &&
+      html`<div><dt>${PAYMENT_WORDS[name]}</dt><dd translate="no">${shown}</dd></div>`
+    )
+  })}</dl>
+${
+  isAdmin &&
+  html`<div class="acts"><a class="button" href="${path}">Change<span class="unseen"> how to pay in ${currency}</span></a>
+<details class="act"><summary class="button danger">Remove…</summary>
+<form method="post" action="${path}/remove" class="stack" data-once>${csrfField(frame)}
+<p class="hint">Reminders in ${currency} then do not say how to pay, unless an invoice has a payment link.</p>
+<p><button class="danger solid">Remove how to pay in ${currency}</button></p></form></details></div>`
+}</section>`
+}
+
+export type PaymentValues = Readonly<Record<(typeof PAYMENT_FIELDS)[number] | 'currency', string>>
+
+export interface PaymentForm {
+  readonly values: PaymentValues
+  /** Whether details for another currency may be entered. */
+  readonly isNew: boolean
+}
+
+export function renderPaymentForm(
+  frame: Frame,
+  { values, isNew }: PaymentForm,
+  problem?: Problem,
+): Html {
+  const field = (name: keyof PaymentValues) => {
+    const isLink = name === 'payment_link'
+    return html`<div class="field"><label for="${name}">${PAYMENT_WORDS[name]}</label>
+<input id="${name}" name="${name}" type="${isLink ? 'url' : 'text'}" value="${values[name]}" autocomplete="off" spellcheck="false"${name === 'currency' && html` maxlength="3" size="4"`}${describedBy(problem, name, `${name}-hint`)}>
+<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
+  }
+  const title = isNew ? 'Enter how to pay' : `How to pay in ${values.currency}`
+  const main = html`<p class="back"><a href="${PATH}">How to pay</a></p>
+<h1>${title}</h1>
+<p class="lead">A bank account, a payment link, or both. Customers see it in every reminder in this currency, so read it twice.</p>
+${renderFaults(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
+${isNew ? field('currency') : html`<input type="hidden" name="currency" value="${values.currency}">`}
+<div class="pair"><fieldset class="stack"><legend class="title">Bank account</legend>
+${field('account_holder')}${field('account_number')}${field('bank_code')}${field('bank_name')}</fieldset>
+<fieldset class="stack"><legend class="title">Online</legend>${field('payment_link')}</fieldset></div>
+<p class="row"><button class="primary">Save</button> <a class="button" href="${PATH}">Cancel</a></p></form>`
+  return renderPage(frame, { title, place: '/settings/reminders', main })
+}

@@ -1,0 +1,150 @@
+/**
+ * The routes of payment details. A change needs a recent password: whoever finds an open session could
+ * otherwise lead customers' money elsewhere.
+ */
+import {
+  PAYMENT_FIELDS,
+  type PaymentDetails,
+  readPaymentDetails,
+} from '../../accounts/payment-details.ts'
+import type { Reader } from '../../database/database.ts'
+import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { changePaymentDetails, listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import { listOf } from '../shell/list-query.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import {
+  PAYMENT_WORDS,
+  type PaymentValues,
+  renderPaymentDetails,
+  renderPaymentForm,
+} from './payment-details-page.ts'
+
+const PATH = '/settings/payment-details'
+const ADMINS_ONLY = 'Only an Admin can change how customers pay.'
+
+export const paymentDetailsPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session }, { database }) {
+      const { read } = database
+      const { id: accountId } = session.account
+      await updateTotalsOf(database, accountId)
+      const [details, missing, waiting] = await Promise.all([
+        readPaymentDetails(read, accountId),
+        listCurrenciesWithoutPayment(read, accountId),
+        countWaiting(read, accountId),
+      ])
+      return {
+        json: { ...listOf(details.map(represent), null), currencies_without: missing },
+        page: (frame) => renderPaymentDetails(frame, { session, waiting, details, missing }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/new`,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    async handle({ query }) {
+      const currency = (query.get('currency') ?? '').slice(0, 3)
+      const values = valuesOf({ currency })
+      return { page: (frame) => renderPaymentForm(frame, { values, isNew: true }) }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    expected: { texts: ['currency', ...PAYMENT_FIELDS] },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const { id: accountId } = session.account
+      const currency = fields.text('currency').trim()
+      const saved = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'payment_details_changed')
+        await changePaymentDetails(tx, accountId, currency, sentValues(fields), act)
+        return getDetails(tx, accountId, currency.toUpperCase())
+      })
+      return { json: represent(saved), location: PATH }
+    },
+    async redraw({ session, fields }, problem, { database: { read } }) {
+      if (problem.status !== 422) return undefined
+      const values = sentValues(fields)
+      const known = await readPaymentDetails(read, session.account.id)
+      const isNew = known.every(({ currency }) => currency !== values.currency)
+      const worded = inWordsOfForm(problem, PAYMENT_WORDS)
+      return (frame) => renderPaymentForm(frame, { values, isNew }, worded)
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}`,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    async handle({ session, id }, { database: { read } }) {
+      const details = await getDetails(read, session.account.id, id)
+      const values = valuesOf(details)
+      return {
+        json: represent(details),
+        page: (frame) => renderPaymentForm(frame, { values, isNew: false }),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/remove`,
+    admins: ADMINS_ONLY,
+    needsConfirmation: true,
+    async handle({ session, id, act, wantsJson }, { database }) {
+      await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'payment_details_removed')
+        await changePaymentDetails(tx, session.account.id, id, null, act)
+      })
+      return { location: PATH }
+    },
+  },
+]
+
+async function getDetails(
+  reader: Reader,
+  accountId: string,
+  currency: string,
+): Promise<PaymentDetails> {
+  const all = await readPaymentDetails(reader, accountId)
+  return (
+    all.find((details) => details.currency === currency) ?? notFound('payment details', currency)
+  )
+}
+
+function valuesOf(details: Partial<PaymentDetails>): PaymentValues {
+  const { account_holder, account_number, bank_code, bank_name, payment_link } = details
+  return {
+    currency: details.currency ?? '',
+    account_holder: account_holder ?? '',
+    account_number: account_number ?? '',
+    bank_code: bank_code ?? '',
+    bank_name: bank_name ?? '',
+    payment_link: payment_link ?? '',
+  }
+}
+
+function sentValues(fields: Fields): PaymentValues {
+  return {
+    currency: fields.text('currency').trim(),
+    account_holder: fields.text('account_holder'),
+    account_number: fields.text('account_number'),
+    bank_code: fields.text('bank_code'),
+    bank_name: fields.text('bank_name'),
+    payment_link: fields.text('payment_link'),
+  }
+}
+
+function represent(details: PaymentDetails) {
+  return { object: 'payment_details', ...details }
+}

@@ -1,0 +1,74 @@
+// What reminders say can change until a person has approved it; what was approved is what is sent.
+import t, { type Test } from 'tap'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { type Approval, listApprovals } from '../../../backend/reminders/approvals.ts'
+import { changePaymentDetails } from '../../../backend/reminders/letters.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
+
+const OLD = { account_holder: 'Acme', account_number: 'NL91ABNA0417164300' }
+const NEW = { account_holder: 'Acme', account_number: 'DE89370400440532013000' }
+
+/** With a firm reminder that waits for approval, on a Tuesday morning. */
+async function startWaiting(t: Test) {
+  const engine = await startEngine(t)
+  await pay(engine, OLD)
+  await engine.invoice('2026-11-01')
+  for (const day of ['04', '11', '24']) await engine.at(`2026-11-${day}T08:00:00.000Z`)
+  return engine
+}
+
+function pay({ books }: Engine, details: typeof OLD): Promise<void> {
+  const act = { actor: OPERATOR, now: books.backend.now }
+  return books.backend.database.transaction((tx) =>
+    changePaymentDetails(tx, books.accountId, 'EUR', details, act),
+  )
+}
+
+async function waiting({ books }: Engine): Promise<Approval | undefined> {
+  const [first] = await listApprovals(books.backend.database.read, books.accountId)
+  return first
+}
+
+t.test('a reminder that awaits approval is written again with the new way to pay', async (t) => {
+  const engine = await startWaiting(t)
+  const before = await waiting(engine)
+  matches(t, before?.message.body, containing('NL91 ABNA'))
+  await pay(engine, NEW)
+  await engine.at('2026-11-24T08:01:00.000Z')
+  const after = await waiting(engine)
+  t.equal(after?.message.id, before?.message.id)
+  matches(t, after?.message.body, containing('DE89 3704'))
+  matches(t, after?.html, containing('DE89 3704'))
+  t.not(after?.seen, before?.seen, 'who read the old text does not approve the new one')
+  t.ok((after?.message.revision ?? 0) > (before?.message.revision ?? 0))
+  t.equal(after?.expiresAt, before?.expiresAt)
+  await engine.decide({ approve: true, seen: after?.seen })
+  await engine.at('2026-11-24T08:02:00.000Z')
+  const sent = engine.smtp.mails.at(-1)
+  matches(t, sent?.mail.text, containing('DE89 3704'))
+})
+
+t.test('an approval lapses when the way to pay changes before the reminder is sent', async (t) => {
+  const engine = await startWaiting(t)
+  await engine.decide({ approve: true })
+  await pay(engine, NEW)
+  await engine.at('2026-11-24T08:01:00.000Z')
+  t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
+  t.equal((await engine.messages()).at(-2)?.approval_status, 'lapsed')
+  matches(t, (await waiting(engine))?.message.body, containing('DE89 3704'))
+  t.equal(engine.smtp.mails.length, 2, 'the friendly one and the reminder')
+})
+
+t.test('a reminder that the server refused for a while is written again, too', async (t) => {
+  const engine = await startEngine(t)
+  await pay(engine, OLD)
+  await engine.invoice('2026-11-20')
+  engine.smtp.failAt('rcpt', { code: 450, text: '4.2.1 later' }, 1)
+  await engine.at('2026-11-24T08:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:queued'])
+  await pay(engine, NEW)
+  await engine.at('2026-11-24T10:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
+  matches(t, (await engine.messages()).at(-1)?.body, containing('DE89 3704'))
+})

@@ -1,0 +1,126 @@
+// How to pay: entered by an Admin for each currency, shown in every reminder, and missed loudly where it lacks.
+import t, { type Test } from 'tap'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+
+const PATH = '/settings/payment-details'
+const IBAN = 'NL91ABNA0417164300'
+const BANK = {
+  currency: 'EUR',
+  account_holder: 'Acme B.V.',
+  account_number: 'nl91 abna 0417 1643 00',
+}
+
+async function open(t: Test) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  await createUserIn(backend, accountId, MEMBER, 'member')
+  /** Anew, since a session lasts for half an hour without a request. */
+  const admin = () => logIn(backend, ADMIN)
+  return { engine, backend, admin }
+}
+
+t.test('every reminder says how to pay in its currency', async (t) => {
+  const { engine, admin } = await open(t)
+  const ada = await admin()
+  matches(t, await ada.send('POST', PATH, { ...BANK, bank_code: 'ABNANL2A' }), {
+    status: 200,
+    json: { object: 'payment_details', currency: 'EUR', account_number: IBAN, payment_link: null },
+  })
+  const link = { currency: 'usd', payment_link: 'https://pay.acme.nl/?a=1&b=2' }
+  t.equal((await ada.send('POST', PATH, link)).status, 200)
+  const debtor = await engine.debtor()
+  await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-1' })
+  await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-2', currency: 'USD' })
+  await engine.invoice('2026-11-16', { debtor_id: debtor.id, number: 'A-3', currency: 'SEK' })
+  await engine.at('2026-11-23T10:00:00.000Z')
+  const [message] = await engine.messages()
+  const body = message?.body ?? ''
+  matches(
+    t,
+    body,
+    containing(`How to pay in EUR:
+  Account holder: Acme B.V.
+  IBAN: NL91 ABNA 0417 1643 00
+  BIC: ABNANL2A
+  Reference: A-1`),
+  )
+  matches(t, body, containing('How to pay in USD:\n  Pay online: https://pay.acme.nl/?a=1&b=2'))
+  t.notMatch(body, /How to pay in SEK/)
+  const page = await (await admin()).page(`/settings/messages/${message?.id}/html`)
+  matches(t, page.text, containing('NL91 ABNA 0417 1643 00'))
+  matches(t, page.text, containing('href="https://pay.acme.nl/?a=1&amp;b=2"'))
+})
+
+t.test('what is wrong is said beside its field, and nothing is saved', async (t) => {
+  const { admin } = await open(t)
+  const ada = await admin()
+  const faults = async (body: object) => {
+    const { status, json } = await ada.send('POST', PATH, body)
+    t.equal(status, 422)
+    return (json['errors'] as { pointer: string }[]).map(({ pointer }) => pointer)
+  }
+  t.strictSame(await faults({ ...BANK, account_number: 'NL92ABNA0417164300' }), ['/account_number'])
+  t.strictSame(await faults({ ...BANK, account_holder: ' ' }), ['/account_holder'])
+  t.strictSame(await faults({ currency: 'EUR' }), ['/account_number'])
+  t.strictSame(await faults({ currency: 'EUR', bank_name: 'ABN' }), ['/account_number'])
+  t.strictSame(await faults({ ...BANK, payment_link: 'http://pay.acme.nl' }), ['/payment_link'])
+  t.strictSame(await faults({ ...BANK, account_holder: 'Acme\nBcc: x' }), ['/account_holder'])
+  t.strictSame(await faults({ ...BANK, currency: 'XAU' }), ['/currency'])
+  const form = await ada.submit(PATH, { ...BANK, account_number: '<b>NL92ABNA0417164300' })
+  matches(t, form, {
+    status: 422,
+    text: /id="account_number-fault">IBAN or account number must be an IBAN/,
+  })
+  matches(t, form.text, containing('value="&lt;b&gt;NL92ABNA0417164300"'))
+  matches(t, (await ada.get(PATH)).json['data'], [])
+})
+
+t.test('Admins change it with a recent password; Members read it', async (t) => {
+  const { engine, backend, admin } = await open(t)
+  const ada = await admin()
+  const max = await logIn(backend, MEMBER)
+  t.equal((await max.send('POST', PATH, BANK)).status, 403)
+  t.equal((await max.get(`${PATH}/EUR`)).status, 403)
+  t.equal((await ada.submit(PATH, { ...BANK, csrf_token: 'x' })).status, 403)
+  t.equal((await ada.submit(PATH, BANK)).status, 303)
+  matches(t, (await max.page(PATH)).text, containing('NL91 ABNA 0417 1643 00'))
+  t.notMatch((await max.page(PATH)).text, /Change|Remove|Add a currency/)
+  backend.now = new Date(backend.now.getTime() + 16 * 60_000)
+  matches(t, await ada.send('POST', PATH, BANK), { json: { code: 'confirmation_required' } })
+  t.equal(
+    (await ada.page(`${PATH}/EUR`)).headers.get('location'),
+    `/settings/confirm?next=${encodeURIComponent(`${PATH}/EUR`)}`,
+  )
+  const again = await admin()
+  t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 204)
+  t.equal((await again.send('POST', `${PATH}/EUR/remove`)).status, 404)
+  t.strictSame(await engine.reminding.auditActions('account.payment'), [
+    'account.payment_details_changed',
+    'account.payment_details_removed',
+  ])
+})
+
+t.test(
+  'where money is owed and nothing says how to pay it, every page that leads there does',
+  async (t) => {
+    const { engine, admin } = await open(t)
+    const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
+    await engine.invoice('2026-11-16')
+    await engine.invoice('2026-11-16', payable)
+    const ada = await admin()
+    const says = 'Reminders in EUR do not say how to pay.'
+    matches(t, (await ada.get(PATH)).json, { currencies_without: ['EUR'], data: [] })
+    for (const path of [PATH, '/settings', '/settings/reminders']) {
+      const { text } = await ada.page(path)
+      matches(t, text, containing(says))
+      t.notMatch(text, /Reminders in SEK/)
+    }
+    await ada.send('POST', PATH, BANK)
+    for (const path of [PATH, '/settings', '/settings/reminders']) {
+      t.notMatch((await ada.page(path)).text, /do not say how to pay\./)
+    }
+  },
+)
