@@ -5,26 +5,18 @@
  * stays refused. The time is asserted as promised: it is fifteen times what was seen, and a connection that is not
  * ended takes longer to be noticed.
  */
-import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openLedger } from '../fixtures/payments/ledger.ts'
 import { type PostgresPair, startPostgresPair } from '../fixtures/servers/postgres-pair.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
+import { connect } from '../fixtures/service/two-backends.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const PAYERS = 8
 const WRITES_BACK_MS_MAX = 5_000
 
 t.setTimeout(300_000)
-
-async function connect(t: Test, url: string): Promise<pg.Client> {
-  const client = new pg.Client({ connectionString: url })
-  client.on('error', () => {})
-  await client.connect()
-  t.teardown(() => client.end())
-  return client
-}
 
 async function failOver(
   t: Test,

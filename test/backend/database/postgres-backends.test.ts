@@ -1,0 +1,259 @@
+import t from 'tap'
+import { createAccount } from '../../../backend/accounts/accounts.ts'
+import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import { announce } from '../../../backend/database/announcements.ts'
+import type { Transaction } from '../../../backend/database/database.ts'
+import type { OpenDatabase } from '../../../backend/database/open.ts'
+import { stampOf } from '../../../backend/database/stamp.ts'
+import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
+import { claimGuess } from '../../../backend/sessions/login-guesses.ts'
+import { changeRole, createUser, listUsers } from '../../../backend/users/users.ts'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
+import { note, openTestDatabase } from '../../fixtures/service/database.ts'
+import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
+import {
+  atOnce,
+  connect,
+  openTwoDatabases,
+  startTwoBackends,
+} from '../../fixtures/service/two-backends.ts'
+import { until } from '../../fixtures/service/until.ts'
+
+const NOW = new Date('2026-11-21T10:15:00.000Z')
+const ACT = { actor: OPERATOR, now: NOW }
+
+t.test('backends that start together on an empty database migrate it once', async (t) => {
+  const url = await newBarePostgresUrl(t)
+  const opened = await Promise.all([1, 2, 3, 4].map(() => openTestDatabase(t, { url })))
+  t.equal(opened.filter(({ migrated }) => migrated.length > 0).length, 1)
+})
+
+t.test('payments on one invoice from two backends never exceed it', async (t) => {
+  const { post, createInvoice, read } = await startTwoBackends(t)
+  const invoice_id = await createInvoice(10_000)
+  const body = { invoice_id, currency: 'EUR', amount: 1_000 }
+  const responses = await atOnce(24, (place) => post('payments', body, `payment-${place}`, place))
+  const refused = responses.filter(({ status }) => status !== 201)
+  t.equal(responses.length - refused.length, 10)
+  for (const response of refused) {
+    matches(t, response, { status: 422, json: { code: 'payment_exceeds_balance' } })
+  }
+  matches(t, (await read(`invoices/${invoice_id}`)).json, { status: 'paid', amount_due: 0 })
+})
+
+t.test('a client that overlaps its runs misses no change that is committed late', async (t) => {
+  const { database, debtor, post, read } = await startTwoBackends(t)
+  const other = String((await post('debtors', { name: 'Initech' }, 'other')).json['id'])
+  const change = (id: string, at: string, committed: Promise<void>, begun = () => {}) =>
+    database.transaction(async (tx) => {
+      const values = { phone: '+31205550142', ...stampOf(tx, at) }
+      await tx.updateTable('debtors').set(values).where('id', '=', id).execute()
+      begun()
+      await committed
+    })
+  let since = '2026-11-21T00:00:00.000Z'
+  const seen = new Map<unknown, unknown>()
+  /** As docs/syncing.md says: the next run reads from five minutes before this one. */
+  const run = async (at: string) => {
+    const { json } = await read(`debtors?updated_since=${since}&sort=updated_at`)
+    for (const { id, revision } of Object(json)['data']) seen.set(id, revision)
+    since = new Date(Date.parse(at) - 5 * 60_000).toISOString()
+  }
+  const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const late = change(debtor, '2026-11-21T12:00:00.000Z', committed.promise, begun.resolve)
+  await begun.promise
+  await change(other, '2026-11-21T12:00:09.000Z', Promise.resolve())
+  await run('2026-11-21T12:00:10.000Z')
+  t.strictSame([seen.get(debtor), seen.get(other)], [1, 2], 'the late one is not visible yet')
+  committed.resolve()
+  await late
+  await run('2026-11-21T12:00:20.000Z')
+  t.strictSame([seen.get(debtor), seen.get(other)], [2, 2])
+})
+
+t.test('one Idempotency-Key at two backends at once is one payment', async (t) => {
+  const { post, createInvoice, read } = await startTwoBackends(t)
+  const body = { invoice_id: await createInvoice(10_000), currency: 'EUR', amount: 1_000 }
+  const responses = await atOnce(16, (place) => post('payments', body, 'one-key', place))
+  t.strictSame([...new Set(responses.map(({ status }) => status))], [201])
+  t.equal(new Set(responses.map(({ text }) => text)).size, 1)
+  const originals = responses.filter(({ headers }) => !headers.has('idempotent-replayed'))
+  t.equal(originals.length, 1)
+  matches(t, (await read('payments')).json['data'], [{ idempotency_key: 'one-key' }])
+})
+
+t.test(
+  'an invoice number is used once, also if clients choose it at the same moment',
+  async (t) => {
+    const { debtor, post } = await startTwoBackends(t)
+    const another = String((await post('debtors', { name: 'Initech' }, 'another')).json['id'])
+    const responses = await atOnce(20, (place) => {
+      const body = { debtor_id: place % 3 ? debtor : another, currency: 'EUR', amount: 100 }
+      const chosen = place % 4 === 3 ? { number: `INV-${String(place).padStart(6, '0')}` } : {}
+      return post('invoices', { ...body, ...chosen }, `i-${place}`, place)
+    })
+    const created = responses.filter(({ status }) => status === 201)
+    t.equal(new Set(created.map(({ json }) => json['number'])).size, created.length)
+    for (const { json } of responses.filter(({ status }) => status !== 201)) {
+      matches(t, json, { code: 'duplicate_invoice_number' }, 'only where the client chose it')
+    }
+    t.ok(created.length >= 15)
+  },
+)
+
+t.test('a call for a debtor that another session locks for too long is 503', async (t) => {
+  const { url, debtor, post, createInvoice, read } = await startTwoBackends(t, 2000)
+  const invoice_id = await createInvoice(10_000)
+  const holder = await connect(t, url)
+  await holder.query('begin')
+  await holder.query('select 1 from debtors where id = $1 for update', [debtor])
+  const body = { invoice_id, currency: 'EUR', amount: 1_000 }
+  const response = await post('payments', body, 'held')
+  matches(t, response, { status: 503, json: { code: 'service_unavailable' } })
+  t.equal(response.headers.get('retry-after'), '1')
+  t.equal((await read('debtors')).status, 200, 'reads continue')
+  await holder.query('rollback')
+  t.equal((await post('payments', body, 'held')).status, 201)
+})
+
+t.test('a key whose first call runs for too long at another backend is 409', async (t) => {
+  const [first, second] = await openTwoDatabases(t, 2000)
+  const { id: accountId } = await first.transaction((tx) =>
+    createAccount(tx, { name: 'Acme' }, ACT),
+  )
+  const attempt = { accountId, operation: 'createDebtor', key: 'k', fingerprint: 'f' }
+  const inserted = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  const write = {
+    // All work begins with a look at what it is about; the key's row was written before that.
+    prepare: () => async (tx: Transaction) => {
+      await tx.selectFrom('accounts').select('id').execute()
+      inserted.resolve()
+      await gate.promise
+      return { resourceId: 'deb_1', body: 'the response' }
+    },
+    recall: async () => undefined,
+    originalMember: 'original_id',
+  }
+  const clock = () => NOW
+  const running = createIdempotency({ database: first, clock }).once(attempt, write)
+  await inserted.promise
+  const other = createIdempotency({ database: second, clock })
+  await rejectsWith(t, other.once(attempt, write), {
+    code: 'idempotency_in_progress',
+    headers: { 'retry-after': '1' },
+  })
+  gate.resolve()
+  matches(t, await running, { replayed: false })
+  matches(t, await other.once(attempt, write), { replayed: true, body: 'the response' })
+})
+
+t.test('other backends receive announcements, also after their connection was lost', async (t) => {
+  const url = await newPostgresUrl(t)
+  const [first, second] = [await openTestDatabase(t, { url }), await openTestDatabase(t, { url })]
+  const operator = await connect(t, url)
+  let heard = 0
+  second.listen('work', () => {
+    heard += 1
+  })
+  await until(() => heard === 1, 'the connection: what was announced before it is unknown')
+  await first.transaction(async (tx) => announce(tx, 'work'))
+  await until(() => heard === 2, 'the announcement')
+  await operator.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and query = 'listen receivables'`,
+  )
+  await until(() => heard === 3, 'the connection to be made again')
+  await first.transaction(async (tx) => announce(tx, 'work'))
+  await until(() => heard === 4, 'the announcement')
+  t.pass('four times, as expected')
+})
+
+t.test('transactions that block each other run again, without an error', async (t) => {
+  const [first, second] = await openTwoDatabases(t)
+  await first.transaction(async (tx) => {
+    await note(tx, 'a')
+    await note(tx, 'b')
+  })
+  const holds = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+  let runs = 0
+  const touch = (database: OpenDatabase, ids: readonly [string, string], place: 0 | 1) =>
+    database.transaction(async (tx) => {
+      runs += 1
+      const update = (id: string) =>
+        tx.updateTable('audit_log').set({ detail: '[]' }).where('id', '=', id).execute()
+      await update(ids[0])
+      holds[place].resolve()
+      await holds[place === 0 ? 1 : 0].promise
+      await update(ids[1])
+    })
+  await Promise.all([touch(first, ['a', 'b'], 0), touch(second, ['b', 'a'], 1)])
+  t.ok(runs > 2, `${runs} runs of two transactions`)
+})
+
+t.test('if two Admins step down at once, one stays', async (t) => {
+  const [first, second] = await openTwoDatabases(t)
+  const account = await first.transaction((tx) => createAccount(tx, { name: 'Acme' }, ACT))
+  const create = (email: string) =>
+    first.transaction((tx) =>
+      createUser(tx, { accountId: account.id, email, role: 'admin', passwordHash: 'x' }, ACT),
+    )
+  const admins = [await create('a@acme.example'), await create('b@acme.example')]
+  const outcomes = await Promise.allSettled(
+    admins.map(({ id }, place) =>
+      (place === 0 ? first : second).transaction((tx) =>
+        changeRole(tx, { accountId: account.id, id }, 'member', ACT),
+      ),
+    ),
+  )
+  t.strictSame(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+  t.equal((await listUsers(first.read, account.id)).filter((u) => u.role === 'admin').length, 1)
+})
+
+t.test('concurrent guesses at a password are counted one by one', async (t) => {
+  const databases = await openTwoDatabases(t)
+  const guesser = { email: 'a@acme.example', address: '192.0.2.1' }
+  const outcomes = await Promise.allSettled(
+    Array.from({ length: 20 }, (_, place) =>
+      databases[place % 2 === 0 ? 0 : 1].transaction((tx) => claimGuess(tx, guesser, NOW)),
+    ),
+  )
+  t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 5)
+})
+
+t.test('a NUL, which PostgreSQL cannot store, is rejected before it', async (t) => {
+  const { debtor, post, read } = await startTwoBackends(t)
+  const invoice = { debtor_id: debtor, currency: 'EUR', amount: 100 }
+  const bodies: [string, object][] = [
+    ...['name', 'external_id', 'email', 'tax_id', 'language'].map((field): [string, object] => [
+      'debtors',
+      { name: 'Globex', [field]: 'a\0b' },
+    ]),
+    ['debtors', { name: 'Globex', metadata: { key: 'a\0b' } }],
+    ['debtors', { name: 'Globex', metadata: { 'a\0b': 'value' } }],
+    ['debtors', { name: 'Globex', address: { city: 'a\0b' } }],
+    ...['number', 'external_id', 'notes', 'po_number'].map((field): [string, object] => [
+      'invoices',
+      { ...invoice, [field]: 'a\0b' },
+    ]),
+    ['invoices', { ...invoice, debtor_id: 'deb_\0' }],
+    ['payments', { debtor_id: debtor, currency: 'EUR', amount: 1, reference: 'a\0b' }],
+    ['payments', { invoice_id: 'inv_\0', currency: 'EUR', amount: 1 }],
+  ]
+  for (const [path, body] of bodies) {
+    const { status } = await post(path, body, `nul-${bodies.length}`)
+    t.ok(status >= 400 && status < 500, `${path} ${JSON.stringify(body)}: ${status}`)
+  }
+  const paths = [
+    ...['q', 'email', 'external_id', 'status'].map((name) => `debtors?${name}=a%00b`),
+    ...['number', 'external_id', 'debtor_id', 'currency'].map((name) => `invoices?${name}=a%00b`),
+    ...['idempotency_key', 'external_id', 'invoice_id'].map((name) => `payments?${name}=a%00b`),
+    ...['debtor_id', 'invoice_id', 'channel'].map((name) => `messages?${name}=a%00b`),
+    'debtors/deb_%00',
+    'invoices/inv_%00',
+  ]
+  for (const path of paths) {
+    const { status } = await read(path)
+    t.ok(status < 500, `${path}: ${status}`)
+  }
+})

@@ -1,0 +1,189 @@
+// Payments recorded, allocated and reversed by hand in Settings.
+import t from 'tap'
+import { formOf, openDesk, PAST_DUE, submit, wordsOf } from '../../fixtures/books/money-desk.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { ADMIN } from '../../fixtures/service/settings.ts'
+
+t.test('a payment is recorded in two steps; a double click records it once', async (t) => {
+  const desk = await openDesk(t)
+  const { ada, debtor } = desk
+  const late = await desk.invoice(PAST_DUE)
+  const later = await desk.invoice({ amount: 5000 })
+  const form = await ada.page(`/settings/payments/new?debtor_id=${debtor.id}`)
+  matches(t, form, { status: 200, text: containing('Oldest invoices first') })
+  const entered: [string, string][] = [
+    ['debtor_id', debtor.id],
+    ['currency', 'EUR'],
+    ['amount', '1,2x'],
+    ['received_on', '2026-11-20'],
+    ['method', 'cheque'],
+    ['reference', 'Cheque <77>'],
+    ['put_to', 'oldest_first'],
+  ]
+  const wrong = await submit(desk, ada, '/settings/payments/preview', entered)
+  matches(t, wrong, { status: 422, text: containing('must be a number such as 1234.50') })
+  matches(t, wrong.text, containing('value="1,2x"'))
+  const right = entered.map(([name, value]): [string, string] =>
+    name === 'amount' ? [name, '120.00'] : [name, value],
+  )
+  const preview = await submit(desk, ada, '/settings/payments/preview', right)
+  matches(t, preview, { status: 200, text: containing('Record this payment?') })
+  matches(t, preview.text, containing('Cheque &lt;77&gt;'))
+  t.strictSame(await desk.payments(), [], 'a preview records nothing')
+  matches(t, await desk.read(`invoices/${late.id}`), { status: 'open', revision: late.revision })
+  const fields = formOf(preview, '/settings/payments')
+  const edit = await submit(desk, ada, '/settings/payments/edit', fields)
+  matches(t, edit, { status: 200, text: containing('value="120.00"') })
+  const clicks = await Promise.all(
+    [1, 2, 3].map(() => submit(desk, ada, '/settings/payments', fields)),
+  )
+  const [payment, ...others] = await desk.payments()
+  t.strictSame(others, [])
+  for (const click of clicks) {
+    t.equal(click.status, 303)
+    t.equal(click.headers.get('location'), `/settings/payments/${payment.id}`)
+  }
+  matches(t, payment, {
+    amount: 12_000,
+    method: 'cheque',
+    reference: 'Cheque <77>',
+    received_on: '2026-11-20',
+    source: 'app',
+    recorded_by: { type: 'user', label: ADMIN },
+    idempotency_key: null,
+    allocations: [
+      { invoice_id: late.id, amount: 10_000 },
+      { invoice_id: later.id, amount: 2000 },
+    ],
+  })
+  const shown = await ada.page(`/settings/payments/${payment.id}`)
+  matches(t, shown.text, /Payment recorded\..*€120\.00.*Take back…/s)
+  const again = await submit(desk, ada, '/settings/payments/preview', right)
+  matches(t, again.text, containing('is recorded already'))
+})
+
+t.test(
+  'a payment that a script sends is recorded once for its key, and can be previewed',
+  async (t) => {
+    const desk = await openDesk(t)
+    const { ada, debtor } = desk
+    const one = await desk.invoice(PAST_DUE)
+    const body = {
+      debtor_id: debtor.id,
+      currency: 'EUR',
+      amount: 10_500,
+      method: 'cash',
+      allocations: [{ invoice_id: one.id, amount: 10_000 }],
+      idempotency_key: 'till-1',
+    }
+    matches(t, await ada.send('POST', '/settings/payments/preview', body), {
+      status: 200,
+      json: {
+        object: 'preview',
+        invoices: [
+          {
+            id: one.id,
+            before: { status: 'open', amount_due: 10_000 },
+            after: { status: 'paid', amount_due: 0 },
+          },
+        ],
+        on_account: [{ currency: 'EUR', before: 0, after: 500 }],
+        messages_cancelled: 0,
+      },
+    })
+    const first = await ada.send('POST', '/settings/payments', body)
+    matches(t, first, { status: 201, json: { unapplied_amount: 500, method: 'cash' } })
+    t.strictSame((await ada.send('POST', '/settings/payments', body)).json, first.json)
+    matches(t, await ada.send('POST', '/settings/payments', { ...body, amount: 11_000 }), {
+      status: 422,
+      json: { code: 'idempotency_key_reused', original_id: first.json['id'] },
+    })
+    const { idempotency_key: _, ...keyless } = body
+    matches(t, await ada.send('POST', '/settings/payments', keyless), {
+      status: 400,
+      json: { code: 'idempotency_key_required' },
+    })
+    for (const [fields, pointer] of [
+      [{ amount: 0 }, '/amount'],
+      [{ amount: 1.5 }, '/amount'],
+      [{ currency: 'XXX' }, '/currency'],
+      [{ received_on: '2026-11-30' }, '/received_on'],
+      [{ method: 'barter' }, '/method'],
+      [{ allocations: [{ invoice_id: one.id, amount: 1 }] }, '/allocations/0/amount'],
+      [{ put_to: 'someone' }, '/put_to'],
+    ] as const) {
+      const wrong = { ...body, idempotency_key: 'till-2', ...fields }
+      const { status, json } = await ada.send('POST', '/settings/payments', wrong)
+      matches(t, { status, json }, { status: 422, json: { errors: [{ pointer }] } }, pointer)
+    }
+    t.equal((await desk.payments()).length, 1)
+  },
+)
+
+t.test('money on account is allocated and taken back, each after a preview', async (t) => {
+  const desk = await openDesk(t)
+  const { ada } = desk
+  const one = await desk.invoice(PAST_DUE)
+  const payment = await desk.onAccount(15_000)
+  const path = `/settings/payments/${payment.id}`
+  const form = await ada.page(`${path}/allocate`)
+  matches(t, form, { status: 200, text: containing('value="100.00"') })
+  const preview = await submit(
+    desk,
+    ada,
+    `${path}/allocate/preview`,
+    formOf(form, `${path}/allocate/preview`),
+  )
+  matches(t, wordsOf(preview), /Allocate this money\?.*€100\.00 less is on account.*Paid/s)
+  const fields = formOf(preview, `${path}/allocate`)
+  const [first, second] = await Promise.all([
+    submit(desk, ada, `${path}/allocate`, fields),
+    submit(desk, ada, `${path}/allocate`, fields),
+  ])
+  t.strictSame([first?.status, second?.status], [303, 303])
+  matches(t, await desk.read(`invoices/${one.id}`), { status: 'paid', amount_paid: 10_000 })
+
+  const takeBack = await ada.page(`${path}/take-back?invoice_id=${one.id}`)
+  matches(
+    t,
+    wordsOf(takeBack),
+    /Take this allocation back\?.*€100\.00 more is on account.*is due then/s,
+  )
+  const requested = formOf(takeBack, `${path}/take-back`, { reason: ' ' })
+  const refused = await submit(desk, ada, `${path}/take-back`, requested)
+  matches(t, refused, { status: 422, text: containing('Say why: others will ask.') })
+  const given = formOf(takeBack, `${path}/take-back`, { reason: 'For another' })
+  const clicks = await Promise.all([1, 2].map(() => submit(desk, ada, `${path}/take-back`, given)))
+  t.strictSame(
+    clicks.map(({ status }) => status),
+    [303, 303],
+  )
+  matches(t, await desk.read(`invoices/${one.id}`), { status: 'open', amount_paid: 0 })
+  const reverse = await ada.page(`${path}/reverse`)
+  matches(t, wordsOf(reverse), containing('€150.00 less is on account'))
+  matches(t, await ada.send('POST', `${path}/reverse`, { reason: 'It bounced' }), {
+    status: 200,
+    json: { status: 'reversed' },
+  })
+  t.strictSame(
+    (await desk.audit()).filter((action) => action.startsWith('payment.')),
+    ['payment.allocated', 'payment.allocation_taken_back', 'payment.reversed'],
+  )
+})
+
+t.test('if two people allocate the same money at once, one of them is rejected', async (t) => {
+  const desk = await openDesk(t)
+  const [one, two] = [await desk.invoice(PAST_DUE), await desk.invoice()]
+  const payment = await desk.onAccount(10_000)
+  const outcomes = await Promise.all(
+    [one, two].map(({ id }, index) =>
+      desk.ada.send('POST', `/settings/payments/${payment.id}/allocate`, {
+        allocations: [{ invoice_id: id, amount: 10_000 }],
+        idempotency_key: `person-${index}`,
+      }),
+    ),
+  )
+  t.strictSame(outcomes.map(({ status }) => status).toSorted(), [200, 422])
+  const lost = outcomes.find(({ status }) => status === 422)
+  t.equal(lost?.json['code'], 'allocation_exceeds_payment')
+})
