@@ -72,9 +72,10 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const hasPooler = directUrl !== undefined && !isPatient
   const directUrls =
     directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
-  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false })
+  const isLasting = user === 'backend'
+  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false, isLasting })
   const primary = hasPooler
-    ? new Primary({ urls: parseServers(url), log, name, hasPooler })
+    ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLasting })
     : direct
   const lockMsMax = Math.ceil(waitMsMax * LOCK_SHARE)
   const session = { primary, log, name, waitMsMax, lockMsMax, isPatient, hasPooler }

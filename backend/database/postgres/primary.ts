@@ -3,9 +3,11 @@
  * higher number. A former primary that still runs, or runs again, has a lower number and is never used
  * again. Without this, a backend could read from it that a revoked key is valid.
  *
- * Each server is polled over a connection of its own, so that one that hangs does not delay the others. A
- * single server that is reached directly is not polled: it becomes a standby only by a restart, which no
- * connection outlives.
+ * Each server is polled over a connection of its own, so that one that hangs does not delay the others.
+ *
+ * The poll also finds connections that lead nowhere, e.g. because a firewall lost its table or a server its
+ * power: when the poll's connection is silent and a new one works, every other connection that has been silent
+ * for as long is closed. Without this, each statement on such a connection would wait for its full time limit.
  */
 import type { Socket } from 'node:net'
 import pg from 'pg'
@@ -29,6 +31,8 @@ export interface PrimaryOptions {
    * Whether the URL is that of a pooler, whose sessions may change to another server between transactions.
    */
   readonly hasPooler: boolean
+  /** Whether connections are kept for long, as a backend does, so that they may lead nowhere one day. */
+  readonly isLasting: boolean
 }
 
 /** The state as reported by the server; `timeline` is 0 in recovery. */
@@ -42,12 +46,18 @@ interface Server {
   state: State | undefined
   client: pg.Client | undefined
   failure: unknown
+  /**
+   * The bytes that each connection to the server had received when the poll that failed was sent, as long as the
+   * server is silent.
+   */
+  receivedBefore: ReadonlyMap<Client, number> | undefined
 }
 
 export class Primary {
   readonly #log: Logger
   readonly #name: string
   readonly #servers: readonly Server[]
+  readonly #isChosen: boolean
   readonly #isPolled: boolean
   /** Connections that are open or being opened. */
   readonly #clients = new Map<Client, string>()
@@ -57,7 +67,7 @@ export class Primary {
   #timers = new Set<NodeJS.Timeout>()
   #isClosed = false
 
-  constructor({ urls, log, name, hasPooler }: PrimaryOptions) {
+  constructor({ urls, log, name, hasPooler, isLasting }: PrimaryOptions) {
     this.#log = log
     this.#name = `${name} poll`
     this.#servers = urls.map((url) => ({
@@ -65,8 +75,11 @@ export class Primary {
       state: undefined,
       client: undefined,
       failure: undefined,
+      receivedBefore: undefined,
     }))
-    this.#isPolled = urls.length > 1 || hasPooler
+    // A single server that is reached directly becomes a standby only by a restart, which no connection outlives.
+    this.#isChosen = urls.length > 1 || hasPooler
+    this.#isPolled = this.#isChosen || isLasting
     this.#url = urls[0]
   }
 
@@ -77,15 +90,8 @@ export class Primary {
 
   /** Finds the server that accepts writes, then polls for changes. Throws if no server accepts writes. */
   async start(): Promise<void> {
+    if (this.#isChosen) await this.#choose()
     if (!this.#isPolled) return
-    await Promise.all(this.#servers.map((server) => this.#poll(server)))
-    const writable = this.#servers.some(({ state }) => state?.isStandby === false)
-    if (!writable) {
-      await this.close()
-      throw new Error(
-        `No database server accepts writes: ${this.#servers.map(describeFailure).join('; ')}`,
-      )
-    }
     for (const server of this.#servers) this.#schedule(server)
   }
 
@@ -112,6 +118,16 @@ export class Primary {
     await Promise.all(this.#servers.map(({ client }) => client?.end().catch(() => {})))
   }
 
+  async #choose(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => this.#poll(server)))
+    const writable = this.#servers.some(({ state }) => state?.isStandby === false)
+    if (writable) return
+    await this.close()
+    throw new Error(
+      `No database server accepts writes: ${this.#servers.map(describeFailure).join('; ')}`,
+    )
+  }
+
   #schedule(server: Server): void {
     if (this.#isClosed) return
     const timer = setTimeout(() => {
@@ -123,11 +139,17 @@ export class Primary {
   }
 
   async #poll(server: Server): Promise<void> {
+    const from = performance.now()
+    const received = this.#receivedBy(server.url)
     try {
+      const isNew = server.client === undefined
       server.client ??= await this.#connect(server.url)
       server.state = await readState(server.client, this.#servers.length > 1)
       server.failure = undefined
+      // The others had the time of two polls to receive what was on its way.
+      if (!isNew) this.#endSilent(server)
     } catch (error) {
+      if (performance.now() - from >= RESPONSE_MS_MAX - 1) server.receivedBefore ??= received
       // Not awaited, since the connection may hang.
       void server.client?.end().catch(() => {})
       server.client = undefined
@@ -170,6 +192,29 @@ export class Primary {
     if (this.#timeline > 0) this.#log.warn({ from, to }, 'another database server accepts writes')
     this.#url = url
     this.#endConnections((at) => at !== url)
+  }
+
+  #receivedBy(url: string): Map<Client, number> {
+    const received = new Map<Client, number>()
+    for (const [client, at] of this.#clients) {
+      if (at === url) received.set(client, client.connection.stream.bytesRead)
+    }
+    return received
+  }
+
+  /** Closes the connections that have received nothing since the server became silent. */
+  #endSilent(server: Server): void {
+    const { receivedBefore, url } = server
+    if (receivedBefore === undefined) return
+    server.receivedBefore = undefined
+    const silent = [...this.#clients.keys()].filter(
+      (client) => receivedBefore.get(client) === client.connection.stream.bytesRead,
+    )
+    for (const { connection } of silent) connection.stream.destroy()
+    this.#log.warn(
+      { server: describeServer(url), closed: silent.length },
+      'the database server was silent; silent connections to it are closed',
+    )
   }
 
   #endConnections(isAffected: (url: string) => boolean): void {

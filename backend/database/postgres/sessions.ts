@@ -76,12 +76,18 @@ function clientClass(primary: Primary) {
   }
 }
 
+/**
+ * An idle connection is probed before a firewall forgets it. With the system's default of two hours, one that leads
+ * nowhere would be found by the next statement, which waits for its full time limit.
+ */
+const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }
+
 /** The configuration of all sessions of the service. */
 function sessionConfig(options: SessionOptions): pg.ClientConfig {
   return {
     application_name: options.name,
     connectionTimeoutMillis: options.waitMsMax,
-    keepAlive: true,
+    ...KEEP_ALIVE,
     // Statements are sent without waiting for the results of earlier ones.
     pipeline: true,
     types: TYPES,
@@ -141,6 +147,7 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
     application_name: name,
     connectionTimeoutMillis: 10_000,
     types: TYPES,
+    ...KEEP_ALIVE,
     ...more,
   })
   client.on('error', () => {})

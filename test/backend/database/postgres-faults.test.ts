@@ -7,6 +7,7 @@ import { type OpenDatabase, openDatabase } from '../../../backend/database/open.
 import { createIdempotency } from '../../../backend/idempotency/idempotency.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
+import { startLink } from '../../fixtures/servers/link.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
@@ -138,6 +139,30 @@ t.test('a server that takes connections and says nothing is 503 in time', async 
   )
   t.ok(reasons.includes('service_unavailable'))
   t.strictSame([...new Set(reasons)], ['service_unavailable'])
+})
+
+// Each idle connection took 9 s to be found, by a statement that failed.
+t.test('connections that lead nowhere are replaced before callers notice', async (t) => {
+  const url = await newUrl()
+  const link = await startLink(t, server.port)
+  url.port = String(link.port)
+  const database = await openTestDatabase(t, { url: url.href })
+  const names = Array.from({ length: 8 }, (_, place) => `before-${place}`)
+  await Promise.all(names.map((name) => database.transaction((tx) => note(tx, name))))
+  const polls = sql<{ n: number }>`select count(*)::int as n from pg_stat_activity
+    where datname = current_database() and application_name like '%poll'`
+  await until(
+    async () => (await database.transaction((tx) => polls.execute(tx))).rows[0]?.n === 1,
+    'it is polled',
+  )
+  await notes(database)
+  link.strand()
+  const [read] = await Promise.all([
+    notes(database),
+    ...names.map((_, place) => database.transaction((tx) => note(tx, `after-${place}`))),
+  ])
+  t.ok(names.every((name) => read.includes(name)))
+  t.equal((await notes(database)).length, 2 * names.length)
 })
 
 t.test('a session that an operator ends is replaced', async (t) => {
