@@ -8,7 +8,10 @@ export const APPLY_CREDIT = ['manual', 'oldest_first'] as const satisfies readon
 
 export type ApplyCredit = AccountRow['apply_credit']
 
-/** `oldest_first` applies to payments that are recorded from then on. Throws `not_found`, `validation_failed`. */
+/**
+ * `oldest_first` applies to payments that are recorded from then on. Throws `not_found`,
+ * `validation_failed`.
+ */
 export async function setApplyCredit(
   tx: Transaction,
   accountId: string,

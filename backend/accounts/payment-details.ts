@@ -189,7 +189,10 @@ function looksLikeIban(number: string): boolean {
   return /^[A-Z]{2}\d{2}[A-Z0-9]{8,}$/.test(number)
 }
 
-/** ISO 13616: the number, rotated by four and with letters as numbers from 10, has the remainder 1 modulo 97. */
+/**
+ * ISO 13616: the number, rotated by four and with letters as numbers from 10, has the remainder 1 modulo
+ * 97.
+ */
 function isIban(number: string): boolean {
   if (!looksLikeIban(number) || number.length > 34) return false
   const digits = [...number.slice(4), ...number.slice(0, 4)]

@@ -5,7 +5,10 @@ import { parseEmail } from '../validation/contact.ts'
 import { lockAccount } from './accounts.ts'
 import { type Act, recordAudit } from './audit.ts'
 
-/** If null, replies go only to us, and Admins are notified by mail. Throws `not_found`, `validation_failed`. */
+/**
+ * If null, replies go only to us, and Admins are notified by mail. Throws `not_found`,
+ * `validation_failed`.
+ */
 export async function setReplyAddress(
   tx: Transaction,
   accountId: string,

@@ -30,7 +30,10 @@ interface Aged<Column extends string> {
   readonly keptMs: number
 }
 
-/** For a table to which no other table refers: a row is deleted `keptMs` after the instant in its column `age`. */
+/**
+ * For a table to which no other table refers: a row is deleted `keptMs` after the instant in its column
+ * `age`.
+ */
 export function ruleByAge<T extends keyof Tables>(
   table: T,
   { key, age, keptMs }: Aged<keyof Tables[T] & string>,

@@ -3,7 +3,10 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Transaction } from '../database/database.ts'
 
-/** Runs the insert of a row. Throws 409 `duplicate_external_id` if another row already has its `external_id`. */
+/**
+ * Runs the insert of a row. Throws 409 `duplicate_external_id` if another row already has its
+ * `external_id`.
+ */
 export async function insertWithUniqueExternalId(
   tx: Transaction,
   table: 'debtors' | 'invoices' | 'payments',

@@ -3,11 +3,11 @@
  *
  *   node post-payments.ts statement.csv books.db
  *
- * After a header line, the file has a line for each payment with these fields, separated by semicolons: the
- * bank's id of the payment, the date, the amount with a decimal point, the currency, and the number of the
- * invoice. The same file, or one that overlaps it, may be passed again. The program can be killed at any time:
- * the body of each line is stored with its Idempotency-Key before it is first sent, so the next run sends the
- * same request.
+ * After a header line, the file has a line for each payment with these fields, separated by semicolons:
+ * the bank's id of the payment, the date, the amount with a decimal point, the currency, and the number
+ * of the invoice. The same file, or one that overlaps it, may be passed again. The program can be killed
+ * at any time: the body of each line is stored with its Idempotency-Key before it is first sent, so the
+ * next run sends the same request.
  */
 import { readFileSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'

@@ -1,6 +1,7 @@
 /**
- * The catalogue of problems (RFC 9457) of both processes. A rejection is thrown as a `Problem` and rendered in
- * one place of each process. Clients branch on `code`, which never changes; `detail` is for people and may.
+ * The catalogue of problems (RFC 9457) of both processes. A rejection is thrown as a `Problem` and
+ * rendered in one place of each process. Clients branch on `code`, which never changes; `detail` is for
+ * people and may.
  */
 
 interface ProblemType {

@@ -42,8 +42,8 @@ export function createLogger(process: string, level: LogLevel): Logger {
 }
 
 /**
- * The same log for lines whose fields are fixed and contain no secret. To search for secrets costs several times
- * as much as the line itself (34 µs against 6 µs, of some 80 µs for a call).
+ * The same log for lines whose fields are fixed and contain no secret. To search for secrets costs
+ * several times as much as the line itself (34 µs against 6 µs, of some 80 µs for a call).
  */
 export function withoutRedaction(log: Logger): Logger {
   return log.child({}, { redact: [] })

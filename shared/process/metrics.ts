@@ -8,7 +8,10 @@ import { asMetric, type Durations, Histogram } from './histogram.ts'
 
 export type { Counter, Durations, Histogram }
 
-/** A number, or a sample for each set of labels: its values in the order of the label names, then the number. */
+/**
+ * A number, or a sample for each set of labels: its values in the order of the label names, then the
+ * number.
+ */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
 
 /** How a supervisor combines the numbers of several processes. */
@@ -30,7 +33,10 @@ export interface Metrics {
   counter(name: string, help: string, labels?: readonly string[]): Counter
   /** Durations in seconds. */
   histogram(name: string, help: string, labels?: readonly string[]): Histogram
-  /** `read` is called at each scrape. If it throws, returns undefined or takes too long, there is no sample. */
+  /**
+   * `read` is called at each scrape. If it throws, returns undefined or takes too long, there is no
+   * sample.
+   */
   gauge(name: string, help: string, read: Read, options?: ReadOptions): void
   /** Like `gauge`, for a number that only grows. */
   total(name: string, help: string, read: Read, options?: ReadOptions): void

@@ -1,6 +1,6 @@
 /**
- * Random bytes for ids. A call to the system for each byte is expensive (half a µs, which was 7 µs a call), so
- * that they come from a pool that is filled a page at a time.
+ * Random bytes for ids. A call to the system for each byte is expensive (half a µs, which was 7 µs a
+ * call), so that they come from a pool that is filled a page at a time.
  */
 import { randomFillSync } from 'node:crypto'
 

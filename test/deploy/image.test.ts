@@ -1,7 +1,7 @@
 /**
- * The image of deploy/Dockerfile, built, and every service of deploy/compose.yaml run from it by podman-compose: two
- * gateways, two backends, the command line, on PostgreSQL and Redis. The public images that both files name are stood
- * in for by ones made of Debian's packages.
+ * The image of deploy/Dockerfile, built, and every service of deploy/compose.yaml run from it by
+ * podman-compose: two gateways, two backends, the command line, on PostgreSQL and Redis. The public
+ * images that both files name are stood in for by ones made of Debian's packages.
  */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * Restores as docs/operations.md describes them, each followed by a service on what was restored: the books are equal
- * to the cent, API keys and webhook secrets are valid, and a payment that is repeated is not recorded twice.
+ * Restores as docs/operations.md describes them, each followed by a service on what was restored: the
+ * books are equal to the cent, API keys and webhook secrets are valid, and a payment that is repeated is
+ * not recorded twice.
  */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -1,6 +1,7 @@
 /**
- * Clients that make the gateway hold what they can: connections, heads, handshakes, responses. A client with a key in
- * use is served, on connections that it has and on new ones, and the gateway's memory stays bounded.
+ * Clients that make the gateway hold what they can: connections, heads, handshakes, responses. A client
+ * with a key in use is served, on connections that it has and on new ones, and the gateway's memory stays
+ * bounded.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -86,7 +87,8 @@ for (const [addresses, good] of [
 }
 
 t.test('readers that do not read take nothing from a key in use', async (t) => {
-  // The kernel buffers some megabytes of each connection, so that less memory shows the limit with fewer readers.
+  // The kernel buffers some megabytes of each connection, so that less memory shows the limit with fewer
+  // readers.
   const own = await startGateway(t, backend.url, {
     GATEWAY_CLIENT_MEMORY_MIB: '4',
     GATEWAY_MEMORY_PER_CLIENT_MIB: '4',

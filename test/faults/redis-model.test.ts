@@ -317,9 +317,10 @@ for (const onOutage of ['local', 'deny'] as const) {
 }
 
 /**
- * Without a lost reply or a spoilt counter the counter is the number of calls that were admitted. With the
- * policy to deny, a call whose reply was lost is rejected and may be counted; else it is admitted and may not be.
- * Gateways that counted apart before a counter was spoilt cannot know which of its calls the other has counted.
+ * Without a lost reply or a spoilt counter the counter is the number of calls that were admitted. With
+ * the policy to deny, a call whose reply was lost is rejected and may be counted; else it is admitted and
+ * may not be. Gateways that counted apart before a counter was spoilt cannot know which of its calls the
+ * other has counted.
  */
 function assertCounted(model: KeyModel, counted: number, onOutage: 'local' | 'deny'): void {
   const { admitted, unknown, lost, exactNumbers, isSpoilt } = model

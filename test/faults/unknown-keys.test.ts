@@ -137,7 +137,8 @@ function floodFrom(addresses: number, port: () => number) {
   }
 }
 
-// The flood used up the look-ups: 8 of 12 keys in use were 503 after a restart, and so was a new key at any time.
+// The flood used up the look-ups: 8 of 12 keys in use were 503 after a restart, and so was a new key at
+// any time.
 for (const addresses of [1, 30]) {
   t.test(`keys in use are served after a restart, in a flood from ${addresses}`, async (t) => {
     const inUse = Array.from({ length: 12 }, () => backend.issue(undefined, 1_000))

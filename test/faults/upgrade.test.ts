@@ -1,8 +1,8 @@
 /**
- * From the last release to this program and one step back, process by process, under payers. Promised: on PostgreSQL
- * no call fails; on SQLite, which has one backend, calls get 503 while it restarts; the books are exact on both. The
- * last release is the tag of its version; before the first one, a commit that has its contract and none of the later
- * migrations.
+ * From the last release to this program and one step back, process by process, under payers. Promised: on
+ * PostgreSQL no call fails; on SQLite, which has one backend, calls get 503 while it restarts; the books
+ * are exact on both. The last release is the tag of its version; before the first one, a commit that has
+ * its contract and none of the later migrations.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync } from 'node:fs'

@@ -100,7 +100,8 @@ t.test('backends behind a name come and go under load without a failed call', as
   t.ok(calls > 500, `${calls} calls, each answered`)
 })
 
-// The pool of the removed address closed its connections and opened others, over and over, while calls waited.
+// The pool of the removed address closed its connections and opened others, over and over, while calls
+// waited.
 t.test('calls that wait for a backend that is removed are finished', async (t) => {
   const zone = { addresses: ['127.0.0.2', '127.0.0.3'] as readonly string[] | Error }
   const { port, send, settled } = await openRoute(t, zone)

@@ -26,7 +26,10 @@ async function metricOf(name: string): Promise<number> {
   return [...text.matchAll(line)].reduce((sum, [, value]) => sum + Number(value), 0)
 }
 
-/** Calls with a key in use, half of them on connections of their own. Returns a function that resolves with statuses. */
+/**
+ * Calls with a key in use, half of them on connections of their own. Returns a function that resolves
+ * with statuses.
+ */
 async function callWell(t: Test, to: StartedGateway, localAddress: string) {
   const url = `${to.url}/api/v1/debtors`
   const kept = new Agent({ connect: { localAddress } })

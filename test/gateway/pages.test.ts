@@ -1,4 +1,7 @@
-/** Pages go to backends by the same choice, with the same deadline for connecting, and over few connections. */
+/**
+ * Pages go to backends by the same choice, with the same deadline for connecting, and over few
+ * connections.
+ */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'

@@ -1,6 +1,6 @@
 /**
- * Clients that send half a body and wait once used up the memory of all bodies, so that every write of every key was
- * 503.
+ * Clients that send half a body and wait once used up the memory of all bodies, so that every write of
+ * every key was 503.
  */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'

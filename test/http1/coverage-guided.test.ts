@@ -1,7 +1,8 @@
 /**
- * Any bytes: `gateway/http1` rejects them with an `Http1Error`, or reads the same thing however they are cut, and
- * reads what it writes. The corpora are kept in the repository; `FUZZ_SECONDS` is for each of them (the long form:
- * 120), `FUZZ_SEED` repeats a run, and `FUZZ_SAVE=1` writes the inputs that were found to the corpora.
+ * Any bytes: `gateway/http1` rejects them with an `Http1Error`, or reads the same thing however they are
+ * cut, and reads what it writes. The corpora are kept in the repository; `FUZZ_SECONDS` is for each of
+ * them (the long form: 120), `FUZZ_SEED` repeats a run, and `FUZZ_SAVE=1` writes the inputs that were
+ * found to the corpora.
  */
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'

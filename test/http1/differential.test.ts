@@ -1,7 +1,8 @@
 /**
- * Whatever `gateway/http1` accepts, each of Node, nginx, HAProxy and Go that accepts it too reads as the same
- * requests: method, target, host and body. The seeds are the corpus, changed by the grammar. The seed of a run
- * is printed; `DIFFERENTIAL_SEED` repeats it, `DIFFERENTIAL_CASES` says how many (the long form: 100,000).
+ * Whatever `gateway/http1` accepts, each of Node, nginx, HAProxy and Go that accepts it too reads as the
+ * same requests: method, target, host and body. The seeds are the corpus, changed by the grammar. The
+ * seed of a run is printed; `DIFFERENTIAL_SEED` repeats it, `DIFFERENTIAL_CASES` says how many (the long
+ * form: 100,000).
  */
 import t from 'tap'
 import { CORPUS } from '../gateway/fixtures/corpus/index.ts'

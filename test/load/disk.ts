@@ -1,6 +1,6 @@
 /**
- * How much of PostgreSQL's disk a row takes, with its indexes: `node test/load/disk.ts`. Rows are copies of one that the
- * service wrote, with identifiers of their own.
+ * How much of PostgreSQL's disk a row takes, with its indexes: `node test/load/disk.ts`. Rows are copies
+ * of one that the service wrote, with identifiers of their own.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

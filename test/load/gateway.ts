@@ -47,7 +47,10 @@ import { rounded } from './report.ts'
 const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'
 const KEYS = 10_000
 const KEYS_FOR_MEMORY = 100_000
-/** Calls a second of the open loop: what a busy integration asks, which leaves every subject idle for most of the time. */
+/**
+ * Calls a second of the open loop: what a busy integration asks, which leaves every subject idle for most
+ * of the time.
+ */
 const CALM_RATE = 2_000
 /** And where ours is not among the subjects, so that it has no half of its most. */
 const RATE_WITHOUT_OURS = 5_000

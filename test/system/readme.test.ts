@@ -1,7 +1,7 @@
 /**
- * Runs what the README, the page of Settings as JSON and the page of the command line tell a reader to run, in their
- * order, against what `npm start` starts. A value that the reader fills in ends in `…`; it is taken from what an
- * earlier command printed.
+ * Runs what the README, the page of Settings as JSON and the page of the command line tell a reader to
+ * run, in their order, against what `npm start` starts. A value that the reader fills in ends in `…`; it
+ * is taken from what an earlier command printed.
  */
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
@@ -103,7 +103,10 @@ function value(name: string): string {
   return found
 }
 
-/** What a command made is named by the first id: in JSON, at the beginning of a line, or behind "Issued key". */
+/**
+ * What a command made is named by the first id: in JSON, at the beginning of a line, or behind "Issued
+ * key".
+ */
 function note(command: string, printed: string): void {
   const [, id = ''] =
     /(?:"id":\s*"|^|Issued key )((?:deb|inv|pay|key|acct)_\w{26})\b/m.exec(printed) ?? []

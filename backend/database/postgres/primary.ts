@@ -96,8 +96,8 @@ export class Primary {
   }
 
   /**
-   * Closes the connection, which is to the server at `url`, when that server no longer accepts writes, or when
-   * another server does.
+   * Closes the connection, which is to the server at `url`, when that server no longer accepts writes, or
+   * when another server does.
    */
   track(client: Client, url: string): void {
     const { stream } = client.connection

@@ -18,7 +18,10 @@ const GROUP_MAX = 16
 /** Pages in one statement; each is expensive. */
 const PAGES_MAX = 4
 
-/** Compiled forms, cached by query text. Without lists there are fewer; the text of a list varies with its filters. */
+/**
+ * Compiled forms, cached by query text. Without lists there are fewer; the text of a list varies with its
+ * filters.
+ */
 const FORMS_MAX = 500
 
 interface Read {

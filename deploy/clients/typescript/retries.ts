@@ -10,7 +10,10 @@ export interface RetryOptions {
   readonly attemptsMax?: number
   /** How long one attempt may take, with its response; 30,000 by default. */
   readonly attemptTimeoutMs?: number
-  /** The longest wait between two attempts, 60,000 by default. If `Retry-After` asks for more, the response is returned. */
+  /**
+   * The longest wait between two attempts, 60,000 by default. If `Retry-After` asks for more, the
+   * response is returned.
+   */
   readonly waitMaxMs?: number
 }
 

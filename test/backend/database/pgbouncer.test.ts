@@ -1,4 +1,5 @@
-// The documented mode behind a pooler: a real PgBouncer, in transaction mode, with fewer sessions than callers.
+// The documented mode behind a pooler: a real PgBouncer, in transaction mode, with fewer sessions than
+// callers.
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'

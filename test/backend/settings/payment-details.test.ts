@@ -1,4 +1,5 @@
-// How to pay: entered by an Admin for each currency, shown in every reminder, and missed loudly where it lacks.
+// How to pay: entered by an Admin for each currency, shown in every reminder, and missed loudly where it
+// lacks.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'

@@ -260,7 +260,8 @@ t.test('what a dead worker held is sent when its lease has passed', async (t) =>
   await webhooks.untilAll(isDelivered, 'delivered after all')
 })
 
-// A killed backend's deliveries once broke a constraint when the next one reclaimed them, and nothing was delivered.
+// A killed backend's deliveries once broke a constraint when the next one reclaimed them, and nothing was
+// delivered.
 t.test('what a killed backend was sending is sent at once by the only one', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend } = webhooks.books
