@@ -10,12 +10,13 @@ Usage: npm run bench                         gateway, then product
 
   gateway   this gateway beside nginx with Lua, Fastify and bare proxies
   product   gateway, backend and database beside bare hapi
+  overload  the whole product at three times what it can serve
   lists     reads and lists in books of a thousand to a million invoices
   key-use   payments beside 10,000 keys that are used in four seconds
 
 docs/performance.md says how to read them.
 `
-const NAMES = ['gateway', 'product', 'lists', 'key-use']
+const NAMES = ['gateway', 'product', 'overload', 'lists', 'key-use']
 
 const [name, ...options] = process.argv.slice(2)
 if (name === undefined) {

@@ -1,0 +1,329 @@
+/**
+ * `node test/load/overload.ts`: the whole product at three times what it can serve. Mixed calls of 1,000 keys
+ * (14 reads by id, 4 lists of 50, 2 payments) arrive at a fixed rate, whatever becomes of those before. Gateway
+ * and backend have one core; load, Redis and PostgreSQL the other.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { OPERATOR } from '../../backend/accounts/audit.ts'
+import { SCOPES } from '../../backend/accounts/scopes.ts'
+import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
+import { openDatabase } from '../../backend/database/open.ts'
+import { createLogger } from '../../shared/process/log.ts'
+import { startPostgres } from '../fixtures/servers/postgres.ts'
+import { startRedis } from '../fixtures/servers/redis.ts'
+import { call } from '../fixtures/service/call.ts'
+import { type System, startSystem } from '../fixtures/service/system.ts'
+import {
+  describeMachine,
+  moveToLoadCore,
+  pin,
+  residentMegabytes,
+  Stage,
+  SUBJECT_CORE,
+} from './machine.ts'
+import { callAtPace, type Finished, type Request } from './paced.ts'
+import { quantile, rounded, tableOf } from './report.ts'
+
+const KEYS = 1_000
+const DEBTORS = 1_000
+const SEEDERS = 32
+/** Callers at once when the product gives its most. */
+const CALLERS = 64
+/** Of all callers under overload; each address is a client of its own. */
+const CONNECTIONS = 3_000
+const ADDRESSES = Array.from({ length: 100 }, (_, n) => `127.0.1.${n + 1}`)
+const WARM_UP_SECONDS = 10
+const FULL_SECONDS = 15
+const CALM_SECONDS = 15
+const FAIRNESS_SECONDS = 20
+/** Of what the product gives at most: it serves that with ease. */
+const CALM_SHARE = 0.2
+/** A call that takes longer than this many times the p99 of calm calls is not back to normal. */
+const NORMAL_TIMES = 2
+const SLICE_MS = 250
+const MEMORY_INTERVAL_MS = 2_000
+
+const COLUMNS = [
+  'load',
+  'served/s',
+  'p50 ms',
+  'p99 ms',
+  'shed/s',
+  'p99 of shed ms',
+  'most ms',
+  'other failures',
+]
+
+const HELP = `The whole product at three times what it can serve.
+
+Usage: npm run bench -- overload [options]
+
+  --seconds N    how long it is overloaded (120)
+  --times N      what it can serve, so many times over (3)
+  --engine NAME  SQLite or PostgreSQL alone
+`
+
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '120' },
+    times: { type: 'string', default: '3' },
+    engine: { type: 'string' },
+    help: { type: 'boolean', short: 'h' },
+  },
+})
+if (options.help) {
+  process.stdout.write(HELP)
+  process.exit(0)
+}
+const overloadSeconds = Number(options.seconds)
+const times = Number(options.times)
+
+let payments = 0
+
+type Caller = 'others' | 'greedy'
+type Call = Finished<Caller>
+
+/** Calls of all keys in turn. */
+interface Mix {
+  readonly keys: readonly string[]
+  readonly ids: readonly string[]
+}
+
+moveToLoadCore()
+const stage = new Stage()
+try {
+  print(`${describeMachine()}\n`)
+  for (const engine of ['SQLite', 'PostgreSQL']) {
+    if (options.engine === undefined || options.engine === engine) await measure(engine)
+  }
+} finally {
+  await stage.end()
+}
+process.exit(0)
+
+async function measure(engine: string): Promise<void> {
+  const own = new Stage()
+  try {
+    const system = await start(own, engine)
+    const mix = await seed(system)
+    const pids = [system.backend.pid, ...system.gateways.map(({ pid }) => pid)]
+    for (const pid of pids) pin(pid, SUBJECT_CORE)
+    const run = (rate: number, seconds: number, connections: number, greedyRate = 0) =>
+      record(system.url, mix, { rate, greedyRate, seconds, connections })
+    await run(Number.POSITIVE_INFINITY, WARM_UP_SECONDS, CALLERS)
+
+    const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
+    const most = goodput(full, FULL_SECONDS)
+    const calm = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
+    const memory = watchMemory(pids)
+    const overloaded = await run(times * most, overloadSeconds, CONNECTIONS)
+    const after = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
+    const megabytes = memory()
+    const title = (name: string) => `${engine}, ${name}`
+    const rows = [
+      row(title('64 callers at once'), full, FULL_SECONDS),
+      row(title('calm'), calm, CALM_SECONDS),
+      row(title(`${times} times the most`), overloaded, overloadSeconds),
+      row(title('calm again'), after, CALM_SECONDS),
+    ]
+    print(`${tableOf(COLUMNS, rows)}\n`)
+    print(
+      `back to normal (within ${NORMAL_TIMES} × the p99 of calm calls) ${rounded(secondsToNormal(after, calm), 1)} s after the overload; resident MB of gateway and backend ${megabytes}\n`,
+    )
+    await measureFairness(engine, most, run)
+  } finally {
+    await own.end()
+  }
+}
+
+/** What the others notice of one key that sends as much as all of them, or far more than can be served. */
+async function measureFairness(
+  engine: string,
+  most: number,
+  run: (rate: number, seconds: number, connections: number, greedy?: number) => Promise<Call[]>,
+): Promise<void> {
+  const share = 0.4 * most
+  const rows: string[][] = []
+  for (const greedy of [0, share, 2 * most]) {
+    const calls = await run(share, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
+    const others = calls.filter(({ tag }) => tag === 'others')
+    rows.push(row(`${engine}, one key at ${rounded(greedy)}/s`, others, FAIRNESS_SECONDS))
+  }
+  print(`the calls of the other keys, at ${rounded(share)}/s\n\n${tableOf(COLUMNS, rows)}\n`)
+}
+
+async function start(own: Stage, engine: string): Promise<System> {
+  const redis = await startRedis(own)
+  const directory = mkdtempSync(join(tmpdir(), 'overload-'))
+  own.teardown(() => rmSync(directory, { recursive: true }))
+  const host = { testdir: () => directory, teardown: own.teardown.bind(own) }
+  let databaseUrl: string | undefined
+  if (engine === 'PostgreSQL') {
+    const postgres = await startPostgres({ durable: true })
+    own.teardown(() => postgres.remove())
+    databaseUrl = postgres.url('receivables_template')
+  }
+  return startSystem(host, {
+    redisUrl: redis.url,
+    backends: 1,
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    gatewayEnv: { LOG_LEVEL: 'error', ACCESS_LOG: 'off' },
+    backendEnv: { LOG_LEVEL: 'error' },
+  })
+}
+
+async function seed({ url, env, operator }: System): Promise<Mix> {
+  const accountId = await operator.createAccount()
+  const log = createLogger('benchmark', 'error')
+  const databaseUrl = env['DATABASE_URL'] ?? `sqlite:${env['DATA_DIR']}/receivables.db`
+  const database = await openDatabase({ url: databaseUrl, log, user: 'operator' })
+  const [version = '', secret = ''] = (env['KEY_PEPPER'] ?? '').split(':')
+  const keys = await database.transaction(async (tx) => {
+    const act = { actor: OPERATOR, now: new Date() }
+    const input = { accountId, scopes: SCOPES, rateLimit: 1_000_000_000 }
+    const issued: string[] = []
+    for (let n = 0; n < KEYS; n++) {
+      const key = await issueApiKey(tx, { ...input, name: `Key ${n}` }, [{ version, secret }], act)
+      issued.push(key.secret)
+    }
+    return issued
+  })
+  await database.close()
+  const ids: string[] = []
+  const numbers = Array.from({ length: DEBTORS }, (_, n) => n).values()
+  const create = async (path: string, body: object): Promise<string> => {
+    const response = await call(`${url}/api/v1/${path}`, { key: keys[0] ?? '', body })
+    if (response.status !== 201) throw new Error(`${path}: ${response.status} ${response.text}`)
+    return response.json.id
+  }
+  const seeders = Array.from({ length: SEEDERS }, async () => {
+    for (const n of numbers) {
+      const id = await create('debtors', { name: `Customer ${n}`, currency: 'EUR' })
+      await create('invoices', { debtor_id: id, currency: 'EUR', amount: 12_500 })
+      ids.push(id)
+    }
+  })
+  await Promise.all(seeders)
+  return { keys, ids }
+}
+
+interface Load {
+  readonly rate: number
+  /** Of one further key. */
+  readonly greedyRate: number
+  readonly seconds: number
+  readonly connections: number
+}
+
+async function record(url: string, mix: Mix, load: Load): Promise<Call[]> {
+  const { rate, greedyRate, seconds, connections } = load
+  const calls: Call[] = []
+  const paced = (tag: Caller, next: () => Buffer) => ({
+    seconds,
+    connections,
+    addresses: ADDRESSES,
+    next: (): Request<Caller> => ({ bytes: next(), tag }),
+    onFinished: (one: Call) => void calls.push(one),
+  })
+  const [greedy = '', ...keys] = mix.keys
+  const others = { ...mix, keys }
+  await Promise.all([
+    callAtPace(url, { ...paced('others', () => mixedCall(others)), rate }),
+    greedyRate > 0 &&
+      callAtPace(url, {
+        ...paced('greedy', () => mixedCall({ ...mix, keys: [greedy] })),
+        rate: greedyRate,
+      }),
+  ])
+  return calls
+}
+
+function mixedCall({ keys, ids }: Mix): Buffer {
+  const key = keys[Math.floor(Math.random() * keys.length)]
+  const id = ids[Math.floor(Math.random() * ids.length)]
+  const kind = Math.floor(Math.random() * 20)
+  const head = (method: string, path: string) =>
+    `${method} /api/v1/${path} HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer ${key}\r\n`
+  if (kind < 14) return Buffer.from(`${head('GET', `debtors/${id}`)}\r\n`)
+  if (kind < 18) return Buffer.from(`${head('GET', 'invoices?limit=50')}\r\n`)
+  const body = JSON.stringify({ debtor_id: id, currency: 'EUR', amount: 1 })
+  const fields = `Idempotency-Key: ${process.pid}-${++payments}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+  return Buffer.from(`${head('POST', 'payments')}${fields}\r\n${body}`)
+}
+
+function isServed({ status }: Call): boolean {
+  return status >= 200 && status < 300
+}
+
+function goodput(calls: readonly Call[], seconds: number): number {
+  return calls.filter(isServed).length / seconds
+}
+
+function row(title: string, calls: readonly Call[], seconds: number): string[] {
+  const served = calls.filter(isServed).map(({ ms }) => ms)
+  const shed = calls.filter(({ status }) => status === 503).map(({ ms }) => ms)
+  const others = new Map<number, number>()
+  for (const one of calls) {
+    if (!isServed(one) && one.status !== 503) {
+      others.set(one.status, (others.get(one.status) ?? 0) + 1)
+    }
+  }
+  return [
+    title,
+    rounded(served.length / seconds),
+    rounded(quantile(served, 0.5), 1),
+    rounded(quantile(served, 0.99), 1),
+    rounded(shed.length / seconds),
+    rounded(quantile(shed, 0.99), 1),
+    rounded(Math.max(0, ...[quantile(served, 1), quantile(shed, 1)].filter(Number.isFinite)), 1),
+    [...others].map(([status, count]) => `${count} × ${status}`).join(', '),
+  ]
+}
+
+/** Until the end of the last slice of time in which more than one call in twenty failed or was slow. */
+function secondsToNormal(after: readonly Call[], calm: readonly Call[]): number {
+  const msMax =
+    NORMAL_TIMES *
+    quantile(
+      calm.map(({ ms }) => ms),
+      0.99,
+    )
+  const [first] = after.toSorted((a, b) => a.dueAt - b.dueAt)
+  const slices = Map.groupBy(after, ({ dueAt }) =>
+    Math.floor((dueAt - (first?.dueAt ?? 0)) / SLICE_MS),
+  )
+  const abnormal = [...slices]
+    .filter(([, calls]) => {
+      const bad = calls.filter((one) => !isServed(one) || one.ms > msMax)
+      return bad.length > calls.length / 20
+    })
+    .map(([slice]) => slice + 1)
+  return (Math.max(0, ...abnormal) * SLICE_MS) / 1000
+}
+
+/** Returns a function that says least and most since. */
+function watchMemory(pids: readonly number[]): () => string {
+  const samples: number[][] = []
+  const sample = () => samples.push(pids.map(residentMegabytes))
+  sample()
+  const watching = setInterval(sample, MEMORY_INTERVAL_MS)
+  return () => {
+    clearInterval(watching)
+    sample()
+    return pids
+      .map((_, place) => {
+        const megabytes = samples.map((one) => one[place] ?? 0)
+        const at = (share: number) =>
+          rounded(megabytes[Math.floor(share * (megabytes.length - 1))] ?? 0)
+        return `${at(0)} before, ${at(0.3)} and ${at(0.85)} during, ${rounded(Math.max(...megabytes))} at most`
+      })
+      .join('; ')
+  }
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`)
+}
