@@ -122,7 +122,7 @@ function activatedSince({ account, message }: Situation): Refusal | undefined {
   if (message === undefined || message.facts.timesPutOn === activationCountOf(account.switches)) {
     return undefined
   }
-  return { reason: 'kill_switch', detail: 'a kill switch was put on since it was planned' }
+  return { reason: 'kill_switch', detail: 'a kill switch was activated after it was planned' }
 }
 
 function accountReadOnly({ account: { status } }: Situation): Refusal | undefined {
@@ -221,7 +221,7 @@ export function coveredInFull({
 function approvalExpired({ message, now }: Situation): Refusal | undefined {
   if (message?.row.approval_status !== 'pending') return undefined
   if (message.facts.expiresAt > now.toISOString()) return undefined
-  return { reason: 'approval_expired', detail: 'nobody approved it in time' }
+  return { reason: 'approval_expired', detail: 'it was not approved in time' }
 }
 
 function coveredBy(

@@ -40,7 +40,7 @@ t.test('archiving asks in a dialog, which the keyboard opens, leaves and confirm
   t.equal(await page.evaluate('document.activeElement.textContent'), 'Archive…')
   await page.keyboard.press('Enter')
   await dialog.getByRole('button', { name: 'Archive customer' }).click()
-  await page.getByText('Archived. No reminder is sent any more.').waitFor()
+  await page.getByText('Archived. No more reminders are sent.').waitFor()
   t.equal(new URL(page.url()).pathname, path)
   t.strictSame(faults, [])
 
@@ -63,7 +63,7 @@ t.test('without script the same link leads to a page that asks', async (t) => {
   t.equal(new URL(page.url()).pathname, path)
   await page.goBack()
   await page.getByRole('button', { name: 'Archive customer' }).click()
-  await page.getByText('Archived. No reminder is sent any more.').waitFor()
+  await page.getByText('Archived. No more reminders are sent.').waitFor()
   await context.close()
 })
 

@@ -46,7 +46,7 @@ t.test('an Admin adds an endpoint, tests it, pauses it and rotates its secret', 
   await page.locator('.back a').click()
   await page.getByRole('link', { name: 'https://hooks.example/receivables' }).click()
   await page.getByRole('button', { name: 'Pause' }).click()
-  await page.getByText('Paused. What happens meanwhile waits.').waitFor()
+  await page.getByText('Paused. Events wait until you resume the endpoint.').waitFor()
   await page.getByRole('button', { name: 'Rotate secret' }).click()
   await page.getByText('For 24 hours the old one signs as well').waitFor()
   await page.getByLabel('I have stored it').check()

@@ -47,7 +47,7 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'account.status_changed': 'Changed the account’s state',
   'account.scopes_changed': 'Changed what keys may do at most',
   'account.chasing_changed': 'Changed when reminders are sent',
-  'account.reply_address_changed': 'Changed where answers go',
+  'account.reply_address_changed': 'Changed where replies go',
   'account.exported': 'Exported the account',
   'reminders.rehearsed': 'Rehearsed reminders',
   'kill_switch.put_on': 'Stopped all reminders',

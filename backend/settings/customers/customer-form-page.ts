@@ -24,12 +24,12 @@ export const CONTACT: readonly (Field & { readonly name: keyof Details })[] = [
   {
     name: 'phone',
     type: 'tel',
-    hint: 'With the country’s code, e.g. +31205550142.',
+    hint: 'With the country code, e.g. +31205550142.',
   },
-  { name: 'language', hint: 'What reminders are written in, e.g. nl or de-AT.' },
+  { name: 'language', hint: 'The language of reminders, e.g. nl or de-AT.' },
   {
     name: 'timezone',
-    hint: 'Reminders leave in their business hours. Empty: as your account’s.',
+    hint: 'Reminders are sent in the customer’s business hours. Empty: your account’s time zone.',
   },
 ]
 

@@ -202,7 +202,7 @@ function renderActs(
   const pause = {
     name: 'pause',
     title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause',
-    hint: 'No reminder is sent meanwhile. Afterwards it goes on from where it was.',
+    hint: 'No reminder is sent during the pause. Afterwards reminders continue from where they stopped.',
     fields: (problem: FailedAct['problem'] | undefined) =>
       html`<p class="field"><label for="until">Until</label>
 <input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>

@@ -17,8 +17,8 @@ export function renderAllowance(frame: Frame, view: AllowanceView): Html {
   const isAdmin = view.session.user.role === 'admin'
   const main = html`<p class="back"><a href="/settings/api-keys">API &amp; webhooks</a></p>
 <h1>What keys may do at most</h1>
-<p class="lead">Take something away here and no key of the account can do it, from the next call on.
-Give it back and each key can do again what it was issued for, and no more.</p>
+<p class="lead">What you remove here, no key of the account can do from the next call on. If you
+allow it again, the keys that were issued with it can do it again.</p>
 <form method="post" action="/settings/scope-allowance" class="stack">
 ${csrfField(frame)}
 <fieldset class="card"${attribute('disabled', !isAdmin)}>

@@ -44,7 +44,7 @@ ${renderAllowanceCard(session, isAdmin)}
 <section class="card" aria-labelledby="webhooks-title">
 <div class="heading"><h2 id="webhooks-title">Webhooks</h2>
 <a class="button" href="/settings/webhook-endpoints">Endpoints<span class="unseen"> of webhooks</span></a></div>
-<p>Have your own systems told when something happens, signed, instead of asking.</p>
+<p>Signed notifications to your own systems when something happens, so that they need not poll.</p>
 </section>
 ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })

@@ -98,7 +98,7 @@ function renderRequested(frame: Frame): Html {
   return renderAlone(
     frame,
     'Check your e-mail',
-    html`<p>If somebody logs in with this address, a link to set a new password is on its way to it. The link works
+    html`<p>If a user logs in with this address, we have mailed it a link to set a new password. The link works
 once, for 30 minutes.</p>
 <p>No e-mail after a few minutes? Look in the spam folder, or check the address and request another link.</p>
 <p><a class="button" href="/settings/login">Log in</a></p>`,

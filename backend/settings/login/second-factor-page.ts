@@ -23,7 +23,7 @@ ${
     ? html`<p><span class="badge active">On</span> You log in with your password and a code of your app.</p>
 <div class="row">${renderButton(frame, 'recovery-codes', 'New recovery codes')}${renderButton(frame, 'disable', 'Turn off', true)}</div>`
     : html`<p><span class="badge">Off</span> You log in with your password alone. With an app on your phone, a password that
-somebody has guessed or found is not enough.</p>
+another person has guessed or found is not enough.</p>
 <div class="row">${renderButton(frame, 'setup', 'Set up')}</div>`
 }
 </section>

@@ -63,8 +63,8 @@ export function renderInvited(
 ): Html {
   const main = html`<div class="card reveal">
 <h1 tabindex="-1" autofocus data-focus>${isMailed ? `We mail a link to ${email}` : `Send this link to ${email}`}</h1>
-<p>${isMailed && 'Should it not arrive, send it to them yourself. '}It is shown once, holds for 7 days, and
-lets whoever opens it choose the password. Send it to them alone.</p>
+<p>${isMailed && 'If it does not arrive, send it yourself. '}The link is shown once and works for 7 days.
+The first person who opens it chooses the password, so send it to this user only.</p>
 <div class="field"><label for="link">Invitation link</label>
 <div class="copy"><input id="link" class="secret" value="${link}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="link" hidden>Copy<span class="unseen"> invitation link</span></button></div></div>
 <p><a class="button primary" href="/settings/people">Done</a></p>

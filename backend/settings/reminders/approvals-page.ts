@@ -30,11 +30,11 @@ export function renderApprovals(frame: Frame, view: ApprovalsView): Html {
   const { approvals, waiting, decided } = view
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
-<p class="lead">Firm and Final reminders leave only after an Admin has read and approved them. What nobody
-decides within seven days lapses, and so does what a payment or a change overtakes.</p>
+<p class="lead">Firm and Final reminders are sent only after an Admin has read and approved them. A reminder lapses if no
+Admin decides within seven days, or if a payment or a change makes it obsolete.</p>
 ${
   approvals.length === 0
-    ? html`<div class="card empty"><p><strong>Nothing waits for you.</strong></p></div>`
+    ? html`<div class="card empty"><p><strong>No reminder waits for approval.</strong></p></div>`
     : html`<ul class="letters">${approvals.map((approval) => renderWaiting(approval, view))}</ul>`
 }
 ${waiting > approvals.length && approvals.length > 0 && html`<p class="hint">These are the oldest of ${waiting}.</p>`}
@@ -80,7 +80,7 @@ function outcomeOf(row: DecidedMessage): Html {
     case 'rejected':
       return html`<span class="badge late">Rejected</span><span class="detail">${by}: ${row.suppression_detail}</span>`
     case 'expired':
-      return html`<span class="badge held">Lapsed</span><span class="detail">nobody decided in time</span>`
+      return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
     default:
       return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.outcome ?? 'a payment or a change overtook it'}</span>`
   }

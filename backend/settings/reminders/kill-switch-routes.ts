@@ -14,7 +14,7 @@ import type { Frame } from '../shell/response.ts'
 import { timeAgo } from '../shell/words.ts'
 
 const PATH = '/settings/kill-switch'
-const ADMINS_ONLY = 'Only an Admin can stop reminders and let them go on.'
+const ADMINS_ONLY = 'Only an Admin can stop and resume reminders.'
 
 export const killSwitchPages: readonly SessionPage[] = [
   {
@@ -90,8 +90,8 @@ function renderSwitch(
     html`${timeAgo(own.changedAt, times)} by <span translate="no">${own.changedBy}</span>`
   const main = html`<p class="back"><a href="/settings/reminders">Reminders</a></p>
 <h1>Kill switch</h1>
-<p class="lead">While it is on no reminder of your account leaves, not even one that is about to. What waits is
-not sent later either: when you let reminders go on, they are planned anew from that day.</p>
+<p class="lead">While the kill switch is on, no reminder of your account is sent, not even one that is due now. Reminders
+that wait are not sent later either: when you resume, reminders are planned anew from that day.</p>
 ${
   installation.isOn &&
   html`<section class="card"><h2>The operator of this service has stopped all reminders</h2>
@@ -111,14 +111,14 @@ function renderStopForm(frame: Frame, failed?: Failed): Html {
 <form method="post" action="${PATH}/on" class="stack" data-once novalidate>${csrfField(frame)}
 <p class="field"><label for="reason">Reason</label>
 <input id="reason" name="reason" value="${failed?.reason}" maxlength="500" autocomplete="off" required${describedBy(failed?.problem, 'reason', 'reason-hint')}></p>
-<p class="hint" id="reason-hint">Everybody of your account sees it on every page.</p>
+<p class="hint" id="reason-hint">Every user of your account sees it on every page.</p>
 ${renderFault(failed?.problem, 'reason')}
 <p><button class="danger solid">Stop all reminders</button></p></form>`
 }
 
 function renderRelease(frame: Frame): Html {
   return html`<form method="post" action="${PATH}/off" class="stack" data-once>${csrfField(frame)}
-<p class="hint">Nothing is sent at once: what is due is planned from today, one reminder a customer.</p>
+<p class="hint">Nothing is sent at once: reminders are planned from today, at most one a day to each customer.</p>
 <p><button class="primary">Resume reminders</button></p></form>`
 }
 
@@ -126,7 +126,7 @@ function renderRelease(frame: Frame): Html {
 export function renderStopDialog(frame: Frame): Html {
   return html`<dialog id="stop-dialog" role="alertdialog" aria-labelledby="stop-title" aria-describedby="stop-text">
 <h2 id="stop-title">Stop all reminders?</h2>
-<p id="stop-text">Nothing leaves from now on, not even what is about to. What waits is not sent later either.</p>
+<p id="stop-text">No reminder is sent from now on, not even one that is due now. Reminders that wait are not sent later either.</p>
 <form method="post" action="${PATH}/on" class="stack" data-once>${csrfField(frame)}
 <p class="field"><label for="stop-reason">Reason</label>
 <input id="stop-reason" name="reason" maxlength="500" autocomplete="off" required autofocus></p>

@@ -90,7 +90,7 @@ ${select(
 )}
 ${select(
   'reason',
-  'Held back because',
+  'Blocked because',
   LOG_REASONS.map((reason) => [reason, reasonWords(reason)] as const),
 )}
 <button>Show</button></form>`

@@ -1,5 +1,5 @@
 /**
- * The routes of payment details. A change needs a recent password: whoever finds an open session could
+ * The routes of payment details. A change needs a recent password: a person who finds an open session could
  * otherwise lead customers' money elsewhere.
  */
 import {

@@ -57,8 +57,8 @@ ${isAdmin && renderStopDialog(frame)}`
 
 /** Shown for accounts with thousands of customers, during the computation. */
 function renderNotYet(): Html {
-  return html`<div class="card empty"><p><strong>It is still being worked out.</strong></p>
-<p class="hint">You have many customers who owe something: it takes a few seconds.</p>
+  return html`<div class="card empty"><p><strong>The preview is still being computed.</strong></p>
+<p class="hint">It takes a few seconds, because many of your customers owe something.</p>
 <p><a class="button" href="${PATH}">Look again</a></p></div>`
 }
 
@@ -66,35 +66,35 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const { session, day, now } = view
   const { isDemo } = session.account
   // For sample data the page shows what would be sent if the data were real.
-  const leaves = ({ refusal }: PreviewedMessage) =>
+  const isSent = ({ refusal }: PreviewedMessage) =>
     refusal === null || (isDemo && refusal.reason === 'demo')
-  const leaving = messages.filter(leaves)
-  const held = messages.filter((message) => !leaves(message))
-  const days = daysOf(view, leaving)
-  return html`${isDemo && html`<p class="lead">Sample data: this is what would be sent. Nothing of it ever is.</p>`}
+  const sent = messages.filter(isSent)
+  const blocked = messages.filter((message) => !isSent(message))
+  const days = daysOf(view, sent)
+  return html`${isDemo && html`<p class="lead">Sample data: the page shows what would be sent. Nothing is ever sent.</p>`}
 <dl class="figures">
-<div><dt>${isDemo ? 'Would leave' : 'Will leave'}</dt><dd>${leaving.length.toLocaleString('en')}</dd></div>
-<div><dt>Of these to be approved</dt><dd>${leaving.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
-<div><dt>Held back</dt><dd>${held.length.toLocaleString('en')}</dd></div></dl>
+<div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${sent.length.toLocaleString('en')}</dd></div>
+<div><dt>Of these to be approved</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
+<div><dt>Blocked</dt><dd>${blocked.length.toLocaleString('en')}</dd></div></dl>
 ${renderCalendar(days, day)}
-${leaving.length === 0 ? renderNothing(held.length > 0) : renderAgenda(days, view)}
-${day === undefined && held.length > 0 && renderHeld(held)}
-<p class="hint">As it stood ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}: nothing of this is sent to who pays, disputes or is paused before. Approvals are taken as given at once.
-${view.chaseFrom !== null && html`What fell due before ${view.chaseFrom} is never reminded of. <a href="/settings/schedule">Schedule</a>`}</p>`
+${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
+${day === undefined && blocked.length > 0 && renderBlocked(blocked)}
+<p class="hint">As it stood ${timeAgo(at.toISOString(), { now, timezone: session.account.timezone })}: customers who pay, dispute or are paused before then receive none of these. The preview assumes that every reminder is approved at once.
+${view.chaseFrom !== null && html`No reminders are sent about invoices that fell due before ${view.chaseFrom}. <a href="/settings/schedule">Schedule</a>`}</p>`
 }
 
-function renderNothing(isHeld: boolean): Html {
-  return html`<div class="card empty"><p><strong>No reminder leaves in these days.</strong></p>
-<p class="hint">${isHeld ? 'What would be due is held back, for the reasons below.' : 'Nothing becomes due for one.'}</p></div>`
+function renderNothing(isBlocked: boolean): Html {
+  return html`<div class="card empty"><p><strong>No reminder is sent in these days.</strong></p>
+<p class="hint">${isBlocked ? 'Those that would be due are blocked, for the reasons below.' : 'No invoice becomes due for one.'}</p></div>`
 }
 
 /** Returns all days from the Monday of the first week to the Sunday of the last. */
 function daysOf(
   { session, now, days, holidays }: RemindersView,
-  leaving: readonly PreviewedMessage[],
+  sent: readonly PreviewedMessage[],
 ): Day[] {
   const { timezone } = session.account
-  const byDay = Map.groupBy(leaving, ({ at }) => todayIn(timezone, new Date(at)))
+  const byDay = Map.groupBy(sent, ({ at }) => todayIn(timezone, new Date(at)))
   const today = todayIn(timezone, now)
   const first = addDays(today, -weekdayOf(today))
   const last = addDays(today, days)
@@ -210,11 +210,11 @@ function sumsOf(invoices: PreviewedMessage['invoices']): [currency: string, amou
 }
 
 /** Groups blocked reminders by reason, most frequent first. */
-function renderHeld(held: readonly PreviewedMessage[]): Html {
+function renderBlocked(held: readonly PreviewedMessage[]): Html {
   const byReason = [...Map.groupBy(held, ({ refusal }) => refusal?.reason ?? '')].sort(
     ([, a], [, b]) => b.length - a.length,
   )
-  return html`<section aria-labelledby="held"><h2 id="held">Held back</h2>
+  return html`<section aria-labelledby="held"><h2 id="held">Blocked</h2>
 ${byReason.map(
   ([
     reason,

@@ -63,7 +63,7 @@ export function renderSchedule(frame: Frame, view: ScheduleView, problem?: Probl
   const isAdmin = session.user.role === 'admin'
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs('/settings/schedule', waiting)}
-<p class="lead">Reminders leave on business days from 8:00 to 18:00 where the customer is, at most one a day and
+<p class="lead">Reminders are sent on business days from 8:00 to 18:00 where the customer is, at most one a day to each
 customer. Each stage follows the one before by five days or more. A person approves every Firm and Final reminder.</p>
 ${renderFaults(problem)}
 <form method="post" action="/settings/schedule" class="stack" data-once novalidate>${csrfField(frame)}
@@ -71,15 +71,15 @@ ${renderLadder(values, isAdmin, problem)}
 <div class="pair">
 <section class="card stack"><p class="field"><label for="chase_from">Chase from</label>
 <input id="chase_from" name="chase_from" type="date" value="${values.chaseFrom}"${attribute('disabled', !isAdmin)}${describedBy(problem, 'chase_from', 'chase_from-hint')}></p>
-<p class="hint" id="chase_from-hint">What fell due before this day is never reminded of. Empty: everything is.</p>
+<p class="hint" id="chase_from-hint">No reminders are sent about invoices that fell due before this day. Empty: about every invoice.</p>
 ${renderFault(problem, 'chase_from')}
-<p class="field"><label for="reply_to">Answers go to</label>
+<p class="field"><label for="reply_to">Replies go to</label>
 <input id="reply_to" name="reply_to" type="email" value="${values.replyTo}" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'reply_to', 'reply_to-hint')}></p>
-<p class="hint" id="reply_to-hint">An address of yours, besides the log here. Empty: Admins are told by mail.</p>
+<p class="hint" id="reply_to-hint">Your own address, in addition to the log here. Empty: Admins are notified by mail.</p>
 ${renderFault(problem, 'reply_to')}
 <p class="field"><label for="apply_credit">Money on account</label>
 <select id="apply_credit" name="apply_credit"${attribute('disabled', !isAdmin)}${describedBy(problem, 'apply_credit', 'apply_credit-hint')}>${APPLY_CREDIT.map((mode) => html`<option value="${mode}"${attribute('selected', values.applyCredit === mode)}>${CREDIT_WORDS[mode]}</option>`)}</select></p>
-<p class="hint" id="apply_credit-hint">Money that a payment puts on no invoice. Either way nobody is reminded of what it covers.</p>
+<p class="hint" id="apply_credit-hint">Money that a payment does not allocate to an invoice. Either way, no reminder asks for the part that it covers.</p>
 ${renderFault(problem, 'apply_credit')}</section>
 <section class="card"><p class="field"><label for="holidays">Holidays</label>
 <textarea id="holidays" name="holidays" rows="5" spellcheck="false" autocomplete="off"${attribute('disabled', !isAdmin)}${describedBy(problem, 'holidays', 'holidays-hint')}>

@@ -21,29 +21,29 @@ export interface PageContent {
 const FLASHES: Readonly<Record<string, string>> = {
   key_issued: 'Key issued. It cannot be shown again.',
   key_changed: 'Key changed. The change applies from the next call on.',
-  key_revoked: 'Key revoked. Calls with it are refused from now on.',
-  scopes_changed: 'The allowance is changed. It holds from the next call on.',
+  key_revoked: 'Key revoked. Calls with it are rejected from now on.',
+  scopes_changed: 'The allowance is changed. It applies from the next call on.',
   webhook_changed: 'Endpoint changed.',
-  webhook_deleted: 'Endpoint deleted. No event is sent to it any more.',
-  webhook_paused: 'Paused. What happens meanwhile waits.',
+  webhook_deleted: 'Endpoint deleted. No more events are sent to it.',
+  webhook_paused: 'Paused. Events wait until you resume the endpoint.',
   webhook_resumed: 'Resumed.',
   webhook_secret_expired: 'The old secret has expired. Only the new one signs.',
-  webhook_redelivered: 'It is sent again.',
-  webhooks_redelivered: 'What failed is sent again.',
+  webhook_redelivered: 'The event is being sent again.',
+  webhooks_redelivered: 'Failed deliveries are being sent again.',
   customer_created: 'Customer added.',
   invoice_edited: 'Invoice changed.',
   invoice_created: 'Invoice entered.',
   customer_changed: 'Customer changed.',
-  customer_paused: 'Paused. No reminder is sent meanwhile.',
-  customer_resumed: 'Resumed. Reminders go on from where they were.',
-  customer_chased: 'Held invoices are being chased again.',
-  customer_archived: 'Archived. No reminder is sent any more.',
+  customer_paused: 'Paused. No reminder is sent until you resume.',
+  customer_resumed: 'Resumed. Reminders continue from where they stopped.',
+  customer_chased: 'Blocked invoices are being chased again.',
+  customer_archived: 'Archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
-  customer_cleared: 'The customer is written to again.',
+  customer_cleared: 'Mail is sent to the customer again.',
   customer_schedule: 'The customer’s schedule is changed.',
   invoice_finalised: 'The invoice is open.',
   invoice_voided: 'The invoice is void.',
-  invoice_written_off: 'Written off. It is not chased any more.',
+  invoice_written_off: 'Written off. No more reminders are sent about it.',
   invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
   invoice_resolved: 'Resolved. The invoice is chased again.',
   invoice_resumed: 'The invoice is chased again.',
@@ -53,11 +53,12 @@ const FLASHES: Readonly<Record<string, string>> = {
   invoice_credited: 'Credited.',
   payment_reversed: 'Reversed. What it paid is owed again.',
   reminders_stopped: 'Reminders are stopped.',
-  reminders_released: 'Reminders go on. What was waiting when they were stopped is not sent.',
-  schedule_changed: 'The schedule is changed. It holds for what is planned from now on.',
-  payment_details_changed: 'Saved. Every reminder from now on says so.',
+  reminders_released: 'Resumed. Reminders that waited when they were stopped are not sent.',
+  schedule_changed:
+    'The schedule is changed. It applies to reminders that are planned from now on.',
+  payment_details_changed: 'Saved. Every reminder from now on says how to pay.',
   payment_details_removed: 'Removed. Reminders in this currency no longer say how to pay.',
-  message_approved: 'Approved. It leaves in the customer’s business hours.',
+  message_approved: 'Approved. It is sent in the customer’s business hours.',
   message_rejected: 'Rejected. It is not sent.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
@@ -214,7 +215,7 @@ ${halt.reason} <a href="/settings/kill-switch">Details<span class="unseen"> of t
 ${
   isHeld &&
   html`<p><strong>This account is read-only.</strong> It is ${session.account.status.replaceAll('_', ' ')}: no reminder
-leaves, API calls that read succeed and calls that write are answered 423. Keys can be issued and revoked.</p>`
+is sent, API calls that read succeed, and calls that write are rejected with 423. Keys can be issued and revoked.</p>`
 }
 </div>`
 }

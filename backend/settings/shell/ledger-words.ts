@@ -60,14 +60,14 @@ const REASON_WORDS: Readonly<Record<string, string>> = {
   complained: 'they complained about mail',
   no_contact: 'there is no address',
   approval_rejected: 'the reminder was rejected',
-  approval_expired: 'nobody approved it in time',
+  approval_expired: 'it was not approved in time',
   duplicate: 'it was sent already',
   send_window: 'outside of business hours',
   frequency_cap: 'one reminder a day is enough',
   archived: 'the customer is archived',
   replied: 'they replied',
-  before_chase_from: 'it fell due before chasing began',
-  history: 'it was past due when it came in',
+  before_chase_from: 'it fell due before the account’s first day of chasing',
+  history: 'it was past due when it was created',
   awaiting_approval: 'the reminder awaits approval',
 }
 

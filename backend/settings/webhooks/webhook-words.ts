@@ -33,7 +33,7 @@ export function renderEndpointStatus(row: WebhookEndpointRow, since: (at: string
     return html`<span class="badge">Paused</span> <span class="stamp">${since(row.status_since)}</span>`
   }
   if (row.status === 'disabled') {
-    const why = row.disabled_reason === 'gone' ? 'it answered 410' : 'five days of failures'
+    const why = row.disabled_reason === 'gone' ? 'it responded 410' : 'five days of failures'
     return html`<span class="badge late">Disabled</span> <span class="stamp">${since(row.status_since)}: ${why}</span>`
   }
   return row.failing_since === null
@@ -53,14 +53,14 @@ export function renderDeliveryStatus(row: WebhookDeliveryRow): Html {
 }
 
 const ERROR_WORDS: Readonly<Record<string, string>> = {
-  timeout: 'no complete answer within 15 seconds',
+  timeout: 'no complete response within 15 seconds',
   dns_failed: 'the name has no address',
-  target_not_allowed: 'the name leads into a network that we do not send to',
+  target_not_allowed: 'the name resolves to a network that we do not send to',
   connection_refused: 'the connection was refused',
-  connection_reset: 'the connection broke off',
+  connection_reset: 'the connection was cut',
   connection_failed: 'no connection',
   tls_failed: 'the certificate could not be verified',
-  invalid_response: 'the answer was not HTTP',
+  invalid_response: 'the response was not HTTP',
 }
 
 /** Returns `500`, `no connection`, or both if the response broke off. */

@@ -23,7 +23,7 @@ export function renderEndpoints(frame: Frame, view: EndpointsView): Html {
 <div class="heading"><h1>Webhooks</h1>
 <span class="row"><a class="button" href="/settings/webhook-deliveries">Delivery log</a>
 ${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/new">Add endpoint</a>`}</span></div>
-<p class="lead">Have your own systems told when something happens, signed, instead of asking.
+<p class="lead">Signed notifications to your own systems when something happens, so that they need not poll.
 <a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
 ${view.endpoints.length === 0 ? renderEmpty(isAdmin) : renderTable(view)}`
   return renderPage(frame, { title: 'Webhooks', place: '/settings/api-keys', main })
@@ -33,7 +33,7 @@ function renderEmpty(isAdmin: boolean): Html {
   return html`<div class="card empty"><p><strong>There is no endpoint yet.</strong></p>
 <p class="hint">${
     isAdmin
-      ? 'Add the address of a server of yours that is to be told.'
+      ? 'Add the address of your server that receives events.'
       : 'An Admin of your account can add one.'
   }</p></div>`
 }

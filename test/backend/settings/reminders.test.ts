@@ -58,7 +58,11 @@ t.test('an approval shows what would be sent, and is given on what was seen', as
     json: { code: 'approval_decided', approval_status: 'approved' },
   })
   matches(t, await ada.submit(`${path}/reject`, { seen, reason: 'x' }), { status: 409 })
-  matches(t, (await ada.page('/settings/approvals')).text, /Nothing waits for you.*Approved/s)
+  matches(
+    t,
+    (await ada.page('/settings/approvals')).text,
+    /No reminder waits for approval.*Approved/s,
+  )
   t.equal((await ada.page(path)).status, 303, 'what is decided is in the log')
   await engine.at('2026-11-23T11:00:00.000Z')
   t.strictSame((await engine.log()).at(-1), 'firm:sent')
@@ -98,7 +102,11 @@ t.test('what a payment or a pause overtakes lapses, and says why', async (t) => 
   const { engine, debtor, ada, invoice } = await openQueue(t)
   await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
   const lapsed = await ada.page('/settings/approvals')
-  matches(t, lapsed.text, /Nothing waits for you.*Lapsed.*the customer was paused: A plan/s)
+  matches(
+    t,
+    lapsed.text,
+    /No reminder waits for approval.*Lapsed.*the customer was paused: A plan/s,
+  )
   await ada.send('POST', `/settings/customers/${debtor.id}/resume`)
   await engine.at('2026-11-23T10:20:00.000Z')
   matches(t, (await ada.get('/settings/approvals')).json['data'], [{ status: 'awaiting_approval' }])
@@ -259,7 +267,7 @@ t.test('the overview shows who will be sent what, and who not and why', async (t
   matches(t, of(paused.debtor_id)[0], { refusal: { reason: 'debtor_paused' } })
   const page = await ada.page('/settings/reminders')
   matches(t, page.text, /Thursday 26 November.*1 reminder/s)
-  matches(t, page.text, /Held back.*the customer is paused/s)
+  matches(t, page.text, /Blocked.*the customer is paused/s)
   t.equal((await ada.page('/settings/reminders?day=2026-11-26')).status, 200)
   for (const query of ['days=0', 'days=32', 'day=soon', 'colour=red']) {
     t.equal((await ada.get(`/settings/reminders?${query}`)).status, 400, query)
