@@ -22,7 +22,7 @@ export const accountCommands: readonly Command[] = [
       name: { type: 'string', required: true, value: 'N', description: 'Its name.' },
       timezone: { type: 'string', value: 'T', description: 'IANA name; UTC unless given.' },
       currency: { type: 'string', value: 'C', description: 'ISO 4217 code; EUR unless given.' },
-      demo: { type: 'boolean', description: 'Sample data: nobody is ever contacted.' },
+      demo: { type: 'boolean', description: 'Sample data: no debtor is ever contacted.' },
     },
     async run({ name, timezone, currency, demo }, context) {
       const input = {
@@ -100,7 +100,7 @@ export const accountCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts set-reply-to',
     summary:
-      'Set where customers’ answers to reminders go besides to MAIL_FROM: an e-mail address, or none.',
+      'Set where customers’ replies to reminders go in addition to MAIL_FROM: an e-mail address, or none.',
     arguments: ['ID', 'EMAIL'],
     options: {},
     async run({ ID, EMAIL }, context) {
@@ -124,7 +124,7 @@ export const accountCommands: readonly Command[] = [
       )
       const effect =
         account.apply_credit === 'manual'
-          ? 'stays on account until somebody allocates it'
+          ? 'stays on account until a person allocates it'
           : 'is allocated to open invoices, the oldest due date first'
       return { json: represent(account), text: `Money on account ${effect}.` }
     },

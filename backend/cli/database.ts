@@ -49,7 +49,7 @@ export const databaseCommands: readonly Command[] = [
   defineCommand({
     name: 'database copy',
     summary:
-      'Copy all records from SQLite to PostgreSQL or back, and compare. No backend may run; run again, it goes on where it stopped.',
+      'Copy all records from SQLite to PostgreSQL or back, and compare. No backend may run. If it is interrupted, run it again: it continues where it stopped.',
     arguments: [],
     options: {
       from: {

@@ -27,7 +27,7 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors edit',
     summary:
-      'Change who a customer is and how it is reached. What is not named stays; an empty value takes away what was there.',
+      'Change who a customer is and how it is reached. Fields that are not named stay; an empty value deletes the field.',
     arguments: ['ID'],
     options: {
       name: text('N', 'Its name.'),

@@ -48,7 +48,7 @@ export const importCommands: readonly Command[] = [
         type: 'string',
         value: 'FIELD=HEADER,…',
         description:
-          'Which column is which, where the headers do not tell: number, customer, issued, amount; also due, settled, name, email, currency, where FIELD= leaves it out.',
+          'Which column is which, if the headers do not say it: number, customer, issued, amount; also due, settled, name, email, currency, where FIELD= omits it.',
       },
       'base-url': {
         type: 'string',

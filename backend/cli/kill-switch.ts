@@ -18,7 +18,7 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch on',
     summary:
-      'Stop every reminder at once. What is waiting is suppressed, and does not leave when the switch is off again.',
+      'Stop every reminder at once. Messages that wait are suppressed, and not sent when the switch is released.',
     arguments: [],
     options: {
       reason: { type: 'string', required: true, value: 'R', description: 'Why.' },
@@ -29,7 +29,8 @@ export const killSwitchCommands: readonly Command[] = [
 
   defineCommand({
     name: 'kill-switch off',
-    summary: 'Let reminders leave again: from today on, what was missed does not follow.',
+    summary:
+      'Release the switch. Reminders are planned from today; those that were missed are not sent.',
     arguments: [],
     options: {
       reason: { type: 'string', value: 'R', description: 'Why, for the audit log.' },
@@ -72,7 +73,7 @@ async function change(
     setKillSwitch(tx, accountId ?? null, wanted, act),
   )
   const whose = accountId === undefined ? 'the whole installation' : `account ${accountId}`
-  const effect = changed.isOn ? 'no reminder leaves' : 'reminders leave again'
+  const effect = changed.isOn ? 'no reminder is sent' : 'reminders are sent again'
   return {
     json: represent(changed),
     text: `The kill switch of ${whose} is ${changed.isOn ? 'on' : 'off'}: ${effect}.`,

@@ -42,7 +42,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders preview',
     summary:
-      'Show what would leave over the next days if nobody paid and everything were approved; and what would be held back, and why.',
+      'Show the reminders of the next days if no debtor pays and every one is approved; and those that are blocked, and why.',
     arguments: [],
     options: {
       account,
@@ -67,7 +67,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders run',
     summary:
-      'Plan and send as if it were T, until what was to leave then is decided. Only with REHEARSAL=on, which keeps the backend from doing so by itself.',
+      'Plan and send as if it were T, until each reminder that is due then is decided. Only with REHEARSAL=on, which keeps the backend from sending by itself.',
     arguments: [],
     options: {
       now: {
@@ -111,7 +111,7 @@ export const reminderCommands: readonly Command[] = [
 
   defineCommand({
     name: 'reminders approve',
-    summary: 'Approve a firm or final reminder: it leaves as soon as it may.',
+    summary: 'Approve a firm or final reminder: it is sent in the next send window.',
     arguments: ['MESSAGE_ID'],
     options: {},
     run: ({ MESSAGE_ID }, context) => decide(context, MESSAGE_ID, { approve: true }),
@@ -120,7 +120,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders reject',
     summary:
-      'Reject a firm or final reminder. Its invoices are not chased until somebody resumes them.',
+      'Reject a firm or final reminder. Its invoices are not chased until a person resumes them.',
     arguments: ['MESSAGE_ID'],
     options: { reason: { type: 'string', required: true, value: 'R', description: 'Why.' } },
     run: ({ MESSAGE_ID, reason }, context) =>
@@ -195,7 +195,7 @@ function renderPreview(
   timezone: string,
   days: number,
 ): string {
-  if (messages.length === 0) return `Nothing leaves within ${days} days.`
+  if (messages.length === 0) return `No reminder is sent within ${days} days.`
   const format = new Intl.DateTimeFormat('en-GB', {
     timeZone: timezone,
     weekday: 'short',
@@ -217,9 +217,9 @@ function renderPreview(
     outcome:
       refusal === null
         ? requiresApproval
-          ? 'leaves once approved'
-          : 'leaves'
-        : `held back: ${refusal.reason} (${refusal.detail})`,
+          ? 'sent once approved'
+          : 'sent'
+        : `blocked: ${refusal.reason} (${refusal.detail})`,
   }))
   return renderTable(rows)
 }

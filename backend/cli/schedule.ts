@@ -30,7 +30,8 @@ export const scheduleCommands: readonly Command[] = [
       holidays: {
         type: 'string',
         value: 'D,…',
-        description: 'All days, YYYY-MM-DD, besides weekends on which nothing leaves, or none.',
+        description:
+          'All days, YYYY-MM-DD, in addition to weekends, on which no reminder is sent; or none.',
       },
       'chase-from': {
         type: 'string',

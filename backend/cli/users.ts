@@ -49,7 +49,7 @@ export const userCommands: readonly Command[] = [
   defineCommand({
     name: 'users disable-second-factor',
     summary:
-      'Let somebody who lost their app and their recovery codes log in with the password alone.',
+      'Let a user who lost their app and their recovery codes log in with the password alone.',
     arguments: ['EMAIL'],
     options: {},
     async run({ EMAIL }, context) {

@@ -151,7 +151,8 @@ export function createApi({
       })
       text = await response.body.text()
     } catch (error) {
-      return { kind: 'failed', reason: `no answer from ${origin} (${describe(error)})`, waitMs: 0 }
+      const reason = `no response from ${origin} (${describe(error)})`
+      return { kind: 'failed', reason, waitMs: 0 }
     }
     calls++
     allowance = readAllowance(response.headers) ?? allowance
@@ -214,11 +215,11 @@ function judge({ what, status, retryAfter, replayed, body }: Received): Outcome 
 function unexpected(what: string, status: number, body: Json | undefined): ImportStopped {
   if (body?.['code'] === undefined) {
     return new ImportStopped(
-      `${what} was answered ${status}, and not by Receivables: see --base-url.`,
+      `The response to ${what} is ${status}, and not from Receivables: see --base-url.`,
     )
   }
   const { code, detail, request_id: requestId } = body
-  return new ImportStopped(`${what} was answered ${status} ${code}: ${detail} (${requestId})`)
+  return new ImportStopped(`${what} was rejected with ${status} ${code}: ${detail} (${requestId})`)
 }
 
 function readAllowance(headers: Dispatcher.ResponseData['headers']): Allowance | undefined {
