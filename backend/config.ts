@@ -113,7 +113,7 @@ export const MAIL_SETTINGS = {
   ),
 }
 
-/** The sender of mail that is written to files, to which nobody replies. */
+/** The sender of mail that is written to files, which receives no replies. */
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
 /** Describes in a sentence, without secrets, where mail is sent. Throws as `mailOptions` does. */

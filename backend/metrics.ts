@@ -15,17 +15,17 @@ const QUEUES_CACHED_MS = 15_000
 export function createRequestNumbers(metrics: Metrics): RequestNumbers {
   const calls = metrics.counter(
     'receivables_backend_calls_total',
-    'Requests answered, by operation and status.',
+    'Requests, by operation and status of the response.',
     ['operation', 'status'],
   )
   const durations = metrics.histogram(
     'receivables_backend_call_duration_seconds',
-    'From the head of a request to its answer.',
+    'Time from the head of a request to its response.',
     ['operation'],
   )
   const problems = metrics.counter(
     'receivables_backend_problems_total',
-    'Problems answered, by their code.',
+    'Responses with a problem, by its code.',
     ['status', 'code'],
   )
   return {
@@ -57,7 +57,7 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
   )
   const durations = metrics.histogram(
     'receivables_backend_webhook_attempt_duration_seconds',
-    'One attempt to deliver a webhook.',
+    'Duration of one attempt to deliver a webhook.',
   )
   return ({ result }) => {
     const failure = result.error === 'cut_off' ? 'cut_off' : 'failed'
@@ -70,7 +70,7 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
 export function createHandOffMetrics(metrics: Metrics): (handOff: HandOff) => void {
   const handOffs: Counter = metrics.counter(
     'receivables_backend_mails_total',
-    'Mails handed over, by what came of it.',
+    'Mails that were attempted, by outcome.',
     ['outcome'],
   )
   return ({ outcome }) => handOffs.inc({ outcome })
@@ -138,7 +138,7 @@ export function measureParts(metrics: Metrics, { lastUsed, usage, passwords }: B
   )
   metrics.total(
     'receivables_backend_password_hashes_refused_total',
-    'Logins answered 503 because too many waited.',
+    'Logins rejected with 503 because too many waited.',
     () => passwords.refused,
   )
 }
@@ -167,7 +167,7 @@ export function measureQueues(metrics: Metrics, database: OpenDatabase, clock: (
   )
   metrics.gauge(
     'receivables_backend_message_oldest_due_seconds',
-    'For how long the oldest message that may leave has been due.',
+    'How long the oldest message that may be sent has been due.',
     async () => (await messages()).oldestDueSeconds,
     { gathering: 'max' },
   )

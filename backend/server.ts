@@ -125,7 +125,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
         () => undefined,
         () => 'the database cannot be read',
       ),
-      delay(PROBE_MS_MAX, 'the database does not answer', { ref: false }),
+      delay(PROBE_MS_MAX, 'the database does not respond', { ref: false }),
     ])
     return { unready: reason === undefined ? [] : [reason], degraded }
   }

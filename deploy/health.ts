@@ -1,6 +1,6 @@
 /**
- * Exit code 0 where the process in this container is ready: what its image has no `curl` for. Which of
- * the two it is shows in who answers.
+ * Ends with exit code 0 if the process in this container is ready, because the image has no `curl`. It polls
+ * both operations ports: only that of the running process responds.
  */
 const ports = [
   process.env['GATEWAY_OPERATIONS_PORT'] || '8082',

@@ -45,11 +45,11 @@ const [demo, gatewayPort] = await Promise.all([
   prepareDemo(),
   start('gateway', { BACKEND_URLS: `http://127.0.0.1:${backendPort}` }),
 ])
-// Renders the documentation before somebody opens it; a fault shows itself there.
+// Renders the documentation before a client requests it. The backend logs an error if it fails.
 fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
-/** A free one for 0, so that pages can name the address before the gateway listens. */
+/** Returns a free port for 0, so that pages can name the address before the gateway listens. */
 async function choosePort(wanted: string): Promise<string> {
   if (wanted !== '0') return wanted
   const probe = createServer().listen(0, '127.0.0.1')

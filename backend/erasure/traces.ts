@@ -77,7 +77,7 @@ const byEvent = (owner: Owner): Condition =>
 
 /**
  * Addresses that the debtor had, by the messages that were sent there. The suppression of a shared
- * mailbox stays: somebody asked for it.
+ * mailbox stays: a person requested it.
  */
 const byAddress = (owner: Owner): Condition =>
   sql`account_id = ${owner.accountId} and (${byMessage(owner)} or address in (

@@ -116,7 +116,7 @@ async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> 
     .executeTakeFirst()
   const letter = notice && (await writeNotice(database.read, deps, notice))
   if (letter === undefined) {
-    const detail = 'there is nothing to tell any more'
+    const detail = 'the notice is obsolete'
     return { outcome: 'refused', type: 'hard', code: 'outdated', detail }
   }
   const mail = {

@@ -34,7 +34,7 @@ export async function recordTransitions(
 
 /**
  * Lets another message use the same stages of its invoices. A message that may have been sent keeps them,
- * so that nobody receives a stage twice.
+ * so that no debtor receives a stage twice.
  */
 export async function freeStages(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

@@ -8,7 +8,7 @@ import {
 /** One field's fault. A business rule's carries its own problem code, e.g. `invoice_not_found`. */
 export type Fault = FieldError
 
-/** More than any honest body has; bounds the answer to one made of thousands of unknown fields. */
+/** More than any honest body has; bounds the response to a body of thousands of unknown fields. */
 const LISTED_MAX = 1000
 
 /**

@@ -37,7 +37,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { onAttempt } = options
   if (privateTargets === 'allow') {
     log.warn(
-      'WEBHOOK_PRIVATE_TARGETS=allow: whoever can set up a webhook can make this process call this ' +
+      'WEBHOOK_PRIVATE_TARGETS=allow: anyone who can set up a webhook can make this process call this ' +
         'machine and its network. For development only.',
     )
   }

@@ -135,7 +135,7 @@ function disabledEndpoint(
 ): NoticeText {
   const why =
     reason === 'gone'
-      ? 'It answered 410 Gone, by which it asks for no more.'
+      ? 'It responded 410 Gone, which asks us to send no more.'
       : `Every delivery to it has failed since ${instantText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
