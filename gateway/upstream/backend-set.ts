@@ -13,7 +13,7 @@ import type {
   ConnectionPools,
   InternalRequest,
 } from './backends.ts'
-import { closeAgent, connectPool, createAgent } from './connect.ts'
+import { closeAgent, closeIdleOf, connectPool, createAgent } from './connect.ts'
 import { MovedToOtherBackend, sendWithFailover } from './failover.ts'
 import { type InternalResponse, InternalTimeout, sendInternal } from './internal-request.ts'
 import { BackendHealth } from './outliers.ts'
@@ -232,6 +232,9 @@ export class BackendSet implements Backends {
     } catch (error) {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
+      // Its idle connections may lead nowhere, e.g. because a firewall lost its table. Without this, each of them
+      // would take a call until the call's deadline.
+      if (error instanceof InternalTimeout) closeIdle(backend)
     }
     this.#seenReady ||= backend.ready
     if (backend.ready) backend.passOverUntil = 0
@@ -261,6 +264,11 @@ function objectionTo({ inFlight, ready, passOverUntil, results }: Tracked, now: 
 function reasonOf(status: number): string | undefined {
   if (status === 200) return undefined
   return status === 404 ? 'it does not accept GATEWAY_SECRET' : `it responds with ${status}`
+}
+
+function closeIdle({ pools, agent }: Backend): void {
+  for (const pool of poolsOf(pools)) pool.closeIdle()
+  closeIdleOf(agent)
 }
 
 function poolsOf({ calls, internal, unknownKeys }: ConnectionPools): readonly BackendPool[] {

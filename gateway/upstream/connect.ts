@@ -50,6 +50,10 @@ export function createAgent(address: BackendAddress, connections: number): Agent
 /** Closes the connections of the agent that are idle, and the others when their responses end. */
 export function closeAgent(agent: Agent): void {
   agent.maxFreeSockets = 0
+  closeIdleOf(agent)
+}
+
+export function closeIdleOf(agent: Agent): void {
   for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
 }
 

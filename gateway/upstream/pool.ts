@@ -92,7 +92,7 @@ export class BackendPool {
   /** Accepts no more requests; those queued or in progress are finished. */
   close(): void {
     this.#isClosed = true
-    this.#closeIdle()
+    this.closeIdle()
   }
 
   /** Closes at once; requests in progress fail. */
@@ -101,6 +101,10 @@ export class BackendPool {
     clearInterval(this.#checking)
     for (const connection of this.#connections) connection.abort(new Error('closed'))
     this.rejectQueued(new Error('closed'))
+  }
+
+  closeIdle(): void {
+    for (const { connection } of this.#idle.splice(0)) connection.abort(new Error('closed'))
   }
 
   #takeIdle(): BackendConnection | undefined {
@@ -119,7 +123,7 @@ export class BackendPool {
       else this.#free(idle)
     }
     // A closed pool keeps a connection only for the requests that are queued.
-    if (this.#isClosed) this.#closeIdle()
+    if (this.#isClosed) this.closeIdle()
     if (this.#idle.length > 0 && this.#queue.length === 0) this.#options.onIdle?.()
     const wanted = Math.min(
       this.#queue.length - this.#connecting,
@@ -147,7 +151,7 @@ export class BackendPool {
       onFree: () => this.#freeSoon(connection),
       // A backend that drains ends each connection with its response, and soon closes the idle ones. To close those
       // first keeps a request from being lost on a connection that the backend closes at the same moment.
-      onLastResponse: () => this.#closeIdle(),
+      onLastResponse: () => this.closeIdle(),
       onClose: () => {
         this.#connections.delete(connection)
         this.#serveQueue()
@@ -176,10 +180,6 @@ export class BackendPool {
     const ms = Math.min(keepAliveMs, connection.keepAliveMs - KEEP_ALIVE_RESERVE_MS)
     if (ms <= 0) connection.abort(new Error('not kept alive'))
     else this.#idle.push({ connection, until: performance.now() + ms })
-  }
-
-  #closeIdle(): void {
-    for (const { connection } of this.#idle.splice(0)) connection.abort(new Error('closed'))
   }
 
   #checkTime(): void {

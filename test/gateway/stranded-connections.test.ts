@@ -1,0 +1,30 @@
+/** Connections to a backend that lead nowhere all at once, as when a firewall between them loses its table. */
+import t from 'tap'
+import { startLink } from '../fixtures/servers/link.ts'
+import { call } from '../fixtures/service/call.ts'
+import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
+import { startGateway } from '../fixtures/service/gateway.ts'
+import { until } from '../fixtures/service/until.ts'
+
+const CALLS = 8
+
+// Each idle connection took a call and its whole deadline, 504, to be found.
+t.test('idle connections are replaced once the backend misses a probe', async (t) => {
+  const backend = await startCapturingBackend(t)
+  const key = backend.issue()
+  const { port, strand } = await startLink(t, Number(new URL(backend.url).port))
+  const gateway = await startGateway(t, `http://127.0.0.1:${port}`)
+  // Writes that must not be repeated.
+  const statuses = async () => {
+    const calls = Array.from({ length: CALLS }, () =>
+      call(`${gateway.url}/api/v1/debtors`, { key, body: {} }),
+    )
+    return (await Promise.all(calls)).map(({ status }) => status)
+  }
+  await until(() => /"ready":true/.test(gateway.log()), 'the backend is ready')
+  const served = new Array(CALLS).fill(200)
+  t.strictSame(await statuses(), served)
+  strand()
+  await until(() => /"ready":false.*"ready":true/s.test(gateway.log()), 'a probe was missed')
+  t.strictSame(await statuses(), served)
+})
