@@ -1,8 +1,9 @@
 /**
  * Declares an operator command as data: its arguments, its options and its function. Parsing and help use
- * the same declaration. Each file in this folder exports a list of commands; cli.ts joins them.
+ * the same declaration. Each file in this folder exports a list of commands; run.ts joins them.
  */
 
+import type { Writable } from 'node:stream'
 import type { Pepper } from '../api-keys/peppers.ts'
 import type { OperatorSettings } from '../config.ts'
 import type { OpenDatabase } from '../database/open.ts'
@@ -17,6 +18,9 @@ export interface Context {
   /** Throws `SettingsError` if the settings cannot be read. */
   settings(): OperatorSettings
   readonly now: Date
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly stdout: Writable
+  readonly stderr: Writable
 }
 
 export interface Output {

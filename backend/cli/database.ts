@@ -4,7 +4,14 @@ import { createLogger } from '../../shared/process/log.ts'
 import { type CopiedTable, copyDatabase } from '../database/copy.ts'
 import { isPostgres, type OpenDatabase, openDatabase, sqlitePath } from '../database/open.ts'
 import { backUpSqlite } from '../database/sqlite/backup.ts'
-import { type Command, defineCommand, type Output, renderTable, UsageError } from './command.ts'
+import {
+  type Command,
+  type Context,
+  defineCommand,
+  type Output,
+  renderTable,
+  UsageError,
+} from './command.ts'
 import { createProgress } from './import/progress.ts'
 
 export const databaseCommands: readonly Command[] = [
@@ -65,7 +72,7 @@ export const databaseCommands: readonly Command[] = [
         description: 'The other kind, empty or begun by an earlier copy.',
       },
     },
-    async run({ from, to }) {
+    async run({ from, to }, { stderr }) {
       if (isPostgres(from) === isPostgres(to)) {
         throw new UsageError('One of --from and --to is sqlite:…, the other postgres://…')
       }
@@ -76,7 +83,7 @@ export const databaseCommands: readonly Command[] = [
       try {
         const target = await openForCopy(to)
         try {
-          return await copy(source, target, isPostgres(to))
+          return await copy(source, target, isPostgres(to), stderr)
         } finally {
           await target.close()
         }
@@ -87,13 +94,18 @@ export const databaseCommands: readonly Command[] = [
   }),
 ]
 
-async function copy(from: OpenDatabase, to: OpenDatabase, toPostgres: boolean): Promise<Output> {
+async function copy(
+  from: OpenDatabase,
+  to: OpenDatabase,
+  toPostgres: boolean,
+  stderr: Context['stderr'],
+): Promise<Output> {
   await refuseBackends(toPostgres ? to : from)
   const tables = await copyDatabase({
     from,
     to,
     sqlite: toPostgres ? 'from' : 'to',
-    progress: createProgress(process.stderr),
+    progress: createProgress(stderr),
   })
   // Without statistics of the new tables PostgreSQL plans its first queries badly.
   if (toPostgres) await to.transaction((tx) => sql`analyze`.execute(tx))

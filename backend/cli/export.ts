@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
+import type { Writable } from 'node:stream'
 import { getAccount } from '../accounts/accounts.ts'
 import { OPERATOR, recordAudit } from '../accounts/audit.ts'
 import { exportAccount } from '../export/export.ts'
@@ -23,8 +24,8 @@ export const exportCommands: readonly Command[] = [
     async run({ ID, to }, context) {
       if (to === '-') {
         // If the reader closes the pipe, the write itself reports the error.
-        process.stdout.once('error', () => {})
-        await writeExport(context, ID, print)
+        context.stdout.once('error', () => {})
+        await writeExport(context, ID, (lines) => print(lines, context.stdout))
         return { json: undefined, text: '', printed: true }
       }
       return writeFile(context, ID, to)
@@ -55,9 +56,9 @@ async function writeFile(context: Context, id: string, to: string): Promise<Outp
 }
 
 /** Resolves when the lines are written, so that unwritten output does not accumulate in memory. */
-function print(lines: string): Promise<void> {
+function print(lines: string, stdout: Writable): Promise<void> {
   return new Promise((resolve, reject) => {
-    process.stdout.write(lines, (error) => (error ? reject(error) : resolve()))
+    stdout.write(lines, (error) => (error ? reject(error) : resolve()))
   })
 }
 
@@ -73,7 +74,7 @@ async function writeExport(
     const act = { actor: OPERATOR, now: context.now }
     await recordAudit(tx, act, { accountId: id, action: 'account.exported', subjectId: id })
   })
-  const progress = createProgress(process.stderr)
+  const progress = createProgress(context.stderr)
   await database.snapshot(async (read) => {
     const account = await getAccount(read, id)
     for await (const lines of exportAccount(read, account, context.now, progress))

@@ -6,7 +6,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { parseApiKey } from '../../shared/contract/api-key.ts'
 import { parseCurrency } from '../money/money.ts'
-import { type Command, defineCommand, type Output, UsageError } from './command.ts'
+import { type Command, type Context, defineCommand, type Output, UsageError } from './command.ts'
 import { parseColumns } from './import/columns.ts'
 import { dateReader } from './import/date-format.ts'
 import { readLedger } from './import/ledger.ts'
@@ -67,7 +67,7 @@ export const importCommands: readonly Command[] = [
       },
       'dry-run': { type: 'boolean', description: 'Check and compare, but send nothing.' },
     },
-    async run(values, { now }) {
+    async run(values, { now, env, stderr }) {
       const currency = values.currency === undefined ? undefined : parseCurrency(values.currency)
       if (values.currency !== undefined && currency === undefined) {
         throw new UsageError(`--currency ${values.currency} is not a currency of ISO 4217`)
@@ -82,8 +82,8 @@ export const importCommands: readonly Command[] = [
         now,
       })
       const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')
-      const key = await readKey(values['key-file'])
-      const progress = createProgress(process.stderr)
+      const key = await readKey(values['key-file'], env)
+      const progress = createProgress(stderr)
       // The HTTP client takes 100 ms to load, which would delay every other command.
       const { createApi } = await import('./import/api.ts')
       const { importLedger } = await import('./import/import-ledger.ts')
@@ -127,9 +127,9 @@ function parseBaseUrl(text: string): string {
 }
 
 /** Never from an argument: the process list and the shell history would show it. */
-async function readKey(path: string | undefined): Promise<string> {
+async function readKey(path: string | undefined, env: Context['env']): Promise<string> {
   const place = path ?? KEY_VARIABLE
-  const secret = path === undefined ? process.env[KEY_VARIABLE] : await readFile(path, 'utf8')
+  const secret = path === undefined ? env[KEY_VARIABLE] : await readFile(path, 'utf8')
   if (secret === undefined || secret === '') {
     throw new UsageError(`An API key is needed, in ${KEY_VARIABLE} or in the file of --key-file`)
   }

@@ -5,7 +5,7 @@ import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const system = await startSystem(t)
-const { cli } = system.operator
+const { cli, cliProcess } = system.operator
 const url = `${system.url}/api/v1`
 const json = async (...words: string[]) => JSON.parse(await cli(...words, '--json'))
 
@@ -43,13 +43,13 @@ t.test('an account, a user and a key, made and ended beside the running service'
 })
 
 t.test('what cannot be done says why, with an exit code', async (t) => {
-  await rejectsWith(t, cli('keys', 'revoke', 'key_none'), {
+  await rejectsWith(t, cliProcess('keys', 'revoke', 'key_none'), {
     code: 1,
     stderr: /no API key key_none/,
   })
-  await rejectsWith(t, cli('keys', 'issue'), { code: 2, stderr: /--account/ })
-  await rejectsWith(t, cli('brew'), { code: 2 })
-  matches(t, await cli('--help'), /keys issue/)
+  await rejectsWith(t, cliProcess('keys', 'issue'), { code: 2, stderr: /--account/ })
+  await rejectsWith(t, cliProcess('brew'), { code: 2 })
+  matches(t, await cliProcess('--help'), /keys issue/)
 })
 
 t.test('pages come through the gateway; what is internal does not', async (t) => {

@@ -9,7 +9,7 @@ import { startProcess } from '../fixtures/service/process.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const system = await startSystem(t)
-const { cli, createAccount, issueKey } = system.operator
+const { cli, cliProcess, createAccount, issueKey } = system.operator
 const accountId = await createAccount()
 const { secret: key } = await issueKey(accountId)
 const directory = join(t.testdirName, 'files')
@@ -30,7 +30,7 @@ t.test('an account is exported to a new, private file', async (t) => {
   t.equal(statSync(to).mode & 0o777, 0o600)
   const first = countRows(readFileSync(to, 'utf8'))
   matches(t, first, { debtors: 1, invoices: 1 })
-  const second = countRows(await cli('accounts', 'export', accountId, '--to', '-'))
+  const second = countRows(await cliProcess('accounts', 'export', accountId, '--to', '-'))
   // Gateways report the calls of a key some seconds later, so that the second can have more of them.
   const expected = {
     ...first,

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -7,31 +6,19 @@ import { createPasswords } from '../../../backend/users/passwords.ts'
 import { findUserByEmail } from '../../../backend/users/users.ts'
 import { digestApiKey } from '../../../shared/contract/api-key.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
+import { runCli, runCliProcess } from '../../fixtures/service/cli.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
-import { SCRIPT_ENV } from '../../fixtures/service/process.ts'
 
 const PEPPER = 'iLqYvZcN1uXbT4wKs0dJmR8eHgA3pF6y'
-
-interface Outcome {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
 
 /** The command line on a data directory of this test, as an operator calls it. */
 function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${PEPPER}` }) {
   const directory = t.testdir()
-  const run = (...args: string[]) =>
-    new Promise<Outcome>((resolve) => {
-      const options = {
-        env: { ...SCRIPT_ENV, DATA_DIR: directory, ...env },
-      }
-      execFile(process.execPath, ['backend/cli.ts', ...args], options, (error, stdout, stderr) => {
-        resolve({ code: typeof error?.code === 'number' ? error.code : 0, stdout, stderr })
-      })
-    })
+  const surroundings = { DATA_DIR: directory, ...env }
+  const run = (...args: string[]) => runCli(args, surroundings)
+  const runProcess = (...args: string[]) => runCliProcess(args, surroundings)
   const json = async (...args: string[]) => JSON.parse((await run(...args, '--json')).stdout)
-  return { directory, url: `sqlite:${join(directory, 'receivables.db')}`, run, json }
+  return { directory, url: `sqlite:${join(directory, 'receivables.db')}`, run, runProcess, json }
 }
 
 t.test('from nothing to a key that is found, while a backend runs', async (t) => {
@@ -81,6 +68,15 @@ t.test('a user can log in with the password given', async (t) => {
   const database = await openTestDatabase(t, { url })
   const stored = await findUserByEmail(database.read, 'ada@example.org')
   t.ok(await createPasswords().verify(stored?.password_hash, 'correct horse battery'))
+})
+
+t.test('as a process it has an exit code, and errors on standard error', async (t) => {
+  const { runProcess } = prepareCli(t)
+  const listed = { code: 0, stdout: 'None.\n', stderr: '' }
+  matches(t, await runProcess('accounts', 'list'), listed)
+  const stderr = /no API key key_none/
+  matches(t, await runProcess('keys', 'revoke', 'key_none'), { code: 1, stdout: '', stderr })
+  matches(t, await runProcess('nope'), { code: 2, stdout: '', stderr: /no command nope/ })
 })
 
 t.test('people get sentences and tables', async (t) => {

@@ -1,0 +1,175 @@
+/**
+ * One command of the operators' command line, from its arguments to its exit code. Each command is a short
+ * transaction on a connection of its own, so that it works while the backend runs and applies from the next
+ * call on.
+ */
+import type { Writable } from 'node:stream'
+import { parseArgs } from 'node:util'
+import { Problem } from '../../shared/contract/problem.ts'
+import { createLogger } from '../../shared/process/log.ts'
+import { databaseUrl, readOperatorSettings } from '../config.ts'
+import { type OpenDatabase, openDatabase } from '../database/open.ts'
+import { accountCommands } from './accounts.ts'
+import { type Command, type Context, UsageError } from './command.ts'
+import { databaseCommands } from './database.ts'
+import { debtorCommands } from './debtors.ts'
+import { demoCommands } from './demo.ts'
+import { erasureCommands } from './erasure.ts'
+import { exportCommands } from './export.ts'
+import { renderCommandHelp, renderHelp } from './help.ts'
+import { createProgress } from './import/progress.ts'
+import { importCommands } from './import.ts'
+import { invoiceCommands } from './invoices.ts'
+import { keyCommands } from './keys.ts'
+import { killSwitchCommands } from './kill-switch.ts'
+import { paymentCommands } from './payments.ts'
+import { reminderCommands } from './reminders.ts'
+import { scheduleCommands } from './schedule.ts'
+import { userCommands } from './users.ts'
+
+const COMMANDS: readonly Command[] = [
+  ...accountCommands,
+  ...exportCommands,
+  ...userCommands,
+  ...keyCommands,
+  ...debtorCommands,
+  ...erasureCommands,
+  ...invoiceCommands,
+  ...paymentCommands,
+  ...reminderCommands,
+  ...scheduleCommands,
+  ...killSwitchCommands,
+  ...demoCommands,
+  ...importCommands,
+  ...databaseCommands,
+]
+
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly stdout: Writable
+  readonly stderr: Writable
+}
+
+/** Resolves to the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
+export async function runCommand(
+  args: readonly string[],
+  surroundings: Surroundings,
+): Promise<0 | 1 | 2> {
+  const { stdout, stderr } = surroundings
+  try {
+    const { printed, failed } = await run(args, surroundings)
+    if (printed !== undefined) stdout.write(`${printed}\n`)
+    return failed ? 1 : 0
+  } catch (error) {
+    stderr.write(`${explain(error)}\n`)
+    return isUsageError(error) ? 2 : 1
+  }
+}
+
+interface Result {
+  /** The text to print. */
+  readonly printed?: string
+  /** The command ran, but found a failure. */
+  readonly failed?: boolean
+}
+
+async function run(args: readonly string[], surroundings: Surroundings): Promise<Result> {
+  const command = COMMANDS.find(({ name }) =>
+    name.split(' ').every((word, index) => args[index] === word),
+  )
+  if (command === undefined) return { printed: helpOn(args) }
+  const rest = args.slice(command.name.split(' ').length)
+  const { values, positionals } = parseArgs({
+    args: [...rest],
+    allowPositionals: true,
+    options: {
+      ...Object.fromEntries(
+        Object.entries(command.options).map(([name, { type }]) => [name, { type }]),
+      ),
+      json: { type: 'boolean' },
+      help: { type: 'boolean' },
+    },
+  })
+  if (values.help) return { printed: renderCommandHelp(command) }
+  const input = checkUsage(command, values, positionals)
+  const output = await withContext(surroundings, (context) => command.run(input, context))
+  const { failed = false } = output
+  if (output.printed) return { failed }
+  return { printed: values.json ? JSON.stringify(output.json) : output.text, failed }
+}
+
+function checkUsage(
+  { arguments: names, options }: Command,
+  values: Readonly<Record<string, string | boolean | undefined>>,
+  positionals: readonly string[],
+) {
+  const missing = [
+    ...names.slice(positionals.length),
+    ...Object.entries(options)
+      .filter(([name, { required }]) => required && values[name] === undefined)
+      .map(([name]) => `--${name}`),
+  ]
+  if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(', ')}`)
+  if (positionals.length > names.length) {
+    throw new UsageError(`Not understood: ${positionals.slice(names.length).join(' ')}`)
+  }
+  return {
+    ...Object.fromEntries(
+      Object.entries(options).map(([name, { type }]) => [
+        name,
+        type === 'boolean' ? values[name] === true : values[name],
+      ]),
+    ),
+    ...Object.fromEntries(names.map((name, index) => [name, positionals[index]])),
+  }
+}
+
+async function withContext<T>(
+  surroundings: Surroundings,
+  work: (context: Context) => Promise<T>,
+): Promise<T> {
+  const settings = () => readOperatorSettings(surroundings.env)
+  let opened: Promise<OpenDatabase> | undefined
+  const context: Context = {
+    ...surroundings,
+    database(user = 'operator') {
+      const log = createLogger('cli', 'silent')
+      const progress = createProgress(surroundings.stderr)
+      const { DATABASE_DIRECT_URL: directUrl } = settings()
+      opened ??= openDatabase({ url: databaseUrl(settings()), directUrl, log, user, progress })
+      return opened
+    },
+    url: () => databaseUrl(settings()),
+    peppers: () => settings().peppers(),
+    settings,
+    now: new Date(),
+  }
+  try {
+    return await work(context)
+  } finally {
+    await (await opened?.catch(() => undefined))?.close()
+  }
+}
+
+function helpOn(args: readonly string[]): string {
+  const words = args.filter((word) => !word.startsWith('-'))
+  const found = COMMANDS.filter(({ name }) => name.startsWith(words.join(' ')))
+  if (found.length === 0) throw new UsageError(`There is no command ${words.join(' ')}`)
+  if (args.length === 0 || args.includes('--help')) return renderHelp(found)
+  throw new UsageError(`Which of: ${found.map(({ name }) => name).join(', ')}?`)
+}
+
+function explain(error: unknown): string {
+  if (isUsageError(error)) return `${error.message}. See: npm run -s cli -- --help`
+  if (!(error instanceof Error)) return String(error)
+  if (error instanceof Problem && error.cause instanceof Error && error.status >= 500) {
+    return `${error.message} (${error.cause.message})`
+  }
+  return error.message
+}
+
+function isUsageError(error: unknown): error is Error {
+  if (error instanceof UsageError) return true
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' && code.startsWith('ERR_PARSE_ARGS')
+}
