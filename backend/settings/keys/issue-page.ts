@@ -3,7 +3,7 @@ import type { Scope } from '../../accounts/scopes.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
+import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
 import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
 interface IssueView extends LimitView {
@@ -36,7 +36,7 @@ ${renderFault(problem, 'name')}
 <p class="hint" id="scopes-hint">Writing does not include reading. Give it no more than it needs.</p>
 ${renderFault(problem, 'scopes')}
 <p class="row presets">
-<a class="button small" href="/settings/api-keys/new?preset=read" data-preset="debtors:read invoices:read payments:read messages:read">Read everything</a>
+<a class="button small" href="/settings/api-keys/new?preset=read" data-preset="${READ_SCOPES.join(' ')}">Read everything</a>
 <a class="button small" href="/settings/api-keys/new?preset=payments" data-preset="payments:write">Record payments only</a>
 </p>
 <div class="groups">${SCOPE_GROUPS.map(([group, scopes]) => renderGroup(group, scopes, view))}</div>

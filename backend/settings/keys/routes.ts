@@ -16,6 +16,7 @@ import { createToken } from '../../users/tokens.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
+import { READ_SCOPES } from '../shell/words.ts'
 import { renderAllowance } from './allowance-page.ts'
 import { renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
@@ -245,6 +246,6 @@ async function readKeys(
 }
 
 function presetOf(name: string | null): readonly string[] {
-  if (name === 'read') return SCOPES.filter((scope) => scope.endsWith(':read'))
+  if (name === 'read') return READ_SCOPES
   return name === 'payments' ? ['payments:write'] : []
 }

@@ -1,5 +1,5 @@
 /** The words of Settings: scopes in plain words, and relative times. */
-import type { Scope } from '../../accounts/scopes.ts'
+import { SCOPES, type Scope } from '../../accounts/scopes.ts'
 import { type Html, html } from '../../html/html.ts'
 
 export const SCOPE_WORDS: Readonly<Record<Scope, string>> = {
@@ -12,12 +12,21 @@ export const SCOPE_WORDS: Readonly<Record<Scope, string>> = {
   'messages:read': 'Read the message log',
 }
 
-export const SCOPE_GROUPS: readonly (readonly [name: string, scopes: readonly Scope[]])[] = [
-  ['Customers', ['debtors:read', 'debtors:write']],
-  ['Invoices', ['invoices:read', 'invoices:write']],
-  ['Payments', ['payments:read', 'payments:write']],
-  ['Messages', ['messages:read']],
-]
+type Resource = Scope extends `${infer R}:${string}` ? R : never
+
+const RESOURCE_WORDS: Readonly<Record<Resource, string>> = {
+  debtors: 'Customers',
+  invoices: 'Invoices',
+  payments: 'Payments',
+  messages: 'Messages',
+}
+
+/** All scopes, by what they are about. */
+export const SCOPE_GROUPS = Object.entries(RESOURCE_WORDS).map(
+  ([resource, name]) => [name, SCOPES.filter((scope) => scope.startsWith(`${resource}:`))] as const,
+)
+
+export const READ_SCOPES = SCOPES.filter((scope) => scope.endsWith(':read'))
 
 export interface TimeContext {
   readonly now: Date
