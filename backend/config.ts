@@ -24,9 +24,12 @@ import { parseSmtpUrl } from './mail/smtp-url.ts'
 
 /** The settings of the database and of the keys' protection, which the command line reads too. */
 export const STORAGE_SETTINGS = {
-  DATA_DIR: text('Directory of the database, and of the secrets that a first `npm start` made.', {
-    fallback: './data',
-  }),
+  DATA_DIR: text(
+    'Directory of the database, and of the secrets that the first `npm start` creates.',
+    {
+      fallback: './data',
+    },
+  ),
   DATABASE_URL: optional(
     text(
       '`sqlite:/path/to/file.db` or `postgres://user:password@host/database`, also of several servers: `@one:5432,two:5432/`. Unset: receivables.db in DATA_DIR.',
@@ -35,12 +38,12 @@ export const STORAGE_SETTINGS = {
   ),
   DATABASE_DIRECT_URL: optional(
     text(
-      'The address of PostgreSQL itself, where DATABASE_URL is that of a pooler in transaction mode: for migrations and exports.',
+      'If DATABASE_URL is the address of a pooler in transaction mode: the address of PostgreSQL itself, for migrations and exports.',
       { secret: true },
     ),
   ),
   KEY_PEPPER: peppers(
-    'Protects stored API keys: `v2:…,v1:…`, the first for new keys, all for verifying. The same for the backend and the command line.',
+    'Protects stored API keys: `v2:…,v1:…`. The first is for new keys, all verify keys. The backend and the command line use the same value.',
   ),
 }
 
@@ -96,7 +99,7 @@ export const MAIL_SETTINGS = {
   }),
   MAIL_FROM: optional({
     ...text(
-      'Address that mail is from, e.g. `Receivables <reminders@mail.acme.nl>`. With SMTP_URL required.',
+      'Address that mail is from, e.g. `Receivables <reminders@mail.acme.nl>`. Required with SMTP_URL.',
     ),
     parse(value): NamedAddress {
       const from = parseNamedAddress(value)
@@ -107,7 +110,7 @@ export const MAIL_SETTINGS = {
   MAIL_INBOUND_SECRET: optional(
     list(
       secret(
-        'Whoever posts mail that came in to /mail/inbound proves itself with it; another, after a comma, is still accepted. Unset: none is taken.',
+        'The secret with which your mail server posts received mail to /mail/inbound; a second, after a comma, is still accepted. Unset: /mail/inbound is off.',
       ),
     ),
   ),
@@ -153,7 +156,7 @@ export const REHEARSAL_SETTINGS = {
   BASE_URL: httpUrl('Public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
   SECRET_BOX_KEY: list(
     secret(
-      'Encrypts stored secrets; cursors and tokens use keys derived from it. Another, after a comma, still opens what it encrypted.',
+      'Encrypts stored secrets; cursors and tokens use keys derived from it. A second, after a comma, still decrypts what it encrypted.',
     ),
   ),
   REHEARSAL: oneOf(
@@ -174,14 +177,14 @@ export const BACKEND_SETTINGS = {
     },
   ),
   BACKEND_HOST: text('Address to listen on, for gateways.', { fallback: '127.0.0.1' }),
-  BACKEND_PORT: port('Port for gateways; 0 takes a free one.', 8081),
+  BACKEND_PORT: port('Port for gateways; 0 chooses a free one.', 8081),
   BACKEND_SOCKET: optional(
     socketPath(
       "Path of a Unix socket to listen on instead, for gateways of this machine; the backend's group may connect.",
     ),
   ),
   BACKEND_OPERATIONS_HOST: text('Address of the operations listener.', { fallback: '127.0.0.1' }),
-  BACKEND_OPERATIONS_PORT: port('Port of /healthz, /readyz, /metrics; 0 takes a free one.', 8083),
+  BACKEND_OPERATIONS_PORT: port('Port of /healthz, /readyz, /metrics; 0 chooses a free one.', 8083),
   ...REHEARSAL_SETTINGS,
   GATEWAY_SECRET: list(
     secret('Shared with the gateways; a second, after a comma, is still accepted.'),

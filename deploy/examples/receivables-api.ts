@@ -1,4 +1,4 @@
-// Types of the Receivables API 1.0.0, made from its OpenAPI document. Do not edit: fetch it anew.
+// Types of the Receivables API 1.1.0, made from its OpenAPI document. Do not edit: fetch it anew.
 
 /** Every call; `createClient<paths>` of openapi-fetch takes it. */
 export interface paths {
