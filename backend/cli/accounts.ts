@@ -1,3 +1,4 @@
+import { changeAccountProfile } from '../accounts/account-profile.ts'
 import {
   ACCOUNT_STATUSES,
   createAccount,
@@ -80,6 +81,34 @@ export const accountCommands: readonly Command[] = [
   }),
 
   defineCommand({
+    name: 'accounts change',
+    summary: 'Change the account itself. Options that are left out change nothing.',
+    arguments: ['ID'],
+    options: {
+      name: { type: 'string', value: 'N', description: 'Its name.' },
+      timezone: { type: 'string', value: 'T', description: 'IANA name.' },
+      currency: { type: 'string', value: 'C', description: 'ISO 4217 code.' },
+      'payment-terms': { type: 'string', value: 'DAYS', description: 'From 0 to 365.' },
+    },
+    async run({ ID, name, timezone, currency, 'payment-terms': terms }, context) {
+      const input = {
+        ...(name !== undefined && { name }),
+        ...(timezone !== undefined && { timezone }),
+        ...(currency !== undefined && { default_currency: currency }),
+        ...(terms !== undefined && { payment_terms_days: Number(terms) }),
+      }
+      if (Object.keys(input).length === 0) throw new UsageError('say what to change')
+      const account = await (await context.database()).transaction((tx) =>
+        changeAccountProfile(tx, ID, input, { actor: OPERATOR, now: context.now }),
+      )
+      return {
+        json: represent(account),
+        text: `Account ${ID} is ${account.name}: ${account.timezone}, ${account.default_currency}, due after ${account.payment_terms_days} days.`,
+      }
+    },
+  }),
+
+  defineCommand({
     name: 'accounts set-scopes',
     summary: `Set what all keys of an account may do at most: scopes with commas between (${SCOPES.join(', ')}), all, or none.`,
     arguments: ['ID', 'SCOPES'],
@@ -139,6 +168,7 @@ function represent(account: AccountRow) {
     read_only: isReadOnly(account.status),
     timezone: account.timezone,
     default_currency: account.default_currency,
+    payment_terms_days: account.payment_terms_days,
     is_demo: account.is_demo === 1,
     reply_to: account.reply_to,
     apply_credit: account.apply_credit,

@@ -3,7 +3,7 @@
  * waiting messages are cancelled, so that none is approved that must not be sent.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
@@ -33,7 +33,7 @@ export async function pauseChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   const until = pause.until?.toISOString() ?? null
-  await note(tx, debtor, 'chasing_paused', act, { reason, until })
+  await note(tx, debtor, 'debtor.chasing_paused', act, { reason, until })
   await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, act.now)
   const change = { chasing_status: 'paused', chasing_reason: reason, chasing_until: until } as const
   return changeDebtor(tx, debtor, change, act.now)
@@ -49,7 +49,7 @@ export async function resumeChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   if (debtor.chasing_status === 'active') return debtor
-  await note(tx, debtor, 'chasing_resumed', act)
+  await note(tx, debtor, 'debtor.chasing_resumed', act)
   return changeDebtor(tx, debtor, CHASED, act.now)
 }
 
@@ -62,7 +62,7 @@ export async function archiveDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'archived') return debtor
-  await note(tx, debtor, 'archived', act)
+  await note(tx, debtor, 'debtor.archived', act)
   await stopMessagesTo(tx, debtor, 'the customer was archived', act.now)
   const change = {
     status: 'archived',
@@ -82,7 +82,7 @@ export async function restoreDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'active') return debtor
-  await note(tx, debtor, 'restored', act)
+  await note(tx, debtor, 'debtor.restored', act)
   return changeDebtor(tx, debtor, { status: 'active', ...CHASED }, act.now)
 }
 
@@ -92,12 +92,11 @@ const CHASED = { chasing_status: 'active', chasing_reason: null, chasing_until: 
 async function note(
   tx: Transaction,
   { id, account_id: accountId, name }: DebtorRow,
-  what: string,
+  action: AuditAction,
   act: Act,
   detail: Readonly<Record<string, unknown>> = {},
 ): Promise<void> {
-  const entry = { accountId, action: `debtor.${what}`, subjectId: id, detail: { name, ...detail } }
-  await recordAudit(tx, act, entry)
+  await recordAudit(tx, act, { accountId, action, subjectId: id, detail: { name, ...detail } })
 }
 
 function refuseArchived({ name, status }: DebtorRow): void {

@@ -4,7 +4,7 @@
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
@@ -18,8 +18,8 @@ import { DISPUTED, HELD_BY_DISPUTE } from './dispute.ts'
 import { findInvoice } from './invoices.ts'
 
 interface InvoiceAct {
-  /** The action in the audit log, `invoice.<past tense>`. */
-  readonly action: string
+  /** In the audit log. */
+  readonly action: AuditAction
   /** Null if the act changes nothing in the API's representation but the chasing. */
   readonly event: EventType | null
   /** The past participle for the message of a rejection, e.g. `finalised`. */

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'
 import { createTotpSecret, matchTotp, totpUri } from '../users/totp.ts'
@@ -185,7 +185,7 @@ function alreadyEnabled(): Problem {
   return new Problem('second_factor_conflict', 'Your login has a second factor already.')
 }
 
-async function audit(tx: Transaction, user: UserRow, action: string, act: Act): Promise<void> {
+async function audit(tx: Transaction, user: UserRow, action: AuditAction, act: Act): Promise<void> {
   await recordAudit(tx, act, {
     accountId: user.account_id,
     action,

@@ -3,6 +3,7 @@ import type { ServerRoute } from '@hapi/hapi'
 import { Problem } from '../../shared/contract/problem.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
+import { accountPages } from './account/account-routes.ts'
 import { auditPages } from './audit/audit-routes.ts'
 import { customerPages } from './customers/customer-routes.ts'
 import { editInvoicePages } from './customers/edit-invoice.ts'
@@ -83,6 +84,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...keyChangePages,
     ...allowancePages,
     ...(webhooks === undefined ? [] : [...webhookEndpointPages(webhooks), ...webhookDeliveryPages]),
+    ...accountPages,
     ...peoplePages,
     ...auditPages,
   ]

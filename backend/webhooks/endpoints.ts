@@ -5,7 +5,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
-import { type Act, recordAudit } from '../accounts/audit.ts'
+import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction, WebhookEndpointRow } from '../database/tables.ts'
 import { type EventType, isEventType } from '../events/event-types.ts'
@@ -77,7 +77,10 @@ export async function createEndpoint(
     deleted_at: null,
   }
   await tx.insertInto('webhook_endpoints').values(row).execute()
-  await audit(tx, row, 'created', act, { url: row.url, events: input.eventTypes ?? 'all' })
+  await audit(tx, row, 'webhook_endpoint.created', act, {
+    url: row.url,
+    events: input.eventTypes ?? 'all',
+  })
   return { row, secret }
 }
 
@@ -88,7 +91,10 @@ export async function updateEndpoint(
   act: Act,
 ): Promise<WebhookEndpointRow> {
   const changed = await change(tx, row, checkSettings(input, privateTargets), act)
-  await audit(tx, row, 'updated', act, { url: changed.url, events: input.eventTypes ?? 'all' })
+  await audit(tx, row, 'webhook_endpoint.updated', act, {
+    url: changed.url,
+    events: input.eventTypes ?? 'all',
+  })
   return changed
 }
 
@@ -143,7 +149,7 @@ export async function rotateSecret(
     },
     act,
   )
-  await audit(tx, row, 'secret_rotated', act)
+  await audit(tx, row, 'webhook_endpoint.secret_rotated', act)
   return { row: rotated, secret }
 }
 
@@ -154,7 +160,7 @@ export async function expireOldSecret(
   act: Act,
 ): Promise<WebhookEndpointRow> {
   if (row.old_secret === null) return row
-  await audit(tx, row, 'old_secret_expired', act)
+  await audit(tx, row, 'webhook_endpoint.old_secret_expired', act)
   return change(tx, row, { old_secret: null, old_secret_expires_at: null }, act)
 }
 
@@ -168,7 +174,7 @@ export async function deleteEndpoint(
   act: Act,
 ): Promise<void> {
   const now = act.now.toISOString()
-  await audit(tx, row, 'deleted', act)
+  await audit(tx, row, 'webhook_endpoint.deleted', act)
   await change(
     tx,
     row,
@@ -270,7 +276,12 @@ async function setStatus(
   status: 'enabled' | 'paused',
   act: Act,
 ): Promise<WebhookEndpointRow> {
-  await audit(tx, row, status === 'paused' ? 'paused' : 'resumed', act)
+  await audit(
+    tx,
+    row,
+    status === 'paused' ? 'webhook_endpoint.paused' : 'webhook_endpoint.resumed',
+    act,
+  )
   const fresh = { disabled_reason: null, failing_since: null, hold_until: null }
   return change(tx, row, { status, status_since: act.now.toISOString(), ...fresh }, act)
 }
@@ -293,13 +304,13 @@ async function change(
 async function audit(
   tx: Transaction,
   row: Pick<WebhookEndpointRow, 'id' | 'account_id' | 'url'>,
-  action: string,
+  action: AuditAction,
   act: Act,
   detail: Readonly<Record<string, unknown>> = { url: row.url },
 ): Promise<void> {
   await recordAudit(tx, act, {
     accountId: row.account_id,
-    action: `webhook_endpoint.${action}`,
+    action,
     subjectId: row.id,
     detail,
   })

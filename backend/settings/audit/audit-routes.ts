@@ -1,5 +1,5 @@
 /** The audit log: actor, action, time and origin of each change, newest first. */
-import { listAudit } from '../../accounts/audit.ts'
+import { type AuditAction, listAudit } from '../../accounts/audit.ts'
 import type { AuditRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -42,12 +42,17 @@ function representEntry(row: AuditRow) {
   }
 }
 
-const ACTION_WORDS: Readonly<Record<string, string>> = {
+const WORDS: Readonly<Record<AuditAction, string>> = {
+  'account.changed': 'Changed the account',
   'account.created': 'Created the account',
   'account.status_changed': 'Changed the account’s state',
   'account.scopes_changed': 'Changed what keys may do at most',
   'account.chasing_changed': 'Changed when reminders are sent',
   'account.reply_address_changed': 'Changed where replies go',
+  'account.apply_credit_changed': 'Changed what becomes of money on account',
+  'account.payment_details_changed': 'Changed how customers pay',
+  'account.payment_details_removed': 'Removed how customers pay',
+  'account.second_factor_policy_changed': 'Changed whether Admins need a second factor',
   'account.exported': 'Exported the account',
   'reminders.rehearsed': 'Rehearsed reminders',
   'kill_switch.put_on': 'Stopped all reminders',
@@ -81,12 +86,15 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'payment.allocation_taken_back': 'Took an allocation back',
   'payment.reversed': 'Reversed a payment',
   'api_key.issued': 'Issued a key',
+  'api_key.updated': 'Changed a key',
+  'api_key.rotated': 'Rotated a key',
   'api_key.revoked': 'Revoked a key',
   'webhook_endpoint.created': 'Added a webhook endpoint',
   'webhook_endpoint.updated': 'Changed a webhook endpoint',
   'webhook_endpoint.paused': 'Paused a webhook endpoint',
   'webhook_endpoint.resumed': 'Resumed a webhook endpoint',
   'webhook_endpoint.disabled': 'Disabled a webhook endpoint',
+  'webhook_endpoint.deleted': 'Deleted a webhook endpoint',
   'webhook_endpoint.tested': 'Sent a test event',
   'webhook_endpoint.secret_rotated': 'Rotated a webhook secret',
   'webhook_endpoint.old_secret_expired': 'Expired an old webhook secret',
@@ -98,12 +106,21 @@ const ACTION_WORDS: Readonly<Record<string, string>> = {
   'user.role_changed': 'Changed a role',
   'user.deactivated': 'Deactivated a login',
   'user.reactivated': 'Reactivated a login',
+  'user.password_reset': 'Reset the password',
   'user.password_changed': 'Changed the password',
   'user.logged_in': 'Logged in',
+  'user.second_factor_enabled': 'Set up a second factor',
+  'user.second_factor_disabled': 'Removed a second factor',
+  'user.recovery_codes_replaced': 'Replaced the recovery codes',
+  'user.recovery_code_used': 'Logged in with a recovery code',
+  'user.second_factor_failed': 'Entered a wrong code',
+  'user.session_ended': 'Ended a session',
   'user.login_failed': 'Login failed',
   'user.logged_out': 'Logged out',
   'user.logged_out_everywhere': 'Logged out everywhere',
 }
+
+const WORDS_BY_ACTION: ReadonlyMap<string, string> = new Map(Object.entries(WORDS))
 
 interface AuditView {
   readonly next: string | null
@@ -129,7 +146,7 @@ function renderEntry(row: AuditRow, view: AuditView): Html {
   const detail = detailWords(row.detail)
   return html`<tr>
 <td data-label="When">${timeAgo(row.created_at, view)}</td>
-<th scope="row" data-label="What">${ACTION_WORDS[row.action] ?? row.action}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
+<th scope="row" data-label="What">${WORDS_BY_ACTION.get(row.action) ?? row.action}${detail !== '' && html`<span class="detail">${detail}</span>`}</th>
 <td data-label="Who" translate="no">${row.actor_label}</td>
 <td data-label="From" translate="no">${row.address ?? '–'}</td></tr>`
 }

@@ -60,8 +60,12 @@ export const newCustomerPages: readonly SessionPage[] = [
         const input = newDebtor(validateBody(debtorBody, bodyOf(fields)))
         const owner = { accountId: account.id, isDemo: account.isDemo }
         const row = await createDebtor(tx, owner, input, now)
-        const entry = { action: 'debtor.created', subjectId: row.id, detail: { name: row.name } }
-        await recordAudit(tx, act, { accountId: account.id, ...entry })
+        await recordAudit(tx, act, {
+          accountId: account.id,
+          action: 'debtor.created',
+          subjectId: row.id,
+          detail: { name: row.name },
+        })
         return renderDebtor(row, [])
       })
       return { status: 201, ...response }

@@ -53,6 +53,7 @@ const FLASHES: Readonly<Record<string, string>> = {
   invoice_credited: 'Credited.',
   payment_reversed: 'Reversed. What it paid is owed again.',
   reminders_stopped: 'Reminders are stopped.',
+  account_changed: 'Saved.',
   reminders_released: 'Resumed. Reminders that waited when they were stopped are not sent.',
   schedule_changed:
     'The schedule is changed. It applies to reminders that are planned from now on.',
@@ -75,6 +76,7 @@ const PLACES = [
   { path: '/settings/customers', name: 'Customers', admins: false },
   { path: '/settings/reminders', name: 'Reminders', admins: false },
   { path: '/settings/api-keys', name: 'API & webhooks', admins: false },
+  { path: '/settings/account', name: 'Account', admins: false },
   { path: '/settings/people', name: 'People', admins: true },
   { path: '/settings/audit-log', name: 'Audit log', admins: true },
   { path: '/settings/login-details', name: 'Your login', admins: false },

@@ -1,0 +1,54 @@
+/** What an Admin decides about the account itself. */
+import type { AccountRow, Transaction } from '../database/tables.ts'
+import { object, optional, validateBody } from '../validation/body.ts'
+import { currency, integer, text, timezone } from '../validation/fields.ts'
+import type { JsonObject } from '../validation/json.ts'
+import { lockAccount } from './accounts.ts'
+import { type Act, recordAudit } from './audit.ts'
+
+export const PROFILE_FIELDS = [
+  'name',
+  'timezone',
+  'default_currency',
+  'payment_terms_days',
+] as const satisfies readonly (keyof AccountRow)[]
+
+/**
+ * `timezone` decides when an invoice is overdue and, for customers without a zone of their own, when
+ * reminders are sent. `payment_terms_days` are those of invoices without a due date, unless the customer has
+ * others; `default_currency` is shown by the API and proposed by forms.
+ */
+export type AccountProfile = Pick<AccountRow, (typeof PROFILE_FIELDS)[number]>
+
+const schema = object<Partial<AccountProfile>>({
+  name: optional(text({ max: 200, trim: true })),
+  timezone: optional(timezone),
+  default_currency: optional(currency),
+  payment_terms_days: optional(integer({ min: 0, max: 365 })),
+})
+
+/**
+ * Members that are omitted or null do not change; nor do the invoices and reminders that exist. Throws
+ * `not_found`, and `validation_failed` or `unsupported_currency` with the pointers of the members.
+ */
+export async function changeAccountProfile(
+  tx: Transaction,
+  accountId: string,
+  input: JsonObject,
+  act: Act,
+): Promise<AccountRow> {
+  const wanted = validateBody(schema, input)
+  const account = await lockAccount(tx, accountId)
+  const changed = PROFILE_FIELDS.filter((name) => (wanted[name] ?? account[name]) !== account[name])
+  if (changed.length === 0) return account
+  const change = { ...wanted, updated_at: act.now.toISOString() }
+  await tx.updateTable('accounts').set(change).where('id', '=', accountId).execute()
+  const detail = changed.map((name) => [name, { from: account[name], to: wanted[name] }])
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.changed',
+    subjectId: accountId,
+    detail: Object.fromEntries(detail),
+  })
+  return { ...account, ...change }
+}

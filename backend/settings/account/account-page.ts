@@ -1,0 +1,75 @@
+/** The page of the account itself. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { AccountProfile } from '../../accounts/account-profile.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+
+const PATH = '/settings/account'
+
+export const PROFILE_WORDS: Readonly<Record<keyof AccountProfile, string>> = {
+  name: 'Name',
+  timezone: 'Time zone',
+  default_currency: 'Currency',
+  payment_terms_days: 'Payment terms in days',
+}
+
+const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
+  name: 'Customers read it in every reminder.',
+  timezone:
+    'It decides when a day begins: from when an invoice is overdue, and in which hours reminders are sent to customers without a time zone of their own. All times on these pages are in it.',
+  default_currency:
+    'Three letters, e.g. EUR. Invoices that are entered here begin with it, unless the customer has another. The API names it in /me.',
+  payment_terms_days:
+    'From 0 to 365. A new invoice without a due date is due after so many days, unless its customer has other terms.',
+}
+
+/** As a form has them. */
+export type ProfileValues = Readonly<Record<keyof AccountProfile, string>>
+
+export function renderAccountPage(
+  frame: Frame,
+  session: Session,
+  values: ProfileValues,
+  problem?: Problem,
+): Html {
+  const isAdmin = session.user.role === 'admin'
+  const main = html`<h1>Account</h1>
+<p class="lead">What holds for the whole account. What exists already keeps what it was created with: invoices their
+currency and due date, reminders their text.</p>
+${isAdmin ? renderForm(frame, values, problem) : renderFacts(values)}
+<section class="card stack" aria-labelledby="elsewhere"><h2 id="elsewhere">Decided elsewhere</h2>
+<ul><li><a href="/settings/schedule">When reminders are sent, where replies go, and what becomes of money on account</a></li>
+<li><a href="/settings/payment-details">How customers pay</a></li>
+<li><a href="/settings/login-details">Whether Admins need a second factor</a></li></ul></section>`
+  return renderPage(frame, { title: 'Account', place: PATH, main })
+}
+
+function renderForm(frame: Frame, values: ProfileValues, problem: Problem | undefined): Html {
+  const field = (name: keyof AccountProfile, more: Html) =>
+    html`<div class="field"><label for="${name}">${PROFILE_WORDS[name]}</label>
+<input id="${name}" name="${name}" value="${values[name]}" required${more}${describedBy(problem, name, `${name}-hint`)}>
+<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
+  return html`${renderFaults(problem)}
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
+${field('name', html` maxlength="200" autocomplete="organization"`)}
+${field('timezone', html` list="timezones" autocomplete="off" spellcheck="false" translate="no"`)}
+<datalist id="timezones">${Intl.supportedValuesOf('timeZone').map((zone) => html`<option value="${zone}"></option>`)}</datalist>
+${field('default_currency', html` maxlength="3" size="4" autocomplete="off" spellcheck="false"`)}
+${field('payment_terms_days', html` inputmode="numeric" size="4" autocomplete="off"`)}
+<p><button class="primary">Save</button></p></form>`
+}
+
+function renderFacts(values: ProfileValues): Html {
+  const names: readonly (keyof AccountProfile)[] = [
+    'name',
+    'timezone',
+    'default_currency',
+    'payment_terms_days',
+  ]
+  return html`<section class="card stack" aria-label="The account"><dl class="facts">${names.map(
+    (name) =>
+      html`<div><dt>${PROFILE_WORDS[name]}</dt><dd translate="no">${values[name]}</dd></div>`,
+  )}</dl><p class="hint">An Admin can change it.</p></section>`
+}

@@ -1,0 +1,80 @@
+/** The routes of the account itself. */
+import {
+  type AccountProfile,
+  changeAccountProfile,
+  PROFILE_FIELDS,
+} from '../../accounts/account-profile.ts'
+import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
+import type { AccountRow } from '../../database/tables.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import type { Fields } from '../shell/fields.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import { PROFILE_WORDS, type ProfileValues, renderAccountPage } from './account-page.ts'
+
+const PATH = '/settings/account'
+
+export const accountPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session }, { database: { read } }) {
+      const account = await getAccount(read, session.account.id)
+      return {
+        json: represent(account),
+        page: (frame) => renderAccountPage(frame, session, valuesOf(account)),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    admins: 'Only an Admin can change the account.',
+    expected: { texts: ['name', 'timezone', 'default_currency'], numbers: ['payment_terms_days'] },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const account = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'account_changed')
+        return changeAccountProfile(tx, session.account.id, inputOf(fields), act)
+      })
+      return { json: represent(account), location: PATH }
+    },
+    async redraw({ session, fields }, problem) {
+      if (problem.status !== 422) return undefined
+      const worded = inWordsOfForm(problem, PROFILE_WORDS)
+      return (frame) => renderAccountPage(frame, session, sentValues(fields), worded)
+    },
+  },
+]
+
+/** A text that is no number is -1, which the rule of the field refuses. */
+function inputOf(fields: Fields) {
+  const days = fields.number('payment_terms_days')
+  return Object.fromEntries(
+    PROFILE_FIELDS.filter((name) => fields.has(name)).map((name) => {
+      if (name !== 'payment_terms_days') return [name, fields.text(name).trim()]
+      return [name, days === null || Number.isNaN(days) ? -1 : days]
+    }),
+  )
+}
+
+function sentValues(fields: Fields): ProfileValues {
+  return {
+    name: fields.text('name'),
+    timezone: fields.text('timezone'),
+    default_currency: fields.text('default_currency'),
+    payment_terms_days: fields.text('payment_terms_days'),
+  }
+}
+
+function valuesOf(profile: AccountProfile): ProfileValues {
+  return { ...profile, payment_terms_days: String(profile.payment_terms_days) }
+}
+
+function represent(account: AccountRow) {
+  const { id, name, status, timezone, default_currency, payment_terms_days } = account
+  return {
+    object: 'account',
+    ...{ id, name, status, read_only: isReadOnly(status) },
+    ...{ timezone, default_currency, payment_terms_days },
+  }
+}

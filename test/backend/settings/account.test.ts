@@ -1,0 +1,93 @@
+// The account itself: changed by Admins, read by Members, and in force at once.
+import t, { type Test } from 'tap'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+
+const PATH = '/settings/account'
+
+async function open(t: Test) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  await createUserIn(backend, accountId, MEMBER, 'member')
+  return { engine, backend, ada: await logIn(backend, ADMIN) }
+}
+
+t.test('an Admin changes it, and new invoices follow', async (t) => {
+  const { engine, ada } = await open(t)
+  const before = (await ada.get(PATH)).json
+  const change = { name: '  Globex Ltd ', default_currency: 'SEK', payment_terms_days: 14 }
+  const changed = await ada.send('POST', PATH, change)
+  matches(t, changed, {
+    status: 200,
+    json: { ...before, name: 'Globex Ltd', default_currency: 'SEK', payment_terms_days: 14 },
+  })
+  matches(t, (await ada.get(PATH)).json, changed.json)
+  const { id } = await engine.debtor()
+  const body = { debtor_id: id, currency: 'SEK', amount: 100, issue_date: '2026-11-16' }
+  matches(t, await engine.books.create('/api/v1/invoices', body), { due_date: '2026-11-30' })
+  matches(t, (await ada.page(`/settings/invoices/new?debtor_id=${id}`)).text, containing('"SEK"'))
+  matches(t, await engine.books.read('/api/v1/me'), {
+    account: { name: 'Globex Ltd', default_currency: 'SEK' },
+  })
+  const log = await ada.page('/settings/audit-log')
+  matches(t, log.text, containing('Changed the account<'))
+  t.equal((await ada.send('POST', PATH, {})).status, 200, 'nothing that is left out changes')
+  matches(t, (await ada.get(PATH)).json, changed.json)
+})
+
+t.test('the time zone decides from when an invoice is overdue', async (t) => {
+  const { engine, ada } = await open(t)
+  const { id } = await engine.invoice('2026-11-16')
+  const isOverdue = async () => (await engine.books.read(`/api/v1/invoices/${id}`))['is_overdue']
+  await engine.at('2026-11-16T23:30:00.000Z')
+  await ada.send('POST', PATH, { timezone: 'America/New_York' })
+  t.equal(await isOverdue(), false)
+  await ada.send('POST', PATH, { timezone: 'Europe/Amsterdam' })
+  t.equal(await isOverdue(), true)
+})
+
+t.test('what is wrong is said beside its field, and nothing is saved', async (t) => {
+  const { ada } = await open(t)
+  const before = (await ada.get(PATH)).json
+  for (const [name, value] of [
+    ['name', ' '],
+    ['name', 'x'.repeat(201)],
+    ['timezone', 'CET+1'],
+    ['default_currency', 'XAU'],
+    ['payment_terms_days', 366],
+  ] as const) {
+    const { status, json } = await ada.send('POST', PATH, { [name]: value })
+    t.equal(status, 422)
+    t.strictSame(
+      (json['errors'] as { pointer: string }[]).map(({ pointer }) => pointer),
+      [`/${name}`],
+    )
+  }
+  const form = {
+    name: '<b>',
+    timezone: 'Mars',
+    default_currency: 'EUR',
+    payment_terms_days: 'soon',
+  }
+  const { status, text } = await ada.submit(PATH, form)
+  t.equal(status, 422)
+  matches(t, text, containing('value="&lt;b&gt;"'))
+  matches(t, text, containing('id="timezone-fault">Time zone must be an IANA time zone'))
+  matches(t, text, containing('id="payment_terms_days-fault">Payment terms in days must be'))
+  matches(t, (await ada.get(PATH)).json, before)
+})
+
+t.test('Members read it', async (t) => {
+  const { backend, ada } = await open(t)
+  const max = await logIn(backend, MEMBER)
+  matches(t, await max.send('POST', PATH, { name: 'Mine' }), {
+    status: 403,
+    json: { code: 'admin_required' },
+  })
+  const { text } = await max.page(PATH)
+  matches(t, text, containing('An Admin can change it.'))
+  t.notMatch(text, /<input id="name"/)
+  t.equal((await ada.submit(PATH, { name: 'Globex', csrf_token: 'x' })).status, 403)
+})
