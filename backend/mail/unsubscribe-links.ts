@@ -25,10 +25,10 @@ const TAG_BYTES = 16
 /** Far more than an id and the longest address need. */
 const TOKEN_CHARS_MAX = 600
 
-/** `keys` are of 32 bytes each; the first seals, all open. */
+/** `keys` have 32 bytes each; the first encrypts new links, all decrypt. */
 export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[]): UnsubscribeLinks {
   const [sealing] = keys
-  assert(sealing !== undefined, 'There is no key to seal with')
+  assert(sealing !== undefined, 'There is no key to encrypt with')
   return {
     linkFor({ accountId, address }) {
       const token = seal(sealing, `${accountId}\n${address}`)

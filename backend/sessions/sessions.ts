@@ -2,7 +2,6 @@
  * Sessions of Settings. Only the browser has the token; the database stores its hash, so that a stolen copy
  * of the database contains no valid token. The user and the role are read on every request.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { AccountStatus, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { createToken, hashToken } from '../users/tokens.ts'
 
@@ -47,16 +46,6 @@ export interface Session {
   readonly isUnseen: boolean
   /** When the password was last entered in this session. */
   readonly confirmedAt: Date
-}
-
-/** The CSRF token of forms, which only a reader of the cookie or of the form knows. */
-export function csrfTokenOf(token: string): string {
-  return createHmac('sha256', token).update('csrf').digest('base64url')
-}
-
-export function isCsrfToken(given: string, token: string): boolean {
-  const [a, b] = [Buffer.from(given), Buffer.from(csrfTokenOf(token))]
-  return a.length === b.length && timingSafeEqual(a, b)
 }
 
 /** The browser of a session. */

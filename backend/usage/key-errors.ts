@@ -1,4 +1,4 @@
-/** The codes with which calls of a key were refused or failed, which help to diagnose an integration. */
+/** The codes of rejected and failed calls of a key, which help to diagnose an integration. */
 import type { Reader, Transaction } from '../database/database.ts'
 import type { KeyErrorRow } from '../database/tables.ts'
 import { summed } from './counted-rows.ts'

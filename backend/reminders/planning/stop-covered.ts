@@ -1,5 +1,5 @@
 /**
- * Cancels waiting reminders that demand money which lies on account. The caller has locked the debtor, and
+ * Cancels waiting reminders about invoices that money on account covers. The caller has locked the debtor, and
  * plans it again once the money is recorded. Reminders of invoices that a payment settles are cancelled by
  * `payments/settle-invoices.ts`.
  */

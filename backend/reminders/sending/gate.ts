@@ -226,7 +226,7 @@ async function postpone(
   await scheduleNextRun(tx, message.id, at)
   const status = message.approval_required === 1 ? 'approved' : 'scheduled'
   const change = { status, scheduled_for: at } as const
-  await moveMessage(tx, message, change, 'outside of the send window, or one left today', now)
+  await moveMessage(tx, message, change, 'outside of the send window, or one was sent today', now)
 }
 
 async function startSending(

@@ -2,10 +2,10 @@
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { type Html, html } from '../../html/html.ts'
+import { csrfTokenOf } from '../../sessions/csrf-token.ts'
 import { logIn } from '../../sessions/login.ts'
 import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
 import {
-  csrfTokenOf,
   endSession,
   endSessionsOf,
   findSession,

@@ -10,16 +10,10 @@ import type { Act } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
+import { csrfTokenOf, isCsrfToken } from '../../sessions/csrf-token.ts'
 import { actorOf } from '../../sessions/login.ts'
 import type { SecondFactorBox } from '../../sessions/second-factor.ts'
-import {
-  csrfTokenOf,
-  findSession,
-  isCsrfToken,
-  noteSeen,
-  rotateSession,
-  type Session,
-} from '../../sessions/sessions.ts'
+import { findSession, noteSeen, rotateSession, type Session } from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
