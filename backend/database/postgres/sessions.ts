@@ -35,8 +35,14 @@ const STATEMENT_MS_MAX = 8000
 /** How long a server may fail to respond at all. */
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
-/** Inside a transaction, code waits only for the database. */
-const IDLE_IN_TRANSACTION_MS_MAX = 10_000
+/**
+ * Inside a transaction, code waits only for the database. Shorter than others wait for a row: where a backend loses its
+ * power or its connections inside transactions, the others get the rows it had locked before their calls fail.
+ */
+const IDLE_IN_TRANSACTION_MS_MAX = 2_500
+
+/** Longer than any migration, copy or export is idle. */
+const DAY_MS = 86_400_000
 
 export function createPool(options: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
@@ -47,7 +53,11 @@ export function createPool(options: PoolOptions): pg.Pool {
     ...(options.isPatient ? {} : { query_timeout: SILENCE_MS_MAX }),
     ...(options.hasPooler
       ? {}
-      : { idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS_MAX }),
+      : {
+          idle_in_transaction_session_timeout: options.isPatient
+            ? DAY_MS
+            : IDLE_IN_TRANSACTION_MS_MAX,
+        }),
   })
   // Without listeners, a restart of the server would end this process.
   pool.on('error', (error) => options.log.warn({ err: error }, 'idle database connection lost'))
@@ -108,9 +118,6 @@ function startupLimits({ lockMsMax, isPatient, readOnly }: SessionOptions): pg.C
     ...(settings.length > 0 ? { options: settings.join(' ') } : {}),
   }
 }
-
-/** Longer than any migration or export is idle. */
-const DAY_MS = 86_400_000
 
 /**
  * Opens a separate session without time limits, for migrations and snapshots. Throws if the URL is that of

@@ -14,7 +14,7 @@ t.setTimeout(120_000)
 const LIMITS = [
   'statement_timeout = 8000',
   'lock_timeout = 3000',
-  'idle_in_transaction_session_timeout = 10000',
+  'idle_in_transaction_session_timeout = 2500',
 ]
 
 async function open(t: Test, template?: string) {
@@ -46,7 +46,7 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
   await t.test('a role without limits of time is refused, with what to do', async (t) => {
     await rejectsWith(t, openDatabase({ url, directUrl, user: 'backend', log: SILENT }), {
       message:
-        'Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 10000; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
+        'Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 2500; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
     })
   })
 

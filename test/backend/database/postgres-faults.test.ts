@@ -165,6 +165,35 @@ t.test('connections that lead nowhere are replaced before callers notice', async
   t.equal((await notes(database)).length, 2 * names.length)
 })
 
+// PostgreSQL kept them for ten seconds, and others wait for three.
+t.test('rows that a vanished backend had locked are released before others fail', async (t) => {
+  const url = await newUrl()
+  const other = await openTestDatabase(t, { url: url.href })
+  await other.transaction((tx) => note(tx, 'shared'))
+  const link = await startLink(t, server.port)
+  url.port = String(link.port)
+  const vanished = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
+  const lock = sql`select from audit_log where id = 'shared' for update`
+  const locked = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const interrupted = vanished
+    .transaction(async (tx) => {
+      await lock.execute(tx)
+      locked.resolve()
+      await released.promise
+    })
+    .catch(() => {})
+  await locked.promise
+  link.strand()
+  try {
+    await other.transaction((tx) => lock.execute(tx))
+  } finally {
+    link.heal()
+    released.resolve()
+    await interrupted
+  }
+})
+
 t.test('a session that an operator ends is replaced', async (t) => {
   const database = await openTestDatabase(t, { url: (await newUrl()).href })
   await database.transaction((tx) => note(tx, 'a'))
