@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type FileResult, runFile } from '../fixtures/runner/run-file.ts'
+import { type FileResult, runFile, runTogether } from '../fixtures/runner/run-file.ts'
 
 /** Runs a test file with this text. */
 function run(t: Test, text: string, secondsMax = 300): Promise<FileResult> {
@@ -71,4 +71,53 @@ t.test('a file that hangs is killed and fails', async (t) => {
 t.test('two runs in one checkout use different temporary directories', async (t) => {
   const { tap } = await run(t, 't.comment(t.testdir()); t.pass()')
   t.ok(tap.includes(`own.test.mjs-${process.pid}`), tap)
+})
+
+/** Runs test files with these texts in one process. */
+function runAll(t: Test, texts: Readonly<Record<string, string>>): Promise<FileResult[]> {
+  const file = (text: string) => `import t from 'tap'\n${text}`
+  const directory = t.testdir(
+    Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, file(text)])),
+  )
+  const files = Object.keys(texts).map((name) => join(directory, name))
+  return runTogether(files, { environment: {}, secondsMax: 300 })
+}
+
+t.test('files in one process are counted and judged apart', async (t) => {
+  const results = await runAll(t, {
+    'a.mjs': "globalThis.seen = 'a'; t.test('inner', async (t) => t.pass())",
+    'b.mjs': "t.test('outer', (t) => t.test('inner', async (t) => t.equal(1, 2, 'same')))",
+    'c.mjs': "throw new Error('boom')",
+    'd.mjs': "t.teardown(() => t.comment('torn down')); t.equal(globalThis.seen, 'a'); t.pass()",
+  })
+  t.strictSame(results.map(shown), [
+    { isOk: true, passed: 1, failed: [], skipped: [] },
+    { isOk: false, passed: 0, failed: [['outer', 'inner', 'same']], skipped: [] },
+    { isOk: false, passed: 0, failed: [['boom']], skipped: [] },
+    { isOk: true, passed: 2, failed: [], skipped: [] },
+  ])
+  t.ok(results[3]?.tap.includes('# torn down'))
+})
+
+t.test('files that a process did not finish fail', async (t) => {
+  const why = 'the file did not end well: exit code 3'
+  const ends = await runAll(t, {
+    'a.mjs': 't.pass()',
+    'b.mjs': "t.test('inner', async (t) => { t.pass(); process.exit(3) })",
+    'c.mjs': 't.pass()',
+  })
+  t.strictSame(
+    ends.map(({ isOk }) => isOk),
+    [true, false, false],
+  )
+  // An exit within a subtest is to tap a failure: it exits with 1.
+  t.strictSame(ends[2]?.failures[0]?.path, ['the file did not end well: exit code 1'])
+  const late = await runAll(t, {
+    'a.mjs': 't.pass()',
+    'b.mjs': "process.on('exit', () => process.exit(3)); t.pass()",
+  })
+  t.strictSame(late.map(shown), [
+    { isOk: true, passed: 1, failed: [], skipped: [] },
+    { isOk: false, passed: 1, failed: [[why]], skipped: [] },
+  ])
 })
