@@ -200,6 +200,17 @@ t.test('people are invited, made Admin and sent away; it is all in the log', asy
   await follow(page, page.getByRole('link', { name: 'Done' }))
   await check('people')
 
+  await follow(page, page.getByRole('link', { name: 'Account', exact: true }))
+  await check('account')
+  await page.getByLabel('Time zone').fill('Mars')
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByRole('alert').getByText('Time zone must be').waitFor()
+  await check('account-fault')
+  await page.getByLabel('Time zone').fill('Europe/Lisbon')
+  await follow(page, page.getByRole('button', { name: 'Save' }))
+  await page.getByText('Saved.').waitFor()
+  await follow(page, page.getByRole('link', { name: 'People' }))
+
   const other = await office.open()
   const guest = await other.newPage()
   await guest.goto(link)
