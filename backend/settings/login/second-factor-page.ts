@@ -7,6 +7,7 @@ import type { TotpSetup } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
+import { renderQrCode } from './qr-code.ts'
 
 const PATH = '/settings/two-factor'
 const PLACE = '/settings/login-details'
@@ -49,7 +50,9 @@ export function renderSetup(frame: Frame, { secret, uri }: TotpSetup, problem?: 
 <h1>Set up your authenticator app</h1>
 ${renderFaults(problem)}
 <ol class="stack">
-<li><p>Add an account in the app, and enter this key:</p>
+<li><p>Scan this with the app on your phone:</p>
+${renderQrCode(uri, 'QR code with the key below')}
+<p>Or enter this key in it:</p>
 <div class="field"><label for="totp-secret">Key</label>
 <div class="copy"><input id="totp-secret" class="secret" value="${secret.match(/.{4}/g)?.join(' ') ?? secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
 <p><a href="${uri}">Open it in an app on this device</a></p></li>

@@ -1,3 +1,4 @@
+import jsqr from 'jsqr'
 import t, { type Test } from 'tap'
 import { matchTotp, totpCode, totpStep } from '../../../backend/users/totp.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -38,6 +39,30 @@ t.test('codes are those of RFC 6238, and each is accepted once', async (t) => {
     t.equal(matchTotp(secret, code, { now: late, lastStep: null }), undefined)
   }
 })
+
+t.test('the QR code of the setup is what the app wants', async (t) => {
+  const { backend } = await startSettings(t)
+  const ada = await logIn(backend, ADMIN)
+  const { text } = await ada.submit('/settings/two-factor/setup', {})
+  const [, link = ''] = /href="(otpauth:[^"]+)"/.exec(text) ?? []
+  t.equal(readQrCode(text), link.replaceAll('&amp;', '&'))
+})
+
+/** Reads the image in the page as a scanner does. */
+function readQrCode(page: string): string | undefined {
+  const size = Number(/<svg class="qr" viewBox="0 0 (\d+)/.exec(page)?.[1])
+  const scale = 4
+  const side = size * scale
+  const pixels = new Uint8ClampedArray(side * side * 4).fill(255)
+  for (const [, x, y] of page.matchAll(/M(\d+) (\d+)h1v1h-1z/g)) {
+    for (let at = 0; at < scale * scale; at++) {
+      const row = Number(y) * scale + Math.floor(at / scale)
+      const column = Number(x) * scale + (at % scale)
+      pixels.fill(0, (row * side + column) * 4, (row * side + column) * 4 + 3)
+    }
+  }
+  return jsqr.default(pixels, side, side)?.data
+}
 
 /** An account whose Admin has set the app up; codes of the app, and the recovery codes. */
 async function startWithFactor(t: Test) {

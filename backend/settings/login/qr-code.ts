@@ -1,0 +1,16 @@
+/** QR codes as images in the page, so that neither a script nor a request carries what they say. */
+import { encode } from 'uqr'
+import { type Html, html } from '../../html/html.ts'
+
+/** Modules of white around the code, which scanners need (ISO/IEC 18004). */
+const QUIET_ZONE = 4
+
+/** Renders black on white in both colour schemes: some scanners read no other. */
+export function renderQrCode(text: string, label: string): Html {
+  const { data, size } = encode(text, { border: QUIET_ZONE })
+  const squares = data.flatMap((row, y) =>
+    row.flatMap((isBlack, x) => (isBlack ? [`M${x} ${y}h1v1h-1z`] : [])),
+  )
+  return html`<svg class="qr" viewBox="0 0 ${size} ${size}" role="img" aria-label="${label}" shape-rendering="crispEdges">
+<rect width="${size}" height="${size}" fill="#fff"/><path fill="#000" d="${squares.join('')}"/></svg>`
+}
