@@ -5,11 +5,12 @@
 import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { parseApiKey } from '../../shared/contract/api-key.ts'
+import { dateReader } from '../import/date-format.ts'
+import { type Ledger, readLedger } from '../import/ledger.ts'
+import { LedgerFault } from '../import/ledger-fault.ts'
 import { parseCurrency } from '../money/money.ts'
 import { type Command, type Context, defineCommand, type Output, UsageError } from './command.ts'
-import { parseColumns } from './import/columns.ts'
-import { dateReader } from './import/date-format.ts'
-import { readLedger } from './import/ledger.ts'
+import { EXAMPLE, parseColumns } from './import/column-option.ts'
 import { createProgress, type Progress } from './import/progress.ts'
 
 /**
@@ -73,14 +74,17 @@ export const importCommands: readonly Command[] = [
         throw new UsageError(`--currency ${values.currency} is not a currency of ISO 4217`)
       }
       const columns = parseColumns(values.columns ?? '')
-      const ledger = readLedger(await readLimited(values.FILE), {
-        currency,
-        dateFormat: values['date-format'],
-        readDate: dateReader(values['date-format']),
-        decimalMark: values['decimal-comma'] ? ',' : '.',
-        columns,
-        now,
-      })
+      const bytes = await readLimited(values.FILE)
+      const ledger = withHints(() =>
+        readLedger(bytes, {
+          currency,
+          dateFormat: values['date-format'],
+          readDate: dateReader(values['date-format']),
+          decimalMark: values['decimal-comma'] ? ',' : '.',
+          columns,
+          now,
+        }),
+      )
       const baseUrl = parseBaseUrl(values['base-url'] ?? 'http://127.0.0.1:8080')
       const key = await readKey(values['key-file'], env)
       const progress = createProgress(stderr)
@@ -112,6 +116,22 @@ export const importCommands: readonly Command[] = [
     },
   }),
 ]
+
+/** Adds to a fault the option that resolves it. */
+function withHints(read: () => Ledger): Ledger {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof LedgerFault)) throw error
+    if (error.about === 'currency') throw new UsageError(`${error.message} Use --currency.`)
+    if (error.about === 'date_format') throw new UsageError(`--date-format: ${error.message}`)
+    if (error.about !== 'columns') throw error
+    throw new Error(
+      `${error.message} Say which is which with --columns, e.g. --columns ${EXAMPLE}`,
+      { cause: error },
+    )
+  }
+}
 
 async function readLimited(path: string): Promise<Uint8Array> {
   const { size } = await stat(path)

@@ -1,40 +1,7 @@
 /** Reads all debtors, invoices and payments of the account, page by page. */
 import joi from 'joi'
+import type { Books, DebtorRecord, InvoiceRecord, PaymentRecord } from '../../import/records.ts'
 import { type Api, ImportStopped } from './api.ts'
-
-export interface DebtorRecord {
-  readonly id: string
-  readonly external_id: string | null
-}
-
-export interface InvoiceRecord {
-  readonly id: string
-  readonly external_id: string | null
-  readonly debtor_id: string
-  readonly number: string
-  readonly currency: string
-  readonly amount: number
-  readonly amount_due: number
-  readonly issue_date: string
-  readonly due_date: string
-  readonly status: string
-}
-
-export interface PaymentRecord {
-  readonly id: string
-  readonly external_id: string | null
-  readonly currency: string
-  readonly amount: number
-  readonly received_on: string
-  readonly status: string
-  readonly allocations: readonly { readonly invoice_id: string }[]
-}
-
-export interface Books {
-  readonly debtors: readonly DebtorRecord[]
-  readonly invoices: readonly InvoiceRecord[]
-  readonly payments: readonly PaymentRecord[]
-}
 
 /** The API's maximum: an account of 100,000 invoices takes 500 requests. */
 export const PAGE_SIZE = 200

@@ -3,15 +3,16 @@
  * missing, and compares again.
  */
 import joi from 'joi'
+import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
+import type { Ledger } from '../../import/ledger.ts'
+import type { Books } from '../../import/records.ts'
 import type { Output } from '../command.ts'
 import { type Api, ImportStopped } from './api.ts'
-import { type Books, PAGE_SIZE, readBooks } from './books.ts'
-import { type Comparison, compare } from './comparison.ts'
+import { PAGE_SIZE, readBooks } from './books.ts'
 import { formatDuration, secondsAtLimit } from './forecast.ts'
-import type { Ledger } from './ledger.ts'
 import { type Posted, postMissing } from './posting.ts'
 import type { Progress } from './progress.ts'
-import { count, countMissing, renderReport } from './report.ts'
+import { count, renderReport } from './report.ts'
 
 export interface ImportOptions {
   readonly file: string

@@ -3,9 +3,10 @@
  * payment.
  */
 import { createHash } from 'node:crypto'
+import { debtorOf, invoiceOf, paymentOf } from '../../import/bodies.ts'
+import type { MissingRow } from '../../import/comparison.ts'
+import type { LedgerCustomer } from '../../import/ledger.ts'
 import { type Api, type ApiResponse, ImportStopped, type Json } from './api.ts'
-import type { MissingRow } from './comparison.ts'
-import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
 
 /** A record that the service rejected. */
 export interface Refusal {
@@ -77,34 +78,6 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     await post('payments', `${name}, its payment`, paymentOf(invoice, id))
   })
   return posted
-}
-
-function debtorOf({ externalId, id, name, email }: LedgerCustomer) {
-  return { external_id: externalId, name: name ?? id, ...(email === undefined ? {} : { email }) }
-}
-
-function invoiceOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
-  const { number, externalId, customer, currency, amount, issuedOn, dueOn } = invoice
-  return {
-    external_id: externalId,
-    number,
-    debtor_external_id: customer,
-    currency,
-    amount,
-    issue_date: issuedOn,
-    ...(dueOn === undefined ? {} : { due_date: dueOn }),
-    chase_if_overdue: chaseOverdue,
-  }
-}
-
-function paymentOf(invoice: LedgerInvoice, invoiceId: string) {
-  return {
-    external_id: settlementId(invoice),
-    invoice_id: invoiceId,
-    currency: invoice.currency,
-    amount: invoice.amount,
-    received_on: invoice.settledOn,
-  }
 }
 
 /**

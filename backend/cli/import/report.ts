@@ -1,9 +1,14 @@
 /** Reports how file and service compare after an import, as text and as one JSON document. */
+import {
+  type Comparison,
+  countMissing,
+  type Difference,
+  type Totals,
+} from '../../import/comparison.ts'
+import { formatMinor } from '../../import/decimal.ts'
 import { currencyExponent } from '../../money/money.ts'
 import type { Output } from '../command.ts'
 import { renderTable } from '../command.ts'
-import type { Comparison, Difference, Totals } from './comparison.ts'
-import { formatMinor } from './decimal.ts'
 import { formatDuration } from './forecast.ts'
 import type { Posted } from './posting.ts'
 
@@ -43,14 +48,6 @@ export function renderReport(result: ImportResult): Output & { readonly agrees: 
       ...renderLists(result),
       agrees ? 'File and service agree to the last minor unit.' : describeDisagreement(result),
     ].join('\n\n'),
-  }
-}
-
-export function countMissing({ customers, rows }: Comparison) {
-  return {
-    customers: customers.length,
-    invoices: rows.filter(({ invoiceId }) => invoiceId === undefined).length,
-    payments: rows.filter(({ paymentMissing }) => paymentMissing).length,
   }
 }
 

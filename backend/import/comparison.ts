@@ -1,8 +1,8 @@
 /** Compares the file with the records of the service: missing records, differences, and sums. */
-import { currencyExponent } from '../../money/money.ts'
-import type { Books, InvoiceRecord, PaymentRecord } from './books.ts'
+import { currencyExponent } from '../money/money.ts'
 import { formatMinor } from './decimal.ts'
 import { type Ledger, type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
+import type { Books, InvoiceRecord, PaymentRecord } from './records.ts'
 
 /** An invoice that is missing, or whose payment is missing. */
 export interface MissingRow {
@@ -88,6 +88,15 @@ export function compare(ledger: Ledger, books: Books): Comparison {
     differences,
     totals,
     otherInvoices: books.invoices.length - found.size,
+  }
+}
+
+/** Counts the records that the service does not have. */
+export function countMissing({ customers, rows }: Comparison) {
+  return {
+    customers: customers.length,
+    invoices: rows.filter(({ invoiceId }) => invoiceId === undefined).length,
+    payments: rows.filter(({ paymentMissing }) => paymentMissing).length,
   }
 }
 

@@ -1,5 +1,5 @@
-/** Maps fields to columns of the file: as the operator specifies, or by common header names. */
-import { splitList, UsageError } from '../command.ts'
+/** Maps fields to columns of the file: as requested, or by common header names. */
+import { LedgerFault } from './ledger-fault.ts'
 
 interface Field {
   readonly required: boolean
@@ -42,34 +42,16 @@ export type FieldName = keyof typeof FIELDS
 /** Maps each field to the index of its column, from 0. Required fields are present. */
 export type Columns = ReadonlyMap<FieldName, number>
 
-const NAMES = Object.keys(FIELDS).filter(isFieldName)
-export const REQUIRED_FIELDS = NAMES.filter((name) => FIELDS[name].required)
-const EXAMPLE = 'number=invoiceNumber,customer=customerID'
-
-/** Parses comma-separated `field=header` pairs. A field with an empty header is not imported. */
-export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
-  return new Map(
-    splitList(text).map((pair) => {
-      const at = pair.indexOf('=')
-      const field = pair.slice(0, Math.max(at, 0)).trim()
-      if (!isFieldName(field)) {
-        throw new UsageError(
-          `--columns pairs one of ${NAMES.join(', ')} with a header of the file, e.g. ${EXAMPLE}; not understood: ${pair}`,
-        )
-      }
-      return [field, pair.slice(at + 1).trim()] as const
-    }),
-  )
-}
-
-/** Throws an error that names the fields without a column, and the headers of the file. */
+export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)
+export const REQUIRED_FIELDS = FIELD_NAMES.filter((name) => FIELDS[name].required)
+/** Throws `LedgerFault` that names the fields without a column, and the headers of the file. */
 export function mapColumns(
   headers: readonly string[],
   requested: ReadonlyMap<FieldName, string>,
 ): Columns {
   const columns = new Map<FieldName, number>()
   const faults: string[] = []
-  for (const field of NAMES) {
+  for (const field of FIELD_NAMES) {
     const header = requested.get(field)
     const places =
       header === undefined ? findByName(headers, field) : findRequested(headers, header)
@@ -85,8 +67,9 @@ export function mapColumns(
     }
   }
   if (faults.length > 0) {
-    throw new Error(
-      `The columns are not clear: ${faults.join('; ')}. The file has: ${headers.join(', ')}. Say which is which with --columns, e.g. --columns ${EXAMPLE}`,
+    throw new LedgerFault(
+      `The columns are not clear: ${faults.join('; ')}. The file has: ${headers.join(', ')}.`,
+      { about: 'columns' },
     )
   }
   return columns
@@ -111,6 +94,6 @@ function placesOf(headers: readonly string[], header: string): number[] {
   return headers.flatMap((candidate, place) => (candidate === header ? [place] : []))
 }
 
-function isFieldName(text: string): text is FieldName {
+export function isFieldName(text: string): text is FieldName {
   return Object.hasOwn(FIELDS, text)
 }

@@ -2,8 +2,8 @@
  * Parses dates in the one format that the operator names. Guessing is excluded: 3/4/2013 is in March or in
  * April, depending on the country.
  */
-import { isCalendarDate } from '../../calendar/calendar.ts'
-import { UsageError } from '../command.ts'
+import { isCalendarDate } from '../calendar/calendar.ts'
+import { LedgerFault } from './ledger-fault.ts'
 
 /** Returns `YYYY-MM-DD`; undefined if the text has another format or the day does not exist. */
 export type DateReader = (text: string) => string | undefined
@@ -16,13 +16,17 @@ const PARTS: Readonly<Record<string, string>> = {
   D: '(?<day>\\d{1,2})',
 }
 
-/** `format` contains YYYY, M or MM, and D or DD, each once. M and D match one or two digits. */
+/**
+ * `format` contains YYYY, M or MM, and D or DD, each once. M and D match one or two digits. Throws
+ * `LedgerFault`.
+ */
 export function dateReader(format: string): DateReader {
   const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []
   const initials = tokens.map((token) => token.charAt(0)).filter((initial) => /[YMD]/.test(initial))
   if (tokens.join('') !== format || initials.sort().join('') !== 'DMY' || isRunTogether(tokens)) {
-    throw new UsageError(
-      `--date-format is made of YYYY, MM or M, and DD or D, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD, not ${format}`,
+    throw new LedgerFault(
+      `A date format is made of YYYY, MM or M, and DD or D, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD, not ${format}.`,
+      { about: 'date_format' },
     )
   }
   const pattern = new RegExp(`^${tokens.map((token) => PARTS[token] ?? `[${token}]`).join('')}$`)

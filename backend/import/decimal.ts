@@ -1,5 +1,5 @@
 /** Converts decimal amounts to integers in minor units and back, without floating-point numbers. */
-import { AMOUNT_MAX } from '../../money/money.ts'
+import { AMOUNT_MAX } from '../money/money.ts'
 
 export interface DecimalForm {
   /** The number of decimals of the currency. */

@@ -4,12 +4,11 @@
  */
 import { CsvError } from 'csv-parse'
 import { parse } from 'csv-parse/sync'
-import { addDays } from '../../calendar/calendar.ts'
-import { currencyExponent } from '../../money/money.ts'
-import { email } from '../../validation/contact.ts'
-import { currency, parsed, text } from '../../validation/fields.ts'
-import { type Check, check, Rejection } from '../../validation/rejections.ts'
-import { UsageError } from '../command.ts'
+import { addDays } from '../calendar/calendar.ts'
+import { currencyExponent } from '../money/money.ts'
+import { email } from '../validation/contact.ts'
+import { currency, parsed, text } from '../validation/fields.ts'
+import { type Check, check, Rejection } from '../validation/rejections.ts'
 import {
   type Columns,
   describeColumns,
@@ -19,6 +18,7 @@ import {
 } from './columns.ts'
 import type { DateReader } from './date-format.ts'
 import { type DecimalForm, parseDecimal } from './decimal.ts'
+import { LedgerFault } from './ledger-fault.ts'
 
 export interface LedgerCustomer {
   readonly externalId: string
@@ -77,12 +77,16 @@ const FAULTS_SHOWN_MAX = 1000
 export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
   const [head, ...rows] = readRecords(bytes)
   if (head === undefined || rows.length === 0) {
-    throw new Error('The file needs a line of headers and at least one row.')
+    throw new LedgerFault('The file needs a line of headers and at least one row.', {
+      about: 'file',
+    })
   }
   const headers = head.cells.map((cell) => cell.trim())
   const columns = mapColumns(headers, options.columns)
   if (options.currency === undefined && !columns.has('currency')) {
-    throw new UsageError('No column has the currency: give it with --currency')
+    throw new LedgerFault('No column has the currency of the amounts: name it.', {
+      about: 'currency',
+    })
   }
   const customers = new Map<string, LedgerCustomer>()
   const invoices = new Map<string, LedgerInvoice>()
@@ -106,12 +110,17 @@ export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
       email: known?.email ?? row.customer.email,
     })
   }
-  if (faults.length > 0) throw new Error(describeFaults(faults))
+  if (faults.length > 0) throw new LedgerFault(describeFaults(faults), { about: 'rows', faults })
   return {
     mapping: describeColumns(headers, columns),
     customers,
     invoices: [...invoices.values()],
   }
+}
+
+/** Returns the headers of the file; none if it has no first line. Throws `LedgerFault`. */
+export function readHeaders(bytes: Uint8Array): readonly string[] {
+  return (readRecords(bytes)[0]?.cells ?? []).map((cell) => cell.trim())
 }
 
 /** The prefix `settlement:` marks payments that the import created from settlement dates. */
@@ -222,7 +231,10 @@ function readRecords(bytes: Uint8Array): { line: number; cells: string[] }[] {
     return records
   } catch (error) {
     if (!(error instanceof CsvError)) throw error
-    throw new Error(`The file is not proper CSV. ${error.message}`, { cause: error })
+    throw new LedgerFault(`The file is not proper CSV. ${error.message}`, {
+      about: 'file',
+      cause: error,
+    })
   }
 }
 
@@ -230,7 +242,10 @@ function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw new Error('The file is not UTF-8 text. Save it as "CSV UTF-8".', { cause: error })
+    throw new LedgerFault('The file is not UTF-8 text. Save it as "CSV UTF-8".', {
+      about: 'file',
+      cause: error,
+    })
   }
 }
 

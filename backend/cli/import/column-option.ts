@@ -1,0 +1,21 @@
+/** Parses the option that names the column of each field. */
+import { FIELD_NAMES, type FieldName, isFieldName } from '../../import/columns.ts'
+import { splitList, UsageError } from '../command.ts'
+
+export const EXAMPLE = 'number=invoiceNumber,customer=customerID'
+
+/** Parses comma-separated `field=header` pairs. A field with an empty header is not imported. */
+export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
+  return new Map(
+    splitList(text).map((pair) => {
+      const at = pair.indexOf('=')
+      const field = pair.slice(0, Math.max(at, 0)).trim()
+      if (!isFieldName(field)) {
+        throw new UsageError(
+          `--columns pairs one of ${FIELD_NAMES.join(', ')} with a header of the file, e.g. ${EXAMPLE}; not understood: ${pair}`,
+        )
+      }
+      return [field, pair.slice(at + 1).trim()] as const
+    }),
+  )
+}

@@ -1,0 +1,107 @@
+/** Reads those records of an account that a file may name. */
+import type { Reader } from '../database/tables.ts'
+import { type Ledger, settlementId } from './ledger.ts'
+import type { Books, PaymentRecord } from './records.ts'
+
+/** Far below the number of placeholders that both databases accept in a statement. */
+const NAMES_MAX = 500
+
+/** A customer as the account has it, beside what the file says. */
+export interface KnownCustomer {
+  readonly id: string
+  readonly external_id: string | null
+  readonly name: string
+  readonly email: string | null
+}
+
+export interface AccountRecords {
+  /** Without the invoices that the file does not name. */
+  readonly books: Books
+  readonly customers: readonly KnownCustomer[]
+}
+
+export async function readAccountRecords(
+  reader: Reader,
+  accountId: string,
+  { customers, invoices }: Ledger,
+): Promise<AccountRecords> {
+  const externalIds = invoices.map(({ externalId }) => externalId)
+  const byId = await inParts(externalIds, (names) =>
+    invoicesOf(reader, accountId).where('external_id', 'in', names).execute(),
+  )
+  const found = new Set(byId.map(({ external_id }) => external_id))
+  // Another source may have created an invoice of this number.
+  const others = invoices.filter(({ externalId }) => !found.has(externalId))
+  const byNumber = await inParts(
+    others.map(({ number }) => number),
+    (names) => invoicesOf(reader, accountId).where('number', 'in', names).execute(),
+  )
+  const records = [...new Map([...byId, ...byNumber].map((row) => [row.id, row])).values()]
+  const named = await inParts([...customers.keys()], (names) =>
+    debtorsOf(reader, accountId).where('external_id', 'in', names).execute(),
+  )
+  const known = new Set(named.map(({ id }) => id))
+  const owners = [...new Set(records.map(({ debtor_id }) => debtor_id))]
+  const debtors = await inParts(
+    owners.filter((id) => !known.has(id)),
+    (names) => debtorsOf(reader, accountId).where('id', 'in', names).execute(),
+  )
+  const payments = await readPayments(reader, accountId, invoices.map(settlementId))
+  return {
+    books: { debtors: [...named, ...debtors], invoices: records, payments },
+    customers: named,
+  }
+}
+
+function invoicesOf(reader: Reader, accountId: string) {
+  return reader
+    .selectFrom('invoices')
+    .select(['id', 'external_id', 'debtor_id', 'number', 'currency', 'amount', 'amount_due'])
+    .select(['issue_date', 'due_date', 'status'])
+    .where('account_id', '=', accountId)
+}
+
+function debtorsOf(reader: Reader, accountId: string) {
+  return reader
+    .selectFrom('debtors')
+    .select(['id', 'external_id', 'name', 'email'])
+    .where('account_id', '=', accountId)
+}
+
+async function readPayments(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<PaymentRecord[]> {
+  const rows = await inParts(ids, (names) =>
+    reader
+      .selectFrom('payments')
+      .select(['id', 'external_id', 'currency', 'amount', 'received_on', 'status'])
+      .where('account_id', '=', accountId)
+      .where('external_id', 'in', names)
+      .execute(),
+  )
+  const allocations = await inParts(
+    rows.map(({ id }) => id),
+    (names) =>
+      reader
+        .selectFrom('payment_allocations')
+        .select(['payment_id', 'invoice_id'])
+        .where('payment_id', 'in', names)
+        .orderBy('position')
+        .execute(),
+  )
+  const byPayment = Map.groupBy(allocations, ({ payment_id }) => payment_id)
+  return rows.map((row) => ({ ...row, allocations: byPayment.get(row.id) ?? [] }))
+}
+
+async function inParts<Row>(
+  names: readonly string[],
+  find: (names: readonly string[]) => Promise<Row[]>,
+): Promise<Row[]> {
+  const rows: Row[] = []
+  for (let at = 0; at < names.length; at += NAMES_MAX) {
+    rows.push(...(await find(names.slice(at, at + NAMES_MAX))))
+  }
+  return rows
+}

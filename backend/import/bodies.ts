@@ -1,0 +1,30 @@
+/** The bodies with which the API would create the records of a file. */
+import { type LedgerCustomer, type LedgerInvoice, settlementId } from './ledger.ts'
+
+export function debtorOf({ externalId, id, name, email }: LedgerCustomer) {
+  return { external_id: externalId, name: name ?? id, ...(email === undefined ? {} : { email }) }
+}
+
+export function invoiceOf(invoice: LedgerInvoice, chaseOverdue: boolean) {
+  const { number, externalId, customer, currency, amount, issuedOn, dueOn } = invoice
+  return {
+    external_id: externalId,
+    number,
+    debtor_external_id: customer,
+    currency,
+    amount,
+    issue_date: issuedOn,
+    ...(dueOn === undefined ? {} : { due_date: dueOn }),
+    chase_if_overdue: chaseOverdue,
+  }
+}
+
+export function paymentOf(invoice: LedgerInvoice, invoiceId: string) {
+  return {
+    external_id: settlementId(invoice),
+    invoice_id: invoiceId,
+    currency: invoice.currency,
+    amount: invoice.amount,
+    received_on: invoice.settledOn,
+  }
+}

@@ -1,0 +1,152 @@
+/** Creates and corrects the records that a file names, as the API would. */
+import { getAccount } from '../accounts/accounts.ts'
+import type { Act } from '../accounts/audit.ts'
+import { todayIn } from '../calendar/calendar.ts'
+import type { Transaction } from '../database/tables.ts'
+import { debtorBody, newDebtor } from '../debtors/debtor-body.ts'
+import { createDebtor } from '../debtors/debtors.ts'
+import { editDebtor } from '../debtors/details.ts'
+import { editInvoice } from '../invoices/edit-invoice.ts'
+import { invoiceBody, newInvoice } from '../invoices/invoice-body.ts'
+import { createInvoice } from '../invoices/invoices.ts'
+import { newPayment, paymentBody } from '../payments/payment-body.ts'
+import { type Recording, recordPayment } from '../payments/payments.ts'
+import { validateBody } from '../validation/body.ts'
+import type { KnownCustomer } from './account-records.ts'
+import { debtorOf, invoiceOf, paymentOf } from './bodies.ts'
+import type { MissingRow } from './comparison.ts'
+import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
+import type { InvoiceRecord } from './records.ts'
+
+export interface ImportAccount {
+  readonly id: string
+  readonly timezone: string
+  readonly isDemo: boolean
+}
+
+export interface Importing {
+  readonly account: ImportAccount
+  /** Whether invoices that are already past due are chased. */
+  readonly chaseOverdue: boolean
+  readonly act: Act
+}
+
+/** Throws `duplicate_external_id` if the customer exists. */
+export async function recordCustomer(
+  tx: Transaction,
+  { account, act }: Importing,
+  customer: LedgerCustomer,
+): Promise<void> {
+  const input = newDebtor(validateBody(debtorBody, debtorOf(customer)))
+  await createDebtor(tx, { accountId: account.id, isDemo: account.isDemo }, input, act.now)
+}
+
+/**
+ * Creates what is missing of the invoice and its payment. Throws `duplicate_external_id`,
+ * `duplicate_invoice_number`, `debtor_not_found`, and the problems of a payment.
+ */
+export async function recordInvoice(
+  tx: Transaction,
+  { account, act, chaseOverdue }: Importing,
+  { invoice, invoiceId, paymentMissing }: MissingRow,
+): Promise<void> {
+  const { id: accountId, timezone } = account
+  const { now, actor } = act
+  const today = todayIn(timezone, now)
+  const id = invoiceId ?? (await createFrom(tx, account, invoice, chaseOverdue, now))
+  if (!paymentMissing) return
+  const recording: Recording = {
+    accountId,
+    timezone,
+    source: 'import',
+    recordedBy: { type: actor.type, id: actor.id, label: actor.label },
+    idempotencyKey: null,
+    fingerprint: null,
+    now,
+  }
+  const body = validateBody(paymentBody, paymentOf(invoice, id), today)
+  await recordPayment(tx, recording, newPayment(body))
+}
+
+async function createFrom(
+  tx: Transaction,
+  { id: accountId, timezone }: ImportAccount,
+  invoice: LedgerInvoice,
+  chaseOverdue: boolean,
+  now: Date,
+): Promise<string> {
+  const body = validateBody(invoiceBody, invoiceOf(invoice, chaseOverdue), todayIn(timezone, now))
+  const { payment_terms_days: paymentTermsDays } = await getAccount(tx, accountId)
+  const owner = { accountId, timezone, paymentTermsDays }
+  return (await createInvoice(tx, owner, newInvoice(body), now)).id
+}
+
+/** A record that differs from the file in what a person may correct. */
+export type Correction =
+  | { readonly kind: 'due_date'; readonly invoiceId: string; readonly dueOn: string }
+  | {
+      readonly kind: 'contact'
+      readonly debtorId: string
+      readonly name?: string
+      readonly email?: string
+    }
+
+export interface FoundCorrection {
+  /** E.g. `invoice 0000611365` or `customer C-1`. */
+  readonly record: string
+  readonly change: string
+  readonly correction: Correction
+}
+
+/** Lists open invoices with another due date, and customers with another name or address. */
+export function findCorrections(
+  customers: ReadonlyMap<string, LedgerCustomer>,
+  known: readonly KnownCustomer[],
+  invoices: readonly LedgerInvoice[],
+  records: readonly InvoiceRecord[],
+): FoundCorrection[] {
+  const byExternalId = new Map(records.map((record) => [record.external_id, record]))
+  const due = invoices.flatMap((invoice): FoundCorrection[] => {
+    const record = byExternalId.get(invoice.externalId)
+    const { dueOn } = invoice
+    const isOpen = record?.status === 'open' || record?.status === 'partially_paid'
+    if (record === undefined || !isOpen || dueOn === undefined) return []
+    if (dueOn === record.due_date || dueOn < record.issue_date) return []
+    return [
+      {
+        record: `invoice ${invoice.number}`,
+        change: `due on ${dueOn} instead of ${record.due_date}`,
+        correction: { kind: 'due_date', invoiceId: record.id, dueOn },
+      },
+    ]
+  })
+  return [...known.flatMap((row) => contactOf(customers.get(row.external_id ?? ''), row)), ...due]
+}
+
+/** A name or an address that the file does not give is kept. */
+function contactOf(customer: LedgerCustomer | undefined, row: KnownCustomer): FoundCorrection[] {
+  const changes = (['name', 'email'] as const).flatMap((field) => {
+    const value = customer?.[field]
+    return value === undefined || value === row[field] ? [] : [[field, value] as const]
+  })
+  if (customer === undefined || changes.length === 0) return []
+  const change = changes.map(
+    ([field, value]) => `${field} ${value} instead of ${row[field] ?? 'none'}`,
+  )
+  const correction = { kind: 'contact', debtorId: row.id, ...Object.fromEntries(changes) } as const
+  return [{ record: `customer ${customer.id}`, change: change.join(', '), correction }]
+}
+
+/** Throws `not_found`, `invoice_state_conflict`, `validation_failed`. */
+export async function correctRecord(
+  tx: Transaction,
+  { account, act }: Importing,
+  correction: Correction,
+): Promise<void> {
+  if (correction.kind === 'due_date') {
+    await editInvoice(tx, account.id, correction.invoiceId, { dueDate: correction.dueOn }, act)
+    return
+  }
+  const { debtorId, kind: _, ...details } = correction
+  await editDebtor(tx, account.id, debtorId, details, act)
+}
