@@ -144,6 +144,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     ...settingsRoutes({
       ...deps,
       usage,
+      flushLastUsed: lastUsed.flush,
       mailedInvitations: deps.postOffice?.mailedInvitations,
       resetCodes: deps.postOffice?.codes,
       passwords,

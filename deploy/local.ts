@@ -136,7 +136,7 @@ ${title('Receivables is running.')}
   Mail       ${env['SMTP_URL'] ? 'is sent by SMTP_URL' : `is written to ${join(dataDir, 'mail')}`}
 ${logins.map(({ role, email }) => `  ${role.padEnd(10)} ${email}  ${env['DEMO_PASSWORD']}`).join('\n')}
 
-${title('A fresh API key')} with every scope; it is not shown again:
+${title('A fresh API key')} with every scope; it is not shown again, and replaces that of the last start:
 
   ${key.secret}
 

@@ -98,3 +98,21 @@ export async function countEnded(
     .executeTakeFirstOrThrow()
   return { revoked: Number(revoked), expired: Number(expired) }
 }
+
+/** Returns the oldest active key of this name that has another id. */
+export async function findOtherKeyNamed(
+  reader: Reader,
+  accountId: string,
+  { id, name, now }: { readonly id: string; readonly name: string; readonly now: Date },
+): Promise<ApiKeyRow | undefined> {
+  return await reader
+    .selectFrom('api_keys')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('name', '=', name)
+    .where('id', '!=', id)
+    .where(hasStatus('active', now))
+    .orderBy('created_at')
+    .limit(1)
+    .executeTakeFirst()
+}

@@ -107,7 +107,9 @@ function checkWritable({ account }: Caller, baseUrl: string): void {
   throw new Problem(
     'account_read_only',
     `This account is ${state}. It can be read, but nothing can be written.`,
-    { members: { account_status: account.status, resume_url: `${baseUrl}/settings` } },
+    {
+      members: { account_status: account.status, resume_url: `${baseUrl}/settings/account-state` },
+    },
   )
 }
 

@@ -1,15 +1,19 @@
 import { OPERATOR } from '../accounts/audit.ts'
 import { SCOPES } from '../accounts/scopes.ts'
-import { issueApiKey } from '../api-keys/api-keys.ts'
+import { issueApiKey, listApiKeys, revokeApiKey } from '../api-keys/api-keys.ts'
 import { createDemoAccount, DEMO_LOGINS, findDemoAccount, findOpenInvoice } from '../demo/demo.ts'
 import { createPasswords } from '../users/passwords.ts'
 import { checkPassword } from '../users/users.ts'
 import { type Command, defineCommand } from './command.ts'
 
+/** The name of the keys that this command issues. */
+const KEY_NAME = 'Quick start'
+
 export const demoCommands: readonly Command[] = [
   defineCommand({
     name: 'demo',
-    summary: 'Make the demo account, where there is none yet, and issue a fresh key for it.',
+    summary:
+      'Make the demo account, where there is none yet, and issue a fresh key in the place of the last one.',
     arguments: [],
     options: {
       password: {
@@ -24,14 +28,14 @@ export const demoCommands: readonly Command[] = [
       const act = { actor: OPERATOR, now: context.now }
       const found = await findDemoAccount(database.read)
       const account = found ?? (await createDemo(password))
-      const { row, secret } = await database.transaction((tx) =>
-        issueApiKey(
-          tx,
-          { accountId: account.id, name: 'Quick start', scopes: SCOPES },
-          context.peppers(),
-          act,
-        ),
-      )
+      const { row, secret } = await database.transaction(async (tx) => {
+        for (const { id, name, created_by, revoked_at } of await listApiKeys(tx, account.id)) {
+          const isOfEarlierStart = name === KEY_NAME && created_by === OPERATOR.label
+          if (isOfEarlierStart && revoked_at === null) await revokeApiKey(tx, id, act)
+        }
+        const key = { accountId: account.id, name: KEY_NAME, scopes: SCOPES }
+        return issueApiKey(tx, key, context.peppers(), act)
+      })
       const invoice = await findOpenInvoice(database.read, account.id)
       return {
         json: {

@@ -84,6 +84,7 @@ async function logSampleMessage(
     .values({ ...ofMessage, invoice_id: invoice.id, stage, cycle: invoice.chasing_cycle })
     .execute()
   if (status !== 'awaiting_approval') return
+  await markWaiting(tx, invoice, row)
   const expiresAt = new Date(at.getTime() + APPROVAL_MS).toISOString()
   const facts = { stage, recipient, invoices: [covered], timesPutOn: 0, expiresAt }
   await tx
@@ -116,6 +117,20 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
         chasing_next_action_at: null,
         chasing_blocked_reason: null,
       }),
+    })
+    .where('id', '=', invoice.id)
+    .execute()
+}
+
+/** As the planner leaves an invoice whose reminder waits for an approval. */
+async function markWaiting(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
+  await tx
+    .updateTable('invoices')
+    .set({
+      chasing_next_stage: message.stage,
+      chasing_next_action_at: message.scheduled_for,
+      chasing_blocked_reason: 'awaiting_approval',
+      ...stampOf(tx, message.created_at),
     })
     .where('id', '=', invoice.id)
     .execute()

@@ -18,7 +18,7 @@ import {
   WAITING,
 } from './planning/situations.ts'
 import type { WorkingTime } from './planning/working-time.ts'
-import type { Refusal } from './rails.ts'
+import { findRefusalBesidesDemo, type Refusal } from './rails.ts'
 
 export interface PreviewedMessage {
   /** The earliest instant at which it would be sent. */
@@ -39,7 +39,7 @@ export interface PreviewedMessage {
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
-  /** The rail that would block it. */
+  /** The rail that would block it. For sample data `demo` only if no other rail would. */
   readonly refusal: Refusal | null
   /** The message, if it is planned already. */
   readonly message: { readonly id: string; readonly status: MessageStatus } | null
@@ -79,7 +79,8 @@ export async function previewReminders(
       const { refusal } = decide(debtor, account, situation, now)
       const time = account.timeOf(debtor)
       const own = waiting.get(debtor.id) ?? []
-      messages.push(...own.map((row) => describeWaiting(debtor, row, refusal ?? null, time, now)))
+      const shown = shownRefusal(debtor, account, situation, refusal ?? null, now)
+      messages.push(...own.map((row) => describeWaiting(debtor, row, shown, time, now)))
       const afterSending = asIfSent(situation, sendsAt(time, now))
       messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
@@ -102,7 +103,7 @@ function predictMessages(
     const next = plan.messages[0]
     if (next !== undefined) {
       const why = next.refusal ?? refusal ?? null
-      found.push(describe(debtor, chased, next, why))
+      found.push(describe(debtor, chased, next, shownRefusal(debtor, account, chased, why, at)))
       chased = applied(chased, next, why)
     } else if (plan.lookAgainAt === null || plan.lookAgainAt > until) {
       break
@@ -111,6 +112,19 @@ function predictMessages(
     }
   }
   return found
+}
+
+/** Sample data shows what would happen to real data, so that any other reason takes precedence. */
+function shownRefusal(
+  debtor: DebtorRow,
+  { row, switches }: ChasingAccount,
+  { suppressed }: ChasedDebtor,
+  refusal: Refusal | null,
+  now: Date,
+): Refusal | null {
+  if (refusal?.reason !== 'demo') return refusal
+  const situation = { now, account: { ...row, switches }, debtor, suppressed }
+  return findRefusalBesidesDemo(situation) ?? refusal
 }
 
 /** A message that is approved on a Saturday, or retried at night, waits for the next send window. */

@@ -93,7 +93,19 @@ const RAILS: readonly Rail[] = [
 
 /** Returns the first rail that fails. */
 export function findRefusal(situation: Situation): Refusal | undefined {
-  for (const rail of RAILS) {
+  return firstOf(RAILS, situation)
+}
+
+/** Returns the first rail that would fail if the account, the debtor and the address were real. */
+export function findRefusalBesidesDemo(situation: Situation): Refusal | undefined {
+  return firstOf(
+    RAILS.filter((rail) => rail !== demo),
+    situation,
+  )
+}
+
+function firstOf(rails: readonly Rail[], situation: Situation): Refusal | undefined {
+  for (const rail of rails) {
     const refusal = rail(situation)
     if (refusal !== undefined) return refusal
   }
@@ -113,7 +125,7 @@ function killSwitch(scope: KillSwitch['scope']): Rail {
   return ({ account }) => {
     const found = account.switches.find((candidate) => candidate.scope === scope)
     if (found === undefined || !found.isOn) return undefined
-    return { reason: 'kill_switch', detail: `${whose} is on: ${found.reason ?? ''}` }
+    return { reason: 'kill_switch', detail: `stopped by ${whose}: ${found.reason ?? ''}` }
   }
 }
 

@@ -4,6 +4,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
 import { accountPages } from './account/account-routes.ts'
+import { accountStatePages } from './account/account-state.ts'
 import { auditPages } from './audit/audit-routes.ts'
 import { customerPages } from './customers/customer-routes.ts'
 import { editInvoicePages } from './customers/edit-invoice.ts'
@@ -57,6 +58,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
   const deps = { ...given, cookies, idempotency: createIdempotency(given) }
   const loggedInPages = [
     ...homePages,
+    ...accountStatePages,
     ...searchPages,
     ...customerListPages,
     ...invoiceListPages,

@@ -1282,7 +1282,10 @@ export type FieldError = {
 export type ReadOnlyProblem = Problem & {
   /** The state of the account, which is the reason. */
   account_status: 'suspended' | 'cancelled' | 'trial_paused'
-  /** Where an Admin can resume the account. */
+  /**
+   * The page on which an Admin resumes a paused trial. For a suspended or cancelled account the page says
+   * whom to contact.
+   */
   resume_url: string
 }
 

@@ -21,7 +21,13 @@ import { renderMessageTable } from '../reminders/messages-page.ts'
 import { type FailedAct, renderPlainAct, renderReasonedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
 import { describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
-import { CONTACT_WORDS, reasonWords, renderUntil, STAGE_WORDS } from '../shell/ledger-words.ts'
+import {
+  blockOf,
+  CONTACT_WORDS,
+  reasonWords,
+  renderUntil,
+  STAGE_WORDS,
+} from '../shell/ledger-words.ts'
 import type { SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, type TimeContext } from '../shell/words.ts'
@@ -89,6 +95,8 @@ export function renderCustomer(frame: Frame, customer: Customer, failed?: Failed
   const times: TimeContext = { now, timezone: session.account.timezone }
   const today = todayIn(session.account.timezone, now)
   const path = `/settings/customers/${row.id}`
+  const block = blockOf(row)
+  const blocks = new Map(block === undefined ? [] : [[row.id, block]])
   const isOfForm = failed?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
@@ -105,8 +113,8 @@ ${renderBalances(customer)}
 ${renderContact(frame, customer, path)}
 ${renderChasing(frame, customer, path, isOfForm ? failed : undefined)}
 </div>
-${renderPart('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today }))}
-${others.length > 0 && renderPart('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today }))}
+${renderPart('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
+${others.length > 0 && renderPart('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
 ${renderPart('Payments', payments, `/settings/payments?debtor_id=${row.id}`, (rows) => renderPaymentTable('Payments', rows))}
 ${renderPart('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (rows) => renderMessageTable('Messages', rows, times))}`
   return renderPage(frame, { title: row.name, place: '/settings/customers', main })
@@ -170,7 +178,7 @@ function renderChasing(
   const held = row.chasing_status === 'active' && open.some(isHeld)
   const why = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
-${row.is_demo === 1 && html`<p class="hint">Sample data: nothing is ever sent.</p>`}
+${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
 <p>${
     row.status === 'archived'
       ? html`<strong>Archived.</strong> No reminder is sent. What is owed stays, and can be paid.`

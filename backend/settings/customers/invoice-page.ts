@@ -24,6 +24,8 @@ export interface InvoiceView {
   readonly today: string
   readonly row: InvoiceRow
   readonly customer: string
+  /** Why no reminder reaches the customer. */
+  readonly block: string | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
 }
@@ -70,7 +72,7 @@ ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.am
 <div><dt>Last reminder</dt><dd>${row.chasing_stage === null ? 'None' : STAGE_WORDS[row.chasing_stage]}${
     row.chasing_last_message_at !== null && html`, ${timeAgo(row.chasing_last_message_at, times)}`
   }</dd></div>
-<div><dt>Next reminder</dt><dd>${invoiceChasing(row, timezone)}</dd></div>
+<div><dt>Next reminder</dt><dd>${invoiceChasing(row, timezone, view.block)}</dd></div>
 ${stamp('Paid', row.paid_at, timezone)}${stamp('Voided', row.voided_at, timezone)}${stamp('Written off', row.written_off_at, timezone)}
 ${row.external_id !== null && html`<div><dt>Your own id</dt><dd translate="no">${row.external_id}</dd></div>`}
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}

@@ -18,6 +18,7 @@ import { listPayments } from '../../payments/payment-list.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
+import { blockOf } from '../shell/ledger-words.ts'
 import { newestFrom } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
@@ -101,5 +102,6 @@ async function readInvoice(
     listMessages(reader, accountId, ofInvoice, newest),
   ])
   const today = todayIn(timezone, now)
-  return { session, now, today, row, customer: debtor?.name ?? '', payments, messages }
+  const block = debtor && blockOf(debtor)
+  return { session, now, today, row, customer: debtor?.name ?? '', block, payments, messages }
 }

@@ -16,6 +16,8 @@ interface TableContext {
   readonly today: string
   /** Customer names by id, if the invoices belong to several customers. */
   readonly customers?: ReadonlyMap<string, string>
+  /** Why no reminder reaches a customer, by id. */
+  readonly blocks: ReadonlyMap<string, string>
   /** Sortable headers, if the list supports them. */
   readonly headers?: { readonly due: Html }
 }
@@ -23,7 +25,7 @@ interface TableContext {
 export function renderInvoiceTable(
   caption: string,
   rows: readonly InvoiceRow[],
-  { times, today, customers, headers }: TableContext,
+  { times, today, customers, blocks, headers }: TableContext,
 ): Html {
   return html`<table class="keys ledger dense"><caption class="unseen">${caption}</caption>
 <thead><tr><th scope="col">Invoice</th>${customers && html`<th scope="col">Customer</th>`}<th scope="col">Status</th>${headers?.due ?? html`<th scope="col">Due on</th>`}
@@ -35,7 +37,7 @@ export function renderInvoiceTable(
 ${customers && html`<td data-label="Customer"><a href="/settings/customers/${row.debtor_id}" translate="no">${customers.get(row.debtor_id)}</a></td>`}
 <td data-label="Status">${renderInvoiceStatus(row, today)}</td>
 <td data-label="Due on"><time datetime="${row.due_date}">${dateWords(row.due_date)}</time></td>
-<td data-label="Next">${invoiceChasing(row, times.timezone)}</td>
+<td data-label="Next">${invoiceChasing(row, times.timezone, blocks.get(row.debtor_id))}</td>
 <td data-label="Amount" class="amount">${renderMoney(row.amount, row.currency)}</td>
 <td data-label="Due" class="amount">${renderMoney(row.amount_due, row.currency)}</td></tr>`,
   )}</tbody></table>`

@@ -6,11 +6,16 @@ import type { Frame } from '../shell/response.ts'
 import { READ_SCOPES, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
 import { type LimitView, renderAddressField, renderExpiryField } from './limit-fields.ts'
 
+/** The fault of a name that another active key has. */
+export const NAME_IN_USE = 'name_in_use'
+
 interface IssueView extends LimitView {
   readonly name: string
   readonly scopes: readonly string[]
   /** Identifies this form, so that a repeated submission does not issue a second key. */
   readonly submission: string
+  /** Whether a second key of the same name is wanted. */
+  readonly isSameName: boolean
   readonly allowed: readonly Scope[]
 }
 
@@ -30,6 +35,11 @@ data-count="80"${describedBy(problem, 'name', 'name-hint')}></p>
 <p class="hint" id="name-hint">Helps you recognize the key, for example the system that uses it. At most
 80 characters. <span data-counter="name"></span></p>
 ${renderFault(problem, 'name')}
+${
+  (view.isSameName || isNameInUse(problem)) &&
+  html`<p><label class="check"><input type="checkbox" name="same_name" value="yes"${attribute('checked', view.isSameName)}>
+<span>Issue a second key of this name</span></label></p>`
+}
 </div>
 <fieldset class="card" id="scopes" tabindex="-1"${describedBy(problem, 'scopes', 'scopes-hint')}>
 <legend class="title">What the key may do</legend>
@@ -63,4 +73,9 @@ ${scopes.map(
   }</span></label>`,
 )}
 </fieldset>`
+}
+
+function isNameInUse(problem: Problem | undefined): boolean {
+  const errors = problem?.members['errors']
+  return Array.isArray(errors) && errors.some(({ code }) => code === NAME_IN_USE)
 }

@@ -7,7 +7,7 @@ import type { TopError } from '../../usage/key-errors.ts'
 import type { KeyUsage, UsageBar } from '../../usage/usage.ts'
 import { renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { exactTime, plural, timeAgo } from '../shell/words.ts'
+import { exactTime, plural, timeAgoExact } from '../shell/words.ts'
 import { renderScopes, renderStatus, type WindowView } from './key-view.ts'
 
 interface KeyView {
@@ -33,7 +33,7 @@ ${isAdmin && renderActs(row, now)}</div>
 <section class="card"><dl class="facts">
 <div><dt>Status</dt><dd>${renderStatus(row, { now, timezone })}</dd></div>
 <div><dt>Prefix</dt><dd><code translate="no">${row.prefix}</code></dd></div>
-<div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, { now, timezone })}</dd></div>
+<div><dt>Last used</dt><dd>${row.last_used_at === null ? 'Never' : timeAgoExact(row.last_used_at, { now, timezone })}</dd></div>
 <div><dt>Issued</dt><dd>${exactTime(row.created_at, timezone)} by <span translate="no">${row.created_by}</span></dd></div>
 <div><dt>Current hour</dt><dd>${window === undefined ? renderClockHour(row, current, timezone) : renderWindow(window, timezone)}</dd></div>
 <div><dt>Expires</dt><dd>${row.expires_at === null ? 'Never' : exactTime(row.expires_at, timezone)}</dd></div>

@@ -7,7 +7,9 @@ import type { Session } from '../../sessions/sessions.ts'
 import { renderPage } from '../shell/layout.ts'
 import { type ListPage, renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
-import { agoWords, plural, SCOPE_WORDS, timeAgo } from '../shell/words.ts'
+import { agoWords, plural, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
+import type { EndpointHealth } from '../webhooks/endpoint-records.ts'
+import { renderEndpointTable } from '../webhooks/webhooks-page.ts'
 import { allowedScopes, renderScopes, renderStatus } from './key-view.ts'
 
 const PATH = '/settings/api-keys'
@@ -21,6 +23,7 @@ export interface KeysPage {
 }
 
 interface KeysView extends KeysPage {
+  readonly endpoints: readonly EndpointHealth[]
   readonly session: Session
   readonly now: Date
   readonly showsRevoked: boolean
@@ -41,10 +44,13 @@ ${status === 'active' ? undefined : renderEnded(view)}
 ${status !== undefined && html`<p class="back"><a href="${PATH}">All keys</a></p>`}
 </section>
 ${renderAllowanceCard(session, isAdmin)}
-<section class="card" aria-labelledby="webhooks-title">
-<div class="heading"><h2 id="webhooks-title">Webhooks</h2>
-<a class="button" href="/settings/webhook-endpoints">Endpoints<span class="unseen"> of webhooks</span></a></div>
-<p>Signed notifications to your own systems when something happens, so that they need not poll.</p>
+<section aria-labelledby="webhooks-title">
+<div class="heading"><h2 id="webhooks-title">Webhook endpoints</h2>
+<span class="row"><a class="button" href="/settings/webhook-deliveries">Delivery log</a>
+<a class="button" href="/settings/webhook-endpoints">Manage<span class="unseen"> webhook endpoints</span></a>
+${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/new">Add endpoint</a>`}</span></div>
+<p class="hint">Signed events are sent to your server, so that it need not poll.</p>
+${renderEndpointTable(view)}
 </section>
 ${isAdmin && renderDialog(frame)}`
   return renderPage(frame, { title: 'API & webhooks', place: '/settings/api-keys', main })
@@ -97,7 +103,7 @@ function renderRow(row: ApiKeyRow, hasActions: boolean, { session, now }: KeysVi
     isEnded ? html`<s>${row.name}</s>` : row.name
   }</a></th>
 <td data-label="Can do">${renderScopes(row, scopeAllowance)}</td>
-<td data-label="Last used">${row.last_used_at === null ? 'Never' : timeAgo(row.last_used_at, times)}</td>
+<td data-label="Last used">${row.last_used_at === null ? 'Never' : timeAgoExact(row.last_used_at, times)}</td>
 <td data-label="Prefix"><code translate="no">${row.prefix}</code></td>
 <td data-label="Status">${renderStatus(row, times)}</td>
 ${
@@ -113,10 +119,10 @@ data-dialog="revoke-dialog" data-name="${row.name}" data-prefix="${row.prefix}"
 data-warning="${usedWarning(row, now)}">Revoke<span class="unseen"> ${row.name}</span></a>`
 }
 
-/** Warns of the consequences of a revocation. */
+/** Warns of the consequences of a revocation. Other backends report the use of a key every few seconds. */
 export function usedWarning({ last_used_at }: ApiKeyRow, now: Date): string {
   return last_used_at === null
-    ? 'It was never used.'
+    ? 'No call with it is known. Calls of the last seconds may not be counted yet. Later calls will fail.'
     : `It was used ${agoWords(last_used_at, now)}. Calls with it will fail at once.`
 }
 

@@ -6,8 +6,14 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { setScopeAllowance } from '../../accounts/accounts.ts'
 import { parseScopes, SCOPES } from '../../accounts/scopes.ts'
 import { issueApiKey, listApiKeys, revokeApiKey } from '../../api-keys/api-keys.ts'
-import { countEnded, KEY_FILTERS, type KeyFilter, listKeyPage } from '../../api-keys/key-list.ts'
-import type { ApiKeyRow, Reader } from '../../database/tables.ts'
+import {
+  countEnded,
+  findOtherKeyNamed,
+  KEY_FILTERS,
+  type KeyFilter,
+  listKeyPage,
+} from '../../api-keys/key-list.ts'
+import type { ApiKeyRow, Reader, Transaction } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { readTopErrors } from '../../usage/key-errors.ts'
 import { readUsage } from '../../usage/usage.ts'
@@ -17,8 +23,9 @@ import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { READ_SCOPES } from '../shell/words.ts'
+import { readEndpoints } from '../webhooks/endpoint-records.ts'
 import { renderAllowance } from './allowance-page.ts'
-import { renderIssueForm } from './issue-page.ts'
+import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
 import { allowedScopes, representKey, representWindow } from './key-view.ts'
@@ -32,8 +39,9 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys',
-    async handle({ session, now, query, wantsJson }, { database }) {
+    async handle({ session, now, query, wantsJson }, { database, flushLastUsed }) {
       const { account } = session
+      await flushLastUsed()
       const list = parseListQuery(query, ['status', 'show'])
       const status = wordOf(list, 'status', KEY_FILTERS)
       if (!wantsJson) {
@@ -42,8 +50,11 @@ export const keyPages: readonly SessionPage[] = [
           { accountId: account.id, requested: status, now },
           list,
         )
+        const endpoints = await readEndpoints(database.read, account.id, now)
         const showsRevoked = list.value('show') === 'revoked'
-        return { page: (frame) => renderKeys(frame, { session, ...keys, now, showsRevoked }) }
+        return {
+          page: (frame) => renderKeys(frame, { session, ...keys, endpoints, now, showsRevoked }),
+        }
       }
       const wanted = { status, after: list.cursor, now }
       const found = await listKeyPage(database.read, account.id, wanted, list.limit + 1)
@@ -70,6 +81,7 @@ export const keyPages: readonly SessionPage[] = [
           addresses: [],
           timezone: session.account.timezone,
           submission: createToken(),
+          isSameName: false,
           allowed: allowedScopes(session.account.scopeAllowance),
         }),
     }),
@@ -80,7 +92,7 @@ export const keyPages: readonly SessionPage[] = [
     admins: ADMINS_ONLY,
     needsConfirmation: true,
     expected: {
-      texts: ['name', 'submission', ...LIMIT_FIELDS.texts],
+      texts: ['name', 'submission', 'same_name', ...LIMIT_FIELDS.texts],
       lists: ['scopes', ...LIMIT_FIELDS.lists],
     },
     async handle(request, { database, peppers, baseUrl }) {
@@ -96,7 +108,10 @@ export const keyPages: readonly SessionPage[] = [
       const { row, secret } = await database.transaction(async (tx) => {
         const issued = await issueApiKey(tx, input, peppers, act)
         await recordSubmission(tx, request, issued.row)
-        if (!request.wantsJson) await setFlash(tx, session.token, 'key_issued')
+        if (!request.wantsJson) {
+          await checkName(tx, request, issued.row)
+          await setFlash(tx, session.token, 'key_issued')
+        }
         return issued
       })
       return {
@@ -117,6 +132,7 @@ export const keyPages: readonly SessionPage[] = [
             addresses: readAddresses(fields) ?? [],
             timezone: session.account.timezone,
             submission: fields.text('submission'),
+            isSameName: fields.text('same_name') !== '',
             allowed: allowedScopes(session.account.scopeAllowance),
           },
           problem,
@@ -126,8 +142,8 @@ export const keyPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: '/settings/api-keys/{id}',
-    async handle({ session, id, now }, { database, usage }) {
-      await usage.flush()
+    async handle({ session, id, now }, { database, usage, flushLastUsed }) {
+      await Promise.all([usage.flush(), flushLastUsed()])
       const row = await getKey(database.read, session, id)
       const used = await readUsage(database.read, row.id, now)
       const errors = await readTopErrors(database.read, row.id, now)
@@ -155,7 +171,8 @@ export const keyPages: readonly SessionPage[] = [
     method: 'GET',
     path: '/settings/api-keys/{id}/revoke',
     admins: ADMINS_ONLY,
-    async handle({ session, id, now }, { database }) {
+    async handle({ session, id, now }, { database, flushLastUsed }) {
+      await flushLastUsed()
       const row = await getKey(database.read, session, id)
       return { page: (frame) => renderRevoke(frame, row, now) }
     },
@@ -176,6 +193,23 @@ export const keyPages: readonly SessionPage[] = [
     },
   },
 ]
+
+/**
+ * Two keys of one name cannot be told apart in the list, so that a person must ask for the second one.
+ * Throws `Problem` `validation_failed`.
+ */
+async function checkName(
+  tx: Transaction,
+  { session, fields, now }: SessionRequest,
+  { id, name }: ApiKeyRow,
+): Promise<void> {
+  if (fields.text('same_name') !== '') return
+  const found = await findOtherKeyNamed(tx, session.account.id, { id, name, now })
+  if (found === undefined) return
+  const detail = `Another active key is named ${name} (${found.prefix}). Enter another name, or confirm that you want two keys of this name.`
+  const errors = [{ pointer: '/name', code: NAME_IN_USE, detail }]
+  throw new Problem('validation_failed', detail, { members: { errors } })
+}
 
 async function changeAllowance(
   request: SessionRequest,

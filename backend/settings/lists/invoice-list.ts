@@ -33,7 +33,7 @@ import {
   renderPager,
   wordOf,
 } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { readBlocks, readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
@@ -141,6 +141,7 @@ interface ListView extends Wanted {
   readonly isPartial: boolean
   readonly summary: Html
   readonly customers: ReadonlyMap<string, string>
+  readonly blocks: ReadonlyMap<string, string>
   readonly today: string
   readonly now: Date
   readonly timezone: string
@@ -161,8 +162,11 @@ async function readList(
   const summary = wantsJson ? html`` : await summarize(database, accountId, search, today)
   const { debtorId } = search
   const owners = debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
-  const customers = await readNames(read, accountId, owners)
-  return { ...wanted, ...found, summary, customers, today, now, timezone }
+  const [customers, blocks] = await Promise.all([
+    readNames(read, accountId, owners),
+    readBlocks(read, accountId, found.rows),
+  ])
+  return { ...wanted, ...found, summary, customers, blocks, today, now, timezone }
 }
 
 /** Uses the stored totals if no filter narrows the view; otherwise counts up to a limit. */
@@ -202,12 +206,16 @@ const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
 }
 
 function renderList(frame: Frame, view: ListView): Html {
-  const { rows, filters, search, customers, isPartial, today, now, timezone } = view
+  const { rows, filters, search, customers, blocks, isPartial, today, now, timezone } = view
   const whose = search.debtorId && customers.get(search.debtorId)
-  const table = { times: { now, timezone }, today, customers, headers: headersOf(view) }
+  const table = { times: { now, timezone }, today, customers, blocks, headers: headersOf(view) }
   const isAdmin = frame.session?.user.role === 'admin'
   const main = html`<div class="heading"><h1>Invoices</h1>${view.summary}
-${isAdmin && html`<a class="button small primary" href="${PATH}/new">New invoice</a>`}</div>
+${
+  isAdmin &&
+  html`<span class="row"><a class="button small" href="/settings/import">Import</a>
+<a class="button small primary" href="${PATH}/new">New invoice</a></span>`
+}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
 <ul class="filters" aria-label="Which invoices">${INVOICE_VIEWS.map((name) => {

@@ -14,7 +14,7 @@ import { renderMessageTable } from '../reminders/messages-page.ts'
 import { renderPage } from '../shell/layout.ts'
 import { renderDebtorState } from '../shell/ledger-words.ts'
 import { listPath, parseListQuery } from '../shell/list-query.ts'
-import { readNames } from '../shell/names.ts'
+import { readBlocks, readNames } from '../shell/names.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import type { TimeContext } from '../shell/words.ts'
@@ -50,7 +50,8 @@ export const searchPages: readonly SessionPage[] = [
         ...found.payments,
         ...found.messages,
       ])
-      const view = { text, found, names, today, times: { now, timezone } }
+      const blocks = await readBlocks(database.read, accountId, found.invoices)
+      const view = { text, found, names, blocks, today, times: { now, timezone } }
       const ids = (rows: readonly { readonly id: string }[]) => rows.map(({ id }) => id)
       return {
         json: {
@@ -117,11 +118,13 @@ interface SearchView {
   readonly text: string
   readonly found: Found
   readonly names: ReadonlyMap<string, string>
+  readonly blocks: ReadonlyMap<string, string>
   readonly today: string
   readonly times: TimeContext
 }
 
-function renderSearch(frame: Frame, { text, found, names, today, times }: SearchView): Html {
+function renderSearch(frame: Frame, view: SearchView): Html {
+  const { text, found, names, blocks, today, times } = view
   const { customers, invoices, payments, messages } = found
   const isNothing = [customers, invoices, payments, messages].every((rows) => rows.length === 0)
   const part = (title: string, all: string | undefined, count: number, table: Html) =>
@@ -132,7 +135,7 @@ ${all !== undefined && html`<a href="${all}">All<span class="unseen"> ${title.to
 <p class="lead">${text === '' ? 'Type a name, a city, an e-mail address, an invoice number or a payment reference above.' : html`Results for “<span translate="no">${text}</span>”`}</p>
 ${isNothing && text !== '' && html`<div class="card empty"><p><strong>Nothing is found.</strong></p><p class="hint">Words are found by their beginning: names, cities, e-mail addresses, your own IDs, invoice numbers and payment references.</p></div>`}
 ${part('Customers', listPath('/settings/customers', { q: text }), customers.length, renderCustomers(customers))}
-${part('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names }))}
+${part('Invoices', listPath('/settings/invoices', { view: 'all', number: text }), invoices.length, renderInvoiceTable('Invoices found', invoices, { times, today, customers: names, blocks }))}
 ${part('Payments', listPath('/settings/payments', { reference: text }), payments.length, renderPaymentTable('Payments found', payments, names))}
 ${part('Messages', undefined, messages.length, renderMessageTable('Messages found', messages, times, names))}`
   return renderPage(frame, { title: `Search: ${text}`, search: text, main })

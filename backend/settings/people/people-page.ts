@@ -26,8 +26,10 @@ const ROLE_WORDS = { admin: 'Admin', member: 'Member' } as const
 export function renderPeople(frame: Frame, people: People, retry?: Retry): Html {
   const { users, invitations } = people
   const main = html`<h1>People</h1>
-<p class="lead">Admins issue and revoke API keys, manage people, approve reminders, and change customers, invoices and
-reminders. Members read all of it but the audit log, and change nothing.</p>
+<p class="lead">Admins do everything here: API keys and webhooks, people, customers, invoices and payments, the schedule
+and the approval of reminders, the kill switch, the state of the account, and the audit log. Members see customers,
+invoices, payments, reminders, API keys and webhooks, with e-mail addresses of messages masked and without webhook
+payloads. They see neither people nor the audit log, and change only their own login.</p>
 <section aria-labelledby="users-title"><h2 id="users-title">Who can log in</h2>
 <table class="keys"><caption class="unseen">People of this account</caption>
 <thead><tr><th scope="col">E-mail</th><th scope="col">Role</th><th scope="col">Status</th><th scope="col">Actions</th></tr></thead>

@@ -56,6 +56,7 @@ export function renderLog(frame: Frame, page: LogPage): Html {
   const whose = filters.debtor_id && customers.get(filters.debtor_id)
   const main = html`<h1>Reminders</h1>
 ${renderReminderTabs(PATH, waiting)}
+${frame.session?.account.isDemo && html`<p class="lead">Sample messages: none of them was mailed.</p>`}
 ${whose && html`<p class="lead">To <a href="/settings/customers/${filters.debtor_id}" translate="no">${whose}</a>. <a href="${PATH}">To every customer</a></p>`}
 ${renderFilters(page)}
 ${rows.length === 0 ? html`<div class="card empty"><p>There is no such message.</p></div>` : renderMessageTable('Messages, the newest first', rows, times, customers)}

@@ -71,7 +71,11 @@ function renderPreview(view: RemindersView, { messages, at }: Preview): Html {
   const sent = messages.filter(isSent)
   const blocked = messages.filter((message) => !isSent(message))
   const days = daysOf(view, sent)
-  return html`${isDemo && html`<p class="lead">Sample data: the page shows what would be sent. Nothing is ever sent.</p>`}
+  return html`${
+    isDemo &&
+    html`<p class="lead">Sample data: the page shows what would be sent if the customers were real. No mail leaves this
+account; what its log shows as delivered is made up.</p>`
+  }
 <dl class="figures">
 <div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${sent.length.toLocaleString('en')}</dd></div>
 <div><dt>Of these to be approved</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>

@@ -2,6 +2,7 @@
 
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
+import type { AccountStatus } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { assetPath } from './assets.ts'
 import type { Frame } from './response.ts'
@@ -19,6 +20,7 @@ export interface PageContent {
 
 /** The messages of the page after an action. */
 const FLASHES: Readonly<Record<string, string>> = {
+  account_resumed: 'Resumed. Reminders are scheduled from today on, and API keys can write again.',
   key_issued: 'Key issued. It cannot be shown again.',
   key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are rejected from now on.',
@@ -204,6 +206,12 @@ ${places.map(
 </ul></nav>`
 }
 
+const READ_ONLY_WORDS: Readonly<Partial<Record<AccountStatus, string>>> = {
+  trial_paused: 'Its trial is paused.',
+  suspended: 'It is suspended.',
+  cancelled: 'It is cancelled.',
+}
+
 /** Every page begins with a notice if the whole account is blocked. */
 function renderHalt({ session, halt }: Frame): Html | undefined {
   const isHeld = session !== undefined && isReadOnly(session.account.status)
@@ -216,8 +224,9 @@ ${halt.reason} <a href="/settings/kill-switch">Details<span class="unseen"> of t
 }
 ${
   isHeld &&
-  html`<p><strong>This account is read-only.</strong> It is ${session.account.status.replaceAll('_', ' ')}: no reminder
-is sent, API calls that read succeed, and calls that write are rejected with 423. Keys can be issued and revoked.</p>`
+  html`<p><strong>This account is read-only.</strong> ${READ_ONLY_WORDS[session.account.status]} No reminder is sent, and API
+calls that write get 423; calls that read succeed. Keys can be issued and revoked.
+<a href="/settings/account-state">${session.account.status === 'trial_paused' && session.user.role === 'admin' ? 'Resume' : 'Details'}<span class="unseen"> of the account</span></a></p>`
 }
 </div>`
 }

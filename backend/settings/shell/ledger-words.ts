@@ -47,7 +47,7 @@ export const MESSAGE_STATUS_WORDS: Readonly<Record<MessageStatus, string>> = {
 
 /** Reasons that block a reminder: a message's suppression, an invoice's block, a debtor's pause. */
 const REASON_WORDS: Readonly<Record<string, string>> = {
-  kill_switch: 'reminders are stopped',
+  kill_switch: 'stopped by the kill switch',
   demo: 'sample data is never contacted',
   invoice_paid: 'the invoice is paid',
   payment_received: 'a payment came in',
@@ -101,12 +101,29 @@ export function renderInvoiceStatus(row: InvoiceRow, today: string): Html {
   }${row.chasing_blocked_reason === 'disputed' && html` <span class="badge held">Disputed</span>`}`
 }
 
-/** Describes the next automatic step of the invoice. */
-export function invoiceChasing(row: InvoiceRow, timezone: string): string {
+/** Returns why no reminder reaches the customer at present, if so. */
+export function blockOf(
+  row: Pick<DebtorRow, 'status' | 'chasing_status' | 'contactability_email'>,
+): string | undefined {
+  if (row.status === 'archived') return 'archived'
+  if (row.chasing_status !== 'active') return 'debtor_paused'
+  const { contactability_email: contact } = row
+  return contact === 'ok' ? undefined : contact === 'missing' ? 'no_contact' : contact
+}
+
+/**
+ * Describes the next automatic step of the invoice. `block` is the reason why no reminder reaches its
+ * customer; the planner records it with the invoice only when a reminder becomes due.
+ */
+export function invoiceChasing(row: InvoiceRow, timezone: string, block?: string): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
   const { chasing_blocked_reason: blocked, chasing_next_stage: next } = row
+  if (blocked === 'awaiting_approval' && next !== null) {
+    return `${STAGE_WORDS[next]}, awaits approval`
+  }
   if (blocked !== null) return `Held: ${reasonWords(blocked)}`
   if (row.chasing_status === 'stopped') return 'Ended'
+  if (block !== undefined && next !== null) return `Held: ${reasonWords(block)}`
   if (next === null) return row.chasing_stage === 'final' ? 'All stages sent' : '–'
   const at = row.chasing_next_action_at
   return at === null ? STAGE_WORDS[next] : `${STAGE_WORDS[next]}, ${dayOf(at, timezone)}`

@@ -1,4 +1,5 @@
 import type { Reader } from '../../database/tables.ts'
+import { blockOf } from './ledger-words.ts'
 
 /** Returns the names of the rows' customers, by id. */
 export async function readNames(
@@ -15,4 +16,26 @@ export async function readNames(
     .where('id', 'in', ids)
     .execute()
   return new Map(found.map(({ id, name }) => [id, name]))
+}
+
+/** Returns why no reminder reaches the rows' customers at present, by id; reachable ones are absent. */
+export async function readBlocks(
+  reader: Reader,
+  accountId: string,
+  rows: readonly { readonly debtor_id: string }[],
+): Promise<ReadonlyMap<string, string>> {
+  const ids = [...new Set(rows.map(({ debtor_id }) => debtor_id))]
+  if (ids.length === 0) return new Map()
+  const found = await reader
+    .selectFrom('debtors')
+    .select(['id', 'status', 'chasing_status', 'contactability_email'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
+  return new Map(
+    found.flatMap((row) => {
+      const block = blockOf(row)
+      return block === undefined ? [] : [[row.id, block] as const]
+    }),
+  )
 }

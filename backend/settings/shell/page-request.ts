@@ -33,6 +33,8 @@ import { checkSameOrigin } from './same-origin.ts'
 export interface SettingsDeps {
   readonly database: Database
   readonly usage: Usage
+  /** Writes the last use of keys that this backend has not written yet. */
+  readonly flushLastUsed: () => Promise<void>
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
@@ -109,7 +111,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         'Your account requires a second factor of its Admins. Set one up at /settings/two-factor.',
       )
     }
-    const fields = fieldsOf(request, page)
+    const fields = await fieldsOf(request, page)
     checkToken(request, fields, session.token)
     const confirming = page.needsConfirmation && confirmationOf(request, session, now)
     if (confirming !== undefined) return confirming
@@ -139,7 +141,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     const session = await sessionOf(request, deps, now)
     const given = deps.cookies.login.read(request.raw.req.headers.cookie)
     const secret = given !== undefined && /^[\w-]{43}$/.test(given) ? given : createToken()
-    const fields = fieldsOf(request, page)
+    const fields = await fieldsOf(request, page)
     if (page.method !== 'GET' && !fields.isJson) {
       if (request.headers['content-type'] === undefined) throw unsupportedType()
       checkToken(request, fields, secret)
@@ -290,10 +292,10 @@ function sessionOf(request: Request, { database, cookies }: SettingsDeps, now: D
   return findSession(database.read, cookies.session.read(request.raw.req.headers.cookie), now)
 }
 
-function fieldsOf(request: Request, { method, expected = {} }: Page<never>): Fields {
+async function fieldsOf(request: Request, { method, expected = {} }: Page<never>): Promise<Fields> {
   if (method === 'GET') return NO_FIELDS
   const { payload } = request
-  const body = Buffer.isBuffer(payload) ? payload : Buffer.alloc(0)
+  const body = new Uint8Array(Buffer.isBuffer(payload) ? payload : [])
   return parseFields(body, String(request.headers['content-type'] ?? ''), expected)
 }
 

@@ -39,6 +39,11 @@ export function timeAgo(at: string, { now, timezone }: TimeContext): Html {
   return html`<time datetime="${at}" title="${exact}">${agoWords(at, now)}</time>`
 }
 
+/** Renders `4 minutes ago` with the exact time below it, for facts that people act on. */
+export function timeAgoExact(at: string, times: TimeContext): Html {
+  return html`${timeAgo(at, times)} <span class="stamp">${exactTime(at, times.timezone)}</span>`
+}
+
 export function exactTime(at: string, timezone: string): string {
   return new Intl.DateTimeFormat('en-GB', {
     timeZone: timezone,

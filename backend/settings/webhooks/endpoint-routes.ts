@@ -3,19 +3,13 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import {
-  getDelivery,
-  readAttemptHours,
-  readLastAttempts,
-  redeliverFailed,
-} from '../../webhooks/delivery-log.ts'
+import { getDelivery, redeliverFailed } from '../../webhooks/delivery-log.ts'
 import {
   createEndpoint,
   deleteEndpoint,
   type EndpointWithSecret,
   expireOldSecret,
   getEndpoint,
-  listEndpoints,
   lockEndpoint,
   pauseEndpoint,
   resumeEndpoint,
@@ -36,6 +30,7 @@ import type { Draw } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
 import { renderEndpointForm } from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
+import { readEndpoints, readHealth } from './endpoint-records.ts'
 import { renderSecret } from './reveal-page.ts'
 import { renderEndpoints } from './webhooks-page.ts'
 
@@ -53,10 +48,8 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       method: 'GET',
       path: ENDPOINTS_PATH,
       async handle({ session, now }, { database }) {
-        const rows = await listEndpoints(database.read, session.account.id)
-        const records = await readRecords(database.read, rows, now)
-        const data = rows.map((row) => renderEndpoint(row, recordOf(records, row.id)))
-        const endpoints = rows.map((row) => ({ row, record: recordOf(records, row.id) }))
+        const endpoints = await readEndpoints(database.read, session.account.id, now)
+        const data = endpoints.map(({ row, record }) => renderEndpoint(row, record))
         return {
           json: { object: 'list', data, has_more: false, next_cursor: null },
           page: (frame) => renderEndpoints(frame, { session, endpoints, now }),
@@ -91,8 +84,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: `${ENDPOINTS_PATH}/{id}`,
       async handle({ session, id, now }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
-        const records = await readRecords(database.read, [row], now)
-        const record = recordOf(records, id)
+        const record = await readOne(database.read, row, now)
         return {
           json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours },
           page: (frame) => renderEndpointPage(frame, { session, row, record, now }),
@@ -127,9 +119,9 @@ const deletePages: readonly SessionPage[] = [
     admins: WEBHOOK_ADMINS_ONLY,
     async handle({ session, id, now }, { database }) {
       const row = await getEndpoint(database.read, session.account.id, id)
-      const records = await readRecords(database.read, [row], now)
+      const record = await readOne(database.read, row, now)
       const { timezone } = session.account
-      const view = { row, record: recordOf(records, id), times: { now, timezone } }
+      const view = { row, record, times: { now, timezone } }
       return { page: (frame) => renderDeleteEndpoint(frame, view) }
     },
   },
@@ -211,8 +203,8 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
         const change = { row: before, input: settingsOf(fields, before) }
         return updateEndpoint(tx, change, privateTargets, act)
       })
-      const records = await readRecords(database.read, [row], now)
-      return { json: renderEndpoint(row, recordOf(records, id)), location: endpointPath(id) }
+      const record = await readOne(database.read, row, now)
+      return { json: renderEndpoint(row, record), location: endpointPath(id) }
     },
     redraw: async ({ fields, id }, problem) => redrawForm(id, fields, problem),
   }
@@ -237,8 +229,8 @@ function changePage(act: string, flash: string, change: typeof pauseEndpoint): S
         if (!wantsJson) await setFlash(tx, session.token, flash)
         return change(tx, before, by)
       })
-      const records = await readRecords(database.read, [row], now)
-      return { json: renderEndpoint(row, recordOf(records, id)), location: endpointPath(id) }
+      const record = await readOne(database.read, row, now)
+      return { json: renderEndpoint(row, record), location: endpointPath(id) }
     },
   }
 }
@@ -298,21 +290,11 @@ function parseSince(text: string): Date {
   })
 }
 
-type Records = ReadonlyMap<string, EndpointRecord>
-
-async function readRecords(
+async function readOne(
   reader: Reader,
-  rows: readonly WebhookEndpointRow[],
+  row: WebhookEndpointRow,
   now: Date,
-): Promise<Records> {
-  const ids = rows.map(({ id }) => id)
-  const [hours, last] = await Promise.all([
-    readAttemptHours(reader, ids, now),
-    readLastAttempts(reader, ids),
-  ])
-  return new Map(ids.map((id) => [id, { hours: hours.get(id) ?? [], lastAttemptAt: last.get(id) }]))
-}
-
-function recordOf(records: Records, id: string): EndpointRecord {
-  return records.get(id) ?? { hours: [], lastAttemptAt: undefined }
+): Promise<EndpointRecord> {
+  const [found] = await readHealth(reader, [row], now)
+  return found?.record ?? { hours: [], lastAttemptAt: undefined }
 }

@@ -1,19 +1,15 @@
 /** The list of webhook endpoints and their health. */
-import type { WebhookEndpointRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import type { EndpointRecord } from '../../webhooks/representation.ts'
 import { renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { timeAgo } from '../shell/words.ts'
+import type { EndpointHealth } from './endpoint-records.ts'
 import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-words.ts'
 
 export interface EndpointsView {
   readonly session: Session
-  readonly endpoints: readonly {
-    readonly row: WebhookEndpointRow
-    readonly record: EndpointRecord
-  }[]
+  readonly endpoints: readonly EndpointHealth[]
   readonly now: Date
 }
 
@@ -25,8 +21,15 @@ export function renderEndpoints(frame: Frame, view: EndpointsView): Html {
 ${isAdmin && html`<a class="button primary" href="/settings/webhook-endpoints/new">Add endpoint</a>`}</span></div>
 <p class="lead">Signed notifications to your own systems when something happens, so that they need not poll.
 <a class="whole-line" href="/docs/webhooks">How to receive webhooks</a></p>
-${view.endpoints.length === 0 ? renderEmpty(isAdmin) : renderTable(view)}`
+${renderEndpointTable(view)}`
   return renderPage(frame, { title: 'Webhooks', place: '/settings/api-keys', main })
+}
+
+/** Renders the endpoints and their health, or that there are none. */
+export function renderEndpointTable(view: EndpointsView): Html {
+  return view.endpoints.length === 0
+    ? renderEmpty(view.session.user.role === 'admin')
+    : renderTable(view)
 }
 
 function renderEmpty(isAdmin: boolean): Html {

@@ -62,7 +62,7 @@ t.test('what is checked first is answered first', async (t) => {
   matches(t, readOnly.json, {
     code: 'account_read_only',
     account_status: 'suspended',
-    resume_url: 'https://receivables.test/settings',
+    resume_url: 'https://receivables.test/settings/account-state',
   })
   t.equal((await books.get(PAYMENTS)).status, 200, 'reads go on')
   await setStatus('active')

@@ -153,3 +153,16 @@ t.test('secrets that others can read are not used', async (t) => {
   writeFileSync(join(directory, 'secrets.env'), `KEY_PEPPER=v1:${PEPPER}\n`, { mode: 0o644 })
   matches(t, await run('accounts', 'list'), { code: 1, stderr: /chmod 600/ })
 })
+
+t.test('each start of the demo revokes the key of the start before', async (t) => {
+  // Every start left another key with all scopes.
+  const { json } = prepareCli(t)
+  const first = await json('demo', '--password', 'correct horse battery')
+  const second = await json('demo', '--password', 'correct horse battery')
+  t.equal(second.account.id, first.account.id)
+  const keys = await json('keys', 'list', '--account', first.account.id)
+  const live = (keys as { id: string; revoked_at: string | null }[])
+    .filter(({ revoked_at }) => revoked_at === null)
+    .map(({ id }) => id)
+  t.strictSame(live, [second.key.id])
+})

@@ -287,7 +287,8 @@ t.test('a change needs the token of its own session', async (t) => {
       headers: { ...FORM, cookie: ada.cookie, ...headers },
       body,
     })
-  const token = (value: string) => `name=ERP&scopes=debtors%3Aread&csrf_token=${value}`
+  const token = (value: string) =>
+    `name=ERP&same_name=yes&scopes=debtors%3Aread&csrf_token=${value}`
   const json = { 'content-type': 'application/json', accept: 'application/json' }
   const refused: [string, ReturnType<typeof issue>][] = [
     ['missing', issue({})],

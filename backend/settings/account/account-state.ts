@@ -1,0 +1,71 @@
+/** The page to which the 423 of a read-only account links: an Admin resumes a paused trial here. */
+import { isReadOnly, setStatus } from '../../accounts/accounts.ts'
+import type { AccountStatus } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+
+const PATH = '/settings/account-state'
+
+export const accountStatePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    handle: async ({ session }) => ({
+      json: represent(session.account.status),
+      page: (frame) => renderState(frame, session),
+    }),
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/resume`,
+    admins: 'Only an Admin can resume the account.',
+    async handle({ session, act, wantsJson }, { database }) {
+      const account = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'account_resumed')
+        return setStatus(tx, session.account.id, 'trial', act)
+      })
+      return { json: represent(account.status), location: PATH }
+    },
+  },
+]
+
+function represent(status: AccountStatus) {
+  return { object: 'account_state', status, read_only: isReadOnly(status) }
+}
+
+const STATES: Readonly<Record<AccountStatus, { readonly title: string; readonly text: string }>> = {
+  active: { title: 'This account is active', text: 'Reminders are sent, and API keys can write.' },
+  trial: {
+    title: 'This account is on trial',
+    text: 'Reminders are sent, and API keys can write.',
+  },
+  trial_paused: {
+    title: 'The trial of this account is paused',
+    text: 'No reminder is sent, and API calls that write get 423. Everything can be read. When the trial is resumed, reminders are scheduled from that day on.',
+  },
+  suspended: {
+    title: 'This account is suspended',
+    text: 'No reminder is sent, and API calls that write get 423. Everything can be read. The operator of this service suspended the account, and only the operator can make it active again: contact them, and name the account id below.',
+  },
+  cancelled: {
+    title: 'This account is cancelled',
+    text: 'No reminder is sent, and API calls that write get 423. Everything can be read for as long as the data is kept. To use the account again, contact the operator of this service, and name the account id below.',
+  },
+}
+
+function renderState(frame: Frame, { account, user }: Session): Html {
+  const { title, text } = STATES[account.status]
+  const main = html`<h1>${title}</h1>
+<section class="card stack"><p>${text}</p>
+<dl class="facts"><div><dt>Account id</dt><dd><code translate="no">${account.id}</code></dd></div></dl>
+${
+  account.status === 'trial_paused' &&
+  (user.role === 'admin'
+    ? html`<form method="post" action="${PATH}/resume" data-once>${csrfField(frame)}<button class="primary">Resume the trial</button></form>`
+    : html`<p class="hint">An Admin of your account can resume the trial.</p>`)
+}</section>`
+  return renderPage(frame, { title, main })
+}

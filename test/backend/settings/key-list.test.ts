@@ -1,0 +1,49 @@
+// What the pane of API keys says about keys, and the endpoints that it shows.
+import t from 'tap'
+import { matches } from '../../fixtures/matches.ts'
+import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
+
+const { backend, account } = await startSettings(t)
+const ada = await logIn(backend, ADMIN)
+const PATH = '/settings/api-keys'
+
+t.test('a second key of one name is issued only to who asks for it', async (t) => {
+  const issue = (more: Record<string, string> = {}) =>
+    ada.submit(PATH, { name: 'Warehouse', scopes: 'debtors:read', ...more })
+  t.equal((await issue()).status, 201)
+  const again = await issue({ name: ' Warehouse ' })
+  t.equal(again.status, 422)
+  matches(t, again.text, /Another active key is named Warehouse \(rcv_/)
+  matches(t, again.text, /name="same_name"/)
+  const confirmed = await issue({ same_name: 'yes' })
+  t.equal(confirmed.status, 201)
+  const json = await ada.send('POST', PATH, { name: 'Warehouse', scopes: ['debtors:read'] })
+  t.equal(json.status, 201, 'scripts name keys as they like')
+})
+
+t.test('a key that was revoked leaves its name to another', async (t) => {
+  const { row } = await backend.issueKey(account.id, { name: 'Shop' })
+  await ada.send('POST', `${PATH}/${row.id}/revoke`)
+  t.equal((await ada.submit(PATH, { name: 'Shop', scopes: 'debtors:read' })).status, 201)
+})
+
+t.test('the page that revokes a key knows of the call just now', async (t) => {
+  // It said "never used" for up to four seconds after a call.
+  const key = await backend.issueKey(account.id, { name: 'Till' })
+  const before = await ada.page(`${PATH}/${key.row.id}/revoke`)
+  matches(t, before.text, /No call with it is known/)
+  t.equal((await backend.call(key, 'GET', '/api/v1/me')).status, 200)
+  const { text } = await ada.page(`${PATH}/${key.row.id}/revoke`)
+  matches(t, text, /It was used just now/)
+  const list = await ada.page(PATH)
+  matches(t, list.text, /just now<\/time> <span class="stamp">21 Nov 2026, /, 'the time is text')
+})
+
+t.test('the pane shows the webhook endpoints', async (t) => {
+  matches(t, (await ada.page(PATH)).text, /There is no endpoint yet/)
+  const input = { url: 'https://hooks.example.com/receivables', description: 'ERP', events: ['*'] }
+  t.equal((await ada.send('POST', '/settings/webhook-endpoints', input)).status, 201)
+  const { text } = await ada.page(PATH)
+  matches(t, text, /https:\/\/hooks\.example\.com\/receivables/)
+  matches(t, text, /Every event/)
+})
