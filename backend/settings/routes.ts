@@ -13,6 +13,7 @@ import { newCustomerPages } from './customers/new-customer.ts'
 import { newInvoicePages } from './customers/new-invoice.ts'
 import { paymentPages } from './customers/payment-routes.ts'
 import { homePages } from './home/home-routes.ts'
+import { importPages } from './imports/import-routes.ts'
 import { keyChangePages } from './keys/change-routes.ts'
 import { allowancePages, keyPages } from './keys/routes.ts'
 import { customerListPages } from './lists/customer-list.ts'
@@ -66,6 +67,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...sessionPages,
     ...ownSessionPages,
     ...secondFactorPages,
+    ...importPages,
     ...customerPages,
     ...newCustomerPages,
     ...invoicePages,

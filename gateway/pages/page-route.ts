@@ -15,7 +15,16 @@ export interface PageRoute {
   readonly headers?: readonly string[]
 }
 
+/** A CSV file. Larger files are imported by the command line. */
+const IMPORT_BYTES_MAX = 1024 * 1024
+
 const PAGES: readonly PageRoute[] = [
+  {
+    prefix: '/settings/import',
+    methods: ['GET', 'HEAD', 'POST'],
+    headers: ['x-dialog'],
+    bodyBytesMax: IMPORT_BYTES_MAX,
+  },
   { prefix: '/settings', methods: ['GET', 'HEAD', 'POST', 'PUT'], headers: ['x-dialog'] },
   { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
 ]

@@ -59,6 +59,7 @@ const WORDS: Readonly<Record<AuditAction, string>> = {
   'kill_switch.put_off': 'Resumed reminders',
   'message.approved': 'Approved a reminder',
   'message.rejected': 'Rejected a reminder',
+  'ledger.imported': 'Imported a file',
   'debtor.edited': 'Changed a customer',
   'debtor.archived': 'Archived a customer',
   'debtor.restored': 'Took a customer out of the archive',

@@ -42,7 +42,7 @@ ${step(
   steps.hasCustomer,
   'Create or import customers',
   'Through the API or from a CSV file. Imported invoices that are past due are not chased until you say so.',
-  html`${isAdmin && html`<a class="button" href="/settings/customers/new">Add a customer</a> `}<a class="button" href="/settings/customers">Customers</a>`,
+  html`${isAdmin && html`<a class="button" href="/settings/customers/new">Add a customer</a> <a class="button" href="/settings/import">Import a CSV file</a> `}<a class="button" href="/settings/customers">Customers</a>`,
 )}
 ${step(
   false,

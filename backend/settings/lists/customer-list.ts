@@ -210,7 +210,11 @@ function renderList(frame: Frame, view: ListView): Html {
   const { rows, filters, search, query, next } = view
   const isAdmin = frame.session?.user.role === 'admin'
   const main = html`<div class="heading"><h1>Customers</h1>${view.summary}
-${isAdmin && html`<a class="button small primary" href="${PATH}/new">Add a customer</a>`}</div>
+${
+  isAdmin &&
+  html`<span class="row"><a class="button small" href="/settings/import">Import</a>
+<a class="button small primary" href="${PATH}/new">Add a customer</a></span>`
+}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 <div class="heading">
 <form method="get" action="${PATH}" class="search">

@@ -11,6 +11,8 @@ import { type JsonObject, parseJsonObject } from '../../validation/json.ts'
 const JSON_TYPE = /^application\/json(?:\s*;\s*charset="?utf-8"?)?$/i
 const FORM_TYPE = /^application\/x-www-form-urlencoded(?:\s*;\s*charset="?utf-8"?)?$/i
 
+const MULTIPART_TYPE = /^multipart\/form-data\s*;/i
+
 /** More than the fields of any page. */
 const FORM_FIELDS_MAX = 100
 
@@ -24,6 +26,11 @@ export interface Expected {
    * Lists of objects with these members. A form repeats a field for each object, e.g. `allocations/amount`.
    */
   readonly rows?: Readonly<Record<string, Pick<Expected, 'texts' | 'numbers'>>>
+  /**
+   * The form may be multipart and contain a file, which is read like a text of this name. Bytes that
+   * are not UTF-8 become U+FFFD.
+   */
+  readonly file?: string
 }
 
 export class Fields {
@@ -79,13 +86,20 @@ export class Fields {
 export const NO_FIELDS: Fields = new Fields(false, new Map())
 
 /** Throws `Problem` 400, 415, 422. An empty body has no fields, whatever its type. */
-export function parseFields(body: Uint8Array, type: string, expected: Expected): Fields {
+export async function parseFields(
+  body: Uint8Array<ArrayBuffer>,
+  type: string,
+  expected: Expected,
+): Promise<Fields> {
   if (JSON_TYPE.test(type)) {
     if (body.length === 0) return new Fields(true, new Map())
     return new Fields(true, readJson(parseJsonObject(body), expected))
   }
   if (FORM_TYPE.test(type)) return new Fields(false, readForm(body, expected))
   if (body.length === 0) return NO_FIELDS
+  if (expected.file !== undefined && MULTIPART_TYPE.test(type)) {
+    return new Fields(false, fieldValues(await readParts(body, type, expected.file), expected))
+  }
   throw unsupportedType()
 }
 
@@ -163,20 +177,47 @@ function membersOf(body: JsonObject): [path: string, value: unknown][] {
   })
 }
 
-function readForm(
-  body: Uint8Array,
-  { texts = [], lists: named = [], numbers = [], rows = {} }: Expected,
+function readForm(body: Uint8Array, expected: Expected) {
+  return fieldValues([...new URLSearchParams(decode(body))], expected)
+}
+
+/** The name of the file becomes the field `NAME_name`. Throws `Problem` 400. */
+async function readParts(
+  body: Uint8Array<ArrayBuffer>,
+  type: string,
+  file: string,
+): Promise<[name: string, value: string][]> {
+  let form: FormData
+  try {
+    form = await new Response(body, { headers: { 'content-type': type } }).formData()
+  } catch {
+    throw badForm('The form is not proper multipart/form-data.')
+  }
+  const pairs: [string, string][] = []
+  for (const [name, value] of form) {
+    if (typeof value === 'string') {
+      pairs.push([name, value])
+    } else if (name !== file) {
+      throw badForm('Unknown file.')
+    } else if (value.size > 0) {
+      pairs.push([name, await value.text()], [`${file}_name`, value.name])
+    }
+  }
+  return pairs
+}
+
+function fieldValues(
+  pairs: readonly (readonly [name: string, value: string])[],
+  { texts = [], lists: named = [], numbers = [], rows = {}, file }: Expected,
 ) {
   const inRows = Object.entries(rows).flatMap(([name, members]) =>
     membersOfRows(members).map((member) => `${name}/${member}`),
   )
   const lists = [...named, ...inRows]
-  const text = decode(body)
   const values = new Map<string, string[]>()
-  const pairs = [...new URLSearchParams(text)]
   if (pairs.length > FORM_FIELDS_MAX) throw badForm('The form has too many fields.')
   for (const [name, value] of pairs) {
-    if (value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
+    if (name !== file && value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
     const known = values.get(name)
     if (lists.includes(name)) values.set(name, [...(known ?? []), value])
     else if (name !== 'csrf_token' && ![...texts, ...numbers].includes(name))

@@ -65,6 +65,9 @@ addEventListener('pageshow', (event) => {
   }
 })
 
+// An import continues by itself, step by step.
+document.querySelector('form[data-continue] button')?.click()
+
 for (const button of document.querySelectorAll('[data-copy]')) {
   const field = document.getElementById(button.dataset.copy)
   const [label] = button.childNodes

@@ -1,0 +1,142 @@
+/** The file and the options of an import, as the form or JSON sends them. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { FIELD_NAMES, type FieldName } from '../../import/columns.ts'
+import { dateReader } from '../../import/date-format.ts'
+import { type Ledger, readHeaders, readLedger } from '../../import/ledger.ts'
+import { LedgerFault } from '../../import/ledger-fault.ts'
+import { parseCurrency } from '../../money/money.ts'
+import { invalid } from '../shell/faults.ts'
+import type { Expected, Fields } from '../shell/fields.ts'
+
+/** Leaves room for the other fields in a body of 1 MiB. Some 10,000 invoices. */
+const FILE_BYTES_MAX = 950_000
+const FILE_NAME_LENGTH_MAX = 200
+
+export const DATE_FORMATS = [
+  ...['YYYY-MM-DD', 'D.M.YYYY', 'D/M/YYYY', 'M/D/YYYY', 'D-M-YYYY', 'YYYY/MM/DD', 'YYYYMMDD'],
+] as const
+
+/** What the request does with the file. */
+export const STEPS = ['preview', 'record', 'edit'] as const
+export type Step = (typeof STEPS)[number]
+
+export const columnFieldOf = (field: FieldName) => `column_${field}`
+
+export const IMPORT_FIELDS: Expected = {
+  texts: [
+    ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],
+    ...['chase_overdue', 'correct', 'recorded'],
+    ...FIELD_NAMES.map(columnFieldOf),
+  ],
+  file: 'file',
+}
+
+export interface ImportForm {
+  readonly content: string
+  readonly fileName: string
+  readonly dateFormat: string
+  readonly currency: string
+  readonly isDecimalComma: boolean
+  readonly chaseOverdue: boolean
+  /** Whether records that differ are changed to what the file says. */
+  readonly correct: boolean
+  /** Header names by field; an empty one leaves the field out. */
+  readonly columns: ReadonlyMap<FieldName, string>
+  /** Empty until there is a file that can be read. */
+  readonly headers: readonly string[]
+}
+
+export function readForm(fields: Fields): ImportForm {
+  const content = fields.text('file')
+  const isSet = (name: string) => fields.text(name) !== '' && fields.text(name) !== 'false'
+  return {
+    content,
+    fileName: fields.text('file_name').slice(0, FILE_NAME_LENGTH_MAX) || 'file.csv',
+    dateFormat: fields.text('date_format'),
+    currency: fields.text('currency').trim().toUpperCase(),
+    isDecimalComma: isSet('decimal_comma'),
+    chaseOverdue: isSet('chase_overdue'),
+    correct: isSet('correct'),
+    columns: new Map(
+      FIELD_NAMES.flatMap((field) => {
+        const name = columnFieldOf(field)
+        // `auto` finds the column by its header.
+        const isChosen = fields.has(name) && fields.text(name) !== AUTO
+        return isChosen ? [[field, fields.text(name).trim()] as const] : []
+      }),
+    ),
+    headers: headersOf(content),
+  }
+}
+
+export const AUTO = 'auto'
+
+function headersOf(content: string): readonly string[] {
+  try {
+    return readHeaders(Buffer.from(content))
+  } catch (error) {
+    if (error instanceof LedgerFault) return []
+    throw error
+  }
+}
+
+/** Throws `validation_failed` with every fault of the file. */
+export function readFile(form: ImportForm, now: Date): Ledger {
+  const bytes = Buffer.from(form.content)
+  if (bytes.length === 0) invalid('file', 'Choose a CSV file.')
+  if (bytes.length > FILE_BYTES_MAX) {
+    invalid(
+      'file',
+      'The file has more than 950 KB. Split it, or ask the operator to import it with the command line.',
+    )
+  }
+  if (form.content.includes('\u{fffd}')) {
+    invalid('file', 'The file is not UTF-8 text. Save it as “CSV UTF-8”.')
+  }
+  if (form.dateFormat === '') invalid('date_format', 'Choose how the file writes dates.')
+  const currency = form.currency === '' ? undefined : parseCurrency(form.currency)
+  if (form.currency !== '' && currency === undefined) {
+    invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
+  }
+  try {
+    return readLedger(bytes, {
+      currency,
+      dateFormat: form.dateFormat,
+      readDate: dateReader(form.dateFormat),
+      decimalMark: form.isDecimalComma ? ',' : '.',
+      columns: form.columns,
+      now,
+    })
+  } catch (error) {
+    if (error instanceof LedgerFault) throw problemOf(error)
+    throw error
+  }
+}
+
+const FAULT_FIELDS = {
+  columns: 'columns',
+  currency: 'currency',
+  date_format: 'date_format',
+  file: 'file',
+  rows: 'file',
+} as const
+
+/** Far more than a person corrects before the next try. */
+const FAULTS_MAX = 200
+
+function problemOf({ message, about, faults }: LedgerFault): Problem {
+  const pointer = `/${FAULT_FIELDS[about]}`
+  const more = faults.length - FAULTS_MAX
+  const details = [
+    ...faults.slice(0, FAULTS_MAX).map((fault) => `${fault[0]?.toUpperCase()}${fault.slice(1)}.`),
+    ...(more > 0 ? [`And ${more} more.`] : []),
+  ]
+  const errors = (faults.length === 0 ? [message] : details).map((detail) => ({
+    ...{ pointer, code: 'invalid_format', detail },
+  }))
+  const detail =
+    faults.length === 0
+      ? message
+      : `The file has ${faults.length === 1 ? 'one fault' : `${faults.length} faults`}. Nothing was recorded.`
+  return new Problem('validation_failed', detail, { members: { errors } })
+}

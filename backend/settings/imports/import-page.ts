@@ -1,0 +1,237 @@
+/** The pages of an import: the form, the comparison before anything is recorded, and the report. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { FIELD_NAMES, type FieldName, REQUIRED_FIELDS } from '../../import/columns.ts'
+import { type Comparison, countMissing, type Totals } from '../../import/comparison.ts'
+import type { Ledger } from '../../import/ledger.ts'
+import { moneyText } from '../../money/money-text.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { plural } from '../shell/words.ts'
+import { AUTO, columnFieldOf, DATE_FORMATS, type ImportForm } from './import-form.ts'
+import type { Finding, Refusal, StepResult } from './import-step.ts'
+
+const PATH = '/settings/import'
+const PLACE = '/settings/customers'
+
+/** Rows of each list; the rest is counted. */
+const SHOWN_MAX = 50
+
+const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
+  number: 'Invoice number',
+  customer: 'Customer number',
+  issued: 'Issued on',
+  amount: 'Amount',
+  due: 'Due on',
+  settled: 'Paid on',
+  name: 'Customer name',
+  email: 'Customer e-mail',
+  currency: 'Currency',
+}
+
+export function renderImportForm(frame: Frame, form: ImportForm, problem?: Problem): Html {
+  const hasFile = form.content !== ''
+  const main = html`<p class="back"><a href="${PLACE}">Customers</a></p>
+<h1>Import a file</h1>
+<p class="lead">A CSV file with one invoice in each row. Customers are created from it too, and a payment for each invoice
+that the file shows as paid. You see what would be recorded before anything is.</p>
+${renderFaults(problem)}
+<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
+<div class="card stack">
+<p class="field"><label for="file">CSV file</label>
+<input id="file" name="file" type="file" accept=".csv,text/csv,text/plain"${describedBy(problem, 'file', 'file-hint')}></p>
+<p class="hint" id="file-hint">UTF-8, with a line of headers, at most 950 KB (some 10,000 invoices). Separated by commas, semicolons or tabs.</p>
+<p class="field"><label for="date_format">Dates are written as</label>
+<select id="date_format" name="date_format" required${describedBy(problem, 'date_format')}>
+<option value="">Choose…</option>${DATE_FORMATS.map(
+    (format) =>
+      html`<option value="${format}"${attribute('selected', format === form.dateFormat)}>${format} (${exampleOf(format)})</option>`,
+  )}</select></p>
+${renderFault(problem, 'date_format')}
+<p class="field"><label for="currency">Currency of the amounts</label>
+<input id="currency" name="currency" value="${form.currency}" maxlength="3" class="tiny" autocomplete="off"${describedBy(problem, 'currency', 'currency-hint')}></p>
+<p class="hint" id="currency-hint">For rows without a currency of their own.</p>
+${renderFault(problem, 'currency')}
+<p><label class="check"><input type="checkbox" name="decimal_comma" value="yes"${attribute('checked', form.isDecimalComma)}> <span>Amounts have a decimal comma, as in 1234,56</span></label></p>
+<p><label class="check"><input type="checkbox" name="chase_overdue" value="yes"${attribute('checked', form.chaseOverdue)}> <span>Send reminders also about invoices that are past due already</span></label></p>
+</div>
+${form.headers.length > 0 ? renderColumns(form, problem) : undefined}
+<p class="row"><button class="primary">Check the file</button> <a class="button" href="${PLACE}">Cancel</a></p>
+</form>
+${!hasFile && renderHeaderHelp()}`
+  return renderPage(frame, { title: 'Import a file', place: PLACE, main })
+}
+
+/** A day that shows which part is which. */
+function exampleOf(format: string): string {
+  return format
+    .replace('YYYY', '2026')
+    .replace(/MM?/, (part) => '3'.padStart(part.length, '0'))
+    .replace(/DD?/, '31')
+}
+
+function renderHeaderHelp(): Html {
+  return html`<section class="card" aria-labelledby="columns-title"><h2 id="columns-title">Columns</h2>
+<p>Columns are recognized by common headers, such as <code>Invoice number</code>, <code>Customer ID</code>, <code>Invoice date</code>,
+<code>Due date</code>, <code>Amount</code>, <code>Paid on</code>, <code>Customer name</code>, <code>Email</code> and <code>Currency</code>.
+If a header is not recognized, you choose the column after the file is read. A file that was imported before can be
+imported again: what is recorded already is not recorded twice.</p></section>`
+}
+
+function renderColumns({ headers, columns }: ImportForm, problem: Problem | undefined): Html {
+  return html`<fieldset class="card" id="columns" tabindex="-1"${describedBy(problem, 'columns')}><legend class="title">Columns</legend>
+${renderFault(problem, 'columns')}
+<p class="hint">Choose the file again after you have changed the columns.</p>
+<div class="fields">${FIELD_NAMES.map((field) => {
+    const id = columnFieldOf(field)
+    const chosen = columns.get(field)
+    const isRequired = REQUIRED_FIELDS.includes(field)
+    return html`<div class="field"><label for="${id}">${FIELD_WORDS[field]}</label>
+<select id="${id}" name="${id}"><option value="${AUTO}">By its header</option>${
+      !isRequired &&
+      html`<option value=""${attribute('selected', chosen === '')}>Not in the file</option>`
+    }${headers.map((header) => html`<option value="${header}"${attribute('selected', header === chosen)}>${header}</option>`)}</select></div>`
+  })}</div></fieldset>`
+}
+
+interface Preview {
+  readonly form: ImportForm
+  readonly ledger: Ledger
+  readonly finding: Finding
+}
+
+export function renderImportPreview(frame: Frame, { form, ledger, finding }: Preview): Html {
+  const { comparison, corrections } = finding
+  const { customers, invoices, payments } = countMissing(comparison)
+  const count = customers + invoices + payments
+  const hasWork = count + corrections.length > 0
+  const main = html`<p class="back"><a href="${PATH}">Import a file</a></p>
+<h1>Check <span translate="no">${form.fileName}</span></h1>
+<p class="lead">Nothing is recorded yet. The file has ${plural(ledger.invoices.length, 'invoice')} of ${plural(ledger.customers.size, 'customer')}.</p>
+<dl class="figures"><div><dt>New customers</dt><dd>${customers.toLocaleString('en')}</dd></div>
+<div><dt>New invoices</dt><dd>${invoices.toLocaleString('en')}</dd></div>
+<div><dt>New payments</dt><dd>${payments.toLocaleString('en')}</dd></div></dl>
+<p class="hint">Columns: <span translate="no">${ledger.mapping}</span>.</p>
+${renderTotals(comparison)}
+${renderDifferences(comparison)}
+<form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${csrfField(frame)}
+${renderHidden(form)}
+${
+  corrections.length > 0 &&
+  html`<section class="card" aria-labelledby="corrections"><h2 id="corrections">Records that the file would change</h2>
+<ul class="plain">${corrections.slice(0, SHOWN_MAX).map(({ record, change }) => html`<li><span translate="no">${record}: ${change}</span></li>`)}</ul>
+${renderMore(corrections.length)}
+<p><label class="check"><input type="checkbox" name="correct" value="yes"> <span>Change ${plural(corrections.length, 'record')} to what the file says</span></label></p></section>`
+}
+<p class="row">${
+    hasWork
+      ? html`<button class="primary" name="step" value="record">${count > 0 ? `Record ${plural(count, 'record')}` : 'Change the records'}</button>`
+      : html`<strong>Everything in the file is recorded already.</strong>`
+  }
+<button name="step" value="edit">Change the options</button> <a class="button" href="${PATH}">Another file</a></p>
+</form>`
+  return renderPage(frame, { title: 'Check the file', place: PLACE, main })
+}
+
+interface Report {
+  readonly form: ImportForm
+  readonly ledger: Ledger
+  readonly result: StepResult
+  /** Records that earlier steps of this import created or changed. */
+  readonly before: number
+}
+
+export function renderImportReport(frame: Frame, report: Report): Html {
+  const { form, result, before } = report
+  const { comparison, recorded, refusals, isComplete } = result
+  const missing = countMissing(comparison)
+  const left = missing.customers + missing.invoices + missing.payments
+  const done =
+    before + recorded.customers + recorded.invoices + recorded.payments + recorded.corrected
+  const main = html`<p class="back"><a href="${PLACE}">Customers</a></p>
+<h1>${isComplete ? 'Imported' : 'Importing'} <span translate="no">${form.fileName}</span></h1>
+${
+  isComplete
+    ? html`<p class="lead" role="status">${plural(done, 'record')} recorded or changed${left > 0 && `, ${plural(left, 'record')} not recorded`}.</p>`
+    : renderProgress(frame, form, done, left)
+}
+${refusals.length > 0 && renderRefusals(refusals)}
+${renderTotals(comparison)}
+${renderDifferences(comparison)}
+${
+  isComplete &&
+  html`<p class="row"><a class="button primary" href="/settings/customers">Customers</a>
+<a class="button" href="/settings/invoices">Invoices</a> <a class="button" href="${PATH}">Import another file</a></p>
+<section class="card" aria-labelledby="wrong"><h2 id="wrong">If something in the file was wrong</h2>
+<p>Correct the file and import it again. Names, e-mail addresses and due dates can be changed to what the corrected file
+says; what is recorded already is not recorded twice. An amount that is too high is credited, and an invoice that should not
+exist is voided, on its page; a payment is reversed on its page.</p></section>`
+}`
+  const title = isComplete ? 'Imported' : 'Importing'
+  return renderPage(frame, { title, place: PLACE, main })
+}
+
+/** The script sends the form at once, so that the import continues by itself. */
+function renderProgress(frame: Frame, form: ImportForm, done: number, left: number): Html {
+  return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${csrfField(frame)}
+${renderHidden(form)}${form.correct && html`<input type="hidden" name="correct" value="yes">`}
+<input type="hidden" name="recorded" value="${done}">
+<p role="status">${done.toLocaleString('en')} of ${(done + left).toLocaleString('en')} recorded.</p>
+<progress max="${done + left}" value="${done}" aria-label="Records of the file"></progress>
+<p><button class="primary" name="step" value="record">Continue</button></p></form>`
+}
+
+function renderHidden(form: ImportForm): Html {
+  const hidden = (name: string, value: string) =>
+    html`<input type="hidden" name="${name}" value="${value}">`
+  return html`${hidden('file_name', form.fileName)}${hidden('date_format', form.dateFormat)}${hidden('currency', form.currency)}
+${form.isDecimalComma && hidden('decimal_comma', 'yes')}${form.chaseOverdue && hidden('chase_overdue', 'yes')}
+${[...form.columns].map(([field, header]) => hidden(columnFieldOf(field), header))}
+<textarea name="file" hidden aria-hidden="true" tabindex="-1">
+${form.content}</textarea>`
+}
+
+function renderTotals({ totals }: Comparison): Html {
+  const row = (name: string, file: string, service: string) =>
+    html`<tr><th scope="row" data-label="What">${name}</th><td data-label="In the file" class="amount">${file}</td><td data-label="In the account" class="amount">${service}</td></tr>`
+  const money = (currency: string, of: (totals: Totals) => bigint) => (sums: Totals) =>
+    moneyText(Number(of(sums)), currency)
+  return html`${[...totals].map(([currency, { file, service }]) => {
+    const rows: readonly [string, (sums: Totals) => string][] = [
+      ['Invoices', (sums) => sums.invoices.toLocaleString('en')],
+      ['Invoiced', money(currency, (sums) => sums.invoiced)],
+      ['Payments', (sums) => sums.payments.toLocaleString('en')],
+      ['Paid', money(currency, (sums) => sums.paid)],
+      ['Open', money(currency, (sums) => sums.open)],
+    ]
+    return html`<table class="keys ledger dense"><caption>${currency}: the file and the account</caption>
+<thead><tr><th scope="col">What</th><th scope="col" class="amount">In the file</th><th scope="col" class="amount">In the account</th></tr></thead>
+<tbody>${rows.map(([name, shown]) => row(name, shown(file), shown(service)))}</tbody></table>`
+  })}`
+}
+
+function renderDifferences({ differences }: Comparison): Html | undefined {
+  if (differences.length === 0) return undefined
+  return html`<section aria-labelledby="differences"><h2 id="differences">${plural(differences.length, 'difference')}</h2>
+<p class="hint">These records exist, and say something else than the file. They are not changed unless you choose so below.</p>
+<table class="keys ledger dense"><caption class="unseen">Differences</caption>
+<thead><tr><th scope="col">Record</th><th scope="col">What</th><th scope="col">In the file</th><th scope="col">In the account</th></tr></thead>
+<tbody>${differences
+    .slice(0, SHOWN_MAX)
+    .map(
+      ({ line, record, field, file, service }) =>
+        html`<tr><th scope="row" data-label="Record">Line ${line}, <span translate="no">${record}</span></th><td data-label="What">${field}</td><td data-label="In the file" translate="no">${file}</td><td data-label="In the account" translate="no">${service}</td></tr>`,
+    )}</tbody></table>${renderMore(differences.length)}</section>`
+}
+
+function renderRefusals(refusals: readonly Refusal[]): Html {
+  return html`<section class="card" aria-labelledby="refusals"><h2 id="refusals">${plural(refusals.length, 'record')} could not be recorded</h2>
+<ul class="plain">${refusals.slice(0, SHOWN_MAX).map(({ record, detail }) => html`<li><span translate="no">${record}</span>: ${detail}</li>`)}</ul>
+${renderMore(refusals.length)}</section>`
+}
+
+function renderMore(count: number): Html | undefined {
+  return count > SHOWN_MAX
+    ? html`<p class="hint">And ${(count - SHOWN_MAX).toLocaleString('en')} more.</p>`
+    : undefined
+}

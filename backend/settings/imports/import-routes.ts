@@ -1,0 +1,87 @@
+/** The import of a CSV file: chosen, checked and compared, recorded in steps, and reported. */
+import { getAccount } from '../../accounts/accounts.ts'
+import { countMissing } from '../../import/comparison.ts'
+import { refuseReadOnly } from '../money/money-act.ts'
+import { invalid } from '../shell/faults.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Response } from '../shell/response.ts'
+import { IMPORT_FIELDS, type ImportForm, readFile, readForm, STEPS } from './import-form.ts'
+import { renderImportForm, renderImportPreview, renderImportReport } from './import-page.ts'
+import { compareFile, type Finding, recordStep, type StepResult } from './import-step.ts'
+
+const PATH = '/settings/import'
+const ADMINS_ONLY = 'Only an Admin can import a file.'
+
+export const importPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    async handle({ session }, { database }) {
+      refuseReadOnly(session)
+      const { default_currency } = await getAccount(database.read, session.account.id)
+      return { page: (frame) => renderImportForm(frame, emptyForm(default_currency)) }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: IMPORT_FIELDS,
+    handle: importFile,
+    async redraw({ fields }, problem) {
+      if (problem.code !== 'validation_failed') return undefined
+      const form = readForm(fields)
+      return (frame) => renderImportForm(frame, form, problem)
+    },
+  },
+]
+
+function emptyForm(currency: string): ImportForm {
+  return {
+    ...{ content: '', fileName: '', dateFormat: '', currency, headers: [], columns: new Map() },
+    ...{ isDecimalComma: false, chaseOverdue: false, correct: false },
+  }
+}
+
+async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<Response> {
+  const { session, fields, now, act } = request
+  refuseReadOnly(session)
+  const text = fields.text('step') || 'preview'
+  const step =
+    STEPS.find((one) => one === text) ?? invalid('step', `step is one of ${STEPS.join(', ')}.`)
+  const form = readForm(fields)
+  if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
+  const ledger = readFile(form, now)
+  const { account } = session
+  if (step === 'preview') {
+    const finding = await compareFile(deps.database, account.id, ledger)
+    return {
+      json: represent(finding),
+      page: (frame) => renderImportPreview(frame, { form, ledger, finding }),
+    }
+  }
+  const result = await recordStep({
+    ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName },
+    importing: { account, chaseOverdue: form.chaseOverdue, act },
+    correct: form.correct,
+  })
+  const before = Math.max(0, fields.number('recorded') || 0)
+  return {
+    json: { ...represent(result), ...representStep(result) },
+    page: (frame) => renderImportReport(frame, { form, ledger, result, before }),
+  }
+}
+
+function represent({ comparison, corrections }: Finding) {
+  return {
+    object: 'import',
+    missing: countMissing(comparison),
+    differences: comparison.differences,
+    corrections: corrections.map(({ record, change }) => ({ record, change })),
+  }
+}
+
+function representStep({ recorded, refusals, isComplete }: StepResult) {
+  return { recorded, refusals, complete: isComplete }
+}

@@ -1,0 +1,160 @@
+/**
+ * One step of an import. A request works for a few seconds and says what is left; the next request compares
+ * again, so that a step that is repeated, or cut off, records nothing twice.
+ */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { recordAudit } from '../../accounts/audit.ts'
+import type { Database } from '../../database/database.ts'
+import type { Transaction } from '../../database/tables.ts'
+import { readAccountRecords } from '../../import/account-records.ts'
+import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
+import type { Ledger } from '../../import/ledger.ts'
+import {
+  correctRecord,
+  type FoundCorrection,
+  findCorrections,
+  type Importing,
+  recordCustomer,
+  recordInvoice,
+} from '../../import/recording.ts'
+
+/** A gateway waits ten seconds for a page; comparing takes up to two of them, before and after. */
+const STEP_MS = 4000
+
+/** So many refusals have one cause. */
+const REFUSALS_MAX = 100
+
+export interface Refusal {
+  readonly record: string
+  readonly code: string
+  readonly detail: string
+}
+
+export interface Finding {
+  readonly comparison: Comparison
+  readonly corrections: readonly FoundCorrection[]
+}
+
+export interface StepResult extends Finding {
+  /** Records that this step created or changed. */
+  readonly recorded: {
+    readonly customers: number
+    readonly invoices: number
+    readonly payments: number
+    readonly corrected: number
+  }
+  readonly refusals: readonly Refusal[]
+  /** Whether the step came to the end of the file. */
+  readonly isComplete: boolean
+}
+
+/** Compares the file with the account. */
+export async function compareFile(
+  { read }: Database,
+  accountId: string,
+  ledger: Ledger,
+): Promise<Finding> {
+  const { books, customers } = await readAccountRecords(read, accountId, ledger)
+  return {
+    comparison: compare(ledger, books),
+    corrections: findCorrections(ledger.customers, customers, ledger.invoices, books.invoices),
+  }
+}
+
+interface StepOptions {
+  readonly database: Database
+  readonly ledger: Ledger
+  readonly fileName: string
+  readonly importing: Importing
+  readonly correct: boolean
+  readonly clock: () => Date
+}
+
+export async function recordStep(options: StepOptions): Promise<StepResult> {
+  const { database, ledger, importing, fileName, correct } = options
+  const { account, act } = importing
+  const before = await compareFile(database, account.id, ledger)
+  const missing = countMissing(before.comparison)
+  const corrections = correct ? before.corrections : []
+  const total = missing.customers + missing.invoices + missing.payments + corrections.length
+  if (total > 0) {
+    // Before the first record, so that a step that is cut off has its entry too.
+    await database.transaction((tx) =>
+      recordAudit(tx, act, {
+        accountId: account.id,
+        action: 'ledger.imported',
+        subjectId: account.id,
+        detail: { file: fileName, ...missing, corrections: corrections.length },
+      }),
+    )
+  }
+  const work = createWork(options)
+  for (const customer of before.comparison.customers) {
+    await work.run('customers', `Customer ${customer.id}`, (tx) =>
+      recordCustomer(tx, importing, customer),
+    )
+  }
+  for (const row of before.comparison.rows) {
+    const { invoice, invoiceId, paymentMissing } = row
+    const name = `Line ${invoice.line}, invoice ${invoice.number}`
+    const isNew = invoiceId === undefined
+    await work.run(
+      isNew ? 'invoices' : 'payments',
+      name,
+      async (tx) => {
+        await recordInvoice(tx, importing, row)
+      },
+      isNew && paymentMissing ? 'payments' : undefined,
+    )
+  }
+  for (const { record, correction } of corrections) {
+    await work.run('corrected', record, (tx) => correctRecord(tx, importing, correction))
+  }
+  const after = await compareFile(database, account.id, ledger)
+  return { ...after, ...work.result() }
+}
+
+type Kind = keyof StepResult['recorded']
+
+/** Runs one record after the other, each in a transaction of its own, until the time is used up. */
+function createWork({ database, clock }: StepOptions) {
+  const endsAtMs = clock().getTime() + STEP_MS
+  const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
+  const refusals: Refusal[] = []
+  let isComplete = true
+  return {
+    async run(
+      kind: Kind,
+      record: string,
+      perform: (tx: Transaction) => Promise<void>,
+      alsoKind?: Kind,
+    ): Promise<void> {
+      if (clock().getTime() > endsAtMs || refusals.length >= REFUSALS_MAX) {
+        isComplete = false
+        return
+      }
+      try {
+        await database.transaction(perform)
+      } catch (error) {
+        if (!(error instanceof Problem) || error.status >= 500) throw error
+        // A concurrent step of the same file has created the record.
+        if (error.code === 'duplicate_external_id') return
+        refusals.push({ record, code: error.code, detail: detailOf(error) })
+        return
+      }
+      recorded[kind]++
+      if (alsoKind !== undefined) recorded[alsoKind]++
+    },
+    result: () => ({
+      recorded,
+      refusals,
+      isComplete: isComplete || refusals.length >= REFUSALS_MAX,
+    }),
+  }
+}
+
+function detailOf({ message, members }: Problem): string {
+  const errors = members['errors']
+  if (!Array.isArray(errors)) return message
+  return errors.map(({ pointer, detail }) => `${pointer} ${detail}`).join('; ')
+}

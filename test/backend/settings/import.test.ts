@@ -1,0 +1,175 @@
+// A CSV file imported in Settings: checked, compared, recorded once, and corrected.
+import t, { type Test } from 'tap'
+import type { Json } from '../../fixtures/books/books.ts'
+import { matches } from '../../fixtures/matches.ts'
+import { ADMIN, logIn, MEMBER, startSettings } from '../../fixtures/service/settings.ts'
+
+const PATH = '/settings/import'
+const HEAD = 'Invoice number,Customer ID,Customer name,Email,Invoice date,Due date,Amount,Paid on'
+const ROWS = [
+  '1001,C-1,Jansen Bouw,ap@jansen.example,2026-10-01,2026-10-31,1250.00,',
+  '1002,C-1,,,2026-11-01,2026-12-01,480.50,',
+  '1003,"=HYPERLINK(""x"")",<b>Globex</b>,,2026-09-01,2026-09-15,99.95,2026-09-20',
+]
+const FILE = [HEAD, ...ROWS].join('\r\n')
+const OPTIONS = { date_format: 'YYYY-MM-DD', currency: 'EUR' }
+
+async function open(t: Test, overrides: Parameters<typeof startSettings>[1] = {}) {
+  const { backend, account } = await startSettings(t, overrides)
+  const key = await backend.issueKey(account.id)
+  const ada = await logIn(backend, ADMIN)
+  const send = (file: string, more: object = {}) =>
+    ada.send('POST', PATH, { ...OPTIONS, file, ...more })
+  /** As a browser sends the form. */
+  async function upload(file: string | Uint8Array<ArrayBuffer>, more: Record<string, string> = {}) {
+    const form = new FormData()
+    for (const [name, value] of Object.entries({ csrf_token: ada.csrf, ...OPTIONS, ...more })) {
+      form.set(name, value)
+    }
+    form.set('file', new File([file], 'ledger.csv', { type: 'text/csv' }))
+    const encoded = new Response(form)
+    return backend.request('POST', PATH, {
+      headers: {
+        ...{ accept: 'text/html', cookie: ada.cookie },
+        'content-type': String(encoded.headers.get('content-type')),
+      },
+      body: Buffer.from(await encoded.arrayBuffer()),
+    })
+  }
+  const list = async (path: string) =>
+    (await backend.call(key, 'GET', `/api/v1/${path}`)).json['data'] as Json[]
+  return { backend, ada, send, upload, list }
+}
+
+t.test('a file is compared first, then recorded, and never twice', async (t) => {
+  const { send, list, ada } = await open(t)
+  const preview = await send(FILE)
+  t.equal(preview.status, 200)
+  t.strictSame(preview.json['missing'], { customers: 2, invoices: 3, payments: 1 })
+  t.strictSame(await list('invoices'), [], 'nothing is recorded by a preview')
+
+  const [first, second] = await Promise.all([
+    send(FILE, { step: 'record' }),
+    send(FILE, { step: 'record' }),
+  ])
+  const sum = (name: string) =>
+    [first, second]
+      .map(({ json }) => (json['recorded'] as Record<string, number>)[name] ?? 0)
+      .reduce((a, b) => a + b)
+  t.strictSame([sum('customers'), sum('invoices'), sum('payments')], [2, 3, 1], 'a double click')
+  const last = await send(FILE, { step: 'record' })
+  t.strictSame(last.json['missing'], { customers: 0, invoices: 0, payments: 0 })
+  t.strictSame(last.json['refusals'], [])
+  t.strictSame(last.json['recorded'], { customers: 0, invoices: 0, payments: 0, corrected: 0 })
+
+  const invoices = await list('invoices?sort=created_at')
+  t.strictSame(invoices.map(({ number, amount, status }) => [number, amount, status]).sort(), [
+    ['1001', 125_000, 'open'],
+    ['1002', 48_050, 'open'],
+    ['1003', 9995, 'paid'],
+  ])
+  matches(t, await list('payments'), [
+    { amount: 9995, received_on: '2026-09-20', recorded_by: { type: 'user' } },
+  ])
+  const audit = await ada.page('/settings/audit-log')
+  matches(t, audit.text, /Imported a file/)
+})
+
+t.test('the page of a file says what would be recorded, and escapes it', async (t) => {
+  const { upload, list } = await open(t)
+  const { status, text } = await upload(FILE)
+  t.equal(status, 200)
+  matches(t, text, /The file has 3 invoices of 2 customers/)
+  matches(t, text, /Record 6 records/)
+  t.notMatch(text, /<b>Globex/)
+  const recorded = await upload(FILE, { step: 'record' })
+  matches(t, recorded.text, /6 records recorded or changed/)
+  t.equal((await list('debtors')).length, 2)
+  matches(t, (await upload(FILE)).text, /Everything in the file is recorded already/)
+})
+
+t.test('every fault is named by its line, and nothing is recorded', async (t) => {
+  const { upload, send, list } = await open(t)
+  const file = [HEAD, '1001,C-1,,,2026-10-01,2026-10-31,12,50,', '1002,C-1,,,1.11.2026,,x,'].join(
+    '\n',
+  )
+  const { status, text } = await upload(file)
+  t.equal(status, 422)
+  matches(t, text, /Line 2: has 9 fields, the header has 8/)
+  matches(t, text, /Line 3: issued &quot;1\.11\.2026&quot; must be a date|Line 3: issued/)
+  matches(t, (await send(file)).json, { code: 'validation_failed', status: 422 })
+  t.strictSame(await list('debtors'), [])
+  const unclear = await upload('Nr,Kunde,Datum,Betrag\n1,2,2026-10-01,4\n')
+  t.equal(unclear.status, 422)
+  matches(t, unclear.text, /no column was found for number/)
+  matches(t, unclear.text, /<option value="Betrag">/, 'the columns can be chosen')
+  const chosen = { column_number: 'Nr', column_customer: 'Kunde', column_issued: 'Datum' }
+  const clear = await upload('Nr,Kunde,Datum,Betrag\n1,2,2026-10-01,4\n', {
+    ...{ ...chosen, column_amount: 'Betrag', column_due: 'auto', column_name: '' },
+  })
+  matches(t, clear.text, /Record 2 records/)
+  const latin = await upload(new Uint8Array([0x66, 0xfc, 0x72]))
+  matches(t, latin.text, /The file is not UTF-8 text/)
+  matches(t, (await upload('')).text, /Choose a CSV file/)
+  const large = await send(`${HEAD}\n${'x'.repeat(950_000)}`)
+  matches(t, large.json, { status: 422, detail: /more than 950 KB/ })
+})
+
+t.test('a wrong import is corrected by the corrected file', async (t) => {
+  const { send, list } = await open(t)
+  await send(FILE, { step: 'record' })
+  const corrected = FILE.replace('2026-12-01', '2026-12-15').replace(
+    'ap@jansen.example',
+    'invoices@jansen.example',
+  )
+  const preview = await send(corrected)
+  t.strictSame(preview.json['corrections'], [
+    {
+      record: 'customer C-1',
+      change: 'email invoices@jansen.example instead of ap@jansen.example',
+    },
+    { record: 'invoice 1002', change: 'due on 2026-12-15 instead of 2026-12-01' },
+  ])
+  const kept = await send(corrected, { step: 'record' })
+  t.equal((kept.json['recorded'] as Record<string, number>)['corrected'], 0, 'only if asked for')
+  const changed = await send(corrected, { step: 'record', correct: 'yes' })
+  t.equal((changed.json['recorded'] as Record<string, number>)['corrected'], 2)
+  t.strictSame(changed.json['corrections'], [])
+  const due = (await list('invoices')).find(({ number }) => number === '1002')
+  t.equal(due?.due_date, '2026-12-15')
+  const jansen = (await list('debtors')).find(({ name }) => name === 'Jansen Bouw')
+  t.equal(jansen?.email, 'invoices@jansen.example')
+})
+
+t.test('a large file is recorded in steps that continue where the last one ended', async (t) => {
+  let ms = Date.parse('2026-11-21T10:15:00Z')
+  const { send, upload } = await open(t, {
+    clock: () => {
+      ms += 900
+      return new Date(ms)
+    },
+  })
+  const rows = Array.from({ length: 12 }, (_, at) => `${at},C-1,,,2026-11-01,2026-12-01,5.00,`)
+  const file = [HEAD, ...rows].join('\n')
+  const first = await upload(file, { step: 'record' })
+  matches(t, first.text, /data-continue/)
+  const shown = /name="recorded" value="(\d+)"/.exec(first.text)?.[1] ?? ''
+  t.ok(Number(shown) > 0 && Number(shown) < 13, 'some of them')
+  let steps = 0
+  for (; steps < 20; steps++) {
+    const { json } = await send(file, { step: 'record' })
+    if (json['complete'] === true) break
+  }
+  t.ok(steps > 0, 'in several steps')
+  const { json } = await send(file)
+  t.strictSame(json['missing'], { customers: 0, invoices: 0, payments: 0 })
+})
+
+t.test('only an Admin imports, and only with the token of the session', async (t) => {
+  const { backend, ada, upload } = await open(t)
+  const max = await logIn(backend, MEMBER)
+  t.equal((await max.send('POST', PATH, { ...OPTIONS, file: FILE })).status, 403)
+  t.equal((await max.page(PATH)).status, 403)
+  t.equal((await upload(FILE, { csrf_token: 'x' })).status, 403)
+  matches(t, (await ada.page(PATH)).text, /type="file"/)
+})

@@ -1,0 +1,111 @@
+// A CSV file imported in Settings, as an Admin does it: with and without script.
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+
+// A browser on a busy machine is slow.
+t.setTimeout(300_000)
+
+const office = await openOffice(t)
+
+function checking(t: Test, page: Page) {
+  return async (name: string) => {
+    await photograph(page, name)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      t.strictSame(await violationsOf(page), [], `${name}: no violations, ${colorScheme}`)
+    }
+    const size = page.viewportSize()
+    await page.setViewportSize({ width: 320, height: 640 })
+    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
+    if (size !== null) await page.setViewportSize(size)
+  }
+}
+
+const fileOf = (name: string, rows: readonly string[]) => ({
+  name,
+  mimeType: 'text/csv',
+  buffer: Buffer.from(
+    ['Invoice number,Customer ID,Customer name,Email,Invoice date,Due date,Amount', ...rows].join(
+      '\n',
+    ),
+  ),
+})
+const rowOf = (number: number, due = '31/10/2026') =>
+  `${number},C-${number % 7},Customer ${number % 7},ap${number % 7}@x.example,1/10/2026,${due},12.50`
+
+async function choose(page: Page, file: ReturnType<typeof fileOf>) {
+  await page.getByLabel('CSV file').setInputFiles(file)
+  await page.getByLabel('Dates are written as').selectOption('D/M/YYYY')
+  await page.getByRole('button', { name: 'Check the file' }).click()
+}
+
+t.test('from a faulty file to a corrected import', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  const check = checking(t, page)
+  const violations: string[] = []
+  page.on('console', (message) => {
+    if (/content security policy/i.test(message.text())) violations.push(message.text())
+  })
+  await logIn(page, 'ada@acme.example')
+  await page.getByRole('link', { name: 'Import a CSV file' }).click()
+  await page.getByRole('heading', { name: 'Import a file' }).waitFor()
+  await check('import-form')
+
+  await choose(page, fileOf('wrong.csv', [rowOf(1), rowOf(2, '31/31/2026')]))
+  await page
+    .getByRole('alert')
+    .getByText(/^Line 3: due "31\/31\/2026"/)
+    .waitFor()
+  await check('import-faults')
+
+  const rows = Array.from({ length: 1500 }, (_, at) => rowOf(at + 1))
+  await choose(page, fileOf('ledger.csv', rows))
+  await page.getByText('The file has 1,500 invoices of 7 customers.').waitFor()
+  await check('import-preview')
+  t.equal(await page.locator('textarea').isVisible(), false, 'the text of the file is hidden')
+  await page.getByRole('button', { name: 'Record 1,507 records' }).click()
+  await page.getByRole('heading', { name: 'Imported ledger.csv' }).waitFor()
+  await page.getByText('1,507 records recorded or changed.').waitFor()
+  await check('import-report')
+
+  await page.getByRole('link', { name: 'Import another file' }).click()
+  await choose(page, fileOf('corrected.csv', [rowOf(1), rowOf(2, '30/11/2026')]))
+  await page.getByText('due on 2026-11-30 instead of 2026-10-31').waitFor()
+  await check('import-corrections')
+  await page.getByLabel('Change 1 record to what the file says').check()
+  await page.getByRole('button', { name: 'Change the records' }).click()
+  await page.getByText('1 record recorded or changed.').waitFor()
+  t.strictSame(violations, [])
+  await context.close()
+})
+
+t.test('a file is imported without script, with columns that are chosen', async (t) => {
+  const context = await office.open({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/import')
+  const file = { ...fileOf('', []), name: 'fremd.csv' }
+  const german = {
+    ...file,
+    buffer: Buffer.from('Nr;Kunde;Datum;Betrag\n9001;K-1;1/10/2026;99,50\n'),
+  }
+  await page.getByLabel('Amounts have a decimal comma').check()
+  await choose(page, german)
+  await page.getByRole('alert').waitFor()
+  for (const [label, header] of [
+    ['Invoice number', 'Nr'],
+    ['Customer number', 'Kunde'],
+    ['Issued on', 'Datum'],
+    ['Amount', 'Betrag'],
+  ] as const) {
+    await page.getByLabel(label, { exact: true }).selectOption(header)
+  }
+  await choose(page, german)
+  await page.getByRole('button', { name: 'Record 2 records' }).click()
+  await page.getByText('2 records recorded or changed.').waitFor()
+  await page.goto('/settings/invoices?view=all&number=9001')
+  t.equal(await page.getByText('€99.50').count(), 2)
+  await context.close()
+})
