@@ -53,6 +53,7 @@ export type AuditAction =
   | 'address.unsubscribed'
   | 'address.resubscribed'
   | 'invoice.created'
+  | 'ledger.imported'
   | 'invoice.edited'
   | 'invoice.finalised'
   | 'invoice.voided'

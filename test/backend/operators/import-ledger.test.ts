@@ -166,7 +166,7 @@ t.test('what is no CSV in UTF-8 is refused as a whole', async (t) => {
   throwsWith(t, () => read(`${HEADER}\n"1,2\n`), { message: /not proper CSV.*line 2/ })
   throwsWith(t, () => read(''), { message: /a line of headers/ })
   throwsWith(t, () => read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
-    name: 'UsageError',
-    message: /--currency/,
+    name: 'LedgerFault',
+    message: /has the currency/,
   })
 })
