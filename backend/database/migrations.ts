@@ -32,6 +32,7 @@ import * as ledgerTotals from './migrations/0021-ledger-totals.ts'
 import * as logins from './migrations/0022-logins.ts'
 import * as secondFactors from './migrations/0023-second-factors.ts'
 import * as paymentDetails from './migrations/0024-payment-details.ts'
+import * as reminderWordings from './migrations/0025-reminder-wordings.ts'
 
 /** In the order of their application. */
 export const MIGRATIONS: Migrations = {
@@ -59,6 +60,7 @@ export const MIGRATIONS: Migrations = {
   '0022-logins': logins,
   '0023-second-factors': secondFactors,
   '0024-payment-details': paymentDetails,
+  '0025-reminder-wordings': reminderWordings,
 }
 
 /** Wraps a migration that is older than steps. */

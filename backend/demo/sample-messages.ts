@@ -63,6 +63,7 @@ async function logSampleMessage(
     creditor: { name: account.name, replyTo: account.reply_to },
     debtor: { name: debtor.name },
     invoices: [{ ...covered, paymentUrl: null }],
+    wording: undefined,
     payment: shown,
     unsubscribeUrl: null,
   })

@@ -39,6 +39,7 @@ export const EXPORTED: readonly ExportedTable[] = [
   { name: 'key_errors', key: ['key_id', 'day', 'code'], owned: BY_KEY },
   { name: 'audit_log', key: ['id'], json: ['detail'] },
   { name: 'payment_details', key: ['account_id', 'currency'] },
+  { name: 'reminder_wordings', key: ['account_id', 'stage', 'language'] },
   {
     name: 'chasing_settings',
     key: ['account_id'],

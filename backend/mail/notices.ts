@@ -4,6 +4,9 @@
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { NoticeRow, Reader, Transaction } from '../database/tables.ts'
+import type { Language } from './wording/languages.ts'
+import type { Stage } from './wording/reminder-words/words.ts'
+import type { Wording } from './wording/wording.ts'
 
 /** The kinds of notices, with the members of their `detail`. */
 export interface NoticeDetails {
@@ -29,6 +32,14 @@ export interface NoticeDetails {
   readonly 'user.password_reset': { readonly email: string }
   /** To the user. `subject_id` is the reset that changed the password. */
   readonly 'user.password_changed': { readonly email: string }
+  /** To the user, who is `subject_id`: a reminder as a customer would receive it. */
+  readonly 'user.test_reminder': {
+    readonly email: string
+    readonly stage: Stage
+    readonly language: Language
+    readonly wording: Wording
+    readonly invoice_id: string | null
+  }
   /** To the Admins. `subject_id` is the inbound message. */
   readonly 'message.received': Readonly<Record<string, never>>
 }

@@ -123,7 +123,7 @@ async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> 
     messageId: mailer.messageIdOf(row.id),
     to: row.recipient,
     fromName: letter.sender,
-    subject: letter.title,
+    subject: letter.subject ?? letter.title,
     text: renderLetterText(letter),
     html: renderLetterHtml(letter),
   }

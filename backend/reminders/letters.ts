@@ -10,6 +10,8 @@ import {
   setPaymentDetails,
 } from '../accounts/payment-details.ts'
 import type { Reader, Transaction } from '../database/database.ts'
+import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts'
+import type { Wording } from '../mail/wording/wording.ts'
 
 /** An empty input removes the details. Throws as `setPaymentDetails` and `removePaymentDetails` do. */
 export async function changePaymentDetails(
@@ -22,6 +24,20 @@ export async function changePaymentDetails(
   if (input === null) await removePaymentDetails(tx, accountId, currency, act)
   else if (!(await setPaymentDetails(tx, accountId, currency, input, act))) return
   await rewriteWaiting(tx, accountId, act.now)
+}
+
+/**
+ * Null brings the default back. What a person has approved is sent as it was approved. Throws as
+ * `setWording` does.
+ */
+export async function changeWording(
+  tx: Transaction,
+  accountId: string,
+  key: WordingKey,
+  input: Partial<Wording> | null,
+  act: Act,
+): Promise<void> {
+  if (await setWording(tx, accountId, key, input, act)) await rewriteWaiting(tx, accountId, act.now)
 }
 
 /**

@@ -37,6 +37,7 @@ import { messagePages } from './reminders/message-routes.ts'
 import { paymentDetailsPages } from './reminders/payment-details-routes.ts'
 import { reminderPages } from './reminders/reminder-routes.ts'
 import { schedulePages } from './reminders/schedule-routes.ts'
+import { wordingPages } from './reminders/wording-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
 import { cookiesFor } from './shell/cookies.ts'
 import { openRoute, refuse, type SettingsDeps, sessionRoute } from './shell/page-request.ts'
@@ -83,6 +84,7 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...messagePages,
     ...schedulePages,
     ...paymentDetailsPages,
+    ...wordingPages,
     ...killSwitchPages,
     ...keyPages,
     ...keyChangePages,

@@ -79,7 +79,24 @@ export interface MessageTransitionRow {
   created_at: string
 }
 
+/** A wording that an account has changed, with variables in braces. */
+export interface ReminderWordingRow {
+  account_id: string
+  stage: 'courtesy' | ReminderStage
+  /** `en`, `nl`, … */
+  language: string
+  subject: string
+  greeting: string
+  /** For one invoice. */
+  opening: string
+  opening_several: string
+  closing: string
+  sign_off: string
+  updated_at: string
+}
+
 export interface ReminderTables {
+  reminder_wordings: ReminderWordingRow
   chasing_settings: ChasingSettingsRow
   kill_switches: KillSwitchRow
   reminders: ReminderRow

@@ -12,6 +12,8 @@ export interface Letter {
   /** The sender's name, above the title. */
   readonly sender: string
   readonly title: string
+  /** The title, unless given. */
+  readonly subject?: string
   readonly greeting: string
   readonly opening: readonly string[]
   readonly table?: LetterTable
@@ -157,7 +159,11 @@ ${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${
 }
 
 function paragraphs(texts: readonly string[]): Html {
-  return html`${texts.map((text) => html`<p class="ink" style="${PARAGRAPH}">${text}</p>\n`)}`
+  return html`${texts.map((text) => html`<p class="ink" style="${PARAGRAPH}">${brokenLines(text)}</p>\n`)}`
+}
+
+function brokenLines(text: string): Html {
+  return html`${text.split('\n').map((line, at) => html`${at > 0 && html`<br>`}${line}`)}`
 }
 
 function renderTable({ caption, heads, rows, totals }: LetterTable, color: Html): Html {

@@ -1,9 +1,11 @@
 /** The texts of notices. */
-import type { NoticeRow, Reader } from '../../database/tables.ts'
+import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
-import { type NoticeDetails, readNotice } from '../notices.ts'
+import { type Notice, type NoticeDetails, readNotice } from '../notices.ts'
 import type { Letter } from './letter.ts'
+import { reminderLetter } from './reminder-text.ts'
 import { fullStop } from './reminder-words/words.ts'
+import { sampleReminder } from './sample-reminder.ts'
 
 export interface NoticeLetterDeps {
   readonly baseUrl: string
@@ -21,11 +23,16 @@ export async function writeNotice(
 ): Promise<Letter | undefined> {
   const account = await reader
     .selectFrom('accounts')
-    .select('name')
+    .selectAll()
     .where('id', '=', notice.account_id)
     .executeTakeFirst()
   if (account === undefined) return undefined
-  const text = await textOf(reader, deps, notice, account.name)
+  const parsed = readNotice(notice)
+  if (parsed.kind === 'user.test_reminder') {
+    const at = new Date(notice.created_at)
+    return testReminder(reader, deps, account, parsed.detail, at)
+  }
+  const text = await textOf(reader, deps, notice, parsed, account.name)
   if (text === undefined) return undefined
   return {
     language: 'en',
@@ -37,15 +44,30 @@ export async function writeNotice(
   }
 }
 
+/** As a customer would receive it, but for the beginning of its subject. Undefined if its invoice is deleted. */
+async function testReminder(
+  reader: Reader,
+  { baseUrl }: NoticeLetterDeps,
+  account: AccountRow,
+  { stage, language, wording, invoice_id: invoiceId }: NoticeDetails['user.test_reminder'],
+  at: Date,
+): Promise<Letter | undefined> {
+  const key = { stage, language, wording, invoiceId }
+  const sample = await sampleReminder(reader, account, key, baseUrl, at)
+  if (sample === undefined) return undefined
+  const letter = reminderLetter(sample.content)
+  return { ...letter, subject: `[Test] ${letter.subject ?? letter.title}` }
+}
+
 type NoticeText = Pick<Letter, 'tone' | 'title' | 'opening' | 'action' | 'closing'>
 
 async function textOf(
   reader: Reader,
   deps: NoticeLetterDeps,
   row: NoticeRow,
+  notice: Exclude<Notice, { readonly kind: 'user.test_reminder' }>,
   accountName: string,
 ): Promise<NoticeText | undefined> {
-  const notice = readNotice(row)
   switch (notice.kind) {
     case 'user.invited':
       return invitation(reader, deps, row.subject_id, { ...notice.detail, accountName })

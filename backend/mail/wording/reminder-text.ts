@@ -11,11 +11,9 @@ import {
   renderLetterHtml,
   renderLetterText,
 } from './letter.ts'
-import { DE } from './reminder-words/de.ts'
-import { EN } from './reminder-words/en.ts'
-import { FR } from './reminder-words/fr.ts'
-import { NL } from './reminder-words/nl.ts'
+import { WORDS } from './reminder-words/by-language.ts'
 import type { ReminderWords } from './reminder-words/words.ts'
+import { defaultWording, fillIn, type Variable, type Wording } from './wording.ts'
 
 export interface ReminderContent {
   /** BCP 47; unavailable languages fall back to English. */
@@ -30,6 +28,8 @@ export interface ReminderContent {
   readonly debtor: { readonly name: string }
   /** At least one. */
   readonly invoices: readonly ReminderInvoice[]
+  /** Undefined: the default. */
+  readonly wording: Wording | undefined
   /** How to pay in the currencies of the invoices. */
   readonly payment: readonly PaymentDetails[]
   /** Null: no link, e.g. in a preview. */
@@ -56,8 +56,6 @@ export interface ReminderText {
   readonly html: string
 }
 
-const WORDS: Readonly<Record<Language, ReminderWords>> = { en: EN, nl: NL, de: DE, fr: FR }
-
 const TONES = {
   courtesy: 'calm',
   friendly: 'calm',
@@ -67,15 +65,21 @@ const TONES = {
 } as const satisfies Record<ReminderContent['stage'], Letter['tone']>
 
 export function writeReminder(content: ReminderContent): ReminderText {
-  const letter = letterOf(content)
+  const letter = reminderLetter(content)
   return {
-    subject: `${letter.title} – ${letter.sender}`,
+    subject: letter.subject ?? letter.title,
     text: renderLetterText(letter),
     html: renderLetterHtml(letter),
   }
 }
 
-function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderContent): Letter {
+export function reminderLetter({
+  stage,
+  creditor,
+  debtor,
+  invoices,
+  ...content
+}: ReminderContent): Letter {
   const language = speak(content.language)
   const words = WORDS[language]
   const name = headerText(creditor.name)
@@ -83,13 +87,25 @@ function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderCon
   const isOne = first !== undefined && invoices.length === 1
   const what = isOne ? words.invoice(headerText(first.number)) : words.invoices(invoices.length)
   const payable = actionUrlOf(invoices, content.payment)
+  const wording = content.wording ?? defaultWording(stage, language)
+  const values = {
+    customer: headerText(debtor.name),
+    invoices: what,
+    sender: name,
+    ...figuresOf(invoices, language, words),
+  }
+  const title = headerText(fillIn(wording.subject, values))
+  const paragraphs = (template: string) =>
+    template === '' ? [] : template.split('\n\n').map((part) => fillIn(part, values))
+  const opening = isOne ? wording.opening : wording.opening_several
   return {
     language,
     tone: TONES[stage],
     sender: name,
-    title: words.title[stage](what),
-    greeting: words.greeting(headerText(debtor.name)),
-    opening: [words.opening[stage][isOne ? 0 : 1], ...creditsOf(invoices, language, words)],
+    title,
+    subject: `${title} – ${name}`,
+    greeting: fillIn(wording.greeting, values),
+    opening: [...paragraphs(opening), ...creditsOf(invoices, language, words)],
     table: {
       caption: words.caption,
       heads: words.heads,
@@ -100,13 +116,29 @@ function letterOf({ stage, creditor, debtor, invoices, ...content }: ReminderCon
     payment: content.payment
       .map((details) => paymentOf(details, invoices, payable, words))
       .filter(({ lines, link }) => lines.length > 0 || link !== undefined),
-    closing: [words.closing[stage], words.questions(creditor.replyTo)],
-    signature: [words.regards, name],
+    closing: [...paragraphs(wording.closing), words.questions(creditor.replyTo)],
+    signature: [...fillIn(wording.sign_off, values).split('\n'), name],
     footer: [words.onBehalf(name)],
     unsubscribe:
       content.unsubscribeUrl === null
         ? undefined
         : { label: words.unsubscribe, url: content.unsubscribeUrl },
+  }
+}
+
+/** What is still to pay, when the oldest of it was due, and for how long it is overdue. */
+function figuresOf(
+  invoices: readonly ReminderInvoice[],
+  language: Language,
+  words: ReminderWords,
+): Pick<Record<Variable, string>, 'amount' | 'due_date' | 'overdue'> {
+  const dueDates = invoices.map(({ dueDate }) => dueDate).sort()
+  return {
+    amount: sumsOf(invoices)
+      .map(({ currency, due, onAccount }) => moneyText(Number(due - onAccount), currency, language))
+      .join(' + '),
+    due_date: dateText(dueDates[0] ?? '', language),
+    overdue: words.late(Math.max(...invoices.map(({ daysPastDue }) => daysPastDue))),
   }
 }
 

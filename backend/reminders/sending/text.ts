@@ -12,6 +12,8 @@ import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageRow } from '../../database/tables.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
+import { findWording } from '../../mail/wording/account-wordings.ts'
+import { speak } from '../../mail/wording/languages.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import type { Facts } from '../planning/facts.ts'
 import type { ChasingAccount } from '../planning/situations.ts'
@@ -51,12 +53,15 @@ export async function writeText(
     onAccount: invoice.onAccount ?? 0,
     paymentUrl: paymentUrls.get(invoice.id) ?? null,
   }))
+  const language = speak(debtor.language)
+  const wording = await findWording(tx, accountId, { stage: facts.stage, language })
   const { subject, text, html } = writeReminder({
-    language: debtor.language,
+    language,
     stage: facts.stage,
     creditor: { name: account.row.name, replyTo: account.row.reply_to },
     debtor: { name: debtor.name },
     invoices,
+    wording,
     payment,
     unsubscribeUrl:
       facts.recipient === null ? null : links.linkFor({ accountId, address: facts.recipient }),

@@ -10,6 +10,7 @@ export function renderReminderTabs(path: string, waiting: number): Html {
       { path: '/settings/approvals', name: 'Approvals', count: waiting },
       { path: '/settings/messages', name: 'Log' },
       { path: '/settings/schedule', name: 'Schedule' },
+      { path: '/settings/wording', name: 'Wording' },
       { path: '/settings/payment-details', name: 'How to pay' },
     ],
     path,

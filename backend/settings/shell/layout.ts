@@ -60,6 +60,9 @@ const FLASHES: Readonly<Record<string, string>> = {
   schedule_changed:
     'The schedule is changed. It applies to reminders that are planned from now on.',
   payment_details_changed: 'Saved. Every reminder from now on says how to pay.',
+  wording_changed: 'Saved. Reminders that wait for approval are written again.',
+  wording_reset: 'The default wording is back.',
+  test_mail_sent: 'The test mail is on its way to you.',
   payment_details_removed: 'Removed. Reminders in this currency no longer say how to pay.',
   message_approved: 'Approved. It is sent in the customer’s business hours.',
   message_rejected: 'Rejected. It is not sent.',

@@ -9,6 +9,7 @@ import type {
 } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
+import type { Language } from '../../mail/wording/languages.ts'
 import { moneyText } from '../../money/money-text.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
 import { exactTime, plural } from './words.ts'
@@ -183,4 +184,12 @@ export function renderUntil(until: string | null, timezone: string): Html {
   return until === null
     ? html`until someone resumes`
     : html`until <time datetime="${until}">${exactTime(until, timezone)}</time>`
+}
+
+/** The languages of reminders. */
+export const LANGUAGE_WORDS: Readonly<Record<Language, string>> = {
+  en: 'English',
+  nl: 'Dutch',
+  de: 'German',
+  fr: 'French',
 }

@@ -97,7 +97,12 @@ async function write(
     return h.response(DONE).type(HTML_MEDIA_TYPE).header('x-location', location)
   }
   if (location !== undefined) return h.response().code(303).header('location', location)
-  if (document !== undefined) return h.response(document).type(HTML_MEDIA_TYPE)
+  if (document !== undefined) {
+    return h
+      .response(document)
+      .code(status ?? 200)
+      .type(HTML_MEDIA_TYPE)
+  }
   const { session, csrfToken = '' } = asker ?? {}
   const isRead = request.method === 'get'
   const flash = isRead ? (session?.flash ?? null) : null

@@ -33,6 +33,7 @@ const HEADERS: Readonly<Record<string, string>> = {
 }
 
 export const MESSAGE_TEXT_PATH = '/settings/messages/{id}/html'
+export const WORDING_PREVIEW_PATH = '/settings/wording/{id}/preview'
 
 /** For a mail's own HTML in a frame of our pages: inline styles are allowed, scripts and requests are not. */
 const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
@@ -42,11 +43,12 @@ const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
 }
 
 /** The pages that show the HTML of a mail. */
-const FRAMING_PAGES = /^\/settings\/(?:messages|approvals)\/\{id\}/
+const FRAMING_PAGES = /^\/settings\/(?:messages|approvals|wording)\/\{id\}/
 
 function headersOf(path: string): Readonly<Record<string, string>> {
   if (/^\/(?:docs|mail)/.test(path)) return COMMON_HEADERS
-  if (path === MESSAGE_TEXT_PATH) return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
+  if (path === MESSAGE_TEXT_PATH || path === WORDING_PREVIEW_PATH)
+    return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
   if (!FRAMING_PAGES.test(path)) return HEADERS
   return { ...HEADERS, 'content-security-policy': `${CONTENT_SECURITY_POLICY}; frame-src 'self'` }
 }

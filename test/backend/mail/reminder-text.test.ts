@@ -13,6 +13,7 @@ function contentIn(over: Partial<ReminderContent> = {}): ReminderContent {
     creditor: { name: 'Acme Ltd', replyTo: 'billing@acme.nl' },
     debtor: { name: 'Jansen Bouw B.V.' },
     invoices: [invoiceIn()],
+    wording: undefined,
     payment: [],
     unsubscribeUrl: 'https://receivables.io/mail/unsubscribe/token',
     ...over,

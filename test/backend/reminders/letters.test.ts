@@ -1,9 +1,11 @@
 // What reminders say can change until a person has approved it; what was approved is what is sent.
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { WordingKey } from '../../../backend/mail/wording/account-wordings.ts'
+import { defaultWording } from '../../../backend/mail/wording/wording.ts'
 import { type Approval, listApprovals } from '../../../backend/reminders/approvals.ts'
-import { changePaymentDetails } from '../../../backend/reminders/letters.ts'
-import { containing, matches } from '../../fixtures/matches.ts'
+import { changePaymentDetails, changeWording } from '../../../backend/reminders/letters.ts'
+import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
 const OLD = { account_holder: 'Acme', account_number: 'NL91ABNA0417164300' }
@@ -72,3 +74,56 @@ t.test('a reminder that the server refused for a while is written again, too', a
   t.strictSame(await engine.log(), ['friendly:cancelled', 'friendly:sent'])
   matches(t, (await engine.messages()).at(-1)?.body, containing('DE89 3704'))
 })
+
+t.test(
+  'a wording that was edited is what a person approves, and what was approved is sent',
+  async (t) => {
+    const engine = await startWaiting(t)
+    await word(engine, 'First wording')
+    await engine.at('2026-11-24T08:01:00.000Z')
+    const approved = await waiting(engine)
+    matches(t, approved?.message.body, containing('First wording'))
+    await engine.decide({ approve: true, seen: approved?.seen })
+    await word(engine, 'Second wording')
+    await engine.at('2026-11-24T08:02:00.000Z')
+    t.equal((await engine.log()).at(-1), 'firm:sent')
+    const sent = engine.smtp.mails.at(-1)?.mail
+    matches(t, sent?.text, containing('First wording'))
+    matches(t, sent?.html, containing('First wording'))
+    t.notMatch(`${sent?.text} ${sent?.html}`, /Second wording/)
+  },
+)
+
+t.test('who has read the old wording does not approve the new one', async (t) => {
+  const engine = await startWaiting(t)
+  const read = await waiting(engine)
+  await word(engine, 'Another wording')
+  await engine.at('2026-11-24T08:01:00.000Z')
+  await rejectsWith(t, engine.decide({ approve: true, seen: read?.seen }), {
+    code: 'approval_outdated',
+  })
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
+})
+
+t.test('a wording of another stage, language or account changes nothing', async (t) => {
+  const engine = await startWaiting(t)
+  const before = await waiting(engine)
+  await word(engine, 'Final words', { stage: 'final', language: 'en' })
+  await word(engine, 'Letzte Worte', { stage: 'firm', language: 'de' })
+  const other = await engine.books.backend.createAccount()
+  await word(engine, 'Their words', undefined, other.id)
+  await engine.at('2026-11-24T08:01:00.000Z')
+  t.equal((await waiting(engine))?.message.body, before?.message.body)
+})
+
+function word(
+  { books }: Engine,
+  opening: string,
+  key: WordingKey = { stage: 'firm', language: 'en' },
+  accountId = books.accountId,
+): Promise<void> {
+  const act = { actor: OPERATOR, now: books.backend.now }
+  const wording = { ...defaultWording(key.stage, key.language), opening }
+  return books.backend.database.transaction((tx) => changeWording(tx, accountId, key, wording, act))
+}

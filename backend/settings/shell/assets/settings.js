@@ -44,10 +44,38 @@ for (const preset of document.querySelectorAll('[data-preset]')) {
   })
 }
 
+/**
+ * Shows the preview anew after each change. A new frame takes the place of the old one once it is loaded:
+ * a frame that navigates would add an entry to the history for each change.
+ */
+const previewButton = document.querySelector('[data-preview]')
+if (previewButton) {
+  const { form } = previewButton
+  let timer
+  const showPreview = () => {
+    const shown = document.querySelector(`iframe[name="${previewButton.formTarget}"]`)
+    const next = document.createElement('iframe')
+    for (const { name, value } of shown.attributes)
+      if (name !== 'src') next.setAttribute(name, value)
+    shown.removeAttribute('name')
+    next.classList.add('loading')
+    shown.after(next)
+    form.requestSubmit(previewButton)
+    next.addEventListener('load', () => {
+      shown.remove()
+      next.classList.remove('loading')
+    })
+  }
+  form.addEventListener('input', () => {
+    clearTimeout(timer)
+    timer = setTimeout(showPreview, 400)
+  })
+}
+
 /** Ignores a second click while the first request is in flight. */
 document.addEventListener('submit', (event) => {
   const form = event.target
-  if (!form.matches('form[data-once]')) return
+  if (!form.matches('form[data-once]') || event.submitter?.formTarget) return
   if (form.dataset.sent) {
     event.preventDefault()
     event.stopImmediatePropagation()

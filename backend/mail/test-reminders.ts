@@ -1,0 +1,54 @@
+/** Test mails: a person receives a reminder as a customer would. They are notices, sent by the outbox. */
+import { Problem } from '../../shared/contract/problem.ts'
+import { lockAccount } from '../accounts/accounts.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import type { Transaction, UserRow } from '../database/tables.ts'
+import { recordNotice } from './notices.ts'
+import type { Sample } from './wording/sample-reminder.ts'
+
+/** In an hour, for each person. */
+const TEST_MAILS_MAX = 10
+const WINDOW_MS = 3_600_000
+
+/** Throws `too_many_test_mails`. The caller has checked the wording. */
+export async function sendTestReminder(
+  tx: Transaction,
+  { id: userId, account_id: accountId, email }: Pick<UserRow, 'id' | 'account_id' | 'email'>,
+  sample: Sample,
+  act: Act,
+): Promise<void> {
+  // Serializes concurrent requests, so that the limit is exact.
+  await lockAccount(tx, accountId)
+  const since = new Date(act.now.getTime() - WINDOW_MS).toISOString()
+  const sent = await tx
+    .selectFrom('notices')
+    .select('created_at')
+    .where('account_id', '=', accountId)
+    .where('kind', '=', 'user.test_reminder')
+    .where('subject_id', '=', userId)
+    .where('created_at', '>', since)
+    .orderBy('created_at')
+    .execute()
+  const [oldest] = sent
+  if (oldest !== undefined && sent.length >= TEST_MAILS_MAX) {
+    const waitMs = Date.parse(oldest.created_at) + WINDOW_MS - act.now.getTime()
+    throw new Problem(
+      'too_many_test_mails',
+      `You have sent ${TEST_MAILS_MAX} test mails within an hour. Try again later.`,
+      { headers: { 'retry-after': String(Math.ceil(waitMs / 1000)) } },
+    )
+  }
+  const { stage, language, wording, invoiceId } = sample
+  const detail = { email, stage, language, wording, invoice_id: invoiceId }
+  await recordNotice(
+    tx,
+    { accountId, kind: 'user.test_reminder', subjectId: userId, detail },
+    act.now,
+  )
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.test_reminder_sent',
+    subjectId: accountId,
+    detail: { stage, language, to: email },
+  })
+}

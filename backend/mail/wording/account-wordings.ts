@@ -1,0 +1,96 @@
+/** The wordings that an account has changed. */
+import { lockAccount } from '../../accounts/accounts.ts'
+import { type Act, recordAudit } from '../../accounts/audit.ts'
+import type { Reader, Transaction } from '../../database/tables.ts'
+import type { Language } from './languages.ts'
+import type { Stage } from './reminder-words/words.ts'
+import { checkWording, defaultWording, WORDING_FIELDS, type Wording } from './wording.ts'
+
+export interface WordingKey {
+  readonly stage: Stage
+  readonly language: Language
+}
+
+/** Undefined: the default applies. */
+export async function findWording(
+  reader: Reader,
+  accountId: string,
+  { stage, language }: WordingKey,
+): Promise<Wording | undefined> {
+  return reader
+    .selectFrom('reminder_wordings')
+    .select(WORDING_FIELDS)
+    .where('account_id', '=', accountId)
+    .where('stage', '=', stage)
+    .where('language', '=', language)
+    .executeTakeFirst()
+}
+
+/** Returns the wordings that the account has changed. */
+export async function listChangedWordings(
+  reader: Reader,
+  accountId: string,
+): Promise<(Wording & { readonly stage: Stage; readonly language: string })[]> {
+  return reader
+    .selectFrom('reminder_wordings')
+    .select(['stage', 'language', ...WORDING_FIELDS])
+    .where('account_id', '=', accountId)
+    .execute()
+}
+
+/**
+ * Null, and a text that is equal to the default, bring the default back. Throws `not_found`,
+ * `validation_failed`. Returns whether something changed.
+ */
+export async function setWording(
+  tx: Transaction,
+  accountId: string,
+  key: WordingKey,
+  input: Partial<Wording> | null,
+  act: Act,
+): Promise<boolean> {
+  const wording = input === null ? null : checkWording(input)
+  await lockAccount(tx, accountId)
+  const usual = defaultWording(key.stage, key.language)
+  const before = await findWording(tx, accountId, key)
+  const isDefault = wording === null || isSame(wording, usual)
+  if (isDefault ? before === undefined : before !== undefined && isSame(wording, before)) {
+    return false
+  }
+  if (isDefault) {
+    await tx
+      .deleteFrom('reminder_wordings')
+      .where('account_id', '=', accountId)
+      .where('stage', '=', key.stage)
+      .where('language', '=', key.language)
+      .execute()
+  } else {
+    const values = { ...wording, updated_at: act.now.toISOString() }
+    await tx
+      .insertInto('reminder_wordings')
+      .values({ account_id: accountId, ...key, ...values })
+      .onConflict((conflict) =>
+        conflict.columns(['account_id', 'stage', 'language']).doUpdateSet(values),
+      )
+      .execute()
+  }
+  const previous = before ?? usual
+  const current = isDefault ? usual : wording
+  const changed = WORDING_FIELDS.filter((name) => previous[name] !== current[name])
+  await recordAudit(tx, act, {
+    accountId,
+    action: isDefault ? 'account.wording_reset' : 'account.wording_changed',
+    subjectId: accountId,
+    detail: {
+      ...key,
+      changes: Object.fromEntries(
+        changed.map((name) => [name, { from: previous[name], to: current[name] }]),
+      ),
+    },
+  })
+  return true
+}
+
+function isSame(one: Wording, other: Wording): boolean {
+  return WORDING_FIELDS.every((name) => one[name] === other[name])
+}

@@ -1,0 +1,93 @@
+/**
+ * A reminder as it would be written for an invoice, in any stage and language, for previews and test mails.
+ */
+import { type SqlBool, sql } from 'kysely'
+import { readPaymentDetails } from '../../accounts/payment-details.ts'
+import { addDays, daysBetween, todayIn } from '../../calendar/calendar.ts'
+import type { AccountRow, Reader } from '../../database/tables.ts'
+import { UNSUBSCRIBE_PATH } from '../unsubscribe-links.ts'
+import type { WordingKey } from './account-wordings.ts'
+import type { ReminderContent, ReminderInvoice } from './reminder-text.ts'
+import type { Wording } from './wording.ts'
+
+/** A literal, since the partial index is used only if the statement's text implies its condition. */
+const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
+
+/** The invoice of an account that has none. */
+const MADE_UP = { number: 'INV-1001', customer: 'Example Customer', amountDue: 125_000, days: 12 }
+
+export interface Sample extends WordingKey {
+  readonly wording: Wording
+  /** Null: the unpaid invoice that is due first, or a made-up one. */
+  readonly invoiceId: string | null
+}
+
+export interface SampleReminder {
+  readonly content: ReminderContent
+  readonly invoice: { readonly id: string; readonly number: string } | null
+}
+
+/** Its link to unsubscribe unsubscribes no address. Undefined if the invoice does not exist. */
+export async function sampleReminder(
+  reader: Reader,
+  account: AccountRow,
+  { stage, language, wording, invoiceId }: Sample,
+  baseUrl: string,
+  now: Date,
+): Promise<SampleReminder | undefined> {
+  const today = todayIn(account.timezone, now)
+  const found = await findInvoice(reader, account.id, invoiceId)
+  if (found === undefined && invoiceId !== null) return undefined
+  const invoice: ReminderInvoice =
+    found === undefined
+      ? madeUp(account, today)
+      : {
+          number: found.number,
+          dueDate: found.due_date,
+          amountDue: found.amount_due,
+          currency: found.currency,
+          daysPastDue: daysBetween(found.due_date, today),
+          paymentUrl: found.payment_url,
+        }
+  const payment = await readPaymentDetails(reader, account.id)
+  const content = {
+    language,
+    stage,
+    creditor: { name: account.name, replyTo: account.reply_to },
+    debtor: { name: found?.customer ?? MADE_UP.customer },
+    invoices: [invoice],
+    wording,
+    payment: payment.filter(({ currency }) => currency === invoice.currency),
+    unsubscribeUrl: `${baseUrl}${UNSUBSCRIBE_PATH}/preview`,
+  }
+  return { content, invoice: found === undefined ? null : { id: found.id, number: found.number } }
+}
+
+function madeUp({ default_currency: currency }: AccountRow, today: string): ReminderInvoice {
+  const { number, amountDue, days } = MADE_UP
+  const dueDate = addDays(today, -days)
+  return { number, amountDue, currency, dueDate, daysPastDue: days, paymentUrl: null }
+}
+
+async function findInvoice(reader: Reader, accountId: string, invoiceId: string | null) {
+  const query = reader
+    .selectFrom('invoices')
+    .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
+    .select([
+      'invoices.id',
+      'invoices.number',
+      'invoices.due_date',
+      'invoices.amount_due',
+      'invoices.currency',
+      'invoices.payment_url',
+      'debtors.name as customer',
+    ])
+    .where('invoices.account_id', '=', accountId)
+  if (invoiceId !== null) return query.where('invoices.id', '=', invoiceId).executeTakeFirst()
+  return query
+    .where(IS_OPEN)
+    .orderBy('invoices.due_date')
+    .orderBy('invoices.id')
+    .limit(1)
+    .executeTakeFirst()
+}

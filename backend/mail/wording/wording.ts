@@ -1,0 +1,128 @@
+/**
+ * The parts of a reminder that an account may word itself, with variables in braces. Everything else stays
+ * as it is: the table of invoices with their amounts, how to pay, the creditor, and the link to unsubscribe.
+ */
+import type { ReminderWordingRow } from '../../database/tables.ts'
+import { type Fault, faultsProblem } from '../../validation/faults.ts'
+import { text } from '../../validation/fields.ts'
+import { type Check, check, Rejection } from '../../validation/rejections.ts'
+import type { Language } from './languages.ts'
+import { WORDS } from './reminder-words/by-language.ts'
+import type { Stage } from './reminder-words/words.ts'
+
+export const WORDING_FIELDS = [
+  'subject',
+  'greeting',
+  'opening',
+  'opening_several',
+  'closing',
+  'sign_off',
+] as const satisfies readonly (keyof ReminderWordingRow)[]
+
+export type WordingField = (typeof WORDING_FIELDS)[number]
+
+/**
+ * Templates. `opening` is for one invoice and `opening_several` for more. Blank lines separate paragraphs.
+ * Only `closing` may be empty.
+ */
+export type Wording = Readonly<Record<WordingField, string>>
+
+/** What stands in braces. */
+export const VARIABLES = [
+  'customer',
+  'invoices',
+  'amount',
+  'due_date',
+  'overdue',
+  'sender',
+] as const
+
+export type Variable = (typeof VARIABLES)[number]
+
+/** Without them a customer could not know what a mail is about. */
+export const REQUIRED_VARIABLES: Readonly<Partial<Record<WordingField, Variable>>> = {
+  subject: 'invoices',
+}
+
+export function defaultWording(stage: Stage, language: Language): Wording {
+  const words = WORDS[language]
+  const [opening, opening_several] = words.opening[stage]
+  return {
+    subject: words.title[stage]('{invoices}'),
+    greeting: words.greeting('{customer}'),
+    opening,
+    opening_several,
+    closing: words.closing[stage],
+    sign_off: words.regards,
+  }
+}
+
+/** The values are not searched for variables again, so that a customer's name cannot contain one. */
+export function fillIn(template: string, values: Readonly<Record<Variable, string>>): string {
+  return template.replace(/\{([^{}]*)\}/g, (whole, name) => {
+    const variable = VARIABLES.find((candidate) => candidate === name)
+    return variable === undefined ? whole : values[variable]
+  })
+}
+
+const LINES = text({ max: 3000, min: 0, lines: true })
+const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
+  subject: text({ max: 150 }),
+  greeting: text({ max: 200 }),
+  opening: LINES,
+  opening_several: LINES,
+  closing: LINES,
+  sign_off: text({ max: 200, min: 0, lines: true }),
+}
+
+/** Throws `validation_failed` with a fault for each wrong field; absent fields count as empty. */
+export function checkWording(input: Partial<Wording>): Wording {
+  const faults: Fault[] = []
+  const read = (name: WordingField): string => {
+    const value = tidied(input[name] ?? '')
+    const kept = check(CHECKS[name], value)
+    const fault = (code: string, detail: string) =>
+      faults.push({ pointer: `/${name}`, code, detail: `${name} ${detail}` })
+    if (value === '' && name !== 'closing') fault('required', 'must not be empty')
+    else if (kept instanceof Rejection) fault(kept.code, kept.detail)
+    else {
+      const detail = variableFault(name, kept)
+      if (detail !== undefined) fault('invalid_format', detail)
+      return kept
+    }
+    return ''
+  }
+  const wording = {
+    subject: read('subject'),
+    greeting: read('greeting'),
+    opening: read('opening'),
+    opening_several: read('opening_several'),
+    closing: read('closing'),
+    sign_off: read('sign_off'),
+  }
+  if (faults.length > 0) throw faultsProblem(faults)
+  return wording
+}
+
+/** Mail programs hide what follows a line of two hyphens and a space, so that no line ends with a space. */
+function tidied(value: string): string {
+  return value
+    .split(/\r\n|\r|\n/)
+    .map((line) => line.trimEnd())
+    .join('\n')
+    .replace(/\n{3,}/g, '\n\n')
+    .trim()
+}
+
+function variableFault(field: WordingField, template: string): string | undefined {
+  const known = VARIABLES.map((name) => `{${name}}`).join(', ')
+  for (const [whole, name] of template.matchAll(/\{([^{}]*)\}|[{}]/g)) {
+    if (name === undefined) return `must have { and } only around a variable: ${known}`
+    if (!VARIABLES.some((variable) => variable === name)) {
+      return `must not contain ${whole}, which is not a variable. The variables are ${known}`
+    }
+  }
+  const required = REQUIRED_VARIABLES[field]
+  if (required === undefined || template.includes(`{${required}}`)) return undefined
+  return `must contain {${required}}, so that the customer knows what the mail is about`
+}

@@ -1,0 +1,167 @@
+/** The pages of wording: which texts are changed, and the form of one with a preview. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import type { WordingKey } from '../../mail/wording/account-wordings.ts'
+import { LANGUAGES } from '../../mail/wording/languages.ts'
+import {
+  VARIABLES,
+  type Variable,
+  type Wording,
+  type WordingField,
+} from '../../mail/wording/wording.ts'
+import { STAGES } from '../../reminders/planning/ladder.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { LANGUAGE_WORDS, STAGE_WORDS } from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+const PATH = '/settings/wording'
+
+/** The name in paths, e.g. `firm-en`. */
+export function nameOfWording({ stage, language }: WordingKey): string {
+  return `${stage}-${language}`
+}
+
+export const WORDING_WORDS: Readonly<Record<WordingField | 'invoice', string>> = {
+  subject: 'Subject',
+  greeting: 'Greeting',
+  opening: 'Before the invoice',
+  opening_several: 'Before several invoices',
+  closing: 'After the invoices',
+  sign_off: 'Sign-off',
+  invoice: 'Invoice number',
+}
+
+const HINTS: Readonly<Record<WordingField, string>> = {
+  subject: 'Must contain {invoices}. Your name is added.',
+  greeting: 'One line.',
+  opening: 'For a reminder about one invoice. An empty line begins a paragraph.',
+  opening_several: 'For a reminder about more than one.',
+  closing: 'May be empty. A line follows that says where to send questions.',
+  sign_off: 'Your name follows in a line of its own.',
+}
+
+const VARIABLE_WORDS: Readonly<Record<Variable, string>> = {
+  customer: 'The customer’s name',
+  invoices: '“invoice INV-7”, or “3 invoices”',
+  amount: 'What is still to pay, with its currency',
+  due_date: 'When it was due; for several invoices, the earliest date',
+  overdue: '“12 days overdue”; before the due date, “in 3 days”',
+  sender: 'Your name, as in the mail',
+}
+
+interface WordingsView {
+  readonly waiting: number
+  /** Names of the wordings that are changed. */
+  readonly changed: ReadonlySet<string>
+}
+
+export function renderWordings(frame: Frame, { waiting, changed }: WordingsView): Html {
+  const main = html`<h1>Reminders</h1>
+${renderReminderTabs(PATH, waiting)}
+<p class="lead">What reminders say at each stage, in the customer’s language. Customers with another language are written
+to in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
+<table class="plain card wordings"><caption class="unseen">Wording by stage and language</caption>
+<thead><tr><th scope="col">Stage</th>${LANGUAGES.map((language) => html`<th scope="col">${LANGUAGE_WORDS[language]}</th>`)}</tr></thead>
+<tbody>${STAGES.map(
+    (
+      stage,
+    ) => html`<tr><th scope="row"><span class="stage ${stage}">${STAGE_WORDS[stage]}</span></th>
+${LANGUAGES.map((language) => {
+  const name = nameOfWording({ stage, language })
+  return html`<td data-label="${LANGUAGE_WORDS[language]}"><a href="${PATH}/${name}">${changed.has(name) ? 'Changed' : 'Default'}<span class="unseen">: ${STAGE_WORDS[stage]}, ${LANGUAGE_WORDS[language]}</span></a></td>`
+})}</tr>`,
+  )}</tbody></table>`
+  return renderPage(frame, { title: 'Wording', place: '/settings/reminders', main })
+}
+
+export interface WordingView {
+  readonly session: Session
+  readonly key: WordingKey
+  readonly values: Wording
+  /** Whether the account has a wording of its own. */
+  readonly isChanged: boolean
+  /** The number of the invoice of the preview; '' if the account has none. */
+  readonly invoice: string
+}
+
+export function renderWording(frame: Frame, view: WordingView, problem?: Problem): Html {
+  const { session, key, values, isChanged, invoice } = view
+  const isAdmin = session.user.role === 'admin'
+  const path = `${PATH}/${nameOfWording(key)}`
+  const title = `${STAGE_WORDS[key.stage]}, ${LANGUAGE_WORDS[key.language]}`
+  const line = (name: WordingField) =>
+    field(
+      name,
+      problem,
+      html`<input id="${name}" name="${name}" value="${values[name]}" autocomplete="off" lang="${key.language}"${attribute('disabled', !isAdmin)}${describedBy(problem, name, `${name}-hint`)}>`,
+    )
+  const lines = (name: WordingField, rows: number) =>
+    field(
+      name,
+      problem,
+      html`<textarea id="${name}" name="${name}" rows="${rows}" lang="${key.language}"${attribute('disabled', !isAdmin)}${describedBy(problem, name, `${name}-hint`)}>
+${values[name]}</textarea>`,
+    )
+  const main = html`<p class="back"><a href="${PATH}">Wording</a></p>
+<div class="heading"><h1>${title}</h1><p class="total">${isChanged ? html`<span class="badge active">Changed</span>` : 'Default'}</p></div>
+${renderFaults(problem)}
+<div class="pair wording">
+<form method="post" action="${path}" class="card stack" id="wording" data-once novalidate>${csrfField(frame)}
+${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_several', 4)}
+<p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
+${lines('closing', 4)}${lines('sign_off', 2)}
+<p class="hint fixed">Here the mail says on whose behalf it is sent, and how to unsubscribe.</p>
+${isAdmin && renderActs(path, session, invoice, problem)}
+</form>
+<section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
+<p class="hint">${invoice === '' ? 'With a made-up invoice: nothing is owed to you at present.' : html`With invoice <span translate="no">${invoice}</span>.`}</p>
+<div class="preview"><iframe class="letter-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as it looks" height="900"></iframe></div></section>
+</div>
+${renderVariables()}
+${
+  isAdmin &&
+  isChanged &&
+  html`<section class="card stack" aria-labelledby="default-title"><h2 id="default-title">Default</h2>
+<p class="hint">Deletes your wording of this stage in this language and uses ours again.</p>
+<form method="post" action="${path}/reset" data-once>${csrfField(frame)}<button class="danger">Bring the default back</button></form></section>`
+}`
+  return renderPage(frame, { title: `Wording: ${title}`, place: '/settings/reminders', main })
+}
+
+function field(name: WordingField, problem: Problem | undefined, input: Html): Html {
+  return html`<div class="field"><label for="${name}">${WORDING_WORDS[name]}</label>
+${input}
+<p class="hint" id="${name}-hint">${HINTS[name]}</p>${renderFault(problem, name)}</div>`
+}
+
+/** Without a script the preview button shows the preview; with it, each change does. */
+function renderActs(
+  path: string,
+  { user }: Session,
+  invoice: string,
+  problem: Problem | undefined,
+): Html {
+  return html`<p class="row"><button class="primary">Save</button> <a class="button" href="${PATH}">Cancel</a></p>
+<fieldset class="stack"><legend class="title">Try it</legend>
+<div class="field"><label for="invoice">Invoice number</label>
+<input id="invoice" name="invoice" value="${invoice}" autocomplete="off" translate="no"${describedBy(problem, 'invoice', 'invoice-hint')}>
+<p class="hint" id="invoice-hint">The preview and the test mail use this invoice. Nothing is saved or sent to the customer.</p>${renderFault(problem, 'invoice')}</div>
+<p class="row"><button formaction="${path}/preview" formtarget="preview" data-preview>Preview</button>
+<button formaction="${path}/test">Send a test to <span translate="no">${user.email}</span></button></p></fieldset>`
+}
+
+function renderVariables(): Html {
+  return html`<section class="card" aria-labelledby="variables-title"><h2 id="variables-title">Variables</h2>
+<dl class="facts">${VARIABLES.map((name) => html`<div><dt><code translate="no">{${name}}</code></dt><dd>${VARIABLE_WORDS[name]}</dd></div>`)}</dl></section>`
+}
+
+/** What the frame of the preview shows if the wording has faults. */
+export function renderPreviewFaults(details: readonly string[]): string {
+  return html`<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>No preview</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;margin:1.5rem}</style></head>
+<body><p><strong>There is no preview yet.</strong></p><ul>${details.map((detail) => html`<li>${detail}</li>`)}</ul></body></html>
+`.text
+}

@@ -1,0 +1,258 @@
+/** The routes of wording: the texts of reminders by stage and language, their preview, and test mails. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import { getAccount } from '../../accounts/accounts.ts'
+import type { Reader } from '../../database/database.ts'
+import { sendTestReminder } from '../../mail/test-reminders.ts'
+import {
+  findWording,
+  listChangedWordings,
+  type WordingKey,
+} from '../../mail/wording/account-wordings.ts'
+import { LANGUAGES } from '../../mail/wording/languages.ts'
+import { writeReminder } from '../../mail/wording/reminder-text.ts'
+import { type SampleReminder, sampleReminder } from '../../mail/wording/sample-reminder.ts'
+import {
+  checkWording,
+  defaultWording,
+  VARIABLES,
+  WORDING_FIELDS,
+  type Wording,
+} from '../../mail/wording/wording.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { changeWording } from '../../reminders/letters.ts'
+import { STAGES } from '../../reminders/planning/ladder.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { faultsProblem } from '../../validation/faults.ts'
+import { notFound } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import { faultsOf } from '../shell/layout.ts'
+import { listOf } from '../shell/list-query.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import { WORDING_PREVIEW_PATH } from '../shell/security-headers.ts'
+import {
+  nameOfWording,
+  renderPreviewFaults,
+  renderWording,
+  renderWordings,
+  WORDING_WORDS,
+} from './wording-page.ts'
+
+const PATH = '/settings/wording'
+const ADMINS_ONLY = 'Only an Admin can change what reminders say.'
+
+const KEYS: readonly WordingKey[] = STAGES.flatMap((stage) =>
+  LANGUAGES.map((language) => ({ stage, language })),
+)
+
+export const wordingPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session }, { database: { read } }) {
+      const { id: accountId } = session.account
+      const rows = await listChangedWordings(read, accountId)
+      const own = new Map(
+        rows.map(({ stage, language, ...wording }) => [`${stage}-${language}`, wording]),
+      )
+      const waiting = await countWaiting(read, accountId)
+      return {
+        json: listOf(
+          KEYS.map((key) => represent(key, own.get(nameOfWording(key)))),
+          null,
+        ),
+        page: (frame) => renderWordings(frame, { waiting, changed: new Set(own.keys()) }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}`,
+    async handle(request, deps) {
+      const { session, id } = request
+      const key = keyOf(id)
+      const own = await findWording(deps.database.read, session.account.id, key)
+      const values = own ?? defaultWording(key.stage, key.language)
+      const sample = await readSample(request, deps, key, values, '')
+      const invoice = sample.invoice?.number ?? ''
+      const view = { session, key, values, isChanged: own !== undefined, invoice }
+      return {
+        json: represent(key, own),
+        page: (frame) => renderWording(frame, view),
+      }
+    },
+  },
+  savePage('PUT'),
+  savePage('POST'),
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/reset`,
+    admins: ADMINS_ONLY,
+    async handle({ session, id, act, wantsJson }, { database }) {
+      const key = keyOf(id)
+      await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'wording_reset')
+        await changeWording(tx, session.account.id, key, null, act)
+      })
+      return { json: represent(key, undefined), location: `${PATH}/${id}` }
+    },
+  },
+  {
+    method: 'GET',
+    path: WORDING_PREVIEW_PATH,
+    async handle(request, deps) {
+      const key = keyOf(request.id)
+      const own = await findWording(deps.database.read, request.session.account.id, key)
+      const wording = own ?? defaultWording(key.stage, key.language)
+      const { content } = await readSample(request, deps, key, wording, '')
+      const written = writeReminder(content)
+      return { json: { object: 'reminder_preview', ...written }, document: written.html }
+    },
+  },
+  {
+    method: 'POST',
+    path: WORDING_PREVIEW_PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    async handle(request, deps) {
+      const { fields } = request
+      const key = keyOf(request.id)
+      try {
+        const wording = checkWording(sentWording(fields))
+        const { content } = await readSample(request, deps, key, wording, fields.text('invoice'))
+        const written = writeReminder(content)
+        return { json: { object: 'reminder_preview', ...written }, document: written.html }
+      } catch (error) {
+        // The page around the frame keeps what was typed, and the frame shows what is wrong.
+        if (request.wantsJson || !(error instanceof Problem) || error.status !== 422) throw error
+        const worded = inWordsOfForm(error, WORDING_WORDS)
+        const details = faultsOf(worded).map(({ detail }) => detail)
+        return { status: 422, document: renderPreviewFaults(details) }
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/test`,
+    admins: ADMINS_ONLY,
+    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    async handle(request, deps) {
+      const { session, fields, act } = request
+      const key = keyOf(request.id)
+      const wording = checkWording(sentWording(fields))
+      const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
+      const invoiceId = sample.invoice?.id ?? null
+      const { id, email } = session.user
+      const user = { id, email, account_id: session.account.id }
+      await deps.database.transaction((tx) =>
+        sendTestReminder(tx, user, { ...key, wording, invoiceId }, act),
+      )
+      const view = await readSentView(request, deps)
+      return {
+        json: { object: 'test_reminder', to: email },
+        // Not a redirect, which would lose what is not saved yet.
+        page: (frame) => renderWording({ ...frame, flash: 'test_mail_sent' }, view),
+      }
+    },
+    redraw,
+  },
+]
+
+/** The request contains all texts. */
+function savePage(method: 'PUT' | 'POST'): SessionPage {
+  return {
+    method,
+    path: `${PATH}/{id}`,
+    admins: ADMINS_ONLY,
+    expected: { texts: [...WORDING_FIELDS, 'invoice'] },
+    async handle({ session, id, fields, act, wantsJson }, { database }) {
+      const { id: accountId } = session.account
+      const key = keyOf(id)
+      const own = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'wording_changed')
+        await changeWording(tx, accountId, key, sentWording(fields), act)
+        return findWording(tx, accountId, key)
+      })
+      return { json: represent(key, own), location: `${PATH}/${id}` }
+    },
+    redraw,
+  }
+}
+
+async function redraw(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
+  if (problem.status !== 422 && problem.status !== 429) return undefined
+  const view = await readSentView(request, deps)
+  const worded = inWordsOfForm(problem, WORDING_WORDS)
+  return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, worded)
+}
+
+/** The page with the values of the request instead of the stored ones. */
+async function readSentView({ session, id, fields }: SessionRequest, { database }: SettingsDeps) {
+  const key = keyOf(id)
+  const own = await findWording(database.read, session.account.id, key)
+  const values = { ...defaultWording(key.stage, key.language), ...sentWording(fields) }
+  return { session, key, values, isChanged: own !== undefined, invoice: fields.text('invoice') }
+}
+
+function keyOf(name: string): WordingKey {
+  return KEYS.find((key) => nameOfWording(key) === name) ?? notFound('wording', name)
+}
+
+function sentWording(fields: Fields): Wording {
+  return {
+    subject: fields.text('subject'),
+    greeting: fields.text('greeting'),
+    opening: fields.text('opening'),
+    opening_several: fields.text('opening_several'),
+    closing: fields.text('closing'),
+    sign_off: fields.text('sign_off'),
+  }
+}
+
+/** An empty number means the invoice that is due first. Throws `validation_failed` at `/invoice`. */
+async function readSample(
+  { session, now }: SessionRequest,
+  { database: { read }, baseUrl }: SettingsDeps,
+  key: WordingKey,
+  wording: Wording,
+  number: string,
+): Promise<SampleReminder> {
+  const account = await getAccount(read, session.account.id)
+  const invoiceId = await findInvoiceId(read, account.id, number.trim())
+  const sample = await sampleReminder(read, account, { ...key, wording, invoiceId }, baseUrl, now)
+  return sample ?? notFound('invoice', number)
+}
+
+async function findInvoiceId(
+  reader: Reader,
+  accountId: string,
+  number: string,
+): Promise<string | null> {
+  if (number === '') return null
+  const row = await reader
+    .selectFrom('invoices')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('number', '=', number)
+    .executeTakeFirst()
+  if (row !== undefined) return row.id
+  throw faultsProblem([
+    {
+      pointer: '/invoice',
+      code: 'invalid_format',
+      detail: 'invoice is not the number of an invoice',
+    },
+  ])
+}
+
+function represent(key: WordingKey, own: Wording | undefined) {
+  const wording = own ?? defaultWording(key.stage, key.language)
+  return {
+    object: 'reminder_wording',
+    id: nameOfWording(key),
+    ...key,
+    is_default: own === undefined,
+    ...wording,
+    variables: VARIABLES,
+  }
+}

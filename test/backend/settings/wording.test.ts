@@ -1,0 +1,184 @@
+// The wording of reminders: an account's own, by stage and language, with what no mail may lack.
+import t, { type Test } from 'tap'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+
+const PATH = '/settings/wording/friendly-en'
+const WORDING = {
+  subject: 'Still open: {invoices}',
+  greeting: 'Hi {customer},',
+  opening: 'We miss {amount} since {due_date} ({overdue}).\n\nSecond\nparagraph <b>bold</b>.',
+  opening_several: 'We miss {amount}.',
+  closing: '',
+  sign_off: 'Yours,',
+}
+
+async function open(t: Test) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  await createUserIn(backend, accountId, MEMBER, 'member')
+  return { engine, backend, ada: await logIn(backend, ADMIN) }
+}
+
+t.test('an edited wording is sent, with all that no reminder may lack', async (t) => {
+  const { engine, backend, ada } = await open(t)
+  matches(t, await ada.send('PUT', PATH, WORDING), {
+    status: 200,
+    json: { object: 'reminder_wording', id: 'friendly-en', is_default: false, ...WORDING },
+  })
+  const debtor = await engine.debtor({ name: 'Jansen {amount}' })
+  const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id })
+  await engine.at('2026-11-24T10:00:00.000Z')
+  const [message] = await engine.messages()
+  t.equal(message?.subject, `Still open: invoice ${invoice.number} – Acme Ltd`)
+  const body = message?.body ?? ''
+  matches(
+    t,
+    body,
+    containing(
+      'Hi Jansen {amount},\n\nWe miss €100.00 since 20 November 2026 (4 days overdue).\n\nSecond\nparagraph <b>bold</b>.',
+    ),
+  )
+  matches(t, body, containing(`${invoice.number}: €100.00`))
+  matches(t, body, containing('on behalf of Acme Ltd'))
+  matches(t, body, /unsubscribe\/\S+/)
+  const page = await (await logIn(backend, ADMIN)).page(`/settings/messages/${message?.id}/html`)
+  matches(t, page.text, containing('Second<br>paragraph &lt;b&gt;bold&lt;/b&gt;.'))
+  const { data } = (await (await logIn(backend, ADMIN)).get('/settings/wording')).json
+  t.strictSame(
+    (data as { id: string; is_default: boolean }[])
+      .filter(({ is_default }) => !is_default)
+      .map(({ id }) => id),
+    ['friendly-en'],
+  )
+})
+
+t.test('what is wrong is said beside its field, and nothing is saved', async (t) => {
+  const { ada } = await open(t)
+  const fault = async (change: object) => {
+    const { status, json } = await ada.send('PUT', PATH, { ...WORDING, ...change })
+    t.equal(status, 422)
+    const [{ pointer, detail } = { pointer: '', detail: '' }] = json['errors'] as {
+      pointer: string
+      detail: string
+    }[]
+    return `${pointer} ${detail}`
+  }
+  matches(t, await fault({ subject: 'Pay!' }), /^\/subject subject must contain \{invoices\}/)
+  matches(
+    t,
+    await fault({ opening: '{ammount}' }),
+    /^\/opening .*\{ammount\}, which is not a variable/,
+  )
+  matches(t, await fault({ closing: 'a } b' }), /^\/closing .*only around a variable/)
+  matches(t, await fault({ opening_several: ' ' }), /^\/opening_several .*must not be empty/)
+  matches(
+    t,
+    await fault({ subject: '{invoices}\r\nBcc: x@y.z' }),
+    /^\/subject .*control characters/,
+  )
+  matches(t, await fault({ opening: 'x'.repeat(3001) }), /^\/opening .*3000/)
+  const form = await ada.submit(PATH, { ...WORDING, opening: '"><script>{x}' })
+  matches(t, form, {
+    status: 422,
+    text: /id="opening-fault">Before the invoice must not contain \{x\}/,
+  })
+  matches(t, form.text, containing('&quot;&gt;&lt;script&gt;{x}</textarea>'))
+  matches(t, (await ada.get(PATH)).json, { is_default: true })
+  t.equal((await ada.get('/settings/wording/firm-ja')).status, 404)
+})
+
+t.test('the default can be brought back', async (t) => {
+  const { engine, ada } = await open(t)
+  const { json: usual } = await ada.get(PATH)
+  t.equal((await ada.submit(PATH, WORDING)).status, 303)
+  matches(t, (await ada.page(PATH)).text, /Saved\. .*Bring the default back/s)
+  t.equal((await ada.submit(`${PATH}/reset`, {})).status, 303)
+  t.strictSame((await ada.get(PATH)).json, usual)
+  const { is_default: _, object, id, stage, language, variables, ...texts } = usual
+  await ada.send('PUT', PATH, texts)
+  matches(
+    t,
+    (await ada.get(PATH)).json,
+    { is_default: true },
+    'the default is no wording of its own',
+  )
+  t.strictSame(await engine.reminding.auditActions('account.wording'), [
+    'account.wording_changed',
+    'account.wording_reset',
+  ])
+})
+
+t.test('the preview shows a real invoice, in a document without scripts', async (t) => {
+  const { engine, ada } = await open(t)
+  const made = await ada.page(`${PATH}/preview`)
+  matches(t, made.text, containing('INV-1001'))
+  matches(t, (await ada.page(PATH)).text, containing('With a made-up invoice'))
+  const debtor = await engine.debtor({ name: 'Zoë <i>& Co' })
+  const invoice = await engine.invoice('2026-11-20', { debtor_id: debtor.id, number: 'R-7' })
+  await engine.invoice('2026-11-10', { number: 'R-8' })
+  matches(t, (await ada.page(`${PATH}/preview`)).text, containing('R-8'), 'due first')
+  const shown = await ada.submit(`${PATH}/preview`, { ...WORDING, invoice: invoice.number })
+  t.equal(shown.status, 200)
+  matches(t, shown.text, containing('Hi Zoë &lt;i&gt;&amp; Co,'))
+  matches(t, shown.text, containing('Still open: invoice R-7'))
+  const policy = shown.headers.get('content-security-policy') ?? ''
+  matches(t, policy, /^default-src 'none';.* sandbox; frame-ancestors 'self'$/)
+  matches(t, await ada.send('POST', `${PATH}/preview`, { ...WORDING, invoice: 'R-7' }), {
+    status: 200,
+    json: { object: 'reminder_preview', subject: /R-7/, text: /Hi Zoë <i>& Co,/, html: String },
+  })
+  const faulty = await ada.submit(`${PATH}/preview`, {
+    ...WORDING,
+    subject: '<b>',
+    invoice: 'none',
+  })
+  matches(t, faulty, { status: 422, text: /Subject must contain \{invoices\}/ })
+  const lost = await ada.submit(`${PATH}/preview`, { ...WORDING, invoice: 'none' })
+  matches(t, lost, { status: 422, text: /Invoice number is not the number of an invoice/ })
+  matches(t, (await ada.get(PATH)).json, { is_default: true }, 'nothing is saved')
+  t.strictSame(await engine.messages(), [])
+})
+
+t.test('a test mail goes to who asked for it, ten times an hour', async (t) => {
+  const { engine, backend, ada } = await open(t)
+  await createUserIn(backend, engine.books.accountId, 'tess@acme.nl', 'admin')
+  const tess = await logIn(backend, 'tess@acme.nl')
+  await engine.invoice('2026-11-10', { number: 'R-8' })
+  const sent = await tess.submit(`${PATH}/test`, { ...WORDING, invoice: '' })
+  matches(t, sent, { status: 200, text: /The test mail is on its way to you\./ })
+  matches(t, sent.text, containing('Hi {customer},'), 'what is not saved yet stays in the form')
+  await engine.reminding.sendNotices()
+  const [mail] = engine.smtp.mails
+  t.strictSame(mail?.to, ['tess@acme.nl'])
+  t.equal(mail?.mail.subject, '[Test] Still open: invoice R-8 – Acme Ltd')
+  matches(t, mail?.mail.text, /We miss €100\.00/)
+  matches(t, mail?.mail.from, { name: 'Acme Ltd' })
+  matches(t, (await tess.submit(`${PATH}/test`, { ...WORDING, opening: '{x}' })).status, 422)
+  for (let more = 0; more < 9; more++) {
+    t.equal((await tess.send('POST', `${PATH}/test`, WORDING)).status, 200)
+  }
+  const refused = await tess.send('POST', `${PATH}/test`, WORDING)
+  matches(t, refused, { status: 429, json: { code: 'too_many_test_mails' } })
+  t.equal(refused.headers.get('retry-after'), '3600')
+  t.equal((await ada.send('POST', `${PATH}/test`, WORDING)).status, 200, 'each person has ten')
+  t.equal((await engine.reminding.auditActions('account.test_reminder')).length, 11)
+})
+
+t.test('Members read it, and change nothing', async (t) => {
+  const { engine, backend } = await open(t)
+  const max = await logIn(backend, MEMBER)
+  const page = await max.page(PATH)
+  matches(t, page, { status: 200, text: /<textarea[^>]* disabled/ })
+  t.notMatch(page.text, /<button[^>]*>(?:Save|Preview|Send)/)
+  for (const path of [PATH, `${PATH}/reset`, `${PATH}/preview`, `${PATH}/test`]) {
+    t.equal((await max.submit(path, path === PATH ? WORDING : {})).status, 403, path)
+  }
+  const ada = await logIn(backend, ADMIN)
+  for (const path of [PATH, `${PATH}/reset`, `${PATH}/preview`, `${PATH}/test`]) {
+    t.equal((await ada.submit(path, { csrf_token: 'x' })).status, 403, `${path} without a token`)
+  }
+  t.strictSame(await engine.reminding.auditActions('account.'), ['account.created'])
+})
