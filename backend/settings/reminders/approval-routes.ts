@@ -1,4 +1,5 @@
 /** The routes of the approval queue, and of the decision on a reminder. */
+import { getAccount } from '../../accounts/accounts.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { countWaiting, listDecided } from '../../messages/approval-log.ts'
@@ -110,11 +111,12 @@ async function readView(
   const { debtor_id } = approval.message
   const newest = await newestFrom(undefined, 10, async () => undefined)
   const ids = approval.invoices.map((invoice) => invoice.id)
-  const [invoices, history, earlier, payment] = await Promise.all([
+  const [invoices, history, earlier, payment, account] = await Promise.all([
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
     listMessages(read, accountId, { debtor_id }, newest),
     readPaymentDetails(read, accountId),
+    getAccount(read, accountId),
   ])
   const payable = payment.map(({ currency }) => currency)
   const unpayable = invoices.filter(
@@ -126,6 +128,7 @@ async function readView(
     approval,
     invoices,
     history,
+    sender: { name: account.name, replyTo: account.reply_to },
     unpayable: [...new Set(unpayable.map(({ currency }) => currency))],
     earlier: earlier.filter((row) => row.id !== id),
   }

@@ -92,10 +92,20 @@ export interface ApprovalView {
   readonly approval: Approval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
+  /** As it will be sent. */
+  readonly sender: { readonly name: string; readonly replyTo: string | null }
   /** Currencies in which it does not say how to pay. */
   readonly unpayable: readonly string[]
   /** Earlier messages to the same customer. */
   readonly earlier: readonly MessageRow[]
+}
+
+/** The recipient is masked for Members, above. */
+function renderEnvelope({ name, replyTo }: ApprovalView['sender'], { subject }: MessageRow): Html {
+  return html`<section class="card" aria-label="As it is sent"><dl class="facts">
+<div><dt>From</dt><dd translate="no">${name}</dd></div>
+<div><dt>Replies go to</dt><dd translate="no">${replyTo === null ? 'the log here' : html`${replyTo}, and the log here`}</dd></div>
+<div class="whole"><dt>Subject</dt><dd translate="no">${subject}</dd></div></dl></section>`
 }
 
 const REJECT: PageAct = {
@@ -106,7 +116,7 @@ const REJECT: PageAct = {
 }
 
 export function renderApproval(frame: Frame, view: ApprovalView, failed?: FailedAct): Html {
-  const { session, approval, invoices, history, earlier, unpayable, now } = view
+  const { session, approval, invoices, history, earlier, unpayable, sender, now } = view
   const { message, debtorName, expiresAt, seen } = approval
   const { timezone } = session.account
   const path = `${PATH}/${message.id}`
@@ -118,7 +128,8 @@ export function renderApproval(frame: Frame, view: ApprovalView, failed?: Failed
 ${!isOfForm && renderFaults(failed?.problem)}
 ${renderMissingPayment(unpayable, session.user.role === 'admin')}
 ${renderMessageFacts({ row: message, session, customer: debtorName, invoices })}
-${renderMessageText(message, true)}
+${renderEnvelope(sender, message)}
+${renderMessageText(message, true, true)}
 ${
   session.user.role === 'admin'
     ? html`<div class="acts"><form method="post" action="${path}/approve" data-once>${csrfField(frame)}${seenField}

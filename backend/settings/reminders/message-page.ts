@@ -60,13 +60,36 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 </dl></section>`
 }
 
-/** The HTML is a separate document in a sandboxed frame, in which no script runs. */
-export function renderMessageText(row: MessageRow, hasHtml: boolean): Html | undefined {
+/** Pixels of the mail's frame around its text, and of a line of it; and the characters that fit into a line. */
+const MARGIN_PX = 420
+const LINE_PX = 26
+const LINE_CHARS = 52
+
+/**
+ * Estimates the height at which a mail needs no scrolling, since the size of a document in a sandbox cannot
+ * be measured.
+ */
+function heightOf(body: string): number {
+  const lines = body
+    .split('\n')
+    .reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / LINE_CHARS)), 0)
+  return MARGIN_PX + lines * LINE_PX
+}
+
+/**
+ * The HTML is a separate document in a sandboxed frame, in which no script runs. `isWhole` also opens the
+ * plain text.
+ */
+export function renderMessageText(
+  row: MessageRow,
+  hasHtml: boolean,
+  isWhole = false,
+): Html | undefined {
   if (row.subject === null && row.body === null) return undefined
   return html`<section class="card letter" aria-labelledby="subject">
 <h2 id="subject">${row.subject ?? 'Without a subject'}</h2>
-${hasHtml && html`<iframe class="letter-html" sandbox="" src="/settings/messages/${row.id}/html" title="The message as it looks" loading="lazy"></iframe>`}
-${row.body !== null && html`<details${!hasHtml && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
+${hasHtml && html`<iframe class="letter-html" sandbox="" src="/settings/messages/${row.id}/html" title="The message as it looks" height="${heightOf(row.body ?? '')}"></iframe>`}
+${row.body !== null && html`<details${(!hasHtml || isWhole) && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
 </section>`
 }
 

@@ -52,17 +52,23 @@ const previewButton = document.querySelector('[data-preview]')
 if (previewButton) {
   const { form } = previewButton
   let timer
+  let count = 0
   const showPreview = () => {
-    const shown = document.querySelector(`iframe[name="${previewButton.formTarget}"]`)
+    const shown = document.getElementsByName(previewButton.formTarget)[0]
     const next = document.createElement('iframe')
     for (const { name, value } of shown.attributes)
       if (name !== 'src') next.setAttribute(name, value)
-    shown.removeAttribute('name')
+    // A frame keeps its name for as long as it exists.
+    count++
+    next.name = `preview-${count}`
+    previewButton.formTarget = next.name
     next.classList.add('loading')
     shown.after(next)
     form.requestSubmit(previewButton)
     next.addEventListener('load', () => {
-      shown.remove()
+      // A later change may have added another frame.
+      if (next.name !== previewButton.formTarget) return
+      for (const frame of [...next.parentElement.children]) if (frame !== next) frame.remove()
       next.classList.remove('loading')
     })
   }
