@@ -9,7 +9,14 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
 import { faultsProblem } from '../validation/faults.ts'
-import { checkLadder, type Ladder, readLadder, USUAL_LADDER } from './planning/ladder.ts'
+import {
+  checkLadder,
+  faultsOfLadder,
+  type Ladder,
+  readLadder,
+  STAGES,
+  USUAL_LADDER,
+} from './planning/ladder.ts'
 
 export interface ChasingSettings {
   readonly ladder: Ladder
@@ -60,7 +67,7 @@ export async function changeChasingSettings(
   // Serializes concurrent changes.
   await lockAccount(tx, accountId)
   const before = await readChasingSettings(tx, accountId)
-  const settings = check({ ...before, ...change })
+  const settings = check({ ...before, ...change }, before.ladder)
   const changes = changesOf(before, settings)
   if (Object.keys(changes).length === 0) return before
   const row = {
@@ -107,7 +114,8 @@ export async function setDebtorLadder(
   })
 }
 
-function check({ ladder, holidays, chaseFrom }: ChasingSettings): ChasingSettings {
+/** A stored ladder stays valid, even if it is older than a rule. */
+function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder): ChasingSettings {
   if (holidays.length > HOLIDAYS_MAX) {
     const detail = `there may be at most ${HOLIDAYS_MAX} holidays`
     throw faultsProblem([{ pointer: '/holidays', code: 'too_many', detail }])
@@ -116,15 +124,22 @@ function check({ ladder, holidays, chaseFrom }: ChasingSettings): ChasingSetting
     ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, date })),
     ...(chaseFrom === null ? [] : [{ pointer: '/chase_from', date: chaseFrom }]),
   ]
-  const faults = named
+  const dateFaults = named
     .filter(({ date }) => !isCalendarDate(date))
     .map(({ pointer }) => ({
       pointer,
       code: 'invalid_format',
       detail: 'must be a date, YYYY-MM-DD',
     }))
+  const isStored = STAGES.every((stage) => ladder[stage] === stored[stage])
+  const faults = [...(isStored ? [] : faultsOfLadder(ladder)), ...dateFaults]
   if (faults.length > 0) throw faultsProblem(faults)
-  return { ladder: checkLadder(ladder), holidays: [...new Set(holidays)].sort(), chaseFrom }
+  const { courtesy, friendly, reminder, firm, final } = ladder
+  return {
+    ladder: { courtesy, friendly, reminder, firm, final },
+    holidays: [...new Set(holidays)].sort(),
+    chaseFrom,
+  }
 }
 
 function changesOf(before: ChasingSettings, now: ChasingSettings) {

@@ -25,6 +25,9 @@ export const USUAL_LADDER: Ladder = {
   final: 35,
 }
 
+/** Days between two messages about an invoice, whatever the ladder says. */
+export const SPACING_DAYS = 5
+
 const DAYS_MAX = 365
 const COURTESY_DAYS_MAX = 30
 
@@ -52,26 +55,33 @@ export function readLadder(text: string | null): Ladder | undefined {
 
 /** Throws `validation_failed` with all faults. */
 export function checkLadder(ladder: Ladder): Ladder {
+  const faults = faultsOfLadder(ladder)
+  if (faults.length > 0) throw faultsProblem(faults)
+  const { courtesy, friendly, reminder, firm, final } = ladder
+  return { courtesy, friendly, reminder, firm, final }
+}
+
+/** At `/ladder/…`. */
+export function faultsOfLadder(ladder: Ladder): Fault[] {
   const faults: Fault[] = []
   const fault = (stage: LadderStage, code: string, detail: string) =>
     faults.push({ pointer: `/ladder/${stage}`, code, detail: `${stage} ${detail}` })
   const { courtesy } = ladder
-  if (courtesy !== null && !isWithin(courtesy, -COURTESY_DAYS_MAX, -1)) {
+  const isCourtesyValid = courtesy !== null && isWithin(courtesy, -COURTESY_DAYS_MAX, -1)
+  if (courtesy !== null && !isCourtesyValid) {
     fault('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or null`)
   }
-  let before: ReminderStage | undefined
+  let before: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
   for (const stage of ['friendly', 'reminder', 'firm', 'final'] as const) {
     const days = ladder[stage]
     if (!isWithin(days, 1, DAYS_MAX)) {
       fault(stage, 'out_of_range', `must be 1 to ${DAYS_MAX} whole days past due`)
-    } else if (before !== undefined && days <= ladder[before]) {
-      fault(stage, 'out_of_range', `must come later than ${before}`)
+    } else if (before !== undefined && days < (ladder[before] ?? 0) + SPACING_DAYS) {
+      fault(stage, 'out_of_range', `must be at least ${SPACING_DAYS} days after ${before}`)
     }
     before = stage
   }
-  if (faults.length > 0) throw faultsProblem(faults)
-  const { friendly, reminder, firm, final } = ladder
-  return { courtesy, friendly, reminder, firm, final }
+  return faults
 }
 
 function isWithin(value: number, min: number, max: number): boolean {

@@ -16,13 +16,11 @@ import {
   type Ladder,
   type LadderStage,
   needsApproval,
+  SPACING_DAYS,
   STAGES,
   stageAfter,
 } from './ladder.ts'
 import type { WorkingTime } from './working-time.ts'
-
-/** Days between two messages about an invoice. */
-const SPACING_DAYS = 5
 
 /** Invoices in one message; further ones follow on the next day. It bounds the size of a mail. */
 const INVOICES_MAX = 100

@@ -124,7 +124,8 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
       if (problem.code !== 'validation_failed') return undefined
       const waiting = await countWaiting(database.read, session.account.id)
       const values = sentValues(fields)
-      return (frame) => renderSchedule(frame, { session, waiting, values }, ofFields(problem))
+      return (frame) =>
+        renderSchedule(frame, { session, waiting, values }, ofFields(problem, fields))
     },
   }
 }
@@ -176,11 +177,17 @@ function ladderOf(fields: Fields, kept: Ladder): Ladder {
 
 /** A form has one field for all dates. */
 function datesOf(fields: Fields): string[] {
+  return holidaysOf(fields).map(({ date }) => date)
+}
+
+/** The dates with their lines in the form's field, from 1. */
+function holidaysOf(fields: Fields): { readonly date: string; readonly line: number }[] {
   return fields
     .list('holidays')
-    .flatMap((text) => text.split(/[\r\n,;]+/))
-    .map((date) => date.trim())
-    .filter((date) => date !== '')
+    .join('\n')
+    .split(/\r\n|\r|\n/)
+    .flatMap((text, at) => text.split(/[,;]/).map((part) => ({ date: part.trim(), line: at + 1 })))
+    .filter(({ date }) => date !== '')
 }
 
 function sentValues(fields: Fields): ScheduleValues {
@@ -193,20 +200,19 @@ function sentValues(fields: Fields): ScheduleValues {
   }
 }
 
-/** All dates are in one field, so that the fault of a date refers to this field. */
-function ofFields(problem: Problem): Problem {
+/** All dates are in one field, so that the faults of dates refer to it and name their lines. */
+function ofFields(problem: Problem, fields: Fields): Problem {
   const given = problem.members['errors']
   if (!Array.isArray(given)) return problem
+  const holidays = holidaysOf(fields)
   const errors = given.map((error) => {
     const pointer = String(error.pointer)
     const [, at] = /^\/holidays\/(\d+)$/.exec(pointer) ?? []
-    return at === undefined
-      ? error
-      : {
-          ...error,
-          pointer: '/holidays',
-          detail: `Line ${Number(at) + 1} must be a date, YYYY-MM-DD.`,
-        }
+    const holiday = at === undefined ? undefined : holidays[Number(at)]
+    if (holiday === undefined) return error
+    const { line, date } = holiday
+    const detail = `Line ${line}, “${date.slice(0, 40)}”, is not a date such as 2026-12-25.`
+    return { ...error, pointer: '/holidays', detail }
   })
   return new Problem('validation_failed', problem.message, { members: { errors } })
 }

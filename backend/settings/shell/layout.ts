@@ -163,10 +163,11 @@ export function faultsOf(problem: Problem | undefined): readonly Fault[] {
   }))
 }
 
-/** Renders the fault beside its field, which refers to it by `describedBy`. */
+/** Renders all faults of a field beside it; the field refers to them by `describedBy`. */
 export function renderFault(problem: Problem | undefined, field: string): Html | undefined {
-  const fault = faultsOf(problem).find((candidate) => candidate.field === field)
-  return fault && html`<p class="fault" id="${field}-fault">${fault.detail}</p>`
+  const faults = faultsOf(problem).filter((candidate) => candidate.field === field)
+  if (faults.length === 0) return undefined
+  return html`<p class="fault" id="${field}-fault">${faults.map(({ detail }, at) => html`${at > 0 && html`<br>`}${detail}`)}</p>`
 }
 
 /** Returns the attributes that link a field to its hint and its fault. */

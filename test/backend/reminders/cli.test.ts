@@ -106,6 +106,6 @@ t.test('the schedule is shown and changed', async (t) => {
   matches(
     t,
     (await run(['reminders', 'schedule', ...bad])).stderr,
-    containing('later than friendly'),
+    containing('at least 5 days after friendly'),
   )
 })

@@ -209,7 +209,10 @@ t.test('a ladder climbs, in whole days', async (t) => {
       return Object(error).members.errors.map(({ pointer }: { pointer: string }) => pointer)
     }
   }
-  t.strictSame(faults({ reminder: 3 }), ['/ladder/reminder'])
+  t.strictSame(faults({ reminder: 7 }), ['/ladder/reminder'], 'five days after the friendly one')
+  t.strictSame(faults({ reminder: 8 }), [])
+  t.strictSame(faults({ courtesy: -1 }), ['/ladder/friendly'])
+  t.strictSame(faults({ firm: 11, final: 15 }), ['/ladder/firm', '/ladder/final'])
   t.strictSame(faults({ friendly: 0, final: 400 }), ['/ladder/friendly', '/ladder/final'])
   t.strictSame(faults({ courtesy: 3 }), ['/ladder/courtesy'])
   t.strictSame(faults({ firm: 20.5 }), ['/ladder/firm'])

@@ -219,12 +219,16 @@ t.test('the schedule is shown and changed, the account’s and a customer’s ow
       'ladder/final': '35',
       chase_from: '',
       reply_to: '',
-      holidays: '2026-12-25\r\n2026-13-01',
+      holidays: '2026-12-25\r\n\r\n2026-13-01\r\n25.12.2026',
     },
   }
   const faulty = await ada.submit('/settings/schedule', form)
   t.equal(faulty.status, 422)
-  matches(t, faulty.text, /href="#holidays">Line 2 must be a date/)
+  matches(t, faulty.text, /href="#holidays">Line 3, “2026-13-01”, is not a date/)
+  matches(t, faulty.text, /id="holidays-fault">Line 3, [^<]*<br>Line 4, “25\.12\.2026”, is not/)
+  matches(t, faulty.text, /id="ladder\/friendly-fault">friendly must be 1 to 365/)
+  const close = await ada.submit('/settings/schedule', { ...form, 'ladder/firm': '11' })
+  matches(t, close.text, /id="ladder\/firm-fault">firm must be at least 5 days after reminder\./)
   const good = { ...form, 'ladder/friendly': '4', holidays: '2026-12-26\r\n2026-12-25' }
   t.equal((await ada.submit('/settings/schedule', good)).status, 303)
   matches(t, (await ada.get('/settings/schedule')).json, {
@@ -233,13 +237,13 @@ t.test('the schedule is shown and changed, the account’s and a customer’s ow
   })
   const own = `/settings/customers/${debtor.id}/schedule`
   matches(t, (await ada.get(own)).json, { own: false, ladder: { friendly: 4 } })
-  matches(t, await ada.send('PUT', own, { ladder: { friendly: 7 } }), {
-    json: { own: true, ladder: { friendly: 7 } },
+  matches(t, await ada.send('PUT', own, { ladder: { friendly: 5 } }), {
+    json: { own: true, ladder: { friendly: 5 } },
   })
   matches(
     t,
     (await ada.page(`/settings/customers/${debtor.id}`)).text,
-    containing('Friendly after 7 days'),
+    containing('Friendly after 5 days'),
   )
   matches(t, await ada.send('PUT', own, { own: 'no' }), {
     json: { own: false, ladder: { friendly: 4 } },
