@@ -57,6 +57,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('switch'), on, everywhere: on }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('suspend'), on }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('reword', 'change bank account') }) },
 )
 
 /** Sequences that found a fault. */
