@@ -92,7 +92,7 @@ function renderActs(frame: Frame, { row, session, now }: EndpointView, path: str
     html`<form method="post" action="${path}/${act}" class="row" data-once>${csrfField(frame)}${inner}</form>`
   return html`<section class="card stack" aria-labelledby="test-title">
 <h2 id="test-title">Test</h2>
-<p class="hint">Sends a made-up event now, marked as a test, and shows what came back.</p>
+<p class="hint">Sends a sample event now, marked as a test, and shows the response.</p>
 ${form(
   'test',
   html`<label for="type">Event</label> <select id="type" name="type">${EVENT_TYPES.map(
@@ -104,17 +104,17 @@ ${form(
 <h2 id="state-title">${row.status === 'enabled' ? 'Pause' : 'Resume'}</h2>
 ${
   row.status === 'enabled'
-    ? html`<p class="hint">What happens meanwhile waits and is sent when you resume.</p>${form('pause', html`<button>Pause</button>`)}`
+    ? html`<p class="hint">Events during the pause wait, and are sent when you resume.</p>${form('pause', html`<button>Pause</button>`)}`
     : html`<p class="hint">${
         row.status === 'paused'
-          ? 'What waits is sent at once.'
-          : 'It is sent what happens from now on. What failed before can be sent again below.'
+          ? 'Waiting events are sent at once.'
+          : 'It receives events from now on. Failed deliveries can be sent again below.'
       }</p>${form('resume', html`<button class="primary">Resume</button>`)}`
 }
 </section>
 <section class="card stack" aria-labelledby="again-title">
 <h2 id="again-title">Send again</h2>
-<p class="hint">Everything that failed for good since then. Each event keeps its id.</p>
+<p class="hint">Sends all failed deliveries since then again. Each event keeps its id.</p>
 ${form('redeliver-failed', html`<label for="since">Since (UTC)</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
 </section>
 <section class="card stack" aria-labelledby="secret-title">
