@@ -16,7 +16,7 @@ async function createCustomer(name: string): Promise<string> {
   return `/settings/customers/${response.json.id}`
 }
 
-t.test('archiving asks in a dialog, which the keyboard opens, leaves and confirms', async (t) => {
+t.test('archiving asks in a dialog, which the keyboard opens, closes and confirms', async (t) => {
   const path = await createCustomer('Café Zoë')
   const context = await office.open()
   const page = await context.newPage()

@@ -125,7 +125,7 @@ const QUESTIONS: Readonly<Record<string, RegExp>> = {
   sdk: /clients/,
 }
 
-t.test('the first result answers what integrators ask', async (t) => {
+t.test('the first result matches what integrators search for', async (t) => {
   const page = await (await office.open()).newPage()
   await page.goto('/docs')
   await page.keyboard.press('/')

@@ -28,7 +28,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   const faults: string[] = []
   page.on('pageerror', (error) => faults.push(String(error)))
   page.on('console', (message) => {
-    // The browser reports every answer of 4xx; a refused style or script is another matter.
+    // The browser reports every 4xx response; a refused style or script is another matter.
     if (message.type() === 'error' && !/status of 4/.test(message.text()))
       faults.push(message.text())
   })
@@ -179,7 +179,7 @@ t.test('a Member sees the keys and nothing to change them with', async (t) => {
   await context.close()
 })
 
-t.test('people are invited, made Admin and sent away; it is all in the log', async (t) => {
+t.test('people are invited, made Admin and deactivated, and the log has all of it', async (t) => {
   const context = await office.open()
   const page = await context.newPage()
   const check = async (name: string) => {

@@ -110,7 +110,7 @@ t.test('a backend that drains says so, and finishes what it began', async (t) =>
   t.strictSame((await ledger.check()).violations, [])
 })
 
-t.test('a restart under load: every call is answered, as promised', async (t) => {
+t.test('a restart under load: every call gets a response, as promised', async (t) => {
   const ledger = await openLedger(t, { gateways: 2 })
   const { system } = ledger
   const invoiceId = await ledger.invoice(900_000_000)
@@ -146,7 +146,7 @@ t.test('a restart under load: every call is answered, as promised', async (t) =>
   t.strictSame((await ledger.check()).violations, [])
 })
 
-/** Waits until the gateway owns up to just that; its `/readyz` answers 200 all the while. */
+/** Waits until the gateway owns up to just that; its `/readyz` responds 200 all the while. */
 async function untilDegraded({ system }: Ledger, reasons: readonly string[]): Promise<void> {
   const readyz = `http://127.0.0.1:${system.gateways[0]?.operationsPort}/readyz`
   await until(async () => {

@@ -1,6 +1,6 @@
 /**
  * Gateways and backends come and go under load: no call that a gateway accepted fails, and a backend
- * that restarts gives only the answers that were promised.
+ * that restarts gives only the responses that were promised.
  */
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
@@ -15,7 +15,7 @@ const CALLERS = 20
 const key = mintApiKey().secret
 
 interface Load {
-  /** By status; `refused` where no connection came about, `broken` where an answer was lost. */
+  /** By status; `refused` where no connection came about, `broken` where a response was lost. */
   readonly seen: ReadonlyMap<string, number>
   stop(): Promise<void>
 }
@@ -57,7 +57,7 @@ t.test('a gateway that drains under load fails no call that it accepted', async 
     const calls = backend.calls.length
     await until(() => backend.calls.length > calls + 3 * CALLERS, 'the load flows')
     const old = gateway
-    // What is called from now on is the new one; what is under way at the old one is answered.
+    // What is called from now on is the new one; calls in progress at the old one finish.
     const drained = old.stop()
     gateway = next
     t.equal(await drained, 0)
@@ -73,7 +73,7 @@ t.test('a gateway that drains under load fails no call that it accepted', async 
 })
 
 t.test(
-  'a backend that restarts under load gives only the answers that were promised',
+  'a backend that restarts under load gives only the responses that were promised',
   async (t) => {
     let backend = await startRawBackend(t)
     const port = Number(new URL(backend.url).port)

@@ -2,7 +2,7 @@
  * Networks that fail: gateways, backends, Redis and PostgreSQL have a network of their own each, and packets between
  * them are lost, all or some, in one direction or both, or come late. Promised, under payers, revocations, and a key that
  * uses up its limit: a call with a revoked key is never accepted; no payment is lost or recorded twice; the limit is
- * exact where Redis is reached, and never exceeded by more than the mode allows; every call is answered in time; and
+ * exact where Redis is reached, and never exceeded by more than the mode allows; every call gets a response in time; and
  * all of it is whole again by itself. The times are printed.
  */
 import t, { type Test } from 'tap'

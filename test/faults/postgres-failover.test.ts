@@ -1,7 +1,7 @@
 /**
  * The primary is lost under payers through two gateways and two backends, and its synchronous standby
  * promoted. Promised: nothing that was acknowledged is lost, nothing is recorded twice, writes are back
- * within 5 s of the promotion, and no backend goes on with the former primary, also when it runs again: a
+ * within 5 s of the promotion, and no backend continues with the former primary, also when it runs again: a
  * key that was revoked since stays refused. The time is asserted as promised: it is fifteen times what
  * was seen, and a connection that is not ended takes longer to be noticed.
  */

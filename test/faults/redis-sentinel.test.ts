@@ -15,7 +15,7 @@ const SETTLED_MS_MAX = 10 * 300
 const SHARED_MS_MAX = 10 * 1_000
 const LIMIT = 1_000_000
 
-/** Calls one after the other until `isOver`; what they were answered. */
+/** Calls one after the other until `isOver`; returns their responses. */
 async function consumeUntil(
   rateLimiter: ReturnType<typeof connectRateLimiter>,
   isOver: () => boolean,
@@ -129,7 +129,11 @@ t.test('the master is killed under calls to two gateways', async (t) => {
 
 // The sentinels take 20 s until they trust a server that came back.
 const skip = process.env['FAILOVERS'] === 'all' ? false : 'FAILOVERS=all runs it'
-t.test('a failover in order: the replica goes on where the master was', { skip }, async (t) => {
-  await sentinels.untilWhole()
-  await failOver(t, () => sentinels.failOver(), 'in order')
-})
+t.test(
+  'an orderly failover: the replica continues with the counts of the master',
+  { skip },
+  async (t) => {
+    await sentinels.untilWhole()
+    await failOver(t, () => sentinels.failOver(), 'in order')
+  },
+)

@@ -29,7 +29,7 @@ t.test('a rolling restart under payments fails no accepted call', async (t) => {
   const ledger = await openLedger(t, { backends: SIZE, databaseUrl, redisUrl: redis.url })
   const { system } = ledger
   const backends = system.backends.map(({ port }) => `http://127.0.0.1:${port}`).join()
-  /** On a port of its own: nobody's old connection leads there. */
+  /** On its own port, to which no old connection leads. */
   const startOne = async () => {
     const gateway = await startGateway(t, backends, { REDIS_URL: redis.url })
     const readyz = `http://127.0.0.1:${gateway.operationsPort}/readyz`

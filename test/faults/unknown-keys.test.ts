@@ -73,7 +73,7 @@ t.test('a flood of unknown keys slows a valid one as malformed keys do', async (
   t.equal(ratios.length, ROUNDS, 'no call of the valid key failed')
 })
 
-t.test('each new key is served in a flood, for as long as the flood goes on', async (t) => {
+t.test('each new key is served in a flood, for as long as the flood lasts', async (t) => {
   const fresh = Array.from({ length: 200 }, () => backend.issue(undefined, 1_000))
   let isOver = false
   const flooding = (async () => {

@@ -80,7 +80,7 @@ t.test('each bad receiver fails in its own way, and the log says which', async (
   t.equal(redirected.connections(), 0)
 })
 
-t.test('of an answer of ten gigabytes 64 KiB are read', async (t) => {
+t.test('of a response of ten gigabytes, 64 KiB are read', async (t) => {
   let sent = 0
   const chunk = Buffer.alloc(65_536, 'a')
   const url = await http(t, (res) => {
@@ -123,7 +123,7 @@ t.test('a certificate is verified, for the name that was asked for', async (t) =
   t.equal(receiver.webhooks.length, 1)
 })
 
-t.test('receivers that hang hold up nobody else', async (t) => {
+t.test('receivers that hang delay no others', async (t) => {
   const webhooks = await openWebhooks(t, { attemptMsMax: 60_000 })
   const hanging = await startReceiver(t, { respond: () => {} })
   const good = await startReceiver(t)

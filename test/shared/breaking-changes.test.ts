@@ -3,7 +3,7 @@ import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { breakingChanges } from '../fixtures/contract/breaking-changes.ts'
 
-/** Debtors can be listed and created, and an event tells of them. */
+/** Debtors can be listed and created, and an event reports them. */
 const DOCUMENT = {
   paths: {
     '/debtors': {

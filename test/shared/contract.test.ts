@@ -53,7 +53,7 @@ t.test('every reference resolves', async (t) => {
   for (const reference of new Set(references)) t.not(at(reference), undefined, reference)
 })
 
-t.test('every operation documents each status it can be answered with', async (t) => {
+t.test('every operation documents each status that its response can have', async (t) => {
   const always = [
     '400',
     '401',

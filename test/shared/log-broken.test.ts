@@ -23,7 +23,7 @@ const SCRIPT = `
 `
 const COMMAND = ['--input-type=module', '--eval', SCRIPT]
 
-t.test('a process ends although nobody reads its log any more', async (t) => {
+t.test('a process ends although its log is no longer read', async (t) => {
   const child = spawn(process.execPath, COMMAND, { stdio: 'pipe' })
   t.teardown(() => child.kill('SIGKILL'))
   child.stderr.destroy()

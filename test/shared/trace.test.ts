@@ -53,7 +53,7 @@ t.test('what is no trace is not continued', async (t) => {
   }
 })
 
-t.test('a trace that begins here is kept or not, as we are told', async (t) => {
+t.test('a trace that begins here is sampled as configured', async (t) => {
   const trace = beginTrace(true)
   matches(t, trace, { id: /^[0-9a-f]{32}$/, parentSpanId: undefined, state: '' })
   t.ok(isSampled(trace))

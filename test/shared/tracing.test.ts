@@ -8,7 +8,7 @@ import { startTracing } from '../../shared/process/tracing.ts'
 import { containing, matches } from '../fixtures/matches.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** A collector that takes batches and answers none of them before it is told to. */
+/** A collector that accepts batches and responds to none before it is released. */
 async function startHangingCollector(t: Test) {
   const { promise: released, resolve: release } = Promise.withResolvers<void>()
   let batches = 0
@@ -40,7 +40,7 @@ t.test('spans that too many wait before are dropped and counted', async (t) => {
   const at = performance.now()
   const span = { name: 'x', kind: 'internal', from: at, to: at, failed: false } as const
   const record = () => tracing.record(tracing.begin(), { ...span, attributes: {} }, [])
-  // The first batch leaves when it is full.
+  // The first batch is sent when it is full.
   for (let n = 0; n < 512; n++) record()
   await until(() => collector.batches() === 1, 'a batch has left')
   for (let n = 0; n < 10_000; n++) record()

@@ -17,7 +17,7 @@ const WRITES: [path: string, body: unknown, headers: Record<string, string>][] =
 const READS = ['/me', '/debtors', `/debtors/${debtor}`, '/invoices', '/payments', '/messages']
 
 for (const status of ['suspended', 'cancelled', 'trial_paused'] as const) {
-  t.test(`${status}: writes are 423 from the next call on, reads go on`, async (t) => {
+  t.test(`${status}: writes are 423 from the next call on, reads continue`, async (t) => {
     await system.operator.setStatus(account, status)
     for (const [path, body, headers] of WRITES) {
       matches(t, await call(`${url}${path}`, { key, body, headers }), {

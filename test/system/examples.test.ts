@@ -1,4 +1,4 @@
-// The examples of the OpenAPI document: each call is made, each answer is the one that is shown.
+// The examples of the OpenAPI document: each call is made, and each response is the one that is shown.
 import { request } from 'node:http'
 import t from 'tap'
 import { renderCurl } from '../../backend/docs/curl.ts'
@@ -81,7 +81,7 @@ function leafValuesOf(value: unknown, path = ''): [string, unknown][] {
   )
 }
 
-t.test('every example of a body is accepted, and answered as shown', async (t) => {
+t.test('every example of a body is accepted, with the response that is shown', async (t) => {
   const third = { debtor_external_id: 'C-10042', currency: 'EUR', amount: 150_000 }
   for (const id of ['createDebtor', 'createInvoice', 'createPayment'] as const) {
     const operation = operationOf(id)
@@ -109,7 +109,7 @@ t.test('every example of a body is accepted, and answered as shown', async (t) =
   }
 })
 
-t.test('every example of a call that reads is answered', async (t) => {
+t.test('every example of a call that reads gets a response', async (t) => {
   for (const operation of document.operations.filter(({ method }) => method === 'GET')) {
     const response = await make(operation)
     t.equal(response.status, 200, operation.operationId)
@@ -117,7 +117,7 @@ t.test('every example of a call that reads is answered', async (t) => {
   }
 })
 
-t.test('every example of an answer is as its schema says', async (t) => {
+t.test('every example of a response is as its schema says', async (t) => {
   for (const { operationId, responses } of document.operations) {
     for (const { status, headers, content } of responses) {
       for (const { name, value } of content?.examples ?? []) {
@@ -148,7 +148,7 @@ const UNCALLED = [
   'gateway_timeout',
 ]
 
-t.test('each error is answered as its example shows', async (t) => {
+t.test('each error has the response that its example shows', async (t) => {
   const ours = { key }
   const money = { currency: 'EUR', amount: 1 }
   const post = (path: string, body: unknown, headers: Record<string, string> = {}) =>

@@ -1,4 +1,4 @@
-// What the guides tell a reader to run is run, and the answers they show are the answers.
+// Runs every command of the guides, and compares the responses with those that they show.
 import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -190,7 +190,7 @@ for (const [language, { command }] of Object.entries(PROGRAMS)) {
   })
 }
 
-t.test('at the limit a call is answered as the guide shows it', async (t) => {
+t.test('at the limit a call gets the response that the guide shows', async (t) => {
   const account = await operator.createAccount()
   const { secret: key } = await operator.issueKey(account)
   for (let consumed = 0; consumed < 600; consumed += 50) {

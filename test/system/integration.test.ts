@@ -109,7 +109,7 @@ async function runThroughKills(
 }
 
 t.test(
-  'through kills, lost answers and a killed backend each bank line is recorded once',
+  'through kills, lost responses and a killed backend each bank line is recorded once',
   async (t) => {
     const { secret: key } = await operator.issueKey(await operator.createAccount())
     const api = (path: string, body?: unknown) => call(`${url}/api/v1/${path}`, { key, body })

@@ -78,7 +78,7 @@ t.test('the contract is served to whoever reads it', async (t) => {
   matches(t, source.text, /^openapi: /)
 })
 
-t.test('the backend answers nobody but gateways', async (t) => {
+t.test('the backend serves only gateways', async (t) => {
   const backend = `http://127.0.0.1:${system.backend.port}`
   for (const path of ['/', '/api/v1/me', '/settings', '/internal/ready', '/nowhere']) {
     const response = await call(backend + path, { headers: { authorization: 'Bearer x' } })

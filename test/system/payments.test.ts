@@ -74,7 +74,7 @@ t.test('20 at once with different keys for the whole of one invoice: exactly one
 })
 
 t.test(
-  'a replay is the same bytes, another body is refused, a refusal leaves the key free',
+  'a replay is the same bytes, another body is rejected, a rejection leaves the key unused',
   async (t) => {
     const invoice_id = await createInvoice(1_000)
     const pay = (body: unknown) =>
@@ -119,39 +119,42 @@ t.test('without a usable Idempotency-Key it is 400', async (t) => {
   }
 })
 
-t.test('all faults of a body are told at once, with pointers; nothing is recorded', async (t) => {
-  const before = (await call(`${url}/payments?limit=200`, { key })).json.data.length
-  const body = {
-    amount: '100',
-    currency: 'EURO',
-    debtor_id: debtor,
-    received_on: '2024-02-30',
-    method: 'barter',
-    ammount: 1,
-  }
-  const response = await call(`${url}/payments`, {
-    key,
-    body,
-    headers: { 'idempotency-key': 'bad' },
-  })
-  matches(t, response, { status: 422, json: { code: 'validation_failed' } })
-  const pointers = response.json.errors.map(({ pointer }: { pointer: string }) => pointer)
-  t.strictSame(
-    pointers.toSorted(),
-    ['/amount', '/ammount', '/currency', '/method', '/received_on'].toSorted(),
-  )
-  const bodies: [string, number, string][] = [
-    ['{"amount":1,"amount":2}', 400, 'duplicate_json_key'],
-    ['{"amount":1', 400, 'malformed_json'],
-    ['[]', 400, 'malformed_json'],
-    ['', 400, 'malformed_json'],
-    [`${'{"a":'.repeat(30)}1${'}'.repeat(30)}`, 400, 'malformed_json'],
-    ['{"__proto__":{"x":1}}', 422, 'validation_failed'],
-  ]
-  for (const [text, status, code] of bodies) {
-    const headers = { 'idempotency-key': 'bad', 'content-type': 'application/json' }
-    const refused = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
-    matches(t, refused, { status, json: { code } }, text.slice(0, 30))
-  }
-  t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, before)
-})
+t.test(
+  'all errors of a body are reported at once, with pointers, and nothing is recorded',
+  async (t) => {
+    const before = (await call(`${url}/payments?limit=200`, { key })).json.data.length
+    const body = {
+      amount: '100',
+      currency: 'EURO',
+      debtor_id: debtor,
+      received_on: '2024-02-30',
+      method: 'barter',
+      ammount: 1,
+    }
+    const response = await call(`${url}/payments`, {
+      key,
+      body,
+      headers: { 'idempotency-key': 'bad' },
+    })
+    matches(t, response, { status: 422, json: { code: 'validation_failed' } })
+    const pointers = response.json.errors.map(({ pointer }: { pointer: string }) => pointer)
+    t.strictSame(
+      pointers.toSorted(),
+      ['/amount', '/ammount', '/currency', '/method', '/received_on'].toSorted(),
+    )
+    const bodies: [string, number, string][] = [
+      ['{"amount":1,"amount":2}', 400, 'duplicate_json_key'],
+      ['{"amount":1', 400, 'malformed_json'],
+      ['[]', 400, 'malformed_json'],
+      ['', 400, 'malformed_json'],
+      [`${'{"a":'.repeat(30)}1${'}'.repeat(30)}`, 400, 'malformed_json'],
+      ['{"__proto__":{"x":1}}', 422, 'validation_failed'],
+    ]
+    for (const [text, status, code] of bodies) {
+      const headers = { 'idempotency-key': 'bad', 'content-type': 'application/json' }
+      const refused = await call(`${url}/payments`, { key, method: 'POST', body: text, headers })
+      matches(t, refused, { status, json: { code } }, text.slice(0, 30))
+    }
+    t.equal((await call(`${url}/payments?limit=200`, { key })).json.data.length, before)
+  },
+)

@@ -11,7 +11,7 @@ const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 const [one, other] = system.gateways.map(({ url }) => url)
 
-t.test('Remaining falls by one a call, whatever the answer and whichever gateway', async (t) => {
+t.test('Remaining falls by one a call, whatever the response and whichever gateway', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { scopes: ['debtors:read'] })
   const calls: [string, Parameters<typeof call>[1], number][] = [
     ['/me', {}, 200],

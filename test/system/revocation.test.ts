@@ -11,7 +11,7 @@ const redis = await startRedis(t)
 const system = await startSystem(t, { gateways: 2, redisUrl: redis.url })
 const account = await system.operator.createAccount()
 
-/** Calls that would be answered so if the key were not revoked. */
+/** Calls with the status that they would have if the key were not revoked. */
 const WOULD_BE: [number, string, number][] = [
   [200, '/api/v1/me', 600],
   [403, '/api/v1/invoices', 600],

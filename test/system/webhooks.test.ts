@@ -47,7 +47,7 @@ t.test(
     const first = await post('payments', payment, once)
     t.equal(first.status, 201)
     t.equal((await post('payments', payment, once)).text, first.text)
-    // What comes last tells that nothing else is on its way.
+    // The last event shows that no other is on its way.
     const test = await call(`${url}/settings/webhook-endpoints/${endpoint.json.id}/test`, {
       headers,
       body: {},

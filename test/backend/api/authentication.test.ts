@@ -15,7 +15,7 @@ import { lockDatabase, openTestDatabase } from '../../fixtures/service/database.
 
 const act = (backend: TestBackend) => ({ actor: OPERATOR, now: backend.now })
 
-t.test('a call with a principal is answered for its key', async (t) => {
+t.test('a call with a principal acts for its key', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const { status, json } = await backend.call(key, 'GET', '/api/v1/me')
@@ -188,7 +188,7 @@ t.test('every route of the API authenticates its caller', async (t) => {
   }
 })
 
-t.test('calls under way are answered while the backend drains', async (t) => {
+t.test('calls in progress get their response while the backend drains', async (t) => {
   const path = join(t.testdir(), 'test.db')
   const database = await openTestDatabase(t, { url: `sqlite:${path}` })
   const backend = await startBackend(t, { database })

@@ -83,7 +83,7 @@ async function openFullBooks(t: Parameters<typeof openBooks>[0]): Promise<Books>
   return books
 }
 
-t.test('every answer is as the contract documents it', async (t) => {
+t.test('every response is as the contract documents it', async (t) => {
   const books = await openFullBooks(t)
   const lists = {
     debtors: ['DebtorList', 'Debtor'],

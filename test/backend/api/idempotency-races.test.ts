@@ -43,7 +43,7 @@ function counted(end: () => Promise<string>) {
   return { runs, write: { prepare, recall: async () => undefined, originalMember: 'original_id' } }
 }
 
-t.test('who comes while the first is running waits for its answer', async (t) => {
+t.test('a repeat during the first call waits for its response', async (t) => {
   const { idempotency, attempt } = await open(t)
   const { promise, resolve } = Promise.withResolvers<string>()
   const { runs, write } = counted(() => promise)
@@ -76,7 +76,7 @@ t.test('when the first is refused, one of those that wait takes its turn', async
   t.equal(runs.length, 3, 'two refused, one recorded, two replayed')
 })
 
-t.test('who waits too long is told to come again, and the first is not disturbed', async (t) => {
+t.test('a repeat that waits too long is told to retry, and the first call continues', async (t) => {
   const { idempotency, attempt } = await open(t, 1)
   const { promise, resolve } = Promise.withResolvers<string>()
   const { write } = counted(() => promise)

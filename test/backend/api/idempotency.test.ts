@@ -4,7 +4,7 @@ import { matches } from '../../fixtures/matches.ts'
 
 const PAYMENTS = '/api/v1/payments'
 
-t.test('a repeat gets the first answer, byte for byte, and changes nothing', async (t) => {
+t.test('a repeat gets the first response, byte for byte, and changes nothing', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 4000, currency: 'EUR', metadata: { a: 'ä' } }
@@ -57,7 +57,7 @@ t.test('the same key with another body is refused with what the key did', async 
   })
 })
 
-t.test('a refusal leaves the key free', async (t) => {
+t.test('a rejected call leaves the key unused', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const key = { 'idempotency-key': 'k' }
@@ -91,7 +91,7 @@ t.test('without a key every call creates', async (t) => {
   t.not(first.json['id'], second.json['id'])
 })
 
-t.test('when the answer is no longer kept, the payment itself is', async (t) => {
+t.test('after the response was deleted, a repeat is recognized by the payment', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 4000, currency: 'eur' }
@@ -109,20 +109,23 @@ t.test('when the answer is no longer kept, the payment itself is', async (t) => 
   t.equal((await books.read(PAYMENTS)).data.length, 1)
 })
 
-t.test('of fifty calls with one key at once, one records and all are answered alike', async (t) => {
-  const books = await openBooks(t)
-  const { id: invoice_id } = await books.invoice()
-  const body = { invoice_id, amount: 100, currency: 'EUR' }
-  const responses = await Promise.all(
-    Array.from({ length: 50 }, () => books.post(PAYMENTS, body, { 'idempotency-key': 'k' })),
-  )
-  const recorded = responses.filter(({ status }) => status === 201)
-  t.ok(recorded.length > 0)
-  t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
-  t.ok(responses.every(({ status }) => status === 201 || status === 409))
-  t.equal(recorded.filter(({ headers }) => !headers.has('idempotent-replayed')).length, 1)
-  matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), { amount_paid: 100 })
-})
+t.test(
+  'of fifty concurrent calls with one key, one records and all get the same response',
+  async (t) => {
+    const books = await openBooks(t)
+    const { id: invoice_id } = await books.invoice()
+    const body = { invoice_id, amount: 100, currency: 'EUR' }
+    const responses = await Promise.all(
+      Array.from({ length: 50 }, () => books.post(PAYMENTS, body, { 'idempotency-key': 'k' })),
+    )
+    const recorded = responses.filter(({ status }) => status === 201)
+    t.ok(recorded.length > 0)
+    t.equal(new Set(recorded.map(({ text }) => text)).size, 1)
+    t.ok(responses.every(({ status }) => status === 201 || status === 409))
+    t.equal(recorded.filter(({ headers }) => !headers.has('idempotent-replayed')).length, 1)
+    matches(t, await books.read(`/api/v1/invoices/${invoice_id}`), { amount_paid: 100 })
+  },
+)
 
 t.test('of twenty payments of the whole amount at once, exactly one is taken', async (t) => {
   const books = await openBooks(t)

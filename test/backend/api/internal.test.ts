@@ -19,7 +19,7 @@ const LOOK_UP = '/internal/api-keys/look-up'
 const lookUp = (backend: TestBackend, secret: string) =>
   backend.request('POST', LOOK_UP, { body: { digest: digestApiKey(secret) } })
 
-t.test('a look-up tells what a live key stands for, and stamps its use', async (t) => {
+t.test('a look-up returns the principal of a live key, and records its use', async (t) => {
   const backend = await startBackend(t)
   const account = await backend.createAccount()
   const key = await backend.issueKey(account.id, {

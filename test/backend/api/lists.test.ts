@@ -20,7 +20,7 @@ async function walk(books: Books, path: string): Promise<Json[]> {
 async function openBooksOf(t: Parameters<typeof openBooks>[0], count: number): Promise<Books> {
   const books = await openBooks(t)
   for (let index = 0; index < count; index++) {
-    // Pairs share their instant, so that only the id tells them apart.
+    // Pairs share their instant, so that only the id distinguishes them.
     books.backend.now = new Date(Date.UTC(2026, 10, 1, 0, 0, Math.floor(index / 2)))
     await books.debtor({ name: `Debtor ${index}` })
   }

@@ -37,7 +37,7 @@ t.test('GET /me proves the key', async (t) => {
   t.equal(me.key.scopes.length, 7)
 })
 
-t.test('HEAD is answered like GET, without a body', async (t) => {
+t.test('HEAD has the response of GET, without a body', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   for (const path of ['/api/v1/me', DEBTORS, `${DEBTORS}/${id}`, `${DEBTORS}/x`]) {
@@ -48,7 +48,7 @@ t.test('HEAD is answered like GET, without a body', async (t) => {
   }
 })
 
-t.test('what is checked first is answered first', async (t) => {
+t.test('the check that comes first decides the response', async (t) => {
   const books = await openBooks(t)
   const setStatus = (status: 'active' | 'suspended') =>
     books.backend.database.transaction((tx) =>

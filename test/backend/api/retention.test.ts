@@ -27,40 +27,43 @@ async function countRows({ backend }: Books, table: keyof Tables): Promise<numbe
   return Number(rows)
 }
 
-t.test('a payment is replayed, and not recorded again, when its answer is forgotten', async (t) => {
-  const books = await openBooks(t)
-  const { id } = await books.invoice()
-  const body = { invoice_id: id, currency: 'EUR', amount: 4000, reference: 'line 7' }
-  const repeat = (change: object = {}) =>
-    books.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
-  const first = await repeat()
-  t.equal(first.status, 201)
+t.test(
+  'a payment is replayed, and not recorded again, after its response was deleted',
+  async (t) => {
+    const books = await openBooks(t)
+    const { id } = await books.invoice()
+    const body = { invoice_id: id, currency: 'EUR', amount: 4000, reference: 'line 7' }
+    const repeat = (change: object = {}) =>
+      books.post('/api/v1/payments', { ...body, ...change }, { 'idempotency-key': 'bank-7' })
+    const first = await repeat()
+    t.equal(first.status, 201)
 
-  wait(books, 30 * DAY_MS - 1000)
-  await deleteAllExpired(books.backend.database, books.backend.now)
-  t.equal((await repeat()).text, first.text, 'byte for byte for thirty days')
+    wait(books, 30 * DAY_MS - 1000)
+    await deleteAllExpired(books.backend.database, books.backend.now)
+    t.equal((await repeat()).text, first.text, 'byte for byte for thirty days')
 
-  wait(books, 2000)
-  await deleteAllExpired(books.backend.database, books.backend.now)
-  t.equal(await countRows(books, 'idempotency_keys'), 0)
-  const late = await repeat()
-  matches(t, late, { status: 201, json: { id: first.json['id'], amount: 4000 } })
-  t.equal(late.headers.get('idempotent-replayed'), 'true')
-  t.equal(late.headers.get('location'), first.headers.get('location'))
-  matches(t, await repeat({ amount: 4001 }), {
-    status: 422,
-    json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
-  })
-  const { id: other } = await books.invoice()
-  const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
-  matches(t, await repeat({ invoice_id: other }), reused, 'the same amount for another invoice')
-  const shares = [{ invoice_id: id, amount: 4000 }]
-  const split = (allocations: object[]) => repeat({ invoice_id: undefined, allocations })
-  matches(t, await split(shares), reused, 'the same in other words, as in the first thirty days')
-  matches(t, await split([{ invoice_id: id, amount: 3000 }]), reused)
-  t.equal((await books.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
-  t.equal(await countRows(books, 'payments'), 1)
-})
+    wait(books, 2000)
+    await deleteAllExpired(books.backend.database, books.backend.now)
+    t.equal(await countRows(books, 'idempotency_keys'), 0)
+    const late = await repeat()
+    matches(t, late, { status: 201, json: { id: first.json['id'], amount: 4000 } })
+    t.equal(late.headers.get('idempotent-replayed'), 'true')
+    t.equal(late.headers.get('location'), first.headers.get('location'))
+    matches(t, await repeat({ amount: 4001 }), {
+      status: 422,
+      json: { code: 'idempotency_key_reused', original_payment_id: first.json['id'] },
+    })
+    const { id: other } = await books.invoice()
+    const reused = { status: 422, json: { code: 'idempotency_key_reused' } }
+    matches(t, await repeat({ invoice_id: other }), reused, 'the same amount for another invoice')
+    const shares = [{ invoice_id: id, amount: 4000 }]
+    const split = (allocations: object[]) => repeat({ invoice_id: undefined, allocations })
+    matches(t, await split(shares), reused, 'the same in other words, as in the first thirty days')
+    matches(t, await split([{ invoice_id: id, amount: 3000 }]), reused)
+    t.equal((await books.read(`/api/v1/invoices/${id}`)).amount_due, 6000, 'paid once')
+    t.equal(await countRows(books, 'payments'), 1)
+  },
+)
 
 t.test('a repeat is compared with what was sent, not with what came of it', async (t) => {
   const books = await openBooks(t)
@@ -216,7 +219,7 @@ t.test('thousands go in small steps, at several backends at once, beside payment
     (await database.read.selectFrom('idempotency_keys').select('key').execute()).filter((kept) =>
       kept.key.startsWith('old-'),
     )
-  await until(async () => (await left()).length === 0, 'all old answers are forgotten')
+  await until(async () => (await left()).length === 0, 'all old responses are deleted')
   await Promise.all(running.map((retention) => retention.stop()))
   t.equal(await countRows(books, 'idempotency_keys'), 22)
 })

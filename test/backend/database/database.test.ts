@@ -52,15 +52,18 @@ t.test('what a transaction throws undoes its own writes alone', async (t) => {
   t.strictSame(await notes(database), ['a', 'd'])
 })
 
-t.test('a violated constraint undoes its statement, and the transaction may go on', async (t) => {
-  const database = await openTestDatabase(t)
-  await database.transaction(async (tx) => {
-    await note(tx, 'a')
-    await rejectsWith(t, note(tx, 'a'), ConstraintViolation)
-    await note(tx, 'b')
-  })
-  t.strictSame(await notes(database), ['a', 'b'])
-})
+t.test(
+  'a violated constraint undoes its statement, and the transaction may continue',
+  async (t) => {
+    const database = await openTestDatabase(t)
+    await database.transaction(async (tx) => {
+      await note(tx, 'a')
+      await rejectsWith(t, note(tx, 'a'), ConstraintViolation)
+      await note(tx, 'b')
+    })
+    t.strictSame(await notes(database), ['a', 'b'])
+  },
+)
 
 t.test('a transaction inside another is a mistake', async (t) => {
   const database = await openTestDatabase(t)

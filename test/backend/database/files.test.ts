@@ -53,7 +53,7 @@ t.test('an operator can begin with an empty database', async (t) => {
   matches(t, database.migrated, MIGRATIONS)
 })
 
-t.test('an operator is told to migrate, and does not do it by the way', async (t) => {
+t.test('a command names the pending migration, and does not apply it', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const database = await openTestDatabase(t, { url })
   await database.transaction((tx) => sql`delete from schema_migrations`.execute(tx))
@@ -119,7 +119,7 @@ t.test('operators write beside the backend', async (t) => {
   t.strictSame(await notes(operator), ids)
 })
 
-t.test('a lock that another process does not give back is 503, and reads go on', async (t) => {
+t.test('a lock that another process does not release is 503, and reads continue', async (t) => {
   const path = join(t.testdir(), 'test.db')
   const database = await openTestDatabase(t, { url: `sqlite:${path}`, waitMsMax: 500 })
   await database.transaction((tx) => note(tx, 'a'))

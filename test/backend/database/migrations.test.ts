@@ -43,7 +43,7 @@ const LATER: Migrations = {
   },
 }
 
-/** With rows of which nobody knows in which order they were inserted. */
+/** With rows whose order of insertion is unknown. */
 async function openWithNotes(t: Test) {
   const path = join(t.testdir(), 'test.db')
   await copySqliteTemplate(path)
@@ -136,7 +136,7 @@ t.test('two processes that migrate at once share the steps', async (t) => {
   t.strictSame(await database.transaction(counts), [{ filled: NOTES, keyed: NOTES }])
 })
 
-t.test('a step that fails leaves nothing of itself, and is run again', async (t) => {
+t.test('a step that fails is rolled back completely, and runs again', async (t) => {
   const { path } = await openWithNotes(t)
   const failing = (last: string): Migrations => ({
     ...MIGRATIONS,

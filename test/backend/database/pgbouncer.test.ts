@@ -97,7 +97,7 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
   })
 
   await t.test(
-    'rolled back, a transaction leaves nothing for the next of its session',
+    'a transaction that is rolled back has no effect on the next of its session',
     async (t) => {
       const database = await openTestDatabase(t, { url, directUrl })
       const failing = Array.from({ length: 20 }, (_, place) =>

@@ -146,7 +146,7 @@ t.test('a slow statement slows no prepared read, and none of its own kind beside
   t.equal(Reflect.get(Object(await slow), 'code'), 'service_unavailable', 'but only once')
 })
 
-t.test('reads go on while columns are added', async (t) => {
+t.test('reads continue while columns are added', async (t) => {
   const url = await newUrl()
   const database = await open(t, url, { note_0: '{}' })
   const operator = await connect(t, url)

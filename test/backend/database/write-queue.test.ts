@@ -34,7 +34,7 @@ t.test('transactions that wait are committed together', async (t) => {
   await blocker
   await secondRuns.promise
   t.strictSame(await notes(database), [])
-  t.equal(settled, false, 'nobody is answered before the commit')
+  t.equal(settled, false, 'no job gets its result before the commit')
   second.resolve()
   await Promise.all([a, b])
   t.strictSame(await notes(database), ['a', 'b'])
@@ -76,7 +76,7 @@ t.test('who waits is served before all that come later, however many keep coming
   t.equal(turns.indexOf('settings'), payers.length)
 })
 
-t.test('who waits too long for the writer is told so, and never runs', async (t) => {
+t.test('a transaction that waits too long for the writer is rejected and never runs', async (t) => {
   const database = await open(t, { waitMsMax: 500 })
   const gate = Promise.withResolvers<void>()
   const blocker = database.transaction(() => gate.promise)

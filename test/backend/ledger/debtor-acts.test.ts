@@ -62,7 +62,7 @@ async function openDesk(t: Test) {
   }
 }
 
-t.test('an edit changes what it names, and tells of it once', async (t) => {
+t.test('an edit changes the fields that it names, and causes one event', async (t) => {
   const desk = await openDesk(t)
   const before = await desk.books.debtor({
     address: { line1: 'Oudegracht 1', city: 'Utrecht', country: 'NL' },
@@ -117,7 +117,7 @@ t.test('every fault of an edit is named, and nothing is changed', async (t) => {
   await rejectsWith(t, desk.edit(theirs.id, { name: 'X' }), { code: 'not_found' })
 })
 
-t.test('another address makes nobody reachable who bounced', async (t) => {
+t.test('a new address does not make a debtor reachable whose mail bounced', async (t) => {
   const desk = await openDesk(t)
   const { id } = await desk.books.debtor({ email: null })
   await desk.edit(id, { email: 'ap@jansen.example' })

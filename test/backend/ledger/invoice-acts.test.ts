@@ -85,7 +85,7 @@ t.test('a draft is finalised once; its number and dates stay', async (t) => {
   await rejectsWith(t, desk.finalise('inv_none'), { code: 'not_found' })
 })
 
-t.test('what nobody paid on is voided, for good', async (t) => {
+t.test('an invoice without payments is voided, for ever', async (t) => {
   const desk = await openDesk(t)
   const [open, paidOn] = [await desk.invoice(), await desk.invoice()]
   const draft = await desk.invoice({ status: 'draft' })

@@ -73,7 +73,7 @@ t.test('without a server mail is written to files, once for each message', async
   matches(t, mail, { messageId: mailIn().messageId, subject: 'Invoice INV-1' })
 })
 
-t.test('a disk that refuses the file leaves the mail to be sent again', async (t) => {
+t.test('if the disk rejects the file, the mail is sent again', async (t) => {
   const directory = `${t.testdir({ occupied: 'a file' })}/occupied`
   matches(t, await sendNow(newMailer(t, undefined, { directory })), { outcome: 'abandoned' })
 })

@@ -183,7 +183,7 @@ t.test('a reply is logged and pauses chasing until a person decides', async (t) 
   t.strictSame(await service.events(), ['message.received', 'debtor.updated'])
 })
 
-t.test('an automatic answer is no reply', async (t) => {
+t.test('an automatic response is no reply', async (t) => {
   const service = await startReminding(t)
   const { debtor, id } = await sentReminder(service)
   for (const headers of [
@@ -212,7 +212,7 @@ t.test('the same mail posted again, also at once, has its effect once', async (t
   t.equal(data.length, 1)
 })
 
-t.test('an Admin says that an address works again, and chasing goes on', async (t) => {
+t.test('an Admin clears a bounced address, and chasing continues', async (t) => {
   const service = await startReminding(t)
   const { debtor, id } = await sentReminder(service)
   await service.post(deliveryReport({ messageId: id }))

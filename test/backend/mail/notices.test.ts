@@ -102,7 +102,7 @@ t.test('without a mail server the link is shown and nothing mailed', async (t) =
   t.strictSame(await outboxOf(service), [])
 })
 
-t.test('in a rehearsal nobody is mailed a notice, and links are handed on', async (t) => {
+t.test('in a rehearsal no notice is mailed, and links are shown instead', async (t) => {
   const open = async (isRehearsal: boolean) => {
     const smtp = await startSmtpServer(t)
     const service = await startReminding(t, smtp.url, isRehearsal)
@@ -177,7 +177,7 @@ t.test('what was not taken is tried again for three days, as the same mail', asy
   t.ok(days > 1 && days < 4, `${days} days`)
 })
 
-t.test('a server that takes nothing is told of where probes look', async (t) => {
+t.test('a server that accepts no mail is reported at `/readyz`', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startReminding(t, smtp.url)
   const { backend } = service.books
@@ -204,7 +204,7 @@ t.test('an address that does not exist is given up at once', async (t) => {
   ])
 })
 
-t.test('Admins are told of a reply, unless replies reach them anyway', async (t) => {
+t.test('Admins are notified of a reply, unless replies reach them anyway', async (t) => {
   const smtp = await startSmtpServer(t)
   const service = await startReminding(t, smtp.url)
   const { books } = service

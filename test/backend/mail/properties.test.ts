@@ -88,7 +88,7 @@ t.test('whatever arrives is understood as something, within bounds', async () =>
   )
 })
 
-t.test('every refusal is somebody’s fault, and only bad addresses are for good', async () => {
+t.test('every rejection has a cause, and only bad addresses are permanent', async () => {
   const enhanced = fc
     .tuple(fc.constantFrom(4, 5), fc.nat(9), fc.nat(30))
     .map((parts) => parts.join('.'))

@@ -56,7 +56,7 @@ t.test('there and back again, everything is equal', async (t) => {
   }
 })
 
-t.test('a copy that was broken off goes on where it stopped', async (t) => {
+t.test('an interrupted copy continues where it stopped', async (t) => {
   const { database: from } = await prepare(t)
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   let batches = 0

@@ -19,7 +19,7 @@ const DAY_MS = 86_400_000
 /** The name, and every address of what comes in; not the receiver's of the webhooks. */
 const PERSON = /Jansen|jan jansen|@jansen/
 
-t.test('sent, refused, answered and rejected reminders tell of nobody any more', async (t) => {
+t.test('sent, bounced, answered and rejected reminders no longer name the person', async (t) => {
   const service = await startReminding(t)
   const { books } = service
   const { backend, accountId } = books

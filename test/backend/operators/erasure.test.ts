@@ -18,7 +18,7 @@ import { startReceiver } from '../../fixtures/servers/receiver.ts'
 import { openTestDatabase } from '../../fixtures/service/database.ts'
 import { ON_POSTGRES } from '../../fixtures/service/database-url.ts'
 
-/** In every text that tells of the person. Nothing else has it. */
+/** Contained in every text about the person, and nowhere else. */
 const CANARY = 'zaphodbeeblebrox'
 
 const REASON = 'asked by letter of 20 November'
@@ -109,7 +109,7 @@ async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<strin
   return found
 }
 
-/** As SQLite tells them; they are the same everywhere. */
+/** As SQLite reports them; they are the same on PostgreSQL. */
 async function tablesOf(t: Test, { backend }: Books): Promise<Shape[]> {
   if (!ON_POSTGRES) return backend.database.transaction(shapesIn)
   const database = await openTestDatabase(t, { url: `sqlite:${join(t.testdir(), 'tables.db')}` })
@@ -180,7 +180,7 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   t.equal(found?.id, debtor.id)
 })
 
-t.test('it is audited and told of, without the data', async (t) => {
+t.test('it is audited and reported as an event, without the data', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const debtor = await books.debtor(debtorBody)

@@ -230,7 +230,7 @@ t.test('a second run posts nothing', async (t) => {
   )
 })
 
-t.test('errors, resets and lost answers are repeated with the same key', async (t) => {
+t.test('calls with errors, resets and lost responses are repeated with the same key', async (t) => {
   const troubles: Trouble[] = [
     ...(['reset', 'reset after the write', { status: 500 }] as const),
     ...[{ status: 502 }, { status: 503, retryAfter: 0 }, { status: 504 }, { status: 408 }],
@@ -251,7 +251,7 @@ t.test('errors, resets and lost answers are repeated with the same key', async (
   t.strictSame(countsOf(service.rows), { debtors: 7, invoices: 30, payments: 20 })
   t.ok(
     service.calls.some(({ replayed }) => replayed),
-    'a write whose answer was lost was repeated',
+    'a write whose response was lost was repeated',
   )
 })
 
@@ -284,23 +284,27 @@ t.test('a spent hour is waited for, by all calls', async (t) => {
   t.ok(refused <= 4, `no more calls than were on their way met the limit: ${refused}`)
 })
 
-t.test('a service that stays away ends the import, and the next run goes on', async (t) => {
-  const service = await startService(t, {
-    trouble: ({ count }) => (count > 25 ? { status: 503, code: 'service_unavailable' } : undefined),
-  })
-  await rejectsWith(t, runImport(service), {
-    name: 'ImportStopped',
-    message:
-      /failed 5 times: POST \/api\/v1\/\w+: 503 service_unavailable.*Run the same command again/,
-  })
-  const there = service.rows.invoices.length
-  t.ok(there > 0 && there < 30)
-  service.behave({})
-  matches(t, await runImport(service), {
-    failed: false,
-    json: { recorded: { invoices: 30 - there } },
-  })
-})
+t.test(
+  'a service that stays unavailable ends the import, and the next run continues',
+  async (t) => {
+    const service = await startService(t, {
+      trouble: ({ count }) =>
+        count > 25 ? { status: 503, code: 'service_unavailable' } : undefined,
+    })
+    await rejectsWith(t, runImport(service), {
+      name: 'ImportStopped',
+      message:
+        /failed 5 times: POST \/api\/v1\/\w+: 503 service_unavailable.*Run the same command again/,
+    })
+    const there = service.rows.invoices.length
+    t.ok(there > 0 && there < 30)
+    service.behave({})
+    matches(t, await runImport(service), {
+      failed: false,
+      json: { recorded: { invoices: 30 - there } },
+    })
+  },
+)
 
 t.test('what waiting cannot cure ends the import at once', async (t) => {
   for (const [status, code] of [
@@ -318,7 +322,7 @@ t.test('what waiting cannot cure ends the import at once', async (t) => {
   }
 })
 
-t.test('a key or account that cannot write is told before anything is sent', async (t) => {
+t.test('a key or account that cannot write is rejected before anything is sent', async (t) => {
   const scopes = SCOPES.filter((scope) => scope !== 'payments:write')
   await rejectsWith(t, runImport(await startService(t, { scopes })), {
     message: /lacks payments:write/,

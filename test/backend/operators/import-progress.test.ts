@@ -15,7 +15,7 @@ t.test('the time that the hourly limit takes is known beforehand', async (t) => 
   t.equal(secondsAtLimit(572, past, nowMs), 0, 'a clock that is ahead makes no negative wait')
 })
 
-t.test('durations are told as people do', async (t) => {
+t.test('durations are written as people say them', async (t) => {
   t.equal(formatDuration(0.2), '1 s')
   t.equal(formatDuration(725), '12 min 5 s')
   t.equal(formatDuration(30_000), '8 h 20 min')

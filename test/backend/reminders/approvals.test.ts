@@ -63,27 +63,30 @@ t.test('who approves sees text, recipient, amount and what came before', async (
   })
 })
 
-t.test('what waits is foreseen for when it could leave, were it approved now', async (t) => {
-  const { engine, approval } = await startWaiting(t)
-  const { read } = engine.books.backend.database
-  const foreseen = async (instant: string) => {
-    const messages = await previewReminders(read, engine.books.accountId, new Date(instant), 14)
-    return messages.find(({ message }) => message?.id === approval.message.id)?.at
-  }
-  t.equal(await foreseen('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
-  t.equal(await foreseen('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
-  t.equal(await foreseen('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
-  const later = await previewReminders(
-    read,
-    engine.books.accountId,
-    new Date('2026-12-05T08:30:00.000Z'),
-    14,
-  )
-  matches(t, later, [
-    { stage: 'firm', at: '2026-12-07T07:00:00.000Z' },
-    { stage: 'final', at: '2026-12-14T07:00:00.000Z' },
-  ])
-})
+t.test(
+  'the preview shows a waiting message at the time at which it could be sent if approved now',
+  async (t) => {
+    const { engine, approval } = await startWaiting(t)
+    const { read } = engine.books.backend.database
+    const foreseen = async (instant: string) => {
+      const messages = await previewReminders(read, engine.books.accountId, new Date(instant), 14)
+      return messages.find(({ message }) => message?.id === approval.message.id)?.at
+    }
+    t.equal(await foreseen('2026-11-24T08:30:00.000Z'), '2026-11-24T08:30:00.000Z')
+    t.equal(await foreseen('2026-11-24T20:00:00.000Z'), '2026-11-25T07:00:00.000Z', 'at night')
+    t.equal(await foreseen('2026-11-28T08:30:00.000Z'), '2026-11-30T07:00:00.000Z', 'a Saturday')
+    const later = await previewReminders(
+      read,
+      engine.books.accountId,
+      new Date('2026-12-05T08:30:00.000Z'),
+      14,
+    )
+    matches(t, later, [
+      { stage: 'firm', at: '2026-12-07T07:00:00.000Z' },
+      { stage: 'final', at: '2026-12-14T07:00:00.000Z' },
+    ])
+  },
+)
 
 t.test('it is decided once', async (t) => {
   const { engine, approval } = await startWaiting(t)
@@ -118,7 +121,7 @@ t.test('what is decided is what was seen', async (t) => {
   })
 })
 
-t.test('a rejection says why, and leaves the invoice alone until someone resumes it', async (t) => {
+t.test('a rejection has a reason, and stops the invoice until a person resumes it', async (t) => {
   const { engine, invoice, approval } = await startWaiting(t)
   const { id } = approval.message
   await rejectsWith(t, decide(engine, id, { approve: false, reason: ' ' }), {
@@ -145,16 +148,19 @@ t.test('a rejection says why, and leaves the invoice alone until someone resumes
   t.equal((await engine.log()).at(-1), 'firm:awaiting_approval', 'the same stage again')
 })
 
-t.test('nobody decides in seven days: it expires, and is asked for anew', async (t) => {
-  const { engine, approval } = await startWaiting(t)
-  engine.books.backend.now = new Date('2026-12-01T08:00:00.000Z')
-  await rejectsWith(t, decide(engine, approval.message.id, { approve: true }), {
-    code: 'approval_decided',
-  })
-  await engine.at('2026-12-01T08:00:00.000Z')
-  matches(t, (await engine.messages()).slice(2), [
-    { status: 'suppressed', suppression_reason: 'approval_expired', approval_status: 'expired' },
-    { status: 'awaiting_approval', approval_status: 'pending', days_past_due: 30 },
-  ])
-  t.equal((await waiting(engine)).length, 1)
-})
+t.test(
+  'without a decision in seven days an approval expires, and is requested again',
+  async (t) => {
+    const { engine, approval } = await startWaiting(t)
+    engine.books.backend.now = new Date('2026-12-01T08:00:00.000Z')
+    await rejectsWith(t, decide(engine, approval.message.id, { approve: true }), {
+      code: 'approval_decided',
+    })
+    await engine.at('2026-12-01T08:00:00.000Z')
+    matches(t, (await engine.messages()).slice(2), [
+      { status: 'suppressed', suppression_reason: 'approval_expired', approval_status: 'expired' },
+      { status: 'awaiting_approval', approval_status: 'pending', days_past_due: 30 },
+    ])
+    t.equal((await waiting(engine)).length, 1)
+  },
+)

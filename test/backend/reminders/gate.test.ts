@@ -20,7 +20,7 @@ const pay = (engine: Engine, invoice: { id: string }, amount: number) =>
 const suppressions = async (engine: Engine) =>
   (await engine.messages()).map((row) => row.suppression_reason)
 
-t.test('a payment between planning and leaving lets nothing leave', async (t) => {
+t.test('a payment between planning and sending stops the message', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -33,7 +33,7 @@ t.test('a payment between planning and leaving lets nothing leave', async (t) =>
   t.equal(engine.smtp.mails.length, 0)
 })
 
-t.test('a part payment waits seven days and goes on at the same stage, for the rest', async (t) => {
+t.test('after a part payment, the same stage follows seven days later, for the rest', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -98,7 +98,7 @@ t.test('the kill switch holds for the next message, and releases no backlog', as
 })
 
 t.test(
-  'what waited when the switch was put on does not leave, however short it was on',
+  'a message that waited when the switch was activated is not sent, however short it was on',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -112,22 +112,25 @@ t.test(
   },
 )
 
-t.test('nothing leaves for a read-only account, and nothing is caught up afterwards', async (t) => {
-  const engine = await startEngine(t)
-  const { backend, accountId } = engine.books
-  const setTo = (status: 'suspended' | 'active') =>
-    backend.database.transaction((tx) =>
-      setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
-    )
-  await engine.invoice('2026-11-19')
-  await engine.plan(MORNING)
-  await setTo('suspended')
-  await engine.at('2026-11-24T08:01:00.000Z')
-  t.strictSame(await suppressions(engine), ['account_read_only'])
-  await setTo('active')
-  await engine.at('2027-01-12T09:00:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
-})
+t.test(
+  'nothing is sent for a read-only account, and nothing is made up for afterwards',
+  async (t) => {
+    const engine = await startEngine(t)
+    const { backend, accountId } = engine.books
+    const setTo = (status: 'suspended' | 'active') =>
+      backend.database.transaction((tx) =>
+        setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
+      )
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await setTo('suspended')
+    await engine.at('2026-11-24T08:01:00.000Z')
+    t.strictSame(await suppressions(engine), ['account_read_only'])
+    await setTo('active')
+    await engine.at('2027-01-12T09:00:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+  },
+)
 
 t.test('sample data is never contacted', async (t) => {
   const engine = await startEngine(t)
@@ -148,7 +151,7 @@ t.test('sample data is never contacted', async (t) => {
 })
 
 t.test(
-  'who cannot be reached is told once in the log, and reached when that is mended',
+  'a debtor without a usable address is logged once, and reminded when it has one',
   async (t) => {
     const engine = await startEngine(t)
     const { id: debtor_id } = await engine.books.debtor({ email: null })
@@ -193,7 +196,7 @@ t.test('a paused debtor is left alone until the pause ends', async (t) => {
   })
 })
 
-t.test('history is left alone until somebody resumes it', async (t) => {
+t.test('an invoice of before is not chased until a person resumes it', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
@@ -212,7 +215,7 @@ t.test('history is left alone until somebody resumes it', async (t) => {
   t.equal(engine.smtp.mails.length, 2)
 })
 
-t.test('firm and final never leave unapproved', async (t) => {
+t.test('firm and final are never sent without approval', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
@@ -228,7 +231,7 @@ t.test('firm and final never leave unapproved', async (t) => {
   t.equal(engine.smtp.mails.length, 2)
 })
 
-t.test('what was approved leaves as it was seen, and nothing else does', async (t) => {
+t.test('an approved message is sent as it was shown, and no other is', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')

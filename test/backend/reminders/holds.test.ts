@@ -77,7 +77,7 @@ t.test('the next stage keeps five days from a hand-over that may have arrived', 
   t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'])
 })
 
-t.test('nor does another message leave on the day of one that may have arrived', async (t) => {
+t.test('no other message is sent on the day of one that may have arrived', async (t) => {
   const engine = await startEngine(t)
   const first = await engine.invoice('2026-11-19')
   engine.smtp.failAt('data', 'drop', 1)

@@ -6,7 +6,7 @@ import { loadContract } from '../../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
-t.test('putting the switch on needs a reason; who did it and when is told', async (t) => {
+t.test('activating the switch needs a reason, and records who did it and when', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   backend.now = new Date('2026-11-24T08:00:00.000Z')
@@ -31,7 +31,7 @@ t.test('putting the switch on needs a reason; who did it and when is told', asyn
   t.strictSame(await engine.reminding.events(), ['kill_switch.changed', 'kill_switch.changed'])
 })
 
-t.test('the event tells what holds now and what held before', async (t) => {
+t.test('the event has the new state and the previous one', async (t) => {
   const engine = await startEngine(t)
   await engine.killSwitch({ on: true, reason: 'An audit' }, true)
   const { body } = await engine.books.backend.database.read

@@ -173,7 +173,7 @@ t.test('paused, stopped and disputed ones are left alone', async (t) => {
   t.equal(lookAgainAt?.toISOString(), '2026-11-25T10:00:00.000Z', 'when the pause ends')
 })
 
-t.test('an invoice that reopens goes on at the stage it had reached', async (t) => {
+t.test('an invoice that reopens continues at the stage it had reached', async (t) => {
   const reopened = invoiceIn('2026-10-01', reminded([], '2026-11-02', 'firm'))
   t.strictSame(stagesOf(debtorIn({ invoices: [reopened] })), ['firm of 1'])
 })

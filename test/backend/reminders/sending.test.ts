@@ -1,4 +1,4 @@
-// A hand-over goes wrong in every way that it can; nothing is lost, and nobody gets a message thrice.
+// A hand-over goes wrong in every way that it can; nothing is lost, and no debtor gets a message three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
@@ -63,7 +63,7 @@ t.test('killed between hand-over and mark: one repeat, under the same Message-ID
   t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'], 'and the ladder goes on')
 })
 
-t.test('killed before the hand-over: it leaves when the lease has run out', async (t) => {
+t.test('killed before the hand-over: the message is sent when the lease has expired', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -77,7 +77,7 @@ t.test('killed before the hand-over: it leaves when the lease has run out', asyn
 })
 
 t.test(
-  'what was about to leave is held against the rails again, and keeps its stage',
+  'a message that was due is checked against the rails again, and keeps its stage',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -125,7 +125,7 @@ t.test('a payment while it is leaving names it, and it is not planned again', as
 })
 
 t.test(
-  'the mail server is away for an hour: nothing is lost, and it is asked gently',
+  'the mail server is unavailable for an hour: nothing is lost, and retries are rare',
   async (t) => {
     const engine = await startEngine(t)
     for (let n = 0; n < 6; n++) await engine.invoice('2026-11-19')
@@ -150,7 +150,7 @@ t.test(
 )
 
 t.test(
-  'a server that is lost after the text may have taken it: one repeat, then nobody knows',
+  'a server that is lost after the text may have accepted it: one repeat, then the outcome is unknown',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -192,7 +192,7 @@ t.test(
   },
 )
 
-t.test('one a day leaves for a debtor, and at night none', async (t) => {
+t.test('a debtor gets one message a day, and none at night', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   await engine.invoice('2026-11-19', { debtor_id })
@@ -270,7 +270,7 @@ t.test('a relay that denies some recipients keeps no other waiting', async (t) =
     t,
     await sendRound(engine.deps, 1),
     { isUnavailable: true },
-    'one that takes nobody is away',
+    'a server that accepts no recipient counts as unavailable',
   )
   t.equal(engine.smtp.connections() - before, 3)
 })

@@ -76,7 +76,7 @@ t.test('a confirmation leads to pages of Settings and nowhere else', async (t) =
   }
 })
 
-t.test('a person sees and ends their own sessions, and nobody else’s', async (t) => {
+t.test('a person sees and ends only their own sessions', async (t) => {
   const { backend } = await startSettings(t)
   const desk = await logIn(backend, ADMIN)
   const phone = await logIn(backend, ADMIN)

@@ -84,7 +84,7 @@ t.test('the form names the last day, where the account is', async (t) => {
   t.ok(later.text.includes('value="2027-01-01"'), 'what was entered is still there')
 })
 
-t.test('the same day sent again leaves an expiry within that day as it is', async (t) => {
+t.test('the same day sent again keeps an expiry within that day', async (t) => {
   const { id } = await issue({ expires_at: '2026-12-31T12:00:00Z' })
   const path = `${PATH}/${id}`
   const changed = await ada.submit(path, { name: 'Shop', expires_on: '2026-12-31' })

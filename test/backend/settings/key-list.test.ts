@@ -21,7 +21,7 @@ t.test('a second key of one name is issued only to who asks for it', async (t) =
   t.equal(json.status, 201, 'scripts name keys as they like')
 })
 
-t.test('a key that was revoked leaves its name to another', async (t) => {
+t.test('the name of a revoked key can be used again', async (t) => {
   const { row } = await backend.issueKey(account.id, { name: 'Shop' })
   await ada.send('POST', `${PATH}/${row.id}/revoke`)
   t.equal((await ada.submit(PATH, { name: 'Shop', scopes: 'debtors:read' })).status, 201)

@@ -133,14 +133,14 @@ t.test('the response is the same whether or not there is such a user', async (t)
       [null, null],
       [null, null],
     ],
-    'the request itself looks nobody up',
+    'the request itself looks no user up',
   )
   t.equal((await mailedCodes()).length, 1)
   const kept = await backend.database.read.selectFrom('password_resets').selectAll().execute()
   t.strictSame(
     kept.map(({ user_id }) => user_id),
     [member.id],
-    'other addresses are forgotten',
+    'other addresses are deleted',
   )
 })
 

@@ -4,21 +4,24 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 
-t.test('who looks meanwhile gets the same; who comes too early is told so', async (t) => {
-  const previews = createPreviews(20)
-  const finish: ((messages: readonly never[]) => void)[] = []
-  const work = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
-  const early = await Promise.all([previews.get('a', NOW, work), previews.get('a', NOW, work)])
-  t.strictSame(early, [undefined, undefined])
-  t.equal(finish.length, 1, 'worked out once')
-  const waiting = previews.get('a', NOW, work)
-  finish[0]?.([])
-  t.strictSame(await waiting, { messages: [], at: NOW })
-  const other = previews.get('a', NOW, work)
-  finish[1]?.([])
-  await other
-  t.equal(finish.length, 2, 'what was quick is worked out anew')
-})
+t.test(
+  'a request during the computation gets its result; one that comes too early is told so',
+  async (t) => {
+    const previews = createPreviews(20)
+    const finish: ((messages: readonly never[]) => void)[] = []
+    const work = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
+    const early = await Promise.all([previews.get('a', NOW, work), previews.get('a', NOW, work)])
+    t.strictSame(early, [undefined, undefined])
+    t.equal(finish.length, 1, 'worked out once')
+    const waiting = previews.get('a', NOW, work)
+    finish[0]?.([])
+    t.strictSame(await waiting, { messages: [], at: NOW })
+    const other = previews.get('a', NOW, work)
+    finish[1]?.([])
+    await other
+    t.equal(finish.length, 2, 'what was quick is worked out anew')
+  },
+)
 
 t.test('what fails is tried anew', async (t) => {
   const previews = createPreviews()

@@ -180,7 +180,7 @@ t.test('narrowing holds from the next call on and gives back what was granted', 
   t.strictSame(json, { scopes: [] })
 })
 
-t.test('usage is counted by hour and by how calls were answered', async (t) => {
+t.test('usage is counted by hour and by class of status', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id)

@@ -123,7 +123,7 @@ t.test(
   },
 )
 
-t.test('410 disables the endpoint and tells the Admins', async (t) => {
+t.test('410 disables the endpoint and notifies the Admins', async (t) => {
   const webhooks = await openWebhooks(t)
   const { database } = webhooks.books.backend
   const receiver = await startReceiver(t, { respond: (_, res) => res.writeHead(410).end() })

@@ -69,7 +69,7 @@ t.test('a refused write is no event', async (t) => {
   t.strictSame(await webhooks.eventTypes(), [])
 })
 
-t.test('keys and the state of the account tell of themselves', async (t) => {
+t.test('changes to keys and to the state of the account cause events', async (t) => {
   const webhooks = await openWebhooks(t)
   const { backend, accountId } = webhooks.books
   await webhooks.endpoint(ANYWHERE)
@@ -123,7 +123,7 @@ t.test('events go to the endpoints that want them, and to no other account', asy
   t.strictSame(ofType('invoice.created').sort(), [all.row.id, paused.row.id].sort())
 })
 
-t.test('where nobody wants to know nothing is written', async (t) => {
+t.test('without an endpoint nothing is written', async (t) => {
   const webhooks = await openWebhooks(t)
   await webhooks.endpoint(ANYWHERE, ['payment.recorded'])
   await webhooks.books.invoice()

@@ -44,7 +44,7 @@ t.test('a paid invoice does not become overdue', async (t) => {
   t.strictSame(await webhooks.eventTypes(), [])
 })
 
-t.test('a new endpoint is not told of what has long been overdue', async (t) => {
+t.test('a new endpoint gets no events about invoices that have long been overdue', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const { id: debtor_id } = await books.debtor()

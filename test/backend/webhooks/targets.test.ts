@@ -136,7 +136,7 @@ t.test('a name is resolved once a connection, so that it cannot change in betwee
   t.equal(listener.connections(), 0)
 })
 
-t.test('a redirect is an answer, never followed', async (t) => {
+t.test('a redirect is a response that is never followed', async (t) => {
   const internal = await startReceiver(t)
   const statuses = [301, 302, 303, 307, 308]
   const receiver = await startReceiver(t)

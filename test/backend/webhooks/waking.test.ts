@@ -108,7 +108,7 @@ t.test(
 )
 
 t.test(
-  'what waits for an endpoint that was disabled meanwhile fails, and is forgotten',
+  'deliveries that wait for an endpoint that was disabled fail, and are deleted',
   async (t) => {
     const webhooks = await openWebhooks(t)
     const { database } = webhooks.books.backend
