@@ -16,7 +16,7 @@ t.test(
       backendEnv: { ...baseUrl, WEBHOOK_PRIVATE_TARGETS: 'allow' },
       gatewayEnv: baseUrl,
     })
-    matches(t, system.backend.log(), /WEBHOOK_PRIVATE_TARGETS=allow: whoever/)
+    matches(t, system.backend.log(), /WEBHOOK_PRIVATE_TARGETS=allow: anyone/)
     const { url, operator } = system
     const account = await operator.createAccount()
     const who = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
