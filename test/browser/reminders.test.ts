@@ -9,7 +9,6 @@ import { call } from '../fixtures/service/call.ts'
 t.setTimeout(300_000)
 
 // The engine stands still, and is run by hand as at an instant.
-process.env['REHEARSAL'] = 'on'
 const office = await openOffice(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = office
 const { secret: key } = await system.operator.issueKey(accountId)
