@@ -9,7 +9,6 @@ import { call } from '../fixtures/service/call.ts'
 t.setTimeout(300_000)
 
 // The engine stands still, and is run by hand as at an instant.
-process.env['REHEARSAL'] = 'on'
 const office = await openOffice(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = office
 const { secret: key } = await system.operator.issueKey(accountId)
@@ -81,9 +80,13 @@ t.test(
     await preview.getByText('Please pay €1,234.50 today.').waitFor()
     t.equal(await page.evaluate('history.length'), steps)
     await check('wording')
-    await follow(page, page.getByRole('button', { name: 'Send a test' }))
+    await follow(page, page.getByRole('button', { name: 'Send me a test' }))
     await page.getByText('The test mail is on its way to you.').waitFor()
     t.equal(await page.getByLabel('Greeting').inputValue(), 'Good morning {customer},')
+    await preview.getByText('Good morning Zoë & Söhne <b>GmbH</b>,').waitFor()
+    await page.setViewportSize({ width: 320, height: 640 })
+    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true)
+    await page.setViewportSize({ width: 1280, height: 800 })
     await page.getByLabel('Subject').fill('Pay')
     await follow(page, page.getByRole('button', { name: 'Save' }))
     await check('wording-fault')

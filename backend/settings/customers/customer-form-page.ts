@@ -2,8 +2,10 @@
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { DETAIL_WORDS, type Details } from '../../debtors/details.ts'
-import { type Html, html } from '../../html/html.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { LANGUAGES } from '../../mail/wording/languages.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import { languageText } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 
 interface CustomerForm {
@@ -26,7 +28,7 @@ export const CONTACT: readonly (Field & { readonly name: keyof Details })[] = [
     type: 'tel',
     hint: 'With the country code, e.g. +31205550142.',
   },
-  { name: 'language', hint: 'The language of reminders, e.g. nl or de-AT.' },
+  { name: 'language', hint: 'The language of reminders.' },
   {
     name: 'timezone',
     hint: 'Reminders are sent in the customer’s business hours. Empty: your account’s time zone.',
@@ -65,6 +67,14 @@ ${renderFaults(problem)}
   return renderPage(frame, { title: `Change ${row.name}`, place: '/settings/customers', main })
 }
 
+/** Offers the languages that reminders have, and keeps another one that the customer has already. */
+function renderLanguages(value: string): Html {
+  const kept = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
+  const option = (tag: string, text: string) =>
+    html`<option value="${tag}"${attribute('selected', tag === value)}>${text}</option>`
+  return html`${option('', 'Not known: English')}${[...LANGUAGES, ...kept].map((tag) => option(tag, languageText(tag)))}`
+}
+
 export function renderField(
   { name, hint, type }: Field,
   label: string,
@@ -72,7 +82,12 @@ export function renderField(
   problem: Problem | undefined,
 ): Html {
   const hintId = hint === undefined ? undefined : `${name}-hint`
+  const described = describedBy(problem, name, hintId)
+  const input =
+    name === 'language'
+      ? html`<select id="${name}" name="${name}"${described}>${renderLanguages(value)}</select>`
+      : html`<input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${described}>`
   return html`<div class="field"><label for="${name}">${label}</label>
-<input id="${name}" name="${name}" type="${type ?? 'text'}" value="${value}" autocomplete="off"${describedBy(problem, name, hintId)}>
+${input}
 ${hint !== undefined && html`<p class="hint" id="${hintId}">${hint}</p>`}${renderFault(problem, name)}</div>`
 }

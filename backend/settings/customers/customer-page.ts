@@ -24,6 +24,7 @@ import { describedBy, renderFault, renderFaults, renderPage } from '../shell/lay
 import {
   blockOf,
   CONTACT_WORDS,
+  languageText,
   reasonWords,
   renderUntil,
   STAGE_WORDS,
@@ -150,7 +151,7 @@ function renderContact(frame: Frame, { row, session }: Customer, path: string): 
 <dl class="facts">
 <div class="whole"><dt>E-mail</dt><dd><span translate="no">${row.email ?? '–'}</span>
 <span class="badge${contact === 'ok' ? html` active` : html` late`}">${CONTACT_WORDS[contact]}</span></dd></div>
-${fact('Telephone', row.phone)}${fact('Language', row.language)}${fact('Time zone', row.timezone)}
+${fact('Telephone', row.phone)}${fact('Language', row.language && languageText(row.language))}${fact('Time zone', row.timezone)}
 ${address.length > 0 && html`<div class="whole"><dt>Address</dt><dd translate="no">${address.join(', ')}</dd></div>`}
 ${fact('Your own id', row.external_id)}
 <div><dt>Added</dt><dd>${exactTime(row.created_at, session.account.timezone)}</dd></div>

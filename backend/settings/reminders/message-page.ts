@@ -61,7 +61,7 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 }
 
 /** Pixels of the mail's frame around its text, and of a line of it; and the characters that fit into a line. */
-const MARGIN_PX = 420
+const MARGIN_PX = 280
 const LINE_PX = 26
 const LINE_CHARS = 52
 

@@ -82,12 +82,14 @@ export interface WordingView {
   readonly values: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
+  /** Whether the values are not saved, so that the saved preview does not show them. */
+  readonly isUnsaved: boolean
   /** The number of the invoice of the preview; '' if the account has none. */
   readonly invoice: string
 }
 
 export function renderWording(frame: Frame, view: WordingView, problem?: Problem): Html {
-  const { session, key, values, isChanged, invoice } = view
+  const { session, key, values, isChanged, isUnsaved, invoice } = view
   const isAdmin = session.user.role === 'admin'
   const path = `${PATH}/${nameOfWording(key)}`
   const title = `${STAGE_WORDS[key.stage]}, ${LANGUAGE_WORDS[key.language]}`
@@ -108,7 +110,7 @@ ${values[name]}</textarea>`,
 <div class="heading"><h1>${title}</h1><p class="total">${isChanged ? html`<span class="badge active">Changed</span>` : 'Default'}</p></div>
 ${renderFaults(problem)}
 <div class="pair wording">
-<form method="post" action="${path}" class="card stack" id="wording" data-once novalidate>${csrfField(frame)}
+<form method="post" action="${path}" class="card stack" id="wording" data-once${isUnsaved && html` data-unsaved`} novalidate>${csrfField(frame)}
 ${line('subject')}${line('greeting')}${lines('opening', 4)}${lines('opening_several', 4)}
 <p class="hint fixed">Here the mail shows the invoices with their amounts and due dates, and how to pay.</p>
 ${lines('closing', 4)}${lines('sign_off', 2)}
@@ -117,7 +119,7 @@ ${isAdmin && renderActs(path, session, invoice, problem)}
 </form>
 <section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
 <p class="hint">${invoice === '' ? 'With a made-up invoice: nothing is owed to you at present.' : html`With invoice <span translate="no">${invoice}</span>.`}</p>
-<div class="preview"><iframe class="letter-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as it looks" height="900"></iframe></div></section>
+<div class="preview"><iframe class="letter-html" name="preview" sandbox="" src="${path}/preview" title="The reminder as it looks" height="1100"></iframe></div></section>
 </div>
 ${renderVariables()}
 ${
@@ -147,9 +149,9 @@ function renderActs(
 <fieldset class="stack"><legend class="title">Try it</legend>
 <div class="field"><label for="invoice">Invoice number</label>
 <input id="invoice" name="invoice" value="${invoice}" autocomplete="off" translate="no"${describedBy(problem, 'invoice', 'invoice-hint')}>
-<p class="hint" id="invoice-hint">The preview and the test mail use this invoice. Nothing is saved or sent to the customer.</p>${renderFault(problem, 'invoice')}</div>
+<p class="hint" id="invoice-hint">The preview, and the test mail to <span translate="no">${user.email}</span>, use this invoice. Nothing is saved or sent to the customer.</p>${renderFault(problem, 'invoice')}</div>
 <p class="row"><button formaction="${path}/preview" formtarget="preview" data-preview>Preview</button>
-<button formaction="${path}/test">Send a test to <span translate="no">${user.email}</span></button></p></fieldset>`
+<button formaction="${path}/test">Send me a test</button></p></fieldset>`
 }
 
 function renderVariables(): Html {

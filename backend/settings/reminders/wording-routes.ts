@@ -75,7 +75,7 @@ export const wordingPages: readonly SessionPage[] = [
       const values = own ?? defaultWording(key.stage, key.language)
       const sample = await readSample(request, deps, key, values, '')
       const invoice = sample.invoice?.number ?? ''
-      const view = { session, key, values, isChanged: own !== undefined, invoice }
+      const view = { session, key, values, isChanged: own !== undefined, isUnsaved: false, invoice }
       return {
         json: represent(key, own),
         page: (frame) => renderWording(frame, view),
@@ -191,7 +191,14 @@ async function readSentView({ session, id, fields }: SessionRequest, { database 
   const key = keyOf(id)
   const own = await findWording(database.read, session.account.id, key)
   const values = { ...defaultWording(key.stage, key.language), ...sentWording(fields) }
-  return { session, key, values, isChanged: own !== undefined, invoice: fields.text('invoice') }
+  return {
+    session,
+    key,
+    values,
+    isChanged: own !== undefined,
+    isUnsaved: true,
+    invoice: fields.text('invoice'),
+  }
 }
 
 function keyOf(name: string): WordingKey {

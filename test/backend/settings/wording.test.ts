@@ -182,3 +182,24 @@ t.test('Members read it, and change nothing', async (t) => {
   }
   t.strictSame(await engine.reminding.auditActions('account.'), ['account.created'])
 })
+
+t.test('forms offer the languages that exist, and keep another one that is known', async (t) => {
+  const { engine, ada } = await open(t)
+  const offered = async (path: string) =>
+    [...(await ada.page(path)).text.matchAll(/<option value="([\w-]*)"( selected)?>([^<]*)/g)].map(
+      ([, tag, selected, text]) => `${tag}${selected ?? ''}: ${text}`,
+    )
+  const usual = ['en: English', 'nl: Dutch', 'de: German', 'fr: French']
+  const unknown = ': Not known: English'
+  t.strictSame(await offered('/settings/customers/new'), [` selected${unknown}`, ...usual])
+  const debtor = await engine.debtor({ language: 'ja' })
+  const path = `/settings/customers/${debtor.id}`
+  t.strictSame(await offered(`${path}/edit`), [
+    unknown,
+    ...usual,
+    'ja selected: ja (reminders in English)',
+  ])
+  matches(t, (await ada.page(path)).text, containing('ja (reminders in English)'))
+  t.equal((await ada.submit(path, { name: 'Jansen', language: 'de' })).status, 303)
+  matches(t, (await ada.page(path)).text, containing('<dd translate="no">German'))
+})

@@ -76,6 +76,7 @@ if (previewButton) {
     clearTimeout(timer)
     timer = setTimeout(showPreview, 400)
   })
+  if (form.hasAttribute('data-unsaved')) showPreview()
 }
 
 /** Ignores a second click while the first request is in flight. */
