@@ -1,11 +1,13 @@
 /** The form of the scopes that keys of the account may have. */
-import { readScopes, type Scope } from '../../accounts/scopes.ts'
+import { effectiveScopes, readScopes, type Scope } from '../../accounts/scopes.ts'
+import { keyStatus } from '../../api-keys/key-status.ts'
 import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { plural, SCOPE_GROUPS, SCOPE_WORDS } from '../shell/words.ts'
+import { plural, SCOPE_GROUPS, SCOPE_WORDS, timeAgoExact } from '../shell/words.ts'
 
 interface AllowanceView {
   readonly session: Session
@@ -44,4 +46,57 @@ function renderChoice(scope: Scope, { scopes, rows }: AllowanceView): Html {
   }).length
   return html`<label class="check"><input type="checkbox" name="scopes" value="${scope}"${attribute('checked', scopes.includes(scope))}>
 <span>${SCOPE_WORDS[scope]} <span class="hint">${plural(holders, 'key')}</span></span></label>`
+}
+
+/** A live key, and the scopes that it would lose. */
+export interface KeyLoss {
+  readonly row: ApiKeyRow
+  readonly lost: readonly Scope[]
+}
+
+/** Lists the live keys that can do less with the new scopes than now. */
+export function lossesOf(
+  rows: readonly ApiKeyRow[],
+  allowance: string | null,
+  scopes: readonly Scope[],
+  now: Date,
+): KeyLoss[] {
+  return rows.flatMap((row) => {
+    if (keyStatus(row, now) !== 'active') return []
+    const effective = effectiveScopes(readScopes(row.granted_scopes), allowance)
+    const lost = effective.filter((scope) => !scopes.includes(scope))
+    return lost.length === 0 ? [] : [{ row, lost }]
+  })
+}
+
+interface Narrowing {
+  readonly session: Session
+  readonly scopes: readonly Scope[]
+  readonly losses: readonly KeyLoss[]
+  readonly now: Date
+}
+
+/** Asks before live keys lose scopes, and names each key and its last use. */
+export function renderNarrowing(frame: Frame, { session, scopes, losses, now }: Narrowing): Html {
+  const times = { now, timezone: session.account.timezone }
+  const keys = losses.map(
+    ({
+      row,
+      lost,
+    }) => html`<li><strong translate="no">${row.name}</strong> (<code translate="no">${row.prefix}</code>) can no longer:
+${lost.map((scope) => SCOPE_WORDS[scope].toLowerCase()).join(', ')}. Last used: ${
+      row.last_used_at === null ? 'no call known' : timeAgoExact(row.last_used_at, times)
+    }.</li>`,
+  )
+  return renderConfirmPage(frame, {
+    title: `Take permissions from ${plural(losses.length, 'live key')}?`,
+    place: '/settings/api-keys',
+    back: { path: '/settings/scope-allowance', name: 'What keys may do' },
+    consequences: html`<p>From the next call on, calls of these keys that need such a permission fail with 403:</p>
+<ul>${keys}</ul>`,
+    action: '/settings/scope-allowance',
+    button: 'Take them away',
+    isDangerous: true,
+    fields: html`<input type="hidden" name="confirmed" value="yes">${scopes.map((scope) => html`<input type="hidden" name="scopes" value="${scope}">`)}`,
+  })
 }

@@ -5,6 +5,7 @@ import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { TopError } from '../../usage/key-errors.ts'
 import type { KeyUsage, UsageBar } from '../../usage/usage.ts'
+import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
 import { renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgoExact } from '../shell/words.ts'
@@ -45,7 +46,7 @@ ${
 <div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
-${renderChart('days', 'The last 30 days', usage.days, dayName)}
+${renderChart('days', 'The last 30 days, by day of UTC', usage.days, dayName)}
 ${errors.length > 0 && renderErrors(errors)}
 <p class="hint">Counted to within a few seconds.${
     window === undefined &&
@@ -75,7 +76,8 @@ function renderAddresses({ allowed_addresses }: ApiKeyRow): Html {
 function renderWindow({ used, limit, resets_at }: WindowView, timezone: string): Html {
   return html`<strong>${used.toLocaleString('en')}</strong> of ${limit.toLocaleString('en')}
 <span class="hint">${resets_at === null ? 'The next call opens an hour.' : html`Resets at ${clockTime(resets_at, timezone)}.`}</span>
-<meter class="window" min="0" max="${limit}" value="${used}" aria-label="Calls of the current hour"></meter>`
+<meter class="window" min="0" max="${limit}" low="${Math.floor(limit * 0.75)}" high="${Math.floor(limit * 0.9)}" optimum="0" value="${used}" aria-label="Calls of the current hour"></meter>
+${used >= limit ? html`<span class="badge late">Limit reached</span>` : used >= limit * 0.75 && html`<span class="badge held">Near the limit</span>`}`
 }
 
 /** Renders the clock hour, as long as no gateway has reported the window of the key. */
@@ -86,9 +88,6 @@ At most ${rate_limit.toLocaleString('en')} in an hour that opens with the key’
 
 const NO_CALLS: UsageBar = { at: new Date(0).toISOString(), succeeded: 0, refused: 0, failed: 0 }
 
-const BAR_WIDTH = 10
-const HEIGHT = 80
-
 function renderChart(
   id: string,
   title: string,
@@ -96,19 +95,17 @@ function renderChart(
   nameOf: (at: string) => string,
 ): Html {
   const total = bars.reduce((sum, bar) => sum + callsOf(bar), 0)
-  const top = Math.max(...bars.map(callsOf), 1)
-  const first = bars[0]
-  const last = bars.at(-1)
-  const summary = `${title}: ${plural(total, 'call')}, at most ${top} in one bar.`
+  const largest = Math.max(...bars.map(callsOf))
+  const top = topOfScale(largest)
+  const shown = [bars[0], bars[Math.floor(bars.length / 2)], bars.at(-1)]
+  const names = shown.flatMap((bar) => (bar === undefined ? [] : [nameOf(bar.at)]))
+  const summary = `${title}: ${plural(total, 'call')}, at most ${largest.toLocaleString('en')} in one bar.`
   return html`<section class="card" aria-labelledby="${id}-title">
 <div class="heading"><h2 id="${id}-title">${title}</h2><p class="total">${plural(total, 'call')}</p></div>
 ${
   total === 0
     ? html`<p class="hint empty">No calls.</p>`
-    : html`<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${bars.length * BAR_WIDTH} ${HEIGHT}" preserveAspectRatio="none">
-${bars.map((bar, at) => renderBar(bar, at, top, nameOf(bar.at)))}
-</svg>
-<p class="axis" aria-hidden="true"><span>${first && nameOf(first.at)}</span><span>${last && nameOf(last.at)}</span></p>
+    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, at) => renderBar(bar, at, top, nameOf(bar.at))) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="refused">Refused (4xx)</li><li class="failed">Failed (5xx)</li></ul>
 <details><summary>Show as a table</summary>${renderUsageTable(title, bars, nameOf)}</details>`
 }
@@ -121,12 +118,12 @@ function renderBar(bar: UsageBar, at: number, top: number, name: string): Html {
     ['refused', bar.refused],
     ['failed', bar.failed],
   ] as const
-  let y = HEIGHT
+  let y = CHART_HEIGHT
   return html`<g><title>${name}: ${plural(callsOf(bar), 'call')}</title>
 ${parts.map(([kind, calls]) => {
   if (calls === 0) return undefined
   // A single request among thousands must remain visible.
-  const height = Math.max((calls / top) * (HEIGHT - 4), 1.5)
+  const height = Math.max((calls / top) * CHART_HEIGHT, 1.5)
   y -= height
   return html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
 })}</g>`

@@ -21,10 +21,11 @@ import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
 import { type ListQuery, listOf, pageOf, parseListQuery, wordOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
+import type { Frame, Response } from '../shell/response.ts'
 import { renderReveal } from '../shell/reveal-page.ts'
 import { READ_SCOPES } from '../shell/words.ts'
 import { readEndpoints } from '../webhooks/endpoint-records.ts'
-import { renderAllowance } from './allowance-page.ts'
+import { lossesOf, renderAllowance, renderNarrowing } from './allowance-page.ts'
 import { NAME_IN_USE, renderIssueForm } from './issue-page.ts'
 import { renderKey } from './key-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
@@ -213,8 +214,9 @@ async function checkName(
 
 async function changeAllowance(
   request: SessionRequest,
-  { database }: Parameters<SessionPage['handle']>[1],
-) {
+  { database, flushLastUsed }: Parameters<SessionPage['handle']>[1],
+): Promise<Response> {
+  await flushLastUsed()
   const { session, fields, act } = request
   // A form cannot send an empty list. In JSON a missing list is an error rather than an empty one.
   if (fields.isJson && !fields.has('scopes')) {
@@ -224,6 +226,16 @@ async function changeAllowance(
     })
   }
   const scopes = parseScopes(fields.list('scopes'))
+  if (!request.wantsJson && fields.text('confirmed') === '') {
+    const rows = await listApiKeys(database.read, session.account.id)
+    const losses = lossesOf(rows, session.account.scopeAllowance, scopes, request.now)
+    if (losses.length > 0) {
+      return {
+        page: (frame: Frame) =>
+          renderNarrowing(frame, { session, scopes, losses, now: request.now }),
+      }
+    }
+  }
   // Allowing all present scopes is stored as no restriction, so that it includes future scopes.
   const bound = scopes.length === SCOPES.length ? null : scopes
   const account = await database.transaction(async (tx) => {
@@ -239,7 +251,7 @@ async function changeAllowance(
 const CHANGE_ALLOWANCE = {
   path: '/settings/scope-allowance',
   admins: 'Only an Admin can change what API keys may do.',
-  expected: { lists: ['scopes'] },
+  expected: { texts: ['confirmed'], lists: ['scopes'] },
   handle: changeAllowance,
 }
 

@@ -39,6 +39,7 @@ interface Day {
   /** The messages to be sent on this day. */
   readonly messages: readonly PreviewedMessage[]
   readonly isPast: boolean
+  readonly isToday: boolean
   readonly isFree: boolean
   readonly isHoliday: boolean
 }
@@ -110,6 +111,7 @@ function daysOf(
       date,
       messages: byDay.get(date) ?? [],
       isPast: date < today,
+      isToday: date === today,
       isFree: isHoliday || weekdayOf(date) > 4,
       isHoliday,
     }
@@ -132,11 +134,11 @@ function renderCalendar(days: readonly Day[], chosen: string | undefined): Html 
 }
 
 function renderDay(
-  { date, messages, isPast, isFree, isHoliday }: Day,
+  { date, messages, isPast, isToday, isFree, isHoliday }: Day,
   chosen: string | undefined,
 ): Html {
-  const kind = `${isPast ? ' past' : ''}${isFree ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
-  const name = html`<time datetime="${date}"><span class="unseen">${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
+  const kind = `${isPast ? ' past' : ''}${isToday ? ' today' : ''}${isFree ? ' free' : ''}${date === chosen ? ' chosen' : ''}`
+  const name = html`<time datetime="${date}"${isToday && html` aria-current="date"`}><span class="unseen">${isToday && 'Today, '}${longDay(date)}</span><span aria-hidden="true">${Number(date.slice(8))}${date.endsWith('-01') && html` <span class="month">${format({ month: 'short' }, date)}</span>`}</span></time>`
   if (messages.length === 0) {
     return html`<li class="day${kind}">${name}${isHoliday && html`<span class="hint">Holiday</span>`}</li>`
   }

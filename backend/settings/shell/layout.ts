@@ -114,6 +114,11 @@ ${session === undefined || isAlone ? renderBrand() : renderHeader(frame, content
 <div class="flash" role="status" id="flash">${said}</div>
 ${main}
 </main>
+${
+  session !== undefined &&
+  !isAlone &&
+  html`<footer class="zone">Times are in the account’s time zone, <span translate="no">${session.account.timezone}</span>.</footer>`
+}
 </body>
 </html>
 `

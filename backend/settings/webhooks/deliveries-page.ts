@@ -15,7 +15,7 @@ import {
 import { csrfField, renderPage } from '../shell/layout.ts'
 import { renderNext } from '../shell/list-query.ts'
 import type { Frame } from '../shell/response.ts'
-import { exactTime, timeAgo } from '../shell/words.ts'
+import { exactTime, type TimeContext, timeAgoExact } from '../shell/words.ts'
 import { outcomeWords, renderDeliveryStatus, STATUS_WORDS } from './webhook-words.ts'
 
 const PATH = '/settings/webhook-deliveries'
@@ -38,7 +38,7 @@ export function renderDeliveries(frame: Frame, view: DeliveriesView): Html {
 <h1>Delivery log</h1>
 <p class="lead">The last 30 days, the newest first.</p>
 ${renderFilters(view)}
-${rows.length === 0 ? html`<div class="card empty"><p>Nothing here.</p></div>` : renderTable(view)}
+${rows.length === 0 ? html`<div class="card empty"><p>Nothing here.</p></div>` : renderDeliveryTable('Deliveries, the newest first', rows, { now: view.now, timezone: view.session.account.timezone }, view.urls)}
 ${renderNext(PATH, { endpoint_id, status, type }, next, 'Older')}`
   return renderPage(frame, { title: 'Delivery log', place: '/settings/api-keys', main })
 }
@@ -53,20 +53,25 @@ function renderFilters({ endpoints, filters }: DeliveriesView): Html {
 <button>Show</button></form>`
 }
 
-function renderTable({ rows, urls, session, now }: DeliveriesView): Html {
-  const times = { now, timezone: session.account.timezone }
-  return html`<table class="keys log"><caption class="unseen">Deliveries, the newest first</caption>
-<thead><tr><th scope="col">Event</th><th scope="col">To</th><th scope="col">Status</th><th scope="col">Attempts</th>
-<th scope="col">Answer</th><th scope="col">When</th></tr></thead>
+/** `urls` by endpoint id; without them the column of the endpoint is left out. */
+export function renderDeliveryTable(
+  caption: string,
+  rows: readonly WebhookDeliveryRow[],
+  times: TimeContext,
+  urls?: ReadonlyMap<string, string>,
+): Html {
+  return html`<table class="keys log"><caption class="unseen">${caption}</caption>
+<thead><tr><th scope="col">Event</th>${urls && html`<th scope="col">To</th>`}<th scope="col">Status</th><th scope="col">Attempts</th>
+<th scope="col">Response</th><th scope="col">When</th></tr></thead>
 <tbody>${rows.map(
     (
       row,
     ) => html`<tr><th scope="row" data-label="Event"><a href="${PATH}/${row.id}" translate="no">${row.event_type}</a></th>
-<td data-label="To" translate="no">${urls.get(row.endpoint_id)}</td>
+${urls && html`<td data-label="To" translate="no">${urls.get(row.endpoint_id)}</td>`}
 <td data-label="Status">${renderDeliveryStatus(row)}</td>
 <td data-label="Attempts">${row.attempts}</td>
-<td data-label="Answer">${outcomeWords(row.last_status_code, row.last_error)}</td>
-<td data-label="When">${timeAgo(row.created_at, times)}</td></tr>`,
+<td data-label="Response">${outcomeWords(row.last_status_code, row.last_error)}</td>
+<td data-label="When">${timeAgoExact(row.created_at, times)}</td></tr>`,
   )}</tbody></table>`
 }
 

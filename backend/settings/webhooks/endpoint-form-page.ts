@@ -3,7 +3,7 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
-import { EVENT_GROUPS } from './webhook-words.ts'
+import { EVENT_GROUPS, EVENT_WORDS } from './webhook-words.ts'
 
 export interface EndpointForm {
   /** Undefined for a new endpoint. */
@@ -36,13 +36,13 @@ ${renderFault(problem, 'description')}
 ${renderFault(problem, 'events')}
 <p><label class="check"><input type="checkbox" name="events" value="*"${attribute('checked', form.events.includes('*'))}>
 <span>Every event, also those that are yet to come</span></label></p>
-<div class="groups">${EVENT_GROUPS.map(
+<div class="groups events">${EVENT_GROUPS.map(
     ([name, types]) => html`<fieldset class="group"><legend>${name}</legend>
 ${types.map(
   (
     type,
   ) => html`<label class="check"><input type="checkbox" name="events" value="${type}"${attribute('checked', form.events.includes(type))}>
-<span translate="no">${type}</span></label>`,
+<span><span translate="no" class="event-name">${type}</span><span class="detail">${EVENT_WORDS[type]}</span></span></label>`,
 )}</fieldset>`,
   )}</div>
 </fieldset>

@@ -1,19 +1,23 @@
 /** The page of an endpoint: its configuration, its health, and its actions. */
-import type { WebhookEndpointRow } from '../../database/tables.ts'
+import type { WebhookDeliveryRow, WebhookEndpointRow } from '../../database/tables.ts'
 import { EVENT_TYPES } from '../../events/event-types.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { HourOfAttempts } from '../../webhooks/delivery-log.ts'
 import type { EndpointRecord } from '../../webhooks/representation.ts'
+import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
 import { csrfField, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
+import { renderDeliveryTable } from './deliveries-page.ts'
 import { renderEndpointStatus, renderEventTypes, successRate } from './webhook-words.ts'
 
 export interface EndpointView {
   readonly session: Session
   readonly row: WebhookEndpointRow
   readonly record: EndpointRecord
+  /** The latest deliveries, newest first. */
+  readonly deliveries: readonly WebhookDeliveryRow[]
   readonly now: Date
 }
 
@@ -34,16 +38,28 @@ ${row.hold_until !== null && row.hold_until > now.toISOString() && html`<div><dt
 ${row.description !== '' && html`<div><dt>Description</dt><dd>${row.description}</dd></div>`}
 <div class="whole"><dt>Events</dt><dd>${renderEventTypes(row)}</dd></div>
 </dl></section>
-${renderChart(record.hours, now)}
+${renderChart(record.hours, now, timezone)}
+${renderRecent(view)}
 ${isAdmin && renderActs(frame, view, path)}`
   return renderPage(frame, { title: row.url, place: '/settings/api-keys', main })
 }
 
 const HOUR_MS = 3_600_000
-const BAR_WIDTH = 10
-const HEIGHT = 80
 
-function renderChart(hours: readonly HourOfAttempts[], now: Date): Html {
+function renderRecent({ deliveries, row, session, now }: EndpointView): Html {
+  return html`<section aria-labelledby="recent"><div class="heading"><h2 id="recent">Recent deliveries</h2>
+<a href="/settings/webhook-deliveries?endpoint_id=${row.id}">All<span class="unseen"> deliveries to this endpoint</span></a></div>
+${
+  deliveries.length === 0
+    ? html`<p class="card hint">No event was sent to it in the last 30 days.</p>`
+    : renderDeliveryTable('Recent deliveries', deliveries, {
+        now,
+        timezone: session.account.timezone,
+      })
+}</section>`
+}
+
+function renderChart(hours: readonly HourOfAttempts[], now: Date, timezone: string): Html {
   const byHour = new Map(hours.map((hour) => [hour.hour, hour]))
   const bars = Array.from({ length: 24 }, (_, at) => {
     const hour = new Date(now.getTime() - (23 - at) * HOUR_MS).toISOString().slice(0, 13)
@@ -51,7 +67,9 @@ function renderChart(hours: readonly HourOfAttempts[], now: Date): Html {
   })
   const attempts = bars.reduce((sum, bar) => sum + bar.attempts, 0)
   const succeeded = bars.reduce((sum, bar) => sum + bar.succeeded, 0)
-  const top = Math.max(...bars.map((bar) => bar.attempts), 1)
+  const top = topOfScale(Math.max(...bars.map((bar) => bar.attempts)))
+  const shown = [bars[0], bars[12], bars.at(-1)]
+  const names = shown.flatMap((bar) => (bar === undefined ? [] : [hourName(bar.hour, timezone)]))
   const summary = `${plural(attempts, 'attempt')} in 24 hours, ${succeeded} succeeded.`
   return html`<section class="card" aria-labelledby="chart-title">
 <div class="heading"><h2 id="chart-title">The last 24 hours</h2>
@@ -59,35 +77,54 @@ function renderChart(hours: readonly HourOfAttempts[], now: Date): Html {
 ${
   attempts === 0
     ? html`<p class="hint empty">Nothing was sent.</p>`
-    : html`<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${bars.length * BAR_WIDTH} ${HEIGHT}" preserveAspectRatio="none">
-${bars.map((bar, at) => renderBar(bar, at, top))}</svg>
+    : html`${renderChartFrame({ summary, top, names, bars: bars.map((bar, at) => renderBar(bar, at, top, timezone)) })}
 <ul class="legend"><li class="succeeded">Succeeded</li><li class="failed">Failed</li></ul>
-<details><summary>Show as a table</summary><table class="plain"><caption class="unseen">Attempts by hour, UTC</caption>
-<thead><tr><th scope="col">Hour (UTC)</th><th scope="col">Succeeded</th><th scope="col">Failed</th></tr></thead>
+<details><summary>Show as a table</summary><table class="plain"><caption class="unseen">Attempts by hour</caption>
+<thead><tr><th scope="col">Hour</th><th scope="col">Succeeded</th><th scope="col">Failed</th></tr></thead>
 <tbody>${hours.map(
         (bar) =>
-          html`<tr><th scope="row">${bar.hour.replace('T', ' ')}:00</th><td>${bar.succeeded}</td><td>${bar.attempts - bar.succeeded}</td></tr>`,
+          html`<tr><th scope="row">${hourName(bar.hour, timezone)}</th><td>${bar.succeeded}</td><td>${bar.attempts - bar.succeeded}</td></tr>`,
       )}</tbody></table></details>`
 }
 </section>`
 }
 
-function renderBar({ hour, attempts, succeeded }: HourOfAttempts, at: number, top: number): Html {
-  const scale = (HEIGHT - 4) / top
+/** `hour` is of UTC, e.g. `2026-11-21T10`. */
+function hourName(hour: string, timezone: string): string {
+  return exactTime(`${hour}:00:00Z`, timezone)
+}
+
+function renderBar(
+  { hour, attempts, succeeded }: HourOfAttempts,
+  at: number,
+  top: number,
+  timezone: string,
+): Html {
+  const scale = CHART_HEIGHT / top
   const good = succeeded * scale
   const bad = (attempts - succeeded) * scale
   const rect = (kind: string, y: number, height: number) =>
     height > 0 &&
     html`<rect class="${kind}" x="${at * BAR_WIDTH + 1}" y="${y.toFixed(2)}" width="${BAR_WIDTH - 2}" height="${height.toFixed(2)}"/>`
-  return html`<g><title>${hour.slice(11)}:00 UTC: ${plural(attempts, 'attempt')}</title>
-${rect('succeeded', HEIGHT - good, good)}${rect('failed', HEIGHT - good - bad, bad)}</g>`
+  return html`<g><title>${hourName(hour, timezone)}: ${plural(attempts, 'attempt')}</title>
+${rect('succeeded', CHART_HEIGHT - good, good)}${rect('failed', CHART_HEIGHT - good - bad, bad)}</g>`
+}
+
+/** As the datetime field of a browser has it, without a zone. */
+function localInput(at: Date, timezone: string): string {
+  const shown = new Intl.DateTimeFormat('sv-SE', {
+    timeZone: timezone,
+    dateStyle: 'short',
+    timeStyle: 'short',
+  })
+  return shown.format(at).replace(' ', 'T')
 }
 
 function renderActs(frame: Frame, { row, session, now }: EndpointView, path: string): Html {
   const { timezone } = session.account
   const hasOldSecret =
     row.old_secret_expires_at !== null && row.old_secret_expires_at > now.toISOString()
-  const dayAgo = new Date(now.getTime() - 24 * HOUR_MS).toISOString().slice(0, 16)
+  const dayAgo = localInput(new Date(now.getTime() - 24 * HOUR_MS), timezone)
   const form = (act: string, inner: Html) =>
     html`<form method="post" action="${path}/${act}" class="row" data-once>${csrfField(frame)}${inner}</form>`
   return html`<section class="card stack" aria-labelledby="test-title">
@@ -115,7 +152,7 @@ ${
 <section class="card stack" aria-labelledby="again-title">
 <h2 id="again-title">Send again</h2>
 <p class="hint">Sends all failed deliveries since then again. Each event keeps its id.</p>
-${form('redeliver-failed', html`<label for="since">Since (UTC)</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
+${form('redeliver-failed', html`<label for="since">Since</label> <input id="since" name="since" type="datetime-local" value="${dayAgo}" required> <button>Redeliver</button>`)}
 </section>
 <section class="card stack" aria-labelledby="secret-title">
 <h2 id="secret-title">Signing secret</h2>

@@ -1,9 +1,9 @@
 /** The routes of webhook endpoints: the list, the one display of a secret, test events, pause and resume. */
 import { Problem } from '../../../shared/contract/problem.ts'
-import { parseInstant } from '../../calendar/calendar.ts'
+import { instantOf, isCalendarDate, parseInstant } from '../../calendar/calendar.ts'
 import type { Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import { getDelivery, redeliverFailed } from '../../webhooks/delivery-log.ts'
+import { getDelivery, listDeliveries, redeliverFailed } from '../../webhooks/delivery-log.ts'
 import {
   createEndpoint,
   deleteEndpoint,
@@ -36,6 +36,9 @@ import { renderEndpoints } from './webhooks-page.ts'
 
 export const ENDPOINTS_PATH = '/settings/webhook-endpoints'
 export const WEBHOOK_ADMINS_ONLY = 'Only an Admin can change webhooks.'
+
+/** Deliveries on the page of an endpoint. */
+const RECENT_MAX = 10
 
 /** An endpoint with its secret, which is shown once. */
 interface Revealed extends EndpointWithSecret {
@@ -85,9 +88,12 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       async handle({ session, id, now }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
         const record = await readOne(database.read, row, now)
+        const { id: accountId } = session.account
+        const newest = { endpointId: id, status: undefined, type: undefined, before: undefined }
+        const deliveries = await listDeliveries(database.read, accountId, newest, RECENT_MAX)
         return {
           json: { ...renderEndpoint(row, record), attempts_by_hour: record.hours },
-          page: (frame) => renderEndpointPage(frame, { session, row, record, now }),
+          page: (frame) => renderEndpointPage(frame, { session, row, record, deliveries, now }),
         }
       },
     },
@@ -169,7 +175,7 @@ function actPages(webhooks: WebhookServices): SessionPage[] {
       admins: WEBHOOK_ADMINS_ONLY,
       expected: { texts: ['since'] },
       async handle({ session, fields, id, act, wantsJson }, { database }) {
-        const since = parseSince(fields.text('since'))
+        const since = parseSince(fields.text('since'), session.account.timezone)
         const row = await getEndpoint(database.read, session.account.id, id)
         const redelivered = await redeliverFailed(database, row, since, act)
         if (!wantsJson) {
@@ -280,9 +286,13 @@ function typesOf(fields: Fields, kept: Kept): readonly string[] | null {
   return fields.isJson && !fields.has('events') ? eventTypesOf(kept) : types
 }
 
-/** The datetime field of a browser has neither seconds nor a zone; it is UTC, as its label says. */
-function parseSince(text: string): Date {
-  const since = parseInstant(/^[\dT:-]{16}$/.test(text) ? `${text}:00Z` : text)
+/** The datetime field of a browser has neither seconds nor a zone; it is in the account's zone. */
+function parseSince(text: string, timezone: string): Date {
+  const [, date, hours, minutes] = /^(\d{4}-\d\d-\d\d)T(\d\d):(\d\d)$/.exec(text) ?? []
+  const since =
+    date !== undefined && isCalendarDate(date)
+      ? instantOf(date, Number(hours) + Number(minutes) / 60, timezone)
+      : parseInstant(text)
   if (since !== undefined) return since
   const detail = 'since must be an instant with an offset, such as 2026-11-21T10:15:00Z.'
   throw new Problem('validation_failed', detail, {

@@ -22,6 +22,42 @@ export const EVENT_GROUPS: readonly (readonly [name: string, types: readonly Eve
     EVENT_TYPES.filter((type) => type.startsWith(`${subject}.`)),
   ])
 
+/** What each event means, in one line. */
+export const EVENT_WORDS: Readonly<Record<EventType, string>> = {
+  'debtor.created': 'A customer was added.',
+  'debtor.updated': 'A customer was changed.',
+  'debtor.contactability_changed': 'Whether a customer can be reached changed.',
+  'invoice.created': 'An invoice was created.',
+  'invoice.opened': 'A draft was finalized.',
+  'invoice.updated': 'A person changed an invoice.',
+  'invoice.overdue': 'An invoice became overdue.',
+  'invoice.partially_paid': 'A part of an invoice was paid.',
+  'invoice.paid': 'An invoice was paid in full.',
+  'invoice.voided': 'An invoice was voided.',
+  'invoice.written_off': 'An invoice was written off.',
+  'invoice.credited': 'An invoice was credited in part or in full.',
+  'invoice.reopened': 'A payment was reversed or its allocation taken back.',
+  'invoice.disputed': 'A customer disputes an invoice.',
+  'invoice.dispute_resolved': 'A dispute was resolved.',
+  'payment.recorded': 'A payment was recorded.',
+  'payment.updated': 'The allocations of a payment changed later.',
+  'payment.reversed': 'A payment was reversed.',
+  'message.awaiting_approval': 'A Firm or Final reminder waits for approval.',
+  'message.sent': 'A message was sent.',
+  'message.delivered': 'A message was delivered.',
+  'message.bounced': 'A message bounced.',
+  'message.suppressed': 'A message was blocked.',
+  'message.received': 'A customer replied.',
+  'account.read_only_changed': 'The account became read-only, or writable again.',
+  'kill_switch.changed': 'All reminders were stopped or resumed.',
+  'api_key.issued': 'An API key was issued.',
+  'api_key.updated': 'An API key was changed.',
+  'api_key.expiring': 'An API key expires in 14 days or in 1 day.',
+  'api_key.expired': 'An API key has expired.',
+  'api_key.revoked': 'An API key was revoked.',
+  'webhook.test': 'An Admin sent a test event.',
+}
+
 export function renderEventTypes(row: WebhookEndpointRow): Html {
   const types = eventTypesOf(row)
   if (types === null) return html`Every event`

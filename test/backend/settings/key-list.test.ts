@@ -47,3 +47,40 @@ t.test('the pane shows the webhook endpoints', async (t) => {
   matches(t, text, /https:\/\/hooks\.example\.com\/receivables/)
   matches(t, text, /Every event/)
 })
+
+t.test('narrowing what keys may do names the live keys first', async (t) => {
+  const live = await backend.issueKey(account.id, { name: 'Forklift', scopes: ['payments:write'] })
+  const dead = await backend.issueKey(account.id, { name: 'Scrapped', scopes: ['payments:write'] })
+  await ada.send('POST', `${PATH}/${dead.row.id}/revoke`)
+  t.equal((await backend.call(live, 'GET', '/api/v1/me')).status, 200)
+  const submit = (more: Record<string, string>) =>
+    ada.submit('/settings/scope-allowance', { scopes: 'debtors:read', ...more })
+  const confirmation = await submit({})
+  t.equal(confirmation.status, 200)
+  matches(t, confirmation.text, /Take permissions from \d+ live keys?\?/)
+  matches(t, confirmation.text, /Forklift<\/strong>[^<]*\(<code[^>]*>rcv_/)
+  matches(t, confirmation.text, /record payments\. Last used: <time[^>]*>just now/)
+  t.notMatch(confirmation.text, /Scrapped/)
+  const unchanged = await ada.get('/settings/scope-allowance')
+  t.equal((unchanged.json['scopes'] as string[]).length, 7, 'nothing is changed yet')
+  t.equal((await submit({ confirmed: 'yes' })).status, 303)
+  const changed = await ada.get('/settings/scope-allowance')
+  t.strictSame(changed.json['scopes'], ['debtors:read'])
+  const widened = await ada.submit('/settings/scope-allowance', { scopes: 'debtors:read' })
+  t.equal(widened.status, 303, 'no key loses anything')
+})
+
+t.test('every page says in which zone its times are', async (t) => {
+  for (const path of ['/settings', PATH, '/settings/webhook-deliveries']) {
+    matches(t, (await ada.page(path)).text, /Times are in the account’s time zone, <span[^>]*>\w+/)
+  }
+})
+
+t.test('the form of an endpoint says what each event means', async (t) => {
+  const { text } = await ada.page('/settings/webhook-endpoints/new')
+  matches(
+    t,
+    text,
+    /message\.awaiting_approval<\/span><span class="detail">A Firm or Final reminder/,
+  )
+})

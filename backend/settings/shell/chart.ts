@@ -1,0 +1,33 @@
+/** The frame of a bar chart: its scale, its grid and the names below it. */
+import { type Html, html } from '../../html/html.ts'
+
+/** In units of the drawing; the page stretches it. */
+export const CHART_HEIGHT = 80
+export const BAR_WIDTH = 10
+
+/** Rounds up to a number that has a whole half: 2, 4, 10, 20, 40, 100 and so on. */
+export function topOfScale(largest: number): number {
+  for (let magnitude = 1; ; magnitude *= 10) {
+    const found = [2, 4, 10].map((step) => step * magnitude).find((top) => top >= largest)
+    if (found !== undefined) return found
+  }
+}
+
+interface Chart {
+  /** What the chart says, for people who do not see it. */
+  readonly summary: string
+  readonly top: number
+  readonly bars: readonly Html[]
+  /** Names of the first bar, the one in the middle and the last. */
+  readonly names: readonly string[]
+}
+
+export function renderChartFrame({ summary, top, bars, names }: Chart): Html {
+  const width = bars.length * BAR_WIDTH
+  const scale = [top, top / 2, 0]
+  return html`<div class="plot"><p class="scale" aria-hidden="true">${scale.map((value) => html`<span>${value.toLocaleString('en')}</span>`)}</p>
+<svg class="chart" role="img" aria-label="${summary}" viewBox="0 0 ${width} ${CHART_HEIGHT}" preserveAspectRatio="none">
+${[0, 0.5].map((part) => html`<line class="grid" x1="0" x2="${width}" y1="${part * CHART_HEIGHT}" y2="${part * CHART_HEIGHT}"/>`)}
+${bars}</svg></div>
+<p class="axis" aria-hidden="true">${names.map((name) => html`<span>${name}</span>`)}</p>`
+}
