@@ -82,7 +82,9 @@ async function failOver(
   const former = await connect(t, pair.at(pair.primary))
   const sessions = async () => {
     const { rows } = await former.query(
-      "select count(*)::int as n from pg_stat_activity where application_name = 'receivables backend'",
+      // A commit that waits for the standby does so for ever, also when the backend has closed its connection.
+      `select count(*)::int as n from pg_stat_activity
+        where application_name = 'receivables backend' and wait_event is distinct from 'SyncRep'`,
     )
     return rows[0].n
   }
