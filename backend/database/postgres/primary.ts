@@ -157,6 +157,8 @@ export class Primary {
       server.failure = error
     }
     if (!this.#isClosed) this.#decide(server)
+    // It may have been opened while everything else was closed, and would keep the process from ending.
+    else void server.client?.end().catch(() => {})
   }
 
   async #connect(url: string): Promise<pg.Client> {

@@ -10,6 +10,7 @@ import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { startLink } from '../../fixtures/servers/link.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
+import { connect } from '../../fixtures/service/two-backends.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
@@ -27,9 +28,10 @@ async function newUrl(): Promise<URL> {
 /** A database whose connections go through a proxy. */
 async function openCuttable(t: Test, waitMsMax = 5000) {
   const url = await newUrl()
+  const direct = url.href
   const proxy = await startCuttingProxy(t, server.port)
   url.port = String(proxy.port)
-  return { proxy, database: await openTestDatabase(t, { url: url.href, waitMsMax }) }
+  return { proxy, direct, database: await openTestDatabase(t, { url: url.href, waitMsMax }) }
 }
 
 async function isBack(database: OpenDatabase): Promise<boolean> {
@@ -40,6 +42,21 @@ async function isBack(database: OpenDatabase): Promise<boolean> {
       () => false,
     )
 }
+
+// The connection of the first poll stayed open, and with it the process.
+t.test('a database that is closed while it connects leaves no connection', async (t) => {
+  const { proxy, database, direct } = await openCuttable(t)
+  await proxy.sent('poll\0')
+  await database.close()
+  const admin = await connect(t, direct)
+  const sessions = async () => {
+    const { rowCount } = await admin.query(
+      'select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+    )
+    return rowCount
+  }
+  await until(async () => (await sessions()) === 0, 'no session is left')
+})
 
 t.test('a server that crashes and comes back is met again, without help', async (t) => {
   const database = await openTestDatabase(t, { url: (await newUrl()).href, waitMsMax: 500 })
