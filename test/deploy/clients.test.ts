@@ -24,8 +24,12 @@ const system = await startSystem(t, {
 })
 const { operator, url } = system
 
-/** Without what the test runner gives to every process, which other programs cannot load. */
-const PLAIN_ENV = { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '' }
+/** What npm needs of the environment, without what the test runner adds, which other programs cannot load. */
+const PLAIN_ENV = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) =>
+    /^(?:PATH|HOME|NODE_EXTRA_CA_CERTS|https?_proxy|no_proxy|npm_config_.*)$/i.test(name),
+  ),
+)
 
 const directory = join(t.testdirName, 'integration')
 mkdirSync(directory)

@@ -1,13 +1,14 @@
 // Runs every command of the guides, and compares the responses with those that they show.
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
 import { call } from '../fixtures/service/call.ts'
 import { type PrintedResponse, parseResponse, runCurl } from '../fixtures/service/curl.ts'
+import { lackOf } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const WRITTEN_URL = 'http://127.0.0.1:8080'
@@ -139,13 +140,8 @@ async function runProgram(t: Test, guide: string, language: string, env: Record<
   return stdout
 }
 
-function isInstalled(command = ''): boolean {
-  const folders = (process.env['PATH'] ?? '').split(delimiter)
-  return existsSync(command) || folders.some((folder) => existsSync(join(folder, command)))
-}
-
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
-  const skip = isInstalled(command[0]) ? false : `${command[0]} is not installed`
+  const skip = lackOf(command[0])
   t.test(`the program that reads all pages reads all, in ${language}`, { skip }, async (t) => {
     const { key } = await createReader()
     const env = { API: `${url}/api/v1`, KEY: key }
@@ -154,7 +150,8 @@ for (const [language, { command }] of Object.entries(PROGRAMS)) {
 }
 
 for (const language of ['js', 'python']) {
-  t.test(`the client that waits waits, in ${language}`, async (t) => {
+  const skip = lackOf(PROGRAMS[language]?.command[0])
+  t.test(`the client that waits waits, in ${language}`, { skip }, async (t) => {
     const { key } = await createReader()
     const front = await startUnreliableFront(t, url, (request) =>
       request === 1 ? 'reject' : 'pass',
@@ -169,7 +166,7 @@ for (const language of ['js', 'python']) {
 }
 
 for (const [language, { command }] of Object.entries(PROGRAMS)) {
-  const skip = isInstalled(command[0]) ? false : `${command[0]} is not installed`
+  const skip = lackOf(command[0])
   t.test(
     `a payment is recorded once, although a response is lost, in ${language}`,
     { skip },

@@ -1,12 +1,12 @@
 // The requests of the reference, in each language that is installed here: run as they are shown.
-import { execFile, spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { readDocument } from '../../backend/docs/document.ts'
 import { type RequestSample, requestSamples } from '../../backend/docs/request-samples.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
+import { lackOf } from '../fixtures/service/languages.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 /** How a sample becomes a program: its file, and the command that runs it. */
@@ -63,17 +63,4 @@ async function runSample(t: Test, { language, code }: RequestSample, key: string
   const env = { ...process.env, NODE_OPTIONS: '', KEY: key, GOCACHE: join(cwd, 'cache') }
   const { stdout } = await promisify(execFile)(command, [...args, file], { cwd, env })
   return stdout
-}
-
-/** Why a sample cannot be run here; false where it can. */
-function lackOf(command: string): string | false {
-  if (!isInstalled(command)) return `${command} is not installed`
-  const hasCurl = ['-r', 'exit(extension_loaded("curl") ? 0 : 1);']
-  if (command !== 'php' || spawnSync(command, hasCurl).status === 0) return false
-  return "php's extension curl is not installed"
-}
-
-function isInstalled(command: string): boolean {
-  const folders = (process.env['PATH'] ?? '').split(delimiter)
-  return existsSync(command) || folders.some((folder) => existsSync(join(folder, command)))
 }
