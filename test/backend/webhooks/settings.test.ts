@@ -230,7 +230,13 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
   const ids = receiver.webhooks.map(({ headers }) => headers['webhook-id'])
   t.equal(new Set(ids).size, 3, 'each kept its id')
   const endpoint = await read(`${ENDPOINTS}/${id}`)
-  matches(t, endpoint, { last_24_hours: { succeeded: 3 }, attempts_by_hour: [{ succeeded: 3 }] })
+  matches(t, endpoint, { last_24_hours: { succeeded: 3 } })
+  // The clock moves, and may begin another hour.
+  const hours: { succeeded: number }[] = endpoint['attempts_by_hour']
+  t.equal(
+    hours.reduce((sum, { succeeded }) => sum + succeeded, 0),
+    3,
+  )
 })
 
 t.test(
