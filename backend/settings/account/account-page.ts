@@ -1,6 +1,6 @@
 /** The page of the account itself. */
 import type { Problem } from '../../../shared/contract/problem.ts'
-import type { AccountProfile } from '../../accounts/account-profile.ts'
+import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -62,13 +62,7 @@ ${field('payment_terms_days', html` inputmode="numeric" size="4" autocomplete="o
 }
 
 function renderFacts(values: ProfileValues): Html {
-  const names: readonly (keyof AccountProfile)[] = [
-    'name',
-    'timezone',
-    'default_currency',
-    'payment_terms_days',
-  ]
-  return html`<section class="card stack" aria-label="The account"><dl class="facts">${names.map(
+  return html`<section class="card stack" aria-label="The account"><dl class="facts">${PROFILE_FIELDS.map(
     (name) =>
       html`<div><dt>${PROFILE_WORDS[name]}</dt><dd translate="no">${values[name]}</dd></div>`,
   )}</dl><p class="hint">An Admin can change it.</p></section>`

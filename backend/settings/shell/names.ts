@@ -1,4 +1,4 @@
-import type { Reader } from '../../database/tables.ts'
+import type { DebtorRow, Reader } from '../../database/tables.ts'
 import { blockOf } from './ledger-words.ts'
 
 /** Returns the names of the rows' customers, by id. */
@@ -7,14 +7,7 @@ export async function readNames(
   accountId: string,
   rows: readonly { readonly debtor_id: string }[],
 ): Promise<ReadonlyMap<string, string>> {
-  const ids = [...new Set(rows.map(({ debtor_id }) => debtor_id))]
-  if (ids.length === 0) return new Map()
-  const found = await reader
-    .selectFrom('debtors')
-    .select(['id', 'name'])
-    .where('account_id', '=', accountId)
-    .where('id', 'in', ids)
-    .execute()
+  const found = await readCustomers(reader, accountId, rows)
   return new Map(found.map(({ id, name }) => [id, name]))
 }
 
@@ -24,18 +17,28 @@ export async function readBlocks(
   accountId: string,
   rows: readonly { readonly debtor_id: string }[],
 ): Promise<ReadonlyMap<string, string>> {
-  const ids = [...new Set(rows.map(({ debtor_id }) => debtor_id))]
-  if (ids.length === 0) return new Map()
-  const found = await reader
-    .selectFrom('debtors')
-    .select(['id', 'status', 'chasing_status', 'contactability_email'])
-    .where('account_id', '=', accountId)
-    .where('id', 'in', ids)
-    .execute()
+  const found = await readCustomers(reader, accountId, rows)
   return new Map(
     found.flatMap((row) => {
       const block = blockOf(row)
       return block === undefined ? [] : [[row.id, block] as const]
     }),
   )
+}
+
+async function readCustomers(
+  reader: Reader,
+  accountId: string,
+  rows: readonly { readonly debtor_id: string }[],
+): Promise<
+  Pick<DebtorRow, 'id' | 'name' | 'status' | 'chasing_status' | 'contactability_email'>[]
+> {
+  const ids = [...new Set(rows.map(({ debtor_id }) => debtor_id))]
+  if (ids.length === 0) return []
+  return reader
+    .selectFrom('debtors')
+    .select(['id', 'name', 'status', 'chasing_status', 'contactability_email'])
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .execute()
 }
