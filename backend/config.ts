@@ -25,25 +25,25 @@ import { parseSmtpUrl } from './mail/smtp-url.ts'
 /** The settings of the database and of the keys' protection, which the command line reads too. */
 export const STORAGE_SETTINGS = {
   DATA_DIR: text(
-    'Directory of the database, and of the secrets that the first `npm start` creates.',
+    'The directory for the database and for the secrets that the first `npm start` creates.',
     {
       fallback: './data',
     },
   ),
   DATABASE_URL: optional(
     text(
-      '`sqlite:/path/to/file.db` or `postgres://user:password@host/database`, also of several servers: `@one:5432,two:5432/`. Unset: receivables.db in DATA_DIR.',
+      'The database: `sqlite:/path/to/file.db` or `postgres://user:password@host/database`, which can name several servers: `@one:5432,two:5432/`. If unset, it is receivables.db in DATA_DIR.',
       { secret: true },
     ),
   ),
   DATABASE_DIRECT_URL: optional(
     text(
-      'If DATABASE_URL is the address of a pooler in transaction mode: the address of PostgreSQL itself, for migrations and exports.',
+      'The address of PostgreSQL itself, for migrations and exports. Required if DATABASE_URL is the address of a pooler in transaction mode.',
       { secret: true },
     ),
   ),
   KEY_PEPPER: peppers(
-    'Protects stored API keys: `v2:…,v1:…`. The first is for new keys, all verify keys. The backend and the command line use the same value.',
+    'The secrets that protect stored API keys: `v2:…,v1:…`. The first protects new keys, and all of them verify keys. The backend and the command line must have the same value.',
   ),
 }
 
@@ -51,9 +51,9 @@ export interface OperatorSettings {
   readonly DATA_DIR: string
   readonly DATABASE_URL: string | undefined
   readonly DATABASE_DIRECT_URL: string | undefined
-  /** Throws `SettingsError` if there is none, since not every command needs it. */
+  /** Reads KEY_PEPPER only when it is called, since not every command needs it. Throws `SettingsError`. */
   peppers(): readonly Pepper[]
-  /** Reads the settings of single commands. Throws `SettingsError`. */
+  /** Reads settings that only some commands need. Throws `SettingsError`. */
   read<S extends Record<string, Setting<unknown>>>(schema: S): SettingsOf<S>
 }
 
@@ -73,12 +73,12 @@ export function readOperatorSettings(environment: Environment): OperatorSettings
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-/** Omits secrets for which the environment names a file. */
+/** Reads `secrets.env`, without the secrets that the environment takes from another file (`NAME_FILE`). */
 function readSecrets(directory: string, environment: Environment): Environment {
   const path = join(directory, 'secrets.env')
   if (!existsSync(path)) return {}
   if ((statSync(path).mode & 0o077) !== 0) {
-    throw new SettingsError([`${path} can be read by others: chmod 600 ${path}`])
+    throw new SettingsError([`${path} can be read by other users. Run: chmod 600 ${path}`])
   }
   const secrets = Object.entries(parseEnv(readFileSync(path, 'utf8')))
   return Object.fromEntries(secrets.filter(([name]) => !environment[`${name}_FILE`]))
@@ -92,14 +92,14 @@ function withoutEmpty(environment: Environment): Environment {
 export const MAIL_SETTINGS = {
   SMTP_URL: optional({
     ...text(
-      '`smtp://user:password@host:587`, or smtps:// for TLS from the start. Unset: mail is written to files in DATA_DIR/mail.',
+      'The mail server: `smtp://user:password@host:587`, or smtps:// for TLS from the start. If unset, mail is written to files in DATA_DIR/mail.',
       { secret: true },
     ),
     parse: parseSmtpUrl,
   }),
   MAIL_FROM: optional({
     ...text(
-      'Address that mail is from, e.g. `Receivables <reminders@mail.acme.nl>`. Required with SMTP_URL.',
+      'The sender address of mail, e.g. `Receivables <reminders@mail.acme.nl>`. Required with SMTP_URL.',
     ),
     parse(value): NamedAddress {
       const from = parseNamedAddress(value)
@@ -110,7 +110,7 @@ export const MAIL_SETTINGS = {
   MAIL_INBOUND_SECRET: optional(
     list(
       secret(
-        'The secret with which your mail server posts received mail to /mail/inbound; a second, after a comma, is still accepted. Unset: /mail/inbound is off.',
+        'The secret with which your mail server posts received mail to /mail/inbound. A second, after a comma, is also accepted during a rotation. If unset, /mail/inbound is off.',
       ),
     ),
   ),
@@ -119,12 +119,12 @@ export const MAIL_SETTINGS = {
 /** The sender of mail that is written to files, which receives no replies. */
 const FILE_SENDER: NamedAddress = { name: 'Receivables', address: 'receivables@mail.invalid' }
 
-/** Describes in a sentence, without secrets, where mail is sent. Throws as `mailOptions` does. */
+/** Describes in a sentence without secrets where mail is sent. Throws the same errors as `mailOptions`. */
 export function describeMail(settings: MailedSettings): string {
   const { server, mailFrom, directory, inboundSecrets } = mailOptions(settings)
   if (server === undefined) return `Mail is written to ${directory}.`
-  const back = inboundSecrets === undefined ? 'what comes back is not taken' : 'and taken back'
-  return `Mail is handed to ${server.host}:${server.port} from ${mailFrom.address}, ${back}.`
+  const inbound = inboundSecrets === undefined ? 'not accepted' : 'accepted at /mail/inbound'
+  return `Mail from ${mailFrom.address} is handed over to ${server.host}:${server.port}. Bounces and replies are ${inbound}.`
 }
 
 type MailedSettings = SettingsOf<typeof MAIL_SETTINGS> & {
@@ -133,7 +133,7 @@ type MailedSettings = SettingsOf<typeof MAIL_SETTINGS> & {
   readonly SECRET_BOX_KEY: readonly string[]
 }
 
-/** The options of the post office. Throws `SettingsError` if mail would have no sender. */
+/** The options for sending and receiving mail. Throws `SettingsError` if mail would have no sender. */
 export function mailOptions(settings: MailedSettings) {
   const { SMTP_URL: server, MAIL_FROM: mailFrom, SECRET_BOX_KEY: keys } = settings
   if (server !== undefined && mailFrom === undefined) {
@@ -153,14 +153,14 @@ export function mailOptions(settings: MailedSettings) {
 /** The settings for sending reminders, which the command `reminders run` reads too. */
 export const REHEARSAL_SETTINGS = {
   ...MAIL_SETTINGS,
-  BASE_URL: httpUrl('Public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
+  BASE_URL: httpUrl('The public address of the service.', { fallback: 'http://127.0.0.1:8080' }),
   SECRET_BOX_KEY: list(
     secret(
-      'Encrypts stored secrets; cursors and tokens use keys derived from it. A second, after a comma, still decrypts what it encrypted.',
+      'The key that encrypts stored secrets; cursors and tokens use keys derived from it. A second key, after a comma, still decrypts during a rotation.',
     ),
   ),
   REHEARSAL: oneOf(
-    '`on`: no mail is planned or sent by itself; `reminders run --now T` does as if it were T.',
+    '`on`: mail is planned and sent only by `reminders run --now T`, as if the time were T.',
     ['off', 'on'],
     { fallback: 'off' },
   ),
@@ -169,28 +169,35 @@ export const REHEARSAL_SETTINGS = {
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
   DATABASE_CONNECTIONS: integer(
-    'Connections to PostgreSQL, at most; a third of them for reading.',
+    'The most connections to PostgreSQL; a third of them are for reading.',
     {
       min: 3,
       max: 1000,
       fallback: '15',
     },
   ),
-  BACKEND_HOST: text('Address to listen on, for gateways.', { fallback: '127.0.0.1' }),
-  BACKEND_PORT: port('Port for gateways; 0 chooses a free one.', 8081),
+  BACKEND_HOST: text('The address of the listener for gateways.', { fallback: '127.0.0.1' }),
+  BACKEND_PORT: port('The port of the listener for gateways; 0 chooses a free one.', 8081),
   BACKEND_SOCKET: optional(
     socketPath(
-      "Path of a Unix socket to listen on instead, for gateways of this machine; the backend's group may connect.",
+      "The path of a Unix socket to listen on instead of the port, for gateways on this machine. Processes of the backend's group may connect.",
     ),
   ),
-  BACKEND_OPERATIONS_HOST: text('Address of the operations listener.', { fallback: '127.0.0.1' }),
-  BACKEND_OPERATIONS_PORT: port('Port of /healthz, /readyz, /metrics; 0 chooses a free one.', 8083),
+  BACKEND_OPERATIONS_HOST: text('The address of the operations listener.', {
+    fallback: '127.0.0.1',
+  }),
+  BACKEND_OPERATIONS_PORT: port(
+    'The port of /healthz, /readyz and /metrics; 0 chooses a free one.',
+    8083,
+  ),
   ...REHEARSAL_SETTINGS,
   GATEWAY_SECRET: list(
-    secret('Shared with the gateways; a second, after a comma, is still accepted.'),
+    secret(
+      'The secret that gateways and backends share. A second, after a comma, is also accepted during a rotation.',
+    ),
   ),
   WEBHOOK_PRIVATE_TARGETS: oneOf(
-    '`allow`: webhooks may go to this machine and its network. For development.',
+    '`allow`: webhooks may be sent to this machine and its network, for development. `refuse`: only to public addresses.',
     ['refuse', 'allow'],
     { fallback: 'refuse' },
   ),

@@ -33,7 +33,8 @@ const RENDER_DOCS_AFTER_MS = 30_000
 
 await runProcess({
   name: 'backend',
-  description: 'Keeps accounts, keys, debtors, invoices, payments and messages; serves gateways.',
+  description:
+    'The backend: stores accounts, keys, debtors, invoices, payments and messages, serves the gateways, and sends reminders and webhooks.',
   schema: BACKEND_SETTINGS,
   prefix: 'BACKEND_',
   // These are the gateway's settings, which may be in the same environment.

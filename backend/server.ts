@@ -3,7 +3,7 @@
  * in the folder of each resource.
  */
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { server as createHapi, type Server, type ServerRoute } from '@hapi/hapi'
@@ -16,6 +16,7 @@ import { apiRoutes } from './api/routes.ts'
 import { createLastUsed } from './api-keys/last-used.ts'
 import type { Pepper } from './api-keys/peppers.ts'
 import type { OpenDatabase } from './database/open.ts'
+import { renderedDocs } from './docs/rendered-docs.ts'
 import { docsRoutes } from './docs/routes.ts'
 import { registerPrincipalStrategy } from './http/authentication.ts'
 import { admitGatewaysOnly } from './http/gateway-requests.ts'
@@ -34,7 +35,7 @@ import { unsubscribeRoutes } from './unsubscribe/routes.ts'
 import { countCalls } from './usage/counted-calls.ts'
 import { usageRoutes } from './usage/routes.ts'
 import { createUsage } from './usage/usage.ts'
-import { createPasswords } from './users/passwords.ts'
+import { createPasswords, type Passwords } from './users/passwords.ts'
 import type { SecretBox } from './webhooks/secret-box.ts'
 import type { WebhookServices } from './webhooks/webhooks.ts'
 
@@ -42,19 +43,19 @@ import type { WebhookServices } from './webhooks/webhooks.ts'
 const KEEP_ALIVE_MS = 75_000
 
 /**
- * The gateway has received the whole request before it sends it, so that a slow request does not come from
- * a gateway.
+ * A gateway sends a request only after it has received all of it: a slow request does not come from a
+ * gateway.
  */
 const REQUEST_MS_MAX = 30_000
 
-/**
- * How long `drain` waits for calls in progress. Together with the grace period this is less than the 10 s
- * that a process usually has.
- */
+/** How long `drain` waits for calls in progress: less than the 10 s that a process usually has. */
 const DRAIN_MS_MAX = 8000
 
-/** How long a drain keeps idle connections open: calls in transit arrive well within this time. */
-const DRAIN_GRACE_MS = 500
+/**
+ * How long a drain leaves it to gateways to close idle connections. A gateway closes those of a backend that drains
+ * within 2 s, and any after 4 s.
+ */
+const DRAIN_GRACE_MS = 5000
 
 /** How long the health check waits for the database; gateways wait 900 ms for its response. */
 const PROBE_MS_MAX = 700
@@ -77,6 +78,8 @@ export interface BackendDeps {
   readonly cursorKey: Buffer
   /** Encrypts the secrets of authenticator apps. */
   readonly secondFactorBox: SecretBox
+  /** Tests have one of less cost. */
+  readonly passwords?: Passwords
   /** If absent, there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
   /** If absent, there are no routes for mail. */
@@ -88,7 +91,7 @@ export interface BackendDeps {
   readonly tracing: Tracing | undefined
   /** How long a drain waits for calls in progress. */
   readonly drainMsMax?: number
-  /** 0 if no call can be in transit any more. */
+  /** How long it keeps idle connections open meanwhile; 0 if no call can be in transit any more. */
   readonly drainGraceMs?: number
 }
 
@@ -107,7 +110,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const { database, baseUrl, log } = deps
   const lastUsed = createLastUsed(database, log)
   const usage = createUsage(database, log)
-  const passwords = createPasswords()
+  const { passwords = createPasswords() } = deps
   const numbers = createRequestNumbers(deps.metrics)
   measureParts(deps.metrics, { lastUsed, usage, passwords })
   let draining = false
@@ -135,18 +138,20 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   admitGatewaysOnly(server, deps)
   respondWithProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...numbers })
   addSecurityHeaders(server, baseUrl)
+  closeConnectionsWhile(server, () => draining)
   countCalls(server, usage, deps.clock)
-  registerPrincipalStrategy(server, { ...deps, lastUsed })
+  registerPrincipalStrategy(server, { ...deps, operations: OPERATIONS, lastUsed })
   server.route([
     ...internalRoutes({ ...deps, lastUsed, unreadiness: async () => (await health()).unready }),
     ...usageRoutes(deps),
-    ...docsRoutes(baseUrl),
+    ...docsRoutes(() => renderedDocs(baseUrl)),
     ...settingsRoutes({
       ...deps,
       usage,
       flushLastUsed: lastUsed.flush,
       mailedInvitations: deps.postOffice?.mailedInvitations,
       resetCodes: deps.postOffice?.codes,
+      noticeRouteOf: deps.postOffice?.noticeRouteOf,
       passwords,
     }),
     ...(deps.postOffice === undefined ? [] : mailRoutes(deps.postOffice, deps)),
@@ -161,8 +166,10 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
     flushLastUsed: lastUsed.flush,
     async drain() {
       draining = true
-      await closeToNewConnections(server, deps.drainGraceMs ?? DRAIN_GRACE_MS)
-      await server.stop({ timeout: deps.drainMsMax ?? DRAIN_MS_MAX })
+      const { drainMsMax = DRAIN_MS_MAX, drainGraceMs = DRAIN_GRACE_MS } = deps
+      const endsAt = performance.now() + drainMsMax
+      await closeToNewConnections(server, Math.min(drainGraceMs, drainMsMax))
+      await server.stop({ timeout: Math.max(0, endsAt - performance.now()) })
       await lastUsed.close().catch((error: unknown) => {
         log.warn({ err: error }, 'last use of keys not written')
       })
@@ -180,18 +187,23 @@ function mailRoutes({ links, inboundSecrets }: PostOffice, deps: BackendDeps): S
   ]
 }
 
+/** Each response closes its connection, also those to requests that arrived before the drain. */
+function closeConnectionsWhile(server: Server, isDraining: () => boolean): void {
+  server.ext('onPreResponse', ({ raw }, h) => {
+    if (isDraining()) raw.res.setHeader('connection', 'close')
+    return h.continue
+  })
+}
+
 /**
- * hapi closes idle connections at once, and loses calls in transit on them, whose outcome a gateway could
- * not know. Therefore each response first closes its own connection, and new connections are refused.
+ * Refuses new connections, and resolves when there are none left, or after `graceMs`. hapi would close idle connections
+ * at once and lose calls in transit on them, whose outcome a gateway could not know.
  */
 async function closeToNewConnections({ listener }: Server, graceMs: number): Promise<void> {
-  listener.prependListener('request', (_request, response: ServerResponse) => {
-    response.setHeader('connection', 'close')
-  })
   const closed = once(listener, 'close')
   // `close` of node:http would close idle connections as well.
   NetServer.prototype.close.call(listener)
-  await Promise.race([closed, delay(graceMs)])
+  await Promise.race([closed, delay(graceMs, undefined, { ref: false })])
 }
 
 function createServerFor({ host, port, socket }: BackendDeps): Server {

@@ -1,7 +1,7 @@
 /**
  * `npm start`: the whole service on this machine, without any other server: a backend on SQLite, a
- * gateway that keeps the rate limit itself (or in Redis where REDIS_URL is set), a demo account. For
- * trying it out; operators run the two processes on their own.
+ * gateway that counts calls itself (or in Redis if REDIS_URL is set), and a demo account. This is for
+ * trying it out; operators run the two processes separately.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -12,8 +12,28 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { parseEnv, promisify, styleText } from 'node:util'
 
+const HELP = `Usage:
+  npm start      the whole service on this machine, with a demo account; Ctrl-C stops it
+
+Settings, all optional:
+  GATEWAY_PORT   the port of the API, the documentation and Settings (8080; 0 chooses a free one)
+  DATA_DIR       the directory for records, secrets, and mail that is written to files (./data)
+  REDIS_URL      the Redis that counts calls; without it the gateway counts them itself
+  SMTP_URL       the mail server; without it mail is written to files in DATA_DIR
+  LOG_LEVEL      the least severe level that is logged (warn); info logs every call
+For all other settings, run npm run gateway -- --help and npm run backend -- --help.
+`
+
+/** The default ports of the two processes. */
+const PORTS = {
+  GATEWAY_PORT: '8080',
+  BACKEND_PORT: '8081',
+  GATEWAY_OPERATIONS_PORT: '8082',
+  BACKEND_OPERATIONS_PORT: '8083',
+}
+
 const root = join(import.meta.dirname, '..')
-/** What the command line prints for `demo`. */
+/** The output of the command `demo`. */
 interface Demo {
   readonly account: { readonly id: string; readonly name: string }
   readonly logins: readonly { role: string; email: string }[]
@@ -29,15 +49,25 @@ let stopping = false
 process.on('SIGINT', stop)
 process.on('SIGTERM', stop)
 
-const publicPort = await choosePort(process.env['GATEWAY_PORT'] || '8080')
+const [option] = process.argv.slice(2)
+if (option === '--help') {
+  process.stdout.write(HELP)
+  process.exit()
+}
+if (option !== undefined) refuse(`Unknown option ${option}.\n\n${HELP}`)
+const ports = await choosePorts()
 const env: NodeJS.ProcessEnv = {
   ...readOrMakeSecrets(),
   ...process.env,
   DATA_DIR: dataDir,
   UV_THREADPOOL_SIZE: '16',
-  GATEWAY_PORT: publicPort,
-  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${publicPort}`,
-  // On a terminal people want to see what they asked for, not every call.
+  ...ports,
+  BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${ports.GATEWAY_PORT}`,
+  // Receivers of webhooks run on this machine too. Only this machine can set up an endpoint, as long as
+  // the gateway listens on its own address.
+  WEBHOOK_PRIVATE_TARGETS:
+    process.env['WEBHOOK_PRIVATE_TARGETS'] || (process.env['GATEWAY_HOST'] ? 'refuse' : 'allow'),
+  // On a terminal, the start's own output is more useful than a line for every call.
   LOG_LEVEL: process.env['LOG_LEVEL'] || 'warn',
 }
 const backendPort = await start('backend', {})
@@ -49,17 +79,46 @@ const [demo, gatewayPort] = await Promise.all([
 fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
-/** Returns a free port for 0, so that pages can name the address before the gateway listens. */
-async function choosePort(wanted: string): Promise<string> {
-  if (wanted !== '0') return wanted
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const address = probe.address()
-  await new Promise((resolve) => probe.close(resolve))
-  return typeof address === 'object' ? String(address?.port) : wanted
+/** Ends the start before any process runs. */
+function refuse(reason: string): never {
+  process.stderr.write(`${reason.trimEnd()}\n`)
+  process.exit(2)
 }
 
-/** Made on the first start, for this machine alone. Real set-ups bring their own. */
+/**
+ * Returns the ports of both processes. If the public port is 0, it is chosen here: the backend's pages
+ * contain the address before the gateway listens.
+ */
+async function choosePorts() {
+  const ports = { ...PORTS }
+  for (const name of Object.keys(PORTS) as (keyof typeof PORTS)[]) {
+    const wanted = process.env[name] || PORTS[name]
+    const number = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
+    if (!(number <= 65_535)) refuse(`${name} must be a port from 0 to 65535, not "${wanted}".`)
+    const free = await listenOnce(number)
+    if (free === undefined) {
+      refuse(`Port ${wanted} is in use. Stop the process that uses it, or run: ${name}=0 npm start`)
+    }
+    ports[name] = name === 'GATEWAY_PORT' ? String(free) : wanted
+  }
+  return ports
+}
+
+/** Resolves with the port if it is free, or with a free one for 0; undefined if it is in use. */
+async function listenOnce(port: number): Promise<number | undefined> {
+  const probe = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(probe, 'listening')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return undefined
+    throw error
+  }
+  const address = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  return typeof address === 'object' ? address?.port : port
+}
+
+/** Creates secrets on the first start, for this machine only. Real installations have their own. */
 function readOrMakeSecrets(): Record<string, string | undefined> {
   const path = join(dataDir, 'secrets.env')
   if (!existsSync(path)) {
@@ -87,7 +146,8 @@ async function start(name: 'backend' | 'gateway', more: Record<string, string>):
   children.push(child)
   child.on('exit', (code) => {
     if (stopping) return
-    process.stderr.write(`the ${name} ended (${code ?? 'by a signal'}); stopping\n`)
+    const reason = code === null ? 'a signal' : `exit code ${code}`
+    process.stderr.write(`The ${name} ended (${reason}), so everything is stopped.\n`)
     process.exitCode = 1
     void stop()
   })
@@ -96,7 +156,7 @@ async function start(name: 'backend' | 'gateway', more: Record<string, string>):
     const { listening } = JSON.parse(line)
     return listening.port
   }
-  // The exit handler says why.
+  // The exit handler reports the reason.
   return new Promise(() => {})
 }
 
@@ -107,7 +167,7 @@ async function prepareDemo(): Promise<Demo> {
   return JSON.parse(stdout)
 }
 
-/** The gateway first, so that its last calls still find the backend. */
+/** Stops the gateway first, so that its last calls still reach the backend. */
 async function stop(): Promise<void> {
   if (stopping) return
   stopping = true
@@ -136,7 +196,7 @@ ${title('Receivables is running.')}
   Mail       ${env['SMTP_URL'] ? 'is sent by SMTP_URL' : `is written to ${join(dataDir, 'mail')}`}
 ${logins.map(({ role, email }) => `  ${role.padEnd(10)} ${email}  ${env['DEMO_PASSWORD']}`).join('\n')}
 
-${title('A fresh API key')} with every scope; it is not shown again, and replaces that of the last start:
+${title('A fresh API key')} with every scope. It is not shown again, and replaces the key of the previous start:
 
   ${key.secret}
 

@@ -16,26 +16,26 @@ import { parseRedisAddress, type RedisAddress } from './rate-limit/redis-address
 import { parseBackendUrl } from './upstream/addresses.ts'
 
 export const GATEWAY_SETTINGS = {
-  GATEWAY_HOST: text('Address the public listener binds to.', { fallback: '127.0.0.1' }),
-  GATEWAY_PORT: port('Port of the public listener; 0 takes a free one.', 8080),
-  GATEWAY_OPERATIONS_HOST: text('Address the operations listener binds to.', {
+  GATEWAY_HOST: text('The address of the public listener.', { fallback: '127.0.0.1' }),
+  GATEWAY_PORT: port('The port of the public listener; 0 chooses a free one.', 8080),
+  GATEWAY_OPERATIONS_HOST: text('The address of the operations listener.', {
     fallback: '127.0.0.1',
   }),
   GATEWAY_OPERATIONS_PORT: port(
-    'Port of /healthz, /readyz and /metrics; 0 takes a free one.',
+    'The port of /healthz, /readyz and /metrics; 0 chooses a free one.',
     8082,
   ),
   GATEWAY_WORKERS: integer(
-    'Processes that share the public port, one for each core at most; more than one needs REDIS_URL.',
+    'The number of processes that share the public port, at most one per core. More than one requires REDIS_URL.',
     { min: 1, max: 64, fallback: '1' },
   ),
-  GATEWAY_REQUEST_TIMEOUT_MS: integer('Time for a request to arrive; after it 408.', {
+  GATEWAY_REQUEST_TIMEOUT_MS: integer('A request that has not arrived within this time gets 408.', {
     min: 100,
     max: 600_000,
     fallback: '15000',
   }),
   GATEWAY_ANSWER_TIMEOUT_MS: integer(
-    'Time for a client to receive a response; after it the connection is reset.',
+    'If a client has not received a response within this time, its connection is reset.',
     {
       min: 100,
       max: 600_000,
@@ -43,36 +43,36 @@ export const GATEWAY_SETTINGS = {
     },
   ),
   GATEWAY_UPSTREAM_TIMEOUT_MS: integer(
-    'Time for a backend to begin a response, and between two parts of it; after it 504.',
+    'If a backend does not begin a response within this time, or pauses it for longer, the call gets 504.',
     { min: 100, max: 600_000, fallback: '10000' },
   ),
   GATEWAY_QUEUE_WAIT_MS: integer(
-    'Longest expected wait of a call for a connection to a backend; calls beyond it get 503, uncounted.',
+    'A call that is expected to wait longer than this for a connection to a backend gets 503, and is not counted.',
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'Connections of clients; beyond it one that waits is closed for each new one. Less if fewer files may be open.',
+    'The most client connections; beyond it, each new connection closes an idle one. It is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
-    'The same for one client: an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
+    'The most connections of one client: an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
     { min: 1, max: 1_000_000, fallback: '1250' },
   ),
   GATEWAY_CONNECTION_AGE_S: integer(
-    'Age of a connection, more or less a tenth, from which its next response closes it: balancers spread clients anew.',
+    'The age, varied by up to a tenth, after which a connection is closed with its next response. Load balancers then distribute clients anew.',
     { min: 1, max: 1_000_000, fallback: '3600' },
   ),
   GATEWAY_CLIENT_MEMORY_MIB: integer(
-    'Memory for what clients have sent in part or have not received yet; a quarter of it is for keys that are not cached.',
+    'Memory for incomplete requests and for responses that clients have not received yet. A quarter of it is for keys that are not cached.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
-  GATEWAY_MEMORY_PER_CLIENT_MIB: integer('The same for one client.', {
+  GATEWAY_MEMORY_PER_CLIENT_MIB: integer('The most of that memory that one client can use.', {
     min: 1,
     max: 65_536,
     fallback: '24',
   }),
   GATEWAY_BODY_RATE_MIN: integer(
-    'Least rate of a request body after its first 3 s, in bytes a second; below it 408.',
+    'After its first 3 s, a request body that arrives more slowly than this, in bytes per second, gets 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
   ),
   BACKEND_URLS: list(
@@ -81,48 +81,56 @@ export const GATEWAY_SETTINGS = {
       { fallback: 'http://127.0.0.1:8081' },
     ),
   ),
-  BACKEND_CONNECTIONS: integer('Connections to each backend.', {
+  BACKEND_CONNECTIONS: integer('The most connections to each backend.', {
     min: 1,
     max: 1024,
     fallback: '64',
   }),
   GATEWAY_SECRET: list(
-    secret('Shared with the backends; the first signs, a second is accepted while it is rotated.'),
+    secret(
+      'The secret that gateways and backends share. The first signs; a second, after a comma, is also accepted during a rotation.',
+    ),
   ),
   REDIS_URL: optional(
     redisUrl(
-      'Redis 7 or later that all gateways share: redis://, unix://, redis-sentinel:// or redis-cluster://, rediss… with TLS. Unset: the rate limit is kept in this process.',
+      'The Redis (7 or later) that all gateways share: redis://, unix://, redis-sentinel:// or redis-cluster://, and rediss… for TLS. If unset, this process counts calls by itself.',
     ),
   ),
   REDIS_TLS_CA: optional(
-    pemFile('File of the authority that signed the certificate of Redis. Unset: those of Node.'),
+    pemFile(
+      'A PEM file with the authority that signed the certificate of Redis. If unset, the authorities that Node trusts apply.',
+    ),
   ),
-  REDIS_TLS_CERT: optional(pemFile('File of the certificate that Redis requires of its clients.')),
-  REDIS_TLS_KEY: optional(pemFile('File of its private key.')),
+  REDIS_TLS_CERT: optional(
+    pemFile('A PEM file with the certificate that Redis requires of its clients.'),
+  ),
+  REDIS_TLS_KEY: optional(pemFile('A PEM file with the private key of REDIS_TLS_CERT.')),
   RATE_LIMIT_ON_REDIS_OUTAGE: oneOf(
-    'While Redis is unavailable: count in this gateway alone (local), or respond with 503 (deny).',
+    'While Redis is unavailable, this gateway counts calls by itself (local) or responds with 503 (deny).',
     ['local', 'deny'],
     { fallback: 'local' },
   ),
-  BASE_URL: httpUrl('The public address, as clients see it.', {
+  BASE_URL: httpUrl('The public address of the service.', {
     fallback: 'http://127.0.0.1:8080',
   }),
   TRUST_PROXY: integer(
-    'How many proxies in front add to X-Forwarded-For; 0: the address of the connection counts.',
+    'The number of trusted proxies in front of the gateway that add to X-Forwarded-For. With 0, the address of the connection is the client address.',
     { min: 0, max: 10, fallback: '0' },
   ),
   SETTINGS_PAGES: oneOf(
-    'Whether this gateway serves /settings and /docs; the links of mails it serves in any case.',
+    'Whether this gateway serves /settings and /docs. It always serves the pages that links in mails lead to.',
     ['on', 'off'],
     {
       fallback: 'on',
     },
   ),
   TLS_CERT: optional(
-    pemFile('File of the certificate, with its chain, in PEM form. Unset: plain HTTP.'),
+    pemFile(
+      'A PEM file with the certificate of the gateway and its chain. If unset, the gateway speaks plain HTTP.',
+    ),
   ),
-  TLS_KEY: optional(pemFile('File of its private key.')),
-  ACCESS_LOG: oneOf('Whether each call has a line of the log, at level info.', ['on', 'off'], {
+  TLS_KEY: optional(pemFile('A PEM file with the private key of TLS_CERT.')),
+  ACCESS_LOG: oneOf('Whether each call is logged, at level info.', ['on', 'off'], {
     fallback: 'on',
   }),
   ...PROCESS_SETTINGS,
@@ -136,7 +144,7 @@ function redisUrl(description: string): Setting<RedisAddress> {
   return { ...text(description, { secret: true }), parse: parseRedisAddress }
 }
 
-/** Named by its path; the value is what it holds. */
+/** The variable contains the path of the file, and the value of the setting is the file's content. */
 function pemFile(description: string): Setting<string> {
   return {
     ...text(description),

@@ -27,7 +27,7 @@ import { createForwarder } from './upstream/forward.ts'
 import { superviseWorkers } from './workers.ts'
 
 const MIB = 1024 * 1024
-/** Files and sockets of the process itself, beside those of clients and the connections to backends. */
+/** The number of files and sockets that the process needs besides connections to clients and backends. */
 const OWN_FILES = 200
 const MIN_CONNECTIONS = 10
 
@@ -35,14 +35,15 @@ type Settings = SettingsOf<typeof GATEWAY_SETTINGS>
 
 await runProcess({
   name: 'gateway',
-  description: 'The public gateway: keys, scopes, rate limit, forwarding.',
+  description:
+    'The public gateway: checks keys and scopes, enforces the rate limit, and forwards calls to backends.',
   schema: GATEWAY_SETTINGS,
   prefix: 'GATEWAY_',
   reloadable: ['GATEWAY_SECRET', 'TLS_CERT', 'TLS_KEY'],
   check({ TLS_CERT, TLS_KEY, GATEWAY_WORKERS, REDIS_URL }) {
     if (GATEWAY_WORKERS > 1 && REDIS_URL === undefined) {
       throw new SettingsError([
-        `GATEWAY_WORKERS is ${GATEWAY_WORKERS}: several workers share the rate limit in Redis, set REDIS_URL`,
+        `GATEWAY_WORKERS is ${GATEWAY_WORKERS}, but REDIS_URL is not set: several workers count calls in Redis. Set REDIS_URL`,
       ])
     }
     const certificate = readCertificate(TLS_CERT, TLS_KEY)
@@ -158,7 +159,10 @@ function createRateLimiter(settings: Settings, metrics: Metrics, log: Logger): R
   return rateLimiter
 }
 
-/** Limits of connections that the number of open files does not allow are lowered: without this, none is accepted. */
+/**
+ * Lowers the connection limits to the number of files that may be open. Without this, the gateway would
+ * accept no connection once that number is reached.
+ */
 function createBudget(settings: Settings, log: Logger): Budget {
   const { GATEWAY_CONNECTIONS, BACKEND_CONNECTIONS, BACKEND_URLS } = settings
   const own = OWN_FILES + 2 * BACKEND_CONNECTIONS * BACKEND_URLS.length
@@ -167,7 +171,10 @@ function createBudget(settings: Settings, log: Logger): Budget {
     Math.min(GATEWAY_CONNECTIONS, openFilesMax() - own),
   )
   if (connectionsMax < GATEWAY_CONNECTIONS) {
-    log.warn({ connections: connectionsMax }, 'too few files may be open for GATEWAY_CONNECTIONS')
+    log.warn(
+      { connections: connectionsMax },
+      'the limit of open files is too low for GATEWAY_CONNECTIONS',
+    )
   }
   const limits = {
     connectionsMax,

@@ -1,7 +1,7 @@
 /**
- * Supervises several gateways on one port, one for each core. The workers all listen on it, and the kernel
- * spreads connections over them. The supervisor accepts no calls: it serves health and metrics for all
- * workers and replaces a worker that ends.
+ * Supervises several gateway workers on one port, at most one per core. All workers listen on the port, and
+ * the kernel distributes connections over them. The supervisor accepts no calls: it serves health and
+ * metrics for all workers and replaces a worker that ends.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { once } from 'node:events'
@@ -19,14 +19,17 @@ const REPLACE_MS_MAX = 10_000
 const SETTLED_MS = 60_000
 const QUERY_TIMEOUT_MS = 1_000
 const HEARTBEAT_INTERVAL_MS = 1_000
-/** A worker that did not respond for this long hangs, with the connections that the kernel gives it. */
+/**
+ * A worker that has not responded for this long hangs, and so do the connections that the kernel assigns to
+ * it.
+ */
 const SILENT_MS_MAX = 8_000
 /** Longer than a worker waits for a metric that cannot be read. */
 const METRICS_TIMEOUT_MS = 3_000
 
 export interface WorkersOptions {
   readonly count: number
-  /** The public port; 0 takes a free one. */
+  /** The public port; 0 chooses a free one. */
   readonly port: number
   readonly operationsHost: string
   readonly operationsPort: number
@@ -85,7 +88,8 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
   }
 
   const repeatedLog = createRepeatedLog(log)
-  // First, since it fails if another service has the port; the shared public port would not.
+  // This comes first, because it fails if another service uses the port. Listening on the shared public
+  // port would not fail.
   const operations = await listenForOperations({
     host: options.operationsHost,
     port: options.operationsPort,
@@ -112,7 +116,7 @@ export async function superviseWorkers(options: WorkersOptions): Promise<Running
     },
     async drain() {
       isDraining = true
-      // Also workers that do not listen yet.
+      // This includes workers that do not listen yet.
       await Promise.all(Object.values(cluster.workers ?? {}).map(end))
       await operations.close()
     },
@@ -136,7 +140,7 @@ function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger):
   let checkedAt = respondedAt
   return setInterval(() => {
     const now = performance.now()
-    // After a stall of the supervisor itself, workers get their time again.
+    // After a stall of the supervisor itself, the time of the workers begins anew.
     if (now - checkedAt > 2 * HEARTBEAT_INTERVAL_MS) respondedAt = now
     checkedAt = now
     if (now - respondedAt > SILENT_MS_MAX) {
@@ -148,7 +152,7 @@ function watchHeartbeat({ worker, operationsPort }: RunningWorker, log: Logger):
       () => {
         respondedAt = performance.now()
       },
-      // Counted by its absence.
+      // The missing response is counted.
       () => {},
     )
   }, HEARTBEAT_INTERVAL_MS)

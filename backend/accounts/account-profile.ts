@@ -1,4 +1,4 @@
-/** What an Admin decides about the account itself. */
+/** The profile of an account, which Admins change in Settings. */
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { object, optional, validateBody } from '../validation/body.ts'
 import { currency, integer, text, timezone } from '../validation/fields.ts'
@@ -15,8 +15,9 @@ export const PROFILE_FIELDS = [
 
 /**
  * `timezone` decides when an invoice is overdue and, for customers without a zone of their own, when
- * reminders are sent. `payment_terms_days` are those of invoices without a due date, unless the customer has
- * others; `default_currency` is shown by the API and proposed by forms.
+ * reminders are sent. `payment_terms_days` is the number of days until an invoice without a due date is
+ * due, unless its customer has other terms. `default_currency` is shown by the API and preselected in
+ * forms.
  */
 export type AccountProfile = Pick<AccountRow, (typeof PROFILE_FIELDS)[number]>
 
@@ -28,7 +29,7 @@ const schema = object<Partial<AccountProfile>>({
 })
 
 /**
- * Members that are omitted or null do not change; nor do the invoices and reminders that exist. Throws
+ * Omitted members and null leave the profile unchanged, and existing invoices do not change. Throws
  * `not_found`, and `validation_failed` or `unsupported_currency` with the pointers of the members.
  */
 export async function changeAccountProfile(

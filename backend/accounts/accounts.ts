@@ -1,6 +1,6 @@
 /**
- * Accounts, their status, and the scopes that their keys may use at present. Every change that takes
- * something away raises `revision`, so that no cached principal outlives it.
+ * Accounts, their status, and the scopes that their keys may use at present. Every change that narrows what
+ * keys may do increases `revision`, which invalidates cached principals.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -20,7 +20,7 @@ export const ACCOUNT_STATUSES = [
   'cancelled',
 ] as const satisfies readonly AccountStatus[]
 
-/** Transitions that the product makes. Operators may set any status, to correct a mistake. */
+/** The transitions that the product allows. Operators may set any status, to correct a mistake. */
 const TRANSITIONS: Readonly<Record<AccountStatus, readonly AccountStatus[]>> = {
   trial: ['active', 'trial_paused'],
   trial_paused: ['trial', 'active', 'cancelled'],
@@ -33,11 +33,11 @@ const NAME_LENGTH_MAX = 200
 
 export interface NewAccount {
   readonly name: string
-  /** `active` unless given. */
+  /** The default is `active`. */
   readonly status?: AccountStatus
-  /** IANA name; UTC unless given. */
+  /** An IANA name. The default is UTC. */
   readonly timezone?: string
-  /** EUR unless given. */
+  /** The default is EUR. */
   readonly defaultCurrency?: string
   readonly isDemo?: boolean
 }
@@ -68,6 +68,8 @@ export async function createAccount(
     reply_to: null,
     apply_credit: 'manual',
     second_factor_required_at: null,
+    sender_name: null,
+    logo_id: null,
     created_at: now,
     updated_at: now,
   }

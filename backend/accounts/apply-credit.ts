@@ -1,4 +1,6 @@
 /** Whether unapplied money is allocated to the oldest invoices. */
+import assert from 'node:assert'
+import { prepared } from '../database/prepared.ts'
 import type { AccountRow, Reader, Transaction } from '../database/tables.ts'
 import { faultsProblem } from '../validation/faults.ts'
 import { lockAccount } from './accounts.ts'
@@ -37,10 +39,11 @@ export async function setApplyCredit(
 }
 
 export async function readApplyCredit(reader: Reader, accountId: string): Promise<ApplyCredit> {
-  const { apply_credit: applyCredit } = await reader
-    .selectFrom('accounts')
-    .select('apply_credit')
-    .where('id', '=', accountId)
-    .executeTakeFirstOrThrow()
-  return applyCredit
+  const [account] = await selectApplyCredit(reader, { accountId })
+  assert(account !== undefined, 'the account of a payment exists')
+  return account.apply_credit
 }
+
+const selectApplyCredit = prepared((reader: Reader, { accountId }: { accountId: string }) =>
+  reader.selectFrom('accounts').select('apply_credit').where('id', '=', accountId),
+)

@@ -5,7 +5,7 @@ import type { AuditRow, Reader, Transaction } from '../database/tables.ts'
 export interface Actor {
   readonly type: AuditRow['actor_type']
   readonly id: string | null
-  /** As shown to people. */
+  /** The name of the actor in pages and reports. */
   readonly label: string
   /** The client's address, if the act came over the network. */
   readonly address: string | null
@@ -20,7 +20,7 @@ export interface Act {
   readonly now: Date
 }
 
-/** `<subject>.<past tense>`. */
+/** The form is `<subject>.<verb in the past tense>`. */
 export type AuditAction =
   | 'account.changed'
   | 'account.created'
@@ -34,6 +34,9 @@ export type AuditAction =
   | 'account.wording_changed'
   | 'account.wording_reset'
   | 'account.payment_details_removed'
+  | 'account.sender_changed'
+  | 'account.logo_changed'
+  | 'account.logo_removed'
   | 'account.second_factor_policy_changed'
   | 'account.exported'
   | 'reminders.rehearsed'
@@ -41,6 +44,7 @@ export type AuditAction =
   | 'kill_switch.put_off'
   | 'message.approved'
   | 'message.rejected'
+  | 'message.approval_taken_back'
   | 'debtor.edited'
   | 'debtor.archived'
   | 'debtor.restored'
@@ -57,6 +61,7 @@ export type AuditAction =
   | 'address.resubscribed'
   | 'invoice.created'
   | 'ledger.imported'
+  | 'ledger.import_taken_back'
   | 'invoice.edited'
   | 'invoice.finalised'
   | 'invoice.voided'
@@ -97,6 +102,12 @@ export type AuditAction =
   | 'user.recovery_codes_replaced'
   | 'user.recovery_code_used'
   | 'user.second_factor_failed'
+  | 'user.logged_in_with_passkey'
+  | 'user.passkey_added'
+  | 'user.passkey_renamed'
+  | 'user.passkey_removed'
+  | 'user.passkey_failed'
+  | 'user.notices_changed'
   | 'user.session_ended'
   | 'user.login_failed'
   | 'user.logged_out'
@@ -107,7 +118,7 @@ export interface AuditEntry {
   readonly accountId: string | null
   readonly action: AuditAction
   readonly subjectId: string | null
-  /** No secrets. */
+  /** It must not contain secrets. */
   readonly detail?: Readonly<Record<string, unknown>>
 }
 
@@ -143,4 +154,21 @@ export async function listAudit(
   const all = reader.selectFrom('audit_log').selectAll().where('account_id', '=', accountId)
   const page = before === undefined ? all : all.where('id', '<', before)
   return page.orderBy('id', 'desc').limit(limit).execute()
+}
+
+/** Lists the acts on a record, the latest first; at most `limit`. */
+export async function listActsOn(
+  reader: Reader,
+  accountId: string,
+  subjectId: string,
+  limit: number,
+): Promise<AuditRow[]> {
+  return reader
+    .selectFrom('audit_log')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('subject_id', '=', subjectId)
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute()
 }

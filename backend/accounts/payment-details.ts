@@ -1,6 +1,6 @@
 /**
- * How customers pay an account, by currency: a bank account, a payment link, or both. Every reminder of the
- * currency shows it.
+ * How customers pay an account, by currency: a bank account, a payment link, or both. Every reminder about an
+ * invoice in that currency shows it.
  */
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -19,7 +19,7 @@ export const PAYMENT_FIELDS = [
   'payment_link',
 ] as const satisfies readonly (keyof PaymentDetailsRow)[]
 
-/** By field; a field that is not present is null. */
+/** Fields that the account has not given are null. */
 export type PaymentDetails = Pick<PaymentDetailsRow, (typeof PAYMENT_FIELDS)[number]> & {
   readonly currency: string
 }
@@ -40,12 +40,12 @@ export async function readPaymentDetails(
     .execute()
 }
 
-/** Returns the account number as an IBAN in groups of four, or undefined if it is of another form. */
+/** Returns the account number as an IBAN in groups of four, or undefined if it is not an IBAN. */
 export function ibanText(accountNumber: string): string | undefined {
   return isIban(accountNumber) ? accountNumber.replace(/(.{4})(?=.)/g, '$1 ') : undefined
 }
 
-/** The digest of details that a text shows; null if it shows none. */
+/** The digest of the details in a text; null if the text has none. */
 export function digestOf(shown: readonly PaymentDetails[]): string | null {
   if (shown.length === 0) return null
   const values = shown.map((details) => [
@@ -178,7 +178,7 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
   return details
 }
 
-/** Without spaces. A number that looks like an IBAN must have its check digits. */
+/** Returns the number without spaces. A number that looks like an IBAN must have correct check digits. */
 function parseAccountNumber(given: string): string | undefined {
   const number = given.toUpperCase().replace(/\s/g, '')
   if (looksLikeIban(number)) return isIban(number) ? number : undefined

@@ -1,4 +1,6 @@
-/** The address to which debtors' replies go in addition to ours, so that the creditor's staff read them. */
+/**
+ * The address to which debtors' replies go in addition to ours: the creditor's staff read their mail there.
+ */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { AccountRow, Transaction } from '../database/tables.ts'
 import { parseEmail } from '../validation/contact.ts'

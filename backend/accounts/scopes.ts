@@ -34,7 +34,7 @@ export function readScopes(column: string): Scope[] {
   return SCOPES.filter((scope) => Array.isArray(names) && names.includes(scope))
 }
 
-/** The granted scopes without those that the account does not allow at present. `null` allows all. */
+/** Returns the granted scopes that the account allows at present; an allowance of `null` allows all. */
 export function effectiveScopes(granted: readonly Scope[], allowance: string | null): Scope[] {
   if (allowance === null) return [...granted]
   const allowed = readScopes(allowance)

@@ -12,6 +12,7 @@ import { type Act, recordAudit } from '../accounts/audit.ts'
 import { prepared } from '../database/prepared.ts'
 import type { ApiKeyRow, Reader, Transaction } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
+import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 import { checkKeyInput } from './key-input.ts'
 import { nextExpiryStep, readAllowedAddresses } from './key-status.ts'
 import { type Pepper, pepperDigest } from './peppers.ts'
@@ -26,15 +27,15 @@ export interface NewApiKey {
   readonly name: string
   readonly scopes: readonly string[]
   readonly rateLimit?: number
-  /** The key is rejected from this instant on. Without it the key does not expire. */
+  /** The key is rejected from this instant on. If it is absent, the key does not expire. */
   readonly expiresAt?: Date | null
-  /** The prefixes of addresses that may use the key. Without them any address may. */
+  /** The address prefixes from which the key may be used. If they are absent, any address may use it. */
   readonly allowedAddresses?: readonly string[]
 }
 
 export interface IssuedApiKey {
   readonly row: ApiKeyRow
-  /** To be shown once. */
+  /** The secret, which is shown once and stored nowhere. */
   readonly secret: string
 }
 
@@ -51,7 +52,10 @@ export async function issueApiKey(
   const given = { ...input, expiresAt: expiry, allowedAddresses: addresses }
   const { name, scopes, expiresAt, allowedAddresses } = checkKeyInput(given, act.now)
   if (!Number.isInteger(rateLimit) || rateLimit < 1 || rateLimit > RATE_LIMIT_MAX) {
-    throw new Problem('validation_failed', 'The rate limit is a whole number of calls an hour.')
+    throw new Problem(
+      'validation_failed',
+      'The rate limit must be a whole number of calls per hour.',
+    )
   }
   await getAccount(tx, accountId)
   const { secret, prefix } = mintApiKey()
@@ -90,6 +94,15 @@ export async function issueApiKey(
       allowed_addresses: readAllowedAddresses(allowedAddresses),
     },
   })
+  // An operator issues keys at an Admin's request.
+  if (act.actor.type === 'user') {
+    const detail = { name, prefix, by: noticeActorOf(act) }
+    await recordNotice(
+      tx,
+      { accountId, kind: 'api_key.issued', subjectId: row.id, detail },
+      act.now,
+    )
+  }
   const render = () => renderApiKey(row, act.now)
   await recordEvent(tx, { accountId, type: 'api_key.issued', subjectId: row.id, render }, act.now)
   return { row, secret }
@@ -164,7 +177,7 @@ export async function lockApiKey(
   return key
 }
 
-/** A key and its account as one row, as authentication needs them. */
+/** A key and its account as one row, for authentication. */
 export type KeyOfAccount = NonNullable<Awaited<ReturnType<typeof findKeyById>>>
 
 /** Finds revoked keys too. */

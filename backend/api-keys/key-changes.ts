@@ -16,12 +16,15 @@ import { keyStatus, nextExpiryStep, readAllowedAddresses } from './key-status.ts
 import type { Pepper } from './peppers.ts'
 import { renderApiKey } from './representation.ts'
 
-/** Absent members do not change. */
+/** Absent members leave the key unchanged. */
 export interface KeyChange {
   readonly name?: string
-  /** Only earlier than before: a key that its owner knows as expired must not become valid again. */
+  /**
+   * The new expiry must be earlier than the old one: a key that has expired for its owner must not become
+   * valid again.
+   */
   readonly expiresAt?: Date | null
-  /** Empty: any address. */
+  /** An empty list allows any address. */
   readonly allowedAddresses?: readonly string[]
 }
 
@@ -78,8 +81,9 @@ export interface Rotation {
 }
 
 /**
- * Issues a key with the scopes, the limit and the addresses of an active one. The old key ends after the
- * grace period: with `now` it is revoked, otherwise it expires. Throws as `changeApiKey` does.
+ * Issues a key with the scopes, the limit and the addresses of an active one. The old key stops working
+ * after the grace period: with `now` it is revoked, otherwise it expires. Throws the same problems as
+ * `changeApiKey`.
  */
 export async function rotateApiKey(
   tx: Transaction,

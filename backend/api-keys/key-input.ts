@@ -4,16 +4,16 @@ import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { parseScopes, type Scope } from '../accounts/scopes.ts'
 
 const NAME_LENGTH_MAX = 80
-/** No key should live longer. The limit also keeps instants in the format that sorts as text. */
+/** No key should live longer. The limit also keeps years to four digits, so that instants sort as text. */
 const LIFETIME_DAYS_MAX = 3660
 const DAY_MS = 86_400_000
 
 export interface KeyInput {
   readonly name: string
   readonly scopes: readonly string[]
-  /** Null: the key does not expire. */
+  /** If it is null, the key does not expire. */
   readonly expiresAt: Date | null
-  /** Address prefixes or addresses; empty: any address. */
+  /** Address prefixes or addresses. An empty list allows any address. */
   readonly allowedAddresses: readonly string[]
 }
 
@@ -21,7 +21,7 @@ export interface CheckedKeyInput {
   readonly name: string
   readonly scopes: readonly Scope[]
   readonly expiresAt: string | null
-  /** As JSON for the database column. */
+  /** The JSON text of the database column. */
   readonly allowedAddresses: string | null
 }
 

@@ -26,7 +26,7 @@ export function keyStatus(
   return isExpired(row, now) ? 'expired' : 'active'
 }
 
-/** Whether an active key has made no request for 90 days, so that it should probably be revoked. */
+/** Whether an active key has made no request for 90 days: it should then probably be revoked. */
 export function isUnused(row: ApiKeyRow, now: Date): boolean {
   const since = row.last_used_at ?? row.created_at
   return (
@@ -45,12 +45,12 @@ export function nextExpiryStep(expiresAt: string | null, after: Date): string | 
   return next === undefined ? expiresAt : new Date(next).toISOString()
 }
 
-/** Null: any address. */
+/** Returns null if any address is allowed. */
 export function readAllowedAddresses(text: string | null): readonly string[] | null {
   return text === null ? null : JSON.parse(text).map(String)
 }
 
-/** An unknown address is in no list. */
+/** If the address is unknown, it is in no list. */
 export function isAddressAllowed(text: string | null, address: string | undefined): boolean {
   const prefixes = readAllowedAddresses(text)
   if (prefixes === null) return true

@@ -22,7 +22,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
     stamps = new Map()
     const written = new Set<string>()
     try {
-      // All backends write in one order, which prevents deadlocks.
+      // All backends write the keys in the same order, which prevents deadlocks.
       await inBatches([...taken].sort(), async (batch) => {
         await database.transaction((tx) => moveForward(tx, batch))
         for (const [id] of batch) written.add(id)
@@ -46,7 +46,7 @@ export function createLastUsed(database: Database, log: Logger): LastUsed {
   }
 }
 
-/** Updates all keys in one statement, and none to an earlier time. */
+/** Updates all keys in one statement. No timestamp is set to an earlier time. */
 async function moveForward(
   tx: Transaction,
   batch: readonly (readonly [id: string, at: string])[],

@@ -1,5 +1,5 @@
 /**
- * With a stolen copy of the database alone, no key can be confirmed: the pepper is missing. Peppers have
+ * A stolen copy of the database is not enough to confirm a key, because the pepper is not in it. Peppers have
  * versions, so that a new one can be introduced: the first is used for new keys, all for verification.
  */
 import { createHmac } from 'node:crypto'

@@ -1,4 +1,4 @@
-/** The caller: the key and its account as read by authentication. */
+/** The caller of an operation: the key and its account, as authentication read them. */
 
 import { isReadOnly } from '../accounts/accounts.ts'
 import { effectiveScopes, readScopes, type Scope } from '../accounts/scopes.ts'
@@ -11,12 +11,12 @@ export interface Caller {
     readonly name: string
     readonly prefix: string
     readonly grantedScopes: readonly Scope[]
-    /** The granted scopes without those that the account does not allow at present. */
+    /** The granted scopes that the account allows at present. */
     readonly effectiveScopes: readonly Scope[]
-    /** Calls an hour. */
+    /** The number of calls per hour. */
     readonly rateLimit: number
     readonly createdAt: string
-    /** Null: the key does not expire. */
+    /** If it is null, the key does not expire. */
     readonly expiresAt: string | null
     /** The last use before this call, to within 5 s. */
     readonly lastUsedAt: string | null

@@ -1,4 +1,7 @@
-/** GET of a list: parameters, cursor, one page and the link to the next (contract 1.8). */
+/**
+ * The GET of a list: it parses the parameters and the cursor, and returns one page with the link to the
+ * next.
+ */
 import assert from 'node:assert'
 import joi from 'joi'
 import type { Reader } from '../database/database.ts'
@@ -22,7 +25,7 @@ const LIMIT = parsed((value) => {
   return limit >= 1 && limit <= LIMIT_MAX ? limit : undefined
 }, `an integer from 1 to ${LIMIT_MAX}`)
 
-/** Filters of every list. */
+/** The filters that every list has. */
 const TIMES = {
   created_since: instant,
   created_before: instant,
@@ -43,7 +46,7 @@ export interface ListRow {
 
 export interface ListOptions<S extends QuerySchema, Row extends ListRow> {
   readonly operationId: string
-  /** Columns, each in both directions. */
+  /** The columns to sort by, each in both directions. */
   readonly sorts: readonly SortColumn[]
   readonly filters: S
   /** Up to `page.fetch` rows, in the page's order. */
@@ -108,7 +111,7 @@ function positionOf(row: ListRow, column: SortColumn): Position {
   return { value, id: row.id }
 }
 
-/** `due_date` ascending, `-due_date` descending. */
+/** `due_date` sorts in ascending order, `-due_date` in descending order. */
 function sortOf(columns: readonly SortColumn[]) {
   const sorts = new Map<string, Sort>(
     columns.flatMap((column) => [

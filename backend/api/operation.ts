@@ -23,19 +23,36 @@ export interface Call {
 export interface Response {
   readonly status: 200 | 201
   readonly body: string
-  /** In addition to those of every response; names in lower case. */
+  /** Headers in addition to those of every response, with names in lower case. */
   readonly headers: Readonly<Record<string, string>>
 }
 
 export interface Services {
   readonly database: Database
   readonly idempotency: Idempotency
-  /** Without a trailing slash. */
+  /** The base URL without a trailing slash. */
   readonly baseUrl: string
   readonly cursorKey: Buffer
 }
 
-export interface Operation {
-  readonly operationId: string
-  respond(call: Call, services: Services): Promise<Response>
+/** The account and the object of a call, known once the gateway's signature is verified. */
+export interface Target {
+  readonly accountId: string
+  /** The value of `{id}`; empty if the path has none. */
+  readonly id: string
+  readonly now: Date
 }
+
+/** Completes the response to a call whose read has begun. */
+export type Finish = (call: Call) => Promise<Response>
+
+export type Operation =
+  | {
+      readonly operationId: string
+      respond(call: Call, services: Services): Promise<Response>
+    }
+  | {
+      readonly operationId: string
+      /** Begins to read while the key is checked. If the key is rejected, the result is discarded. */
+      begin(target: Target, database: Database): Finish
+    }

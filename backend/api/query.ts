@@ -1,4 +1,4 @@
-/** Query parameters must be known and appear once: a misspelled filter must not return everything. */
+/** Query parameters must be known and appear once. Otherwise a misspelled filter would return everything. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 
@@ -13,7 +13,7 @@ export interface Parameter {
   readonly text: string
 }
 
-/** Throws the 400 that names the parameter. */
+/** Throws a 400 that names the invalid parameter. */
 export function parseQuery<S extends QuerySchema>(
   schema: S,
   parameters: readonly Parameter[],

@@ -1,28 +1,38 @@
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
-import type { Call, Operation } from './operation.ts'
+import type { Call, Operation, Target } from './operation.ts'
 import { parametersOf, parseQuery } from './query.ts'
 
-export interface ReadOptions {
+export interface ReadOptions<Found> {
   readonly operationId: string
-  /** Returns the JSON, or undefined if the account has nothing with that id. */
-  read(reader: Reader, call: Call): Promise<object | undefined>
+  /**
+   * Returns undefined if the account has nothing with that id. It is called before the key is checked, so it
+   * must have no effect.
+   */
+  find(reader: Reader, target: Target): Promise<Found | undefined>
+  /** Returns the JSON. */
+  render(found: Found, call: Call): object
 }
 
-/** The form of ids; any other text is the id of nothing. */
+/** The form of all ids. */
 const ID = /^[a-z]+_[0-9A-Z]{26}$/
 
-/** A GET of one object, without query parameters. */
-export function readOperation({ operationId, read }: ReadOptions): Operation {
+/** A GET of one object by its id, without query parameters. */
+export function readOperation<Found>(options: ReadOptions<Found>): Operation {
+  const { operationId, find, render } = options
   return {
     operationId,
-    async respond(call, { database }) {
-      parseQuery({}, parametersOf(call.query))
-      const mayExist = !call.path.includes('{id}') || ID.test(call.id)
-      const found = mayExist ? await read(database.read, call) : undefined
-      // The same response for malformed ids, unknown ones and those of other accounts.
-      if (found === undefined) throw new Problem('not_found', 'There is nothing with this id.')
-      return { status: 200, body: JSON.stringify(found), headers: {} }
+    begin(target, { read }) {
+      const finding = ID.test(target.id) ? find(read, target) : Promise.resolve(undefined)
+      // If the key is rejected, nothing awaits the result.
+      finding.catch(() => {})
+      return async (call) => {
+        parseQuery({}, parametersOf(call.query))
+        const found = await finding
+        // Malformed ids, unknown ids and ids of other accounts get the same response.
+        if (found === undefined) throw new Problem('not_found', 'There is nothing with this id.')
+        return { status: 200, body: JSON.stringify(render(found, call)), headers: {} }
+      }
     },
   }
 }

@@ -3,12 +3,13 @@
  * method, path and scope; the process does not start if a handler has no operation in the contract,
  * or an operation of the contract no handler.
  */
+import assert from 'node:assert'
 import type { Lifecycle, RouteOptions, ServerRoute } from '@hapi/hapi'
 import type { Contract } from '../../shared/contract/contract.ts'
 import type { Database } from '../database/database.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
 import type { Caller } from './caller.ts'
-import type { Operation, Services } from './operation.ts'
+import type { Call, Finish, Operation, Services } from './operation.ts'
 
 export interface ApiDeps {
   readonly database: Database
@@ -25,6 +26,7 @@ export interface ApiDeps {
 /** How authentication and the options below type a request. */
 export interface ApiRefs {
   AuthCredentialsExtra: Caller
+  AuthArtifactsExtra: { finish: Finish | undefined }
   Params: { id?: string }
   Payload: Buffer | null
 }
@@ -72,6 +74,11 @@ function handlerOf(
   services: Services,
   clock: () => Date,
 ): Lifecycle.Method<ApiRefs> {
+  const respond = async (call: Call, finish: Finish | undefined) => {
+    if ('respond' in operation) return operation.respond(call, services)
+    assert(finish !== undefined, 'authentication begins each read')
+    return finish(call)
+  }
   return async (request, h) => {
     const [, query = ''] = (request.raw.req.url ?? '').split(/\?(.*)/s)
     const call = {
@@ -83,7 +90,7 @@ function handlerOf(
       payload: request.payload ?? Buffer.alloc(0),
       now: clock(),
     }
-    const { status, body, headers } = await operation.respond(call, services)
+    const { status, body, headers } = await respond(call, request.auth.artifacts.finish)
     const response = h.response(body).code(status).type('application/json')
     for (const [name, value] of Object.entries(headers)) response.header(name, value)
     return response.header('cache-control', 'no-store')

@@ -1,7 +1,7 @@
 /**
- * A POST runs a fixed order of checks, then one transaction. Whether the account may write is checked
- * before the body. A repeat gets its response before fields are validated, because what was valid at first
- * may not be valid now.
+ * A POST runs checks in a fixed order, then one transaction. Whether the account may write is checked
+ * before the body. A repeated request gets its stored response before fields are validated, because a value
+ * that was valid the first time may be invalid now.
  */
 import { createHash } from 'node:crypto'
 import type { ObjectSchema } from 'joi'
@@ -115,7 +115,7 @@ function checkWritable({ account }: Caller, baseUrl: string): void {
 
 type Headers = Call['headers']
 
-/** RFC 8259 defines no parameter but charset, so that a body with another may be something else. */
+/** Only the parameter charset is accepted: with any other, the body may not be plain JSON. */
 const JSON_MEDIA_TYPE = /^application\/json[\t ]*(?:;[\t ]*charset=(?:utf-8|"utf-8")[\t ]*)?$/i
 
 function checkMediaType(headers: Headers): void {
@@ -146,7 +146,8 @@ function readIdempotencyKey(
       'Send an Idempotency-Key header, so that a retry cannot record the money twice.',
     )
   }
-  // Two headers arrive joined by a comma and a space, which no key contains.
+  // Two Idempotency-Key headers arrive joined by a comma and a space. No key contains a space, so the check
+  // below rejects them.
   const text = String(sent)
   const key = /^"(.*)"$/.exec(text)?.[1] ?? text
   if (/^[\x21-\x7e]{1,255}$/.test(key)) return key

@@ -4,7 +4,7 @@
  */
 import type { Logger } from '../../shared/process/log.ts'
 
-/** Together with the duration of a write, readers see data less than 5 s old, as documented for keys. */
+/** With the duration of a write added, readers see data that is less than 5 s old, as documented for keys. */
 const EVERY_MS = 4000
 
 export interface GatheredWrites {

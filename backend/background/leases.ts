@@ -25,7 +25,10 @@ type Change<T extends Leased> = {
 export interface LeasedTable<T extends Leased> {
   readonly table: T
   readonly key: keyof Tables[T] & string
-  /** Longer than the work can take, with a margin for waiting writers and clocks that differ. */
+  /**
+   * The duration of a lease. It is longer than the work can take, with a margin for waiting writers and
+   * differing clocks.
+   */
   readonly leaseMs: number
   /** Whether rows that are due at the same instant are sorted by their keys. */
   readonly isOrdered?: boolean
@@ -57,6 +60,19 @@ export function leasesOf<T extends Leased>({
         .limit(limit)
       const rows = await (isOrdered ? due.orderBy(key) : due).execute()
       return rows.map((row) => String(row[key]))
+    },
+
+    /** Returns when the next row becomes due, if that is within `horizonMs`. */
+    async findNextRun(reader: Reader, now: Date, horizonMs: number): Promise<Date | undefined> {
+      const row = await readAnyTable(reader)
+        .selectFrom<string>(table)
+        .select('run_at')
+        .where('run_at', '>', now.toISOString())
+        .where('run_at', '<=', new Date(now.getTime() + horizonMs).toISOString())
+        .orderBy('run_at')
+        .limit(1)
+        .executeTakeFirst()
+      return row === undefined ? undefined : new Date(String(row['run_at']))
     },
 
     /** Claims those of the rows that are still due, and returns their lease. */
@@ -121,8 +137,8 @@ function createLease(): string {
 }
 
 /**
- * Whether the process of a lease has certainly ended. For a process on another machine this is unknown:
- * false.
+ * Whether the process of a lease has certainly ended. This is unknown for a process on another machine, for
+ * which the result is false.
  */
 export function isOrphaned(lease: string): boolean {
   const [host, pid] = lease.split(':')

@@ -5,6 +5,12 @@
 import type { Logger } from '../../shared/process/log.ts'
 import type { Database } from '../database/database.ts'
 
+/**
+ * The pause of workers that are woken by an announcement, or sleep until the next row is due. They poll as well,
+ * since another process on a SQLite file announces nothing, and an announcement is lost if its process is killed.
+ */
+export const POLL_MS = 5000
+
 export interface Worker {
   /** Starts the next round now. During a round: starts another one right after it. */
   wake(): void
@@ -34,6 +40,21 @@ export interface WorkerOptions {
    * the next round, 0 if there may be more to do, or undefined for `everyMs`.
    */
   round(signal: AbortSignal): Promise<number | undefined>
+}
+
+/** Starts a worker that transactions wake by announcing `topic`. */
+export function startListeningWorker(
+  options: WorkerOptions & { readonly database: Pick<Database, 'listen'>; readonly topic: string },
+): Worker {
+  const worker = startWorker(options)
+  const stopListening = options.database.listen(options.topic, worker.wake)
+  return {
+    wake: worker.wake,
+    stop() {
+      stopListening()
+      return worker.stop()
+    },
+  }
 }
 
 /** Starts the first round at once. */

@@ -1,4 +1,3 @@
-import { changeAccountProfile } from '../accounts/account-profile.ts'
 import {
   ACCOUNT_STATUSES,
   createAccount,
@@ -7,11 +6,12 @@ import {
   setScopeAllowance,
   setStatus,
 } from '../accounts/accounts.ts'
-import { APPLY_CREDIT, setApplyCredit } from '../accounts/apply-credit.ts'
+import { setApplyCredit } from '../accounts/apply-credit.ts'
 import { OPERATOR } from '../accounts/audit.ts'
 import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
+import { changeProfile } from '../reminders/letters.ts'
 import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
 
 export const accountCommands: readonly Command[] = [
@@ -20,10 +20,21 @@ export const accountCommands: readonly Command[] = [
     summary: 'Create an account.',
     arguments: [],
     options: {
-      name: { type: 'string', required: true, value: 'N', description: 'Its name.' },
-      timezone: { type: 'string', value: 'T', description: 'IANA name; UTC unless given.' },
-      currency: { type: 'string', value: 'C', description: 'ISO 4217 code; EUR unless given.' },
-      demo: { type: 'boolean', description: 'Sample data: no debtor is ever contacted.' },
+      name: { type: 'string', required: true, value: 'N', description: 'The name of the account.' },
+      timezone: {
+        type: 'string',
+        value: 'T',
+        description: 'The IANA name of its time zone. The default is UTC.',
+      },
+      currency: {
+        type: 'string',
+        value: 'C',
+        description: 'The ISO 4217 code of its default currency. The default is EUR.',
+      },
+      demo: {
+        type: 'boolean',
+        description: 'The account is for sample data: no customer in it is ever sent mail.',
+      },
     },
     async run({ name, timezone, currency, demo }, context) {
       const input = {
@@ -64,31 +75,43 @@ export const accountCommands: readonly Command[] = [
 
   defineCommand({
     name: 'accounts set-status',
-    summary: `Set the state of an account: ${ACCOUNT_STATUSES.join(', ')}. The API's writes are refused in ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')}.`,
+    summary: `Set the status of an account: ${ACCOUNT_STATUSES.join(', ')}. An account that is ${ACCOUNT_STATUSES.filter(isReadOnly).join(', ')} is read-only: the API rejects its writes.`,
     arguments: ['ID', 'STATUS'],
     options: {},
     async run({ ID, STATUS }, context) {
       const status = ACCOUNT_STATUSES.find((candidate) => candidate === STATUS)
       if (status === undefined) {
-        throw new UsageError(`STATUS is one of ${ACCOUNT_STATUSES.join(', ')}, not ${STATUS}`)
+        throw new UsageError(`STATUS must be one of ${ACCOUNT_STATUSES.join(', ')}, not ${STATUS}`)
       }
       const account = await (await context.database()).transaction((tx) =>
         setStatus(tx, ID, status, { actor: OPERATOR, now: context.now }),
       )
-      const effect = isReadOnly(status) ? 'writes are refused' : 'writes are accepted'
+      const effect = isReadOnly(status)
+        ? 'the API rejects its writes'
+        : 'the API accepts its writes'
       return { json: represent(account), text: `Account ${ID} is ${status}: ${effect}.` }
     },
   }),
 
   defineCommand({
     name: 'accounts change',
-    summary: 'Change the account itself. Options that are left out change nothing.',
+    summary:
+      'Change the name, time zone, default currency or payment terms of an account. Only the given options change.',
     arguments: ['ID'],
     options: {
-      name: { type: 'string', value: 'N', description: 'Its name.' },
-      timezone: { type: 'string', value: 'T', description: 'IANA name.' },
-      currency: { type: 'string', value: 'C', description: 'ISO 4217 code.' },
-      'payment-terms': { type: 'string', value: 'DAYS', description: 'From 0 to 365.' },
+      name: { type: 'string', value: 'N', description: 'The new name.' },
+      timezone: { type: 'string', value: 'T', description: 'The IANA name of its time zone.' },
+      currency: {
+        type: 'string',
+        value: 'C',
+        description: 'The ISO 4217 code of its default currency.',
+      },
+      'payment-terms': {
+        type: 'string',
+        value: 'DAYS',
+        description:
+          'From 0 to 365: an invoice without a due date is due this many days after its issue date.',
+      },
     },
     async run({ ID, name, timezone, currency, 'payment-terms': terms }, context) {
       const input = {
@@ -97,20 +120,20 @@ export const accountCommands: readonly Command[] = [
         ...(currency !== undefined && { default_currency: currency }),
         ...(terms !== undefined && { payment_terms_days: Number(terms) }),
       }
-      if (Object.keys(input).length === 0) throw new UsageError('say what to change')
+      if (Object.keys(input).length === 0) throw new UsageError('At least one option is required')
       const account = await (await context.database()).transaction((tx) =>
-        changeAccountProfile(tx, ID, input, { actor: OPERATOR, now: context.now }),
+        changeProfile(tx, ID, input, { actor: OPERATOR, now: context.now }),
       )
       return {
         json: represent(account),
-        text: `Account ${ID} is ${account.name}: ${account.timezone}, ${account.default_currency}, due after ${account.payment_terms_days} days.`,
+        text: `Changed account ${ID}. Its name is ${account.name}, its time zone ${account.timezone}, its default currency ${account.default_currency}, and its payment terms are ${account.payment_terms_days} days.`,
       }
     },
   }),
 
   defineCommand({
     name: 'accounts set-scopes',
-    summary: `Set what all keys of an account may do at most: scopes with commas between (${SCOPES.join(', ')}), all, or none.`,
+    summary: `Limit the scopes that the keys of an account can use: a list separated by commas (${SCOPES.join(', ')}), all, or none.`,
     arguments: ['ID', 'SCOPES'],
     options: {},
     async run({ ID, SCOPES: text }, context) {
@@ -121,7 +144,7 @@ export const accountCommands: readonly Command[] = [
       const allowed = allowanceOf(account)
       return {
         json: represent(account),
-        text: `Keys of account ${ID} may use ${allowed === null ? 'all scopes they were granted' : allowed.join(', ') || 'no scope'}.`,
+        text: `The keys of account ${ID} can use ${allowed === null ? 'every scope that they were granted' : allowed.length === 0 ? 'no scope' : `only these scopes, where they were granted: ${allowed.join(', ')}`}.`,
       }
     },
   }),
@@ -129,7 +152,7 @@ export const accountCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts set-reply-to',
     summary:
-      'Set where customers’ replies to reminders go in addition to MAIL_FROM: an e-mail address, or none.',
+      'Set a second address for replies to reminders, besides MAIL_FROM: an e-mail address, or none.',
     arguments: ['ID', 'EMAIL'],
     options: {},
     async run({ ID, EMAIL }, context) {
@@ -138,13 +161,14 @@ export const accountCommands: readonly Command[] = [
         setReplyAddress(tx, ID, address, { actor: OPERATOR, now: context.now }),
       )
       const also = account.reply_to === null ? '' : ` and to ${account.reply_to}`
-      return { json: represent(account), text: `Answers go to MAIL_FROM${also}.` }
+      return { json: represent(account), text: `Replies to reminders go to MAIL_FROM${also}.` }
     },
   }),
 
   defineCommand({
     name: 'accounts set-apply-credit',
-    summary: `Set what becomes of money that a payment allocates to no invoice: ${APPLY_CREDIT.join(' or ')}.`,
+    summary:
+      'Set how the unallocated money of payments is treated: manual leaves it on account until a person allocates it; oldest_first allocates it to the open invoices with the earliest due dates.',
     arguments: ['ID', 'MODE'],
     options: {},
     async run({ ID, MODE }, context) {
@@ -154,7 +178,7 @@ export const accountCommands: readonly Command[] = [
       const effect =
         account.apply_credit === 'manual'
           ? 'stays on account until a person allocates it'
-          : 'is allocated to open invoices, the oldest due date first'
+          : 'is allocated to open invoices, those with the earliest due date first'
       return { json: represent(account), text: `Money on account ${effect}.` }
     },
   }),

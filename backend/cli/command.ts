@@ -65,12 +65,19 @@ type ValuesOf<A extends readonly string[], O extends Readonly<Record<string, Opt
   readonly [K in A[number]]: string
 } & { readonly [K in keyof O]: OptionValue<O[K]> }
 
+export const ACCOUNT = {
+  type: 'string',
+  required: true,
+  value: 'ID',
+  description: 'The id of the account.',
+} as const
+
 /** The reason that the audit log records. */
 export const REASON = {
   type: 'string',
   required: true,
   value: 'R',
-  description: 'Why, for those who look later.',
+  description: 'The reason, which the audit log records.',
 } as const
 
 /** An invalid command line: exit code 2. */
@@ -78,7 +85,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** Derives the types of a command's values from its declaration. */
+/** Returns the command unchanged; the types of its values are derived from its declaration. */
 export function defineCommand<
   const A extends readonly string[],
   const O extends Readonly<Record<string, Option>>,
@@ -91,7 +98,7 @@ export function defineCommand<
 }): Command {
   return {
     ...command,
-    // Parsing by a declaration produces its types, which the compiler cannot infer.
+    // `checkUsage` in run.ts checks the values against this declaration, which the compiler cannot see.
     run: (values, context) => command.run(values as ValuesOf<A, O>, context),
   }
 }

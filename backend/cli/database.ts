@@ -17,67 +17,73 @@ import { createProgress } from './import/progress.ts'
 export const databaseCommands: readonly Command[] = [
   defineCommand({
     name: 'migrate',
-    summary: 'Bring the database to the form that this version needs, as a starting backend does.',
+    summary:
+      'Apply the pending migrations of this version to the database. A backend does the same when it starts.',
     arguments: [],
     options: {},
     async run(_values, context) {
       const { migrated } = await context.database('migrator')
       return {
         json: { migrated },
-        text: migrated.length === 0 ? 'Nothing to do.' : `Applied ${migrated.join(', ')}.`,
+        text:
+          migrated.length === 0
+            ? 'No migration is pending.'
+            : `Applied the migrations ${migrated.join(', ')}.`,
       }
     },
   }),
   defineCommand({
     name: 'database backup',
     summary:
-      'Write a copy of the SQLite database while the backend runs: of one instant, checked, and without what was deleted.',
+      'Back up the SQLite database while the backend runs. The copy shows the database at one instant, is verified, and contains no deleted data.',
     arguments: [],
     options: {
       to: {
         type: 'string',
         required: true,
         value: 'FILE',
-        description: 'A new file, which appears once it is whole and sound.',
+        description:
+          'The file to create. It must not exist yet, and appears once the copy is complete and verified.',
       },
     },
     async run({ to }, context) {
       const url = context.url()
       if (isPostgres(url)) {
         throw new Error(
-          'PostgreSQL is backed up by its own means, e.g. pg_dump --format=custom: see docs/operations.md',
+          'This command backs up SQLite only. Back up PostgreSQL with its own tools, e.g. pg_dump --format=custom: see docs/operations.md.',
         )
       }
       const { path, bytes } = await backUpSqlite(sqlitePath(url), to)
       const size = bytes.toLocaleString('en-US')
-      return { json: { path, bytes }, text: `Wrote ${path}, ${size} bytes; it is sound.` }
+      return { json: { path, bytes }, text: `Wrote and verified ${path}, ${size} bytes.` }
     },
   }),
   defineCommand({
     name: 'database copy',
     summary:
-      'Copy all records from SQLite to PostgreSQL or back, and compare. No backend may run. If it is interrupted, run it again: it continues where it stopped.',
+      'Copy all records from SQLite to PostgreSQL or back, and compare the two. Stop every backend first. After an interruption, run the command again: it continues where it stopped.',
     arguments: [],
     options: {
       from: {
         type: 'string',
         required: true,
         value: 'URL',
-        description: 'sqlite:/path/to/file.db or postgres://…; it stays as it is.',
+        description: 'The source, sqlite:/path/to/file.db or postgres://…. It is not changed.',
       },
       to: {
         type: 'string',
         required: true,
         value: 'URL',
-        description: 'The other kind, empty or begun by an earlier copy.',
+        description:
+          'The target, a database of the other kind. It must be empty, or stem from an interrupted copy.',
       },
     },
     async run({ from, to }, { stderr }) {
       if (isPostgres(from) === isPostgres(to)) {
-        throw new UsageError('One of --from and --to is sqlite:…, the other postgres://…')
+        throw new UsageError('One of --from and --to must be sqlite:… and the other postgres://…')
       }
       if (!isPostgres(from) && !existsSync(from.replace(/^sqlite:/, ''))) {
-        throw new Error(`There is no database ${from}`)
+        throw new Error(`There is no database at ${from}.`)
       }
       const source = await openForCopy(from)
       try {
@@ -112,7 +118,7 @@ async function copy(
   const failed = tables.some(({ differing }) => differing.length > 0)
   const verdict = failed
     ? 'The databases DIFFER. Empty the target and copy again.'
-    : 'Equal: numbers of rows, sums of numbers, lengths of texts.'
+    : 'Equal: row counts, sums of numeric columns, lengths of texts.'
   return {
     json: { equal: !failed, tables },
     text: `${renderTable(tables.map(describe))}\n${verdict}`,
@@ -139,5 +145,5 @@ async function refuseBackends(postgres: OpenDatabase): Promise<void> {
     `.execute(tx),
   )
   if (rows[0]?.sessions === 0) return
-  throw new Error('Backends are connected to the PostgreSQL database: stop them first')
+  throw new Error('Backends are connected to the PostgreSQL database. Stop them first.')
 }

@@ -7,9 +7,9 @@ import { readBalances } from '../debtors/balances.ts'
 import { getLockedDebtor } from '../debtors/change.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../debtors/chasing.ts'
 import { clearSuppression } from '../debtors/contactability.ts'
-import { editDebtor } from '../debtors/details.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import { resumeInvoicesOf } from '../invoices/acts.ts'
+import { changeDetails } from '../reminders/letters.ts'
 import {
   type Command,
   type Context,
@@ -27,45 +27,54 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors edit',
     summary:
-      'Change who a customer is and how it is reached. Fields that are not named stay; an empty value deletes the field.',
+      'Change a customer’s name, contact details or address. Only the given options change; an empty value deletes the field.',
     arguments: ['ID'],
     options: {
-      name: text('N', 'Its name.'),
-      email: text('E', 'Where reminders go. After a bounce also: debtors clear-contact.'),
-      phone: text('P', 'In E.164 form, e.g. +31205550142.'),
-      language: text('L', 'BCP 47 tag of the language it is written to in, e.g. nl.'),
-      timezone: text('T', 'IANA name; the account’s unless given.'),
-      line1: text('A', 'The address: street and number.'),
-      line2: text('A', 'A second line.'),
-      city: text('C', 'City.'),
-      region: text('R', 'Region or state.'),
-      'postal-code': text('P', 'Postal code.'),
-      country: text('C', 'ISO 3166-1 code, e.g. NL.'),
+      name: text('N', 'The name of the customer.'),
+      email: text(
+        'E',
+        'The address that reminders are sent to. If mail to it has bounced, run debtors clear-contact as well.',
+      ),
+      phone: text('P', 'The phone number in E.164 form, e.g. +31205550142.'),
+      language: text('L', 'The language of mails to the customer, as a BCP 47 tag, e.g. nl.'),
+      timezone: text(
+        'T',
+        'The IANA name of the customer’s time zone. Without one, that of the account applies.',
+      ),
+      line1: text('A', 'The first line of the address, with street and number.'),
+      line2: text('A', 'The second line of the address.'),
+      city: text('C', 'The city.'),
+      region: text('R', 'The region or state.'),
+      'postal-code': text('P', 'The postal code.'),
+      country: text('C', 'The ISO 3166-1 code of the country, e.g. NL.'),
     },
     async run({ ID, 'postal-code': postalCode, ...named }, context) {
       const given = { ...named, postal_code: postalCode }
       const details = Object.fromEntries(
         Object.entries(given).filter(([, value]) => value !== undefined),
       )
-      return change(context, ID, 'is changed', ({ tx, accountId, act }) =>
-        editDebtor(tx, accountId, ID, details, act),
+      return change(context, ID, 'was changed', ({ tx, accountId, act }) =>
+        changeDetails(tx, accountId, ID, details, act),
       )
     },
   }),
 
   defineCommand({
     name: 'debtors pause',
-    summary: 'Send a customer no reminders until a date, or until resumed.',
+    summary: 'Stop reminders to a customer, until a date or until debtors resume.',
     arguments: ['ID'],
     options: {
       reason: REASON,
-      until: text('D', 'YYYY-MM-DD where the account is, or an instant with an offset.'),
+      until: text(
+        'D',
+        'When the pause ends: a date as YYYY-MM-DD in the account’s time zone, or an instant with an offset.',
+      ),
     },
     async run({ ID, reason, until }, context) {
       const database = await context.database()
       const { timezone } = await getAccount(database.read, await accountOf(database, 'debtors', ID))
       const pause = { reason, until: until === undefined ? null : parseUntil(until, timezone) }
-      return change(context, ID, 'is sent no reminders', ({ tx, accountId, act }) =>
+      return change(context, ID, 'no longer receives reminders', ({ tx, accountId, act }) =>
         pauseChasing(tx, accountId, ID, pause, act),
       )
     },
@@ -73,11 +82,11 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors resume',
-    summary: 'End a pause: the customer is reminded again of what is due.',
+    summary: 'End a pause: reminders to the customer start again.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is reminded again', ({ tx, accountId, act }) =>
+      change(context, ID, 'receives reminders again', ({ tx, accountId, act }) =>
         resumeChasing(tx, accountId, ID, act),
       ),
   }),
@@ -85,11 +94,11 @@ export const debtorCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors chase-held',
     summary:
-      'Have every open invoice of a customer chased that a payment, a rejected reminder or its age at arrival holds back. Disputed ones stay.',
+      'Send reminders again for all open invoices of a customer, including those that are blocked by a payment, by a rejected reminder, or because they were old when they were recorded. Disputed invoices stay blocked.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is reminded of all that is due', async ({ tx, accountId, act }) => {
+      change(context, ID, 'receives reminders again', async ({ tx, accountId, act }) => {
         await resumeInvoicesOf(tx, accountId, ID, act)
         return getLockedDebtor(tx, accountId, ID)
       }),
@@ -97,22 +106,23 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors clear-contact',
-    summary: 'Say that the address of a customer works: after a bounce it is written to again.',
+    summary:
+      'Confirm that a customer’s e-mail address works. After a bounce, no mail is sent to it until then.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is written to again', ({ tx, accountId, act }) =>
+      change(context, ID, 'receives mail again', ({ tx, accountId, act }) =>
         clearSuppression(tx, accountId, ID, act),
       ),
   }),
 
   defineCommand({
     name: 'debtors archive',
-    summary: 'Send a customer no reminders any more. What it owes stays, and can be paid.',
+    summary: 'Archive a customer: reminders to it stop. Its invoices remain and can still be paid.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is archived', ({ tx, accountId, act }) =>
+      change(context, ID, 'was archived', ({ tx, accountId, act }) =>
         archiveDebtor(tx, accountId, ID, act),
       ),
   }),
@@ -123,7 +133,7 @@ export const debtorCommands: readonly Command[] = [
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
-      change(context, ID, 'is out of the archive', ({ tx, accountId, act }) =>
+      change(context, ID, 'was restored', ({ tx, accountId, act }) =>
         restoreDebtor(tx, accountId, ID, act),
       ),
   }),
@@ -157,5 +167,5 @@ async function represent({ read }: Database, row: DebtorRow, now: Date) {
 function parseUntil(given: string, timezone: string): Date {
   const until = isCalendarDate(given) ? startOfDay(given, timezone) : parseInstant(given)
   if (until !== undefined) return until
-  throw new UsageError('--until is a date as YYYY-MM-DD, or an instant with an offset')
+  throw new UsageError('--until must be a date as YYYY-MM-DD, or an instant with an offset')
 }

@@ -13,14 +13,14 @@ export const demoCommands: readonly Command[] = [
   defineCommand({
     name: 'demo',
     summary:
-      'Make the demo account, where there is none yet, and issue a fresh key in the place of the last one.',
+      'Create the demo account unless it exists, and issue a new API key for it. The key of the previous run is revoked.',
     arguments: [],
     options: {
       password: {
         type: 'string',
         required: true,
         value: 'P',
-        description: 'Of both logins, where the account is made now.',
+        description: 'The password of both demo logins, used only if the account is created.',
       },
     },
     async run({ password }, context) {
@@ -44,7 +44,7 @@ export const demoCommands: readonly Command[] = [
           key: { id: row.id, secret, prefix: row.prefix },
           invoice: { id: invoice.id, currency: invoice.currency },
         },
-        text: `Demo account ${account.id}. A fresh key, not shown again:\n\n  ${secret}\n`,
+        text: `Issued a key for the demo account ${account.id}. Store its secret now: it cannot be shown again.\n\n  ${secret}\n`,
       }
 
       async function createDemo(password: string) {

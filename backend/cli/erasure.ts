@@ -6,14 +6,15 @@ export const erasureCommands: readonly Command[] = [
   defineCommand({
     name: 'debtors erase',
     summary:
-      'Erase what is known of a customer as a person, for good. Amounts, dates, numbers and the external_id stay; it is never reminded again. Run again, it completes what was broken off.',
+      'Erase the personal data of a customer permanently. Amounts, dates, numbers and the external_id remain, and the customer never receives a reminder again. After an interruption, run the command again to complete the erasure.',
     arguments: ['ID'],
     options: {
       reason: {
         type: 'string',
         required: true,
         value: 'R',
-        description: 'Why; kept in the audit log, so without the data themselves.',
+        description:
+          'The reason. The audit log keeps it permanently, so it must contain no personal data.',
       },
     },
     async run({ ID, reason }, context) {
@@ -32,7 +33,7 @@ export const erasureCommands: readonly Command[] = [
       }
       const counts = Object.entries(erased).map(([table, count]) => `${count} in ${table}`)
       const also = counts.length === 0 ? '' : `, with rows of its records: ${counts.join(', ')}`
-      const left = also === '' ? '; nothing was left to erase' : also
+      const left = also === '' ? '; there was nothing more to erase' : also
       const when = wasErased ? `was erased at ${debtor.erased_at}${left}.` : `is erased${also}.`
       const kept =
         debtor.external_id === null ? '' : ` Its external_id stays: ${debtor.external_id}.`
@@ -42,4 +43,4 @@ export const erasureCommands: readonly Command[] = [
 ]
 
 const LEFT =
-  '\nUntil the database has reused its space and log, and in backups, traces remain: docs/operations.md, "Personal data".'
+  '\nTraces remain in backups, and in the database until it has reused its space and log: docs/operations.md, "Personal data".'

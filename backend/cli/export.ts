@@ -11,14 +11,15 @@ export const exportCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts export',
     summary:
-      'Write all that an account has, as it is at one instant, as lines of JSON: a row each, without secrets. docs/operations.md describes them.',
+      'Export everything an account has, as of one instant, without secrets: one line of JSON per row. docs/operations.md describes the lines.',
     arguments: ['ID'],
     options: {
       to: {
         type: 'string',
         required: true,
         value: 'FILE',
-        description: 'A new file, which appears once it is whole; - for standard output.',
+        description:
+          'A file that does not exist yet; it appears once it is complete; - for standard output.',
       },
     },
     async run({ ID, to }, context) {
@@ -34,7 +35,7 @@ export const exportCommands: readonly Command[] = [
 ]
 
 async function writeFile(context: Context, id: string, to: string): Promise<Output> {
-  if (existsSync(to)) throw new Error(`${to} exists already`)
+  if (existsSync(to)) throw new Error(`${to} already exists. Name a file that does not.`)
   const partial = `${to}.partial`
   const file = await open(partial, 'w', 0o600)
   let bytes = 0

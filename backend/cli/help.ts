@@ -7,8 +7,9 @@ export function renderHelp(commands: readonly Command[]): string {
     '',
     ...commands.flatMap((command) => [`  ${renderUsage(command)}`, `      ${command.summary}`]),
     '',
-    'Settings: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER; for reminders run also REHEARSAL, SMTP_URL, MAIL_FROM,',
-    'BASE_URL, SECRET_BOX_KEY. Unset ones are read from $DATA_DIR/secrets.env.',
+    'The commands read these settings from the environment: DATA_DIR, DATABASE_URL, DATABASE_DIRECT_URL, KEY_PEPPER;',
+    'reminders run also reads REHEARSAL, SMTP_URL, MAIL_FROM, BASE_URL, SECRET_BOX_KEY.',
+    'A setting that the environment does not have is read from $DATA_DIR/secrets.env.',
   ].join('\n')
 }
 

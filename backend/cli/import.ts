@@ -1,6 +1,6 @@
 /**
  * Imports a ledger through the public API like any integration: over HTTP, with an API key. The command
- * opens no database, so that it runs wherever the gateway can be reached.
+ * opens no database and therefore runs wherever the gateway can be reached.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -30,52 +30,60 @@ const KEY_VARIABLE = 'RECEIVABLES_API_KEY'
 export const importCommands: readonly Command[] = [
   defineCommand({
     name: 'import',
-    summary: `Load a receivables ledger from a CSV file (at most 50 MB, UTF-8, one invoice a row) through the public API: customers, invoices, and a payment for each settled one. The key comes from ${KEY_VARIABLE} or --key-file. Running it again records nothing twice.`,
+    summary: `Import a receivables ledger from a CSV file (at most 50 MB, UTF-8, one invoice per row) through the public API. It creates customers, invoices, and a payment for each settled invoice. The API key comes from the environment variable ${KEY_VARIABLE} or from --key-file. A second run records nothing twice.`,
     arguments: ['FILE'],
     options: {
       'date-format': {
         type: 'string',
         required: true,
         value: 'FORMAT',
-        description: 'How the file writes dates: M/D/YYYY, D.M.YYYY, YYYY-MM-DD or the like.',
+        description: 'The format of dates in the file, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD.',
       },
       currency: {
         type: 'string',
         value: 'C',
-        description: 'ISO 4217 code of the amounts; needed unless a column gives it.',
+        description:
+          'The ISO 4217 code of the amounts. It is required if the file has no column with the currency.',
       },
-      'decimal-comma': { type: 'boolean', description: 'Amounts are written 1234,56.' },
+      'decimal-comma': {
+        type: 'boolean',
+        description: 'The file writes amounts with a decimal comma, e.g. 1234,56.',
+      },
       columns: {
         type: 'string',
         value: 'FIELD=HEADER,…',
         description:
-          'Which column is which, if the headers do not say it: number, customer, issued, amount; also due, settled, name, email, currency, where FIELD= omits it.',
+          'The header of the column for each field, where the command does not recognize it. Required fields: number, customer, issued, amount. Optional fields: due, settled, name, email, currency; FIELD= without a header ignores that field.',
       },
       'base-url': {
         type: 'string',
         value: 'URL',
-        description: 'Address of the service; http://127.0.0.1:8080 unless given.',
+        description: 'The base URL of the service. The default is http://127.0.0.1:8080.',
       },
       'key-file': {
         type: 'string',
         value: 'PATH',
-        description: `File with the API key. It needs to read and write debtors, invoices and payments.`,
+        description:
+          'A file with the API key, which needs the scopes to read and write debtors, invoices and payments.',
       },
       'chase-overdue': {
         type: 'boolean',
         description:
-          'Remind customers also of what is past due already. Unless given, that is taken as history: people resume what they want chased in Settings.',
+          'Send reminders also for invoices that are already past due. Without this option, reminders for those start only when an Admin resumes them in Settings.',
       },
-      'dry-run': { type: 'boolean', description: 'Check and compare, but send nothing.' },
+      'dry-run': {
+        type: 'boolean',
+        description: 'Check the file and compare it with the service, but record nothing.',
+      },
     },
     async run(values, { now, env, stderr }) {
       const currency = values.currency === undefined ? undefined : parseCurrency(values.currency)
       if (values.currency !== undefined && currency === undefined) {
-        throw new UsageError(`--currency ${values.currency} is not a currency of ISO 4217`)
+        throw new UsageError(`--currency must be an ISO 4217 code, not ${values.currency}`)
       }
       const columns = parseColumns(values.columns ?? '')
       const bytes = await readLimited(values.FILE)
-      const ledger = withHints(() =>
+      const ledger = await withHints(() =>
         readLedger(bytes, {
           currency,
           dateFormat: values['date-format'],
@@ -118,24 +126,25 @@ export const importCommands: readonly Command[] = [
 ]
 
 /** Adds to a fault the option that resolves it. */
-function withHints(read: () => Ledger): Ledger {
+async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
   try {
-    return read()
+    return await read()
   } catch (error) {
     if (!(error instanceof LedgerFault)) throw error
     if (error.about === 'currency') throw new UsageError(`${error.message} Use --currency.`)
     if (error.about === 'date_format') throw new UsageError(`--date-format: ${error.message}`)
     if (error.about !== 'columns') throw error
-    throw new Error(
-      `${error.message} Say which is which with --columns, e.g. --columns ${EXAMPLE}`,
-      { cause: error },
-    )
+    throw new Error(`${error.message} Name the columns with --columns, e.g. --columns ${EXAMPLE}`, {
+      cause: error,
+    })
   }
 }
 
 async function readLimited(path: string): Promise<Uint8Array> {
   const { size } = await stat(path)
-  if (size > FILE_BYTES_MAX) throw new Error(`${path} has more than 50 MB: split it.`)
+  if (size > FILE_BYTES_MAX) {
+    throw new Error(`${path} is larger than 50 MB. Split it into several files.`)
+  }
   return await readFile(path)
 }
 
@@ -143,18 +152,20 @@ function parseBaseUrl(text: string): string {
   const url = URL.parse(text)
   if (url !== null && /^https?:$/.test(url.protocol) && url.search + url.hash === '')
     return url.href
-  throw new UsageError(`--base-url is an http or https address, not ${text}`)
+  throw new UsageError(`--base-url must be an http or https address, not ${text}`)
 }
 
-/** Never from an argument: the process list and the shell history would show it. */
+/** The key is never a command-line argument, which the process list and the shell history would show. */
 async function readKey(path: string | undefined, env: Context['env']): Promise<string> {
   const place = path ?? KEY_VARIABLE
   const secret = path === undefined ? env[KEY_VARIABLE] : await readFile(path, 'utf8')
   if (secret === undefined || secret === '') {
-    throw new UsageError(`An API key is needed, in ${KEY_VARIABLE} or in the file of --key-file`)
+    throw new UsageError(
+      `An API key is required: set ${KEY_VARIABLE}, or name a file with --key-file`,
+    )
   }
   const key = parseApiKey(secret.trim())
-  if (key === undefined) throw new Error(`What ${place} holds is not an API key (rcv_…).`)
+  if (key === undefined) throw new Error(`${place} does not contain an API key (rcv_…).`)
   return key.secret
 }
 
@@ -173,7 +184,9 @@ async function untilSignalled(
     if (stop.signal.aborted) return
     firstAtMs = Date.now()
     stop.abort()
-    progress.note('Stopping when the calls on their way have ended. Ctrl-C again stops at once.')
+    progress.note(
+      'Stopping after the requests in flight have finished. Press Ctrl-C again to stop immediately.',
+    )
   }
   function release(): void {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal)

@@ -18,29 +18,36 @@ import { accountOf } from './owner.ts'
 export const invoiceCommands: readonly Command[] = [
   defineCommand({
     name: 'invoices finalise',
-    summary: 'Make an open invoice of a draft. Its number is fixed and it is owed from now on.',
+    summary:
+      'Finalise a draft: it becomes an open invoice that the customer owes, and its number is fixed.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) => perform(context, ID, 'is open', finaliseInvoice),
   }),
   reasoned(
     'void',
-    'Void a draft, or an open invoice on which nothing was paid. For good.',
+    'Void a draft, or an open invoice without payments. This cannot be undone.',
     'is void',
     voidInvoice,
   ),
   reasoned(
     'write-off',
-    'Give up an open invoice. It is not chased any more and can still be paid.',
+    'Write off an open invoice: reminders for it stop. It can still be paid.',
     'is written off',
     writeOffInvoice,
   ),
   defineCommand({
     name: 'invoices credit',
-    summary: 'Take an amount off an open invoice, at most what is due. Nobody owes it any more.',
+    summary:
+      'Credit an amount, at most the amount due, to an open invoice: the customer no longer owes it.',
     arguments: ['ID'],
     options: {
-      amount: { type: 'string', required: true, value: 'N', description: 'In minor units.' },
+      amount: {
+        type: 'string',
+        required: true,
+        value: 'N',
+        description: 'The amount in minor units, e.g. 1250 for 12.50.',
+      },
       reason: REASON,
     },
     run: async ({ ID, amount, reason }, context) => {
@@ -52,14 +59,14 @@ export const invoiceCommands: readonly Command[] = [
   }),
   reasoned(
     'dispute',
-    'Note that the customer disputes an invoice: no reminder is sent for it.',
+    'Record that the customer disputes an invoice: reminders for it stop.',
     'is disputed',
     disputeInvoice,
   ),
   reasoned(
     'resolve',
-    'Note that a dispute is resolved: the invoice is chased again.',
-    'is chased again',
+    'Record that a dispute is resolved: reminders continue, unless something else blocked them before.',
+    'is no longer disputed',
     resolveDispute,
   ),
 ]

@@ -12,18 +12,26 @@ import { changeApiKey, GRACES, type Grace, rotateApiKey } from '../api-keys/key-
 import { keyStatus, readAllowedAddresses } from '../api-keys/key-status.ts'
 import { parseInstant } from '../calendar/calendar.ts'
 import type { ApiKeyRow } from '../database/tables.ts'
-import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
+import {
+  ACCOUNT,
+  type Command,
+  defineCommand,
+  renderTable,
+  splitList,
+  UsageError,
+} from './command.ts'
 
 const EXPIRES_AT = {
   type: 'string',
   value: 'T',
-  description: 'When the key expires, e.g. 2027-01-01T00:00:00Z.',
+  description: 'The instant at which the key expires, e.g. 2027-01-01T00:00:00Z.',
 } as const
 
 const ADDRESSES = {
   type: 'string',
   value: 'A,…',
-  description: 'Addresses or networks that calls must come from; none: any.',
+  description:
+    'The IP addresses or networks (CIDR) that calls with the key may come from; none lifts the restriction.',
 } as const
 
 export const keyCommands: readonly Command[] = [
@@ -32,18 +40,18 @@ export const keyCommands: readonly Command[] = [
     summary: 'Issue an API key. Its secret is printed only once.',
     arguments: [],
     options: {
-      account: { type: 'string', required: true, value: 'ID', description: 'The account.' },
+      account: ACCOUNT,
       name: { type: 'string', required: true, value: 'N', description: 'The name of the key.' },
       scopes: {
         type: 'string',
         required: true,
         value: 'S,…',
-        description: `What the key may do, which cannot be changed later: ${SCOPES.join(', ')}.`,
+        description: `The scopes of the key, which cannot be changed later: ${SCOPES.join(', ')}.`,
       },
       'rate-limit': {
         type: 'string',
         value: 'N',
-        description: `Calls an hour; ${RATE_LIMIT_DEFAULT} unless given.`,
+        description: `The number of calls per hour. The default is ${RATE_LIMIT_DEFAULT}.`,
       },
       'expires-at': EXPIRES_AT,
       addresses: ADDRESSES,
@@ -76,18 +84,16 @@ export const keyCommands: readonly Command[] = [
           account_id: row.account_id,
           created_at: row.created_at,
         },
-        text: `Issued key ${row.id}, ${row.name}. Store its secret now: it cannot be shown again:\n\n  ${secret}\n`,
+        text: `Issued key ${row.id}, ${row.name}. Store its secret now: it cannot be shown again.\n\n  ${secret}\n`,
       }
     },
   }),
 
   defineCommand({
     name: 'keys list',
-    summary: 'List the API keys of an account, revoked ones too.',
+    summary: 'List the API keys of an account, including revoked ones.',
     arguments: [],
-    options: {
-      account: { type: 'string', required: true, value: 'ID', description: 'The account.' },
-    },
+    options: { account: ACCOUNT },
     async run({ account }, context) {
       const { read } = await context.database()
       const { id } = await getAccount(read, account)
@@ -113,7 +119,7 @@ export const keyCommands: readonly Command[] = [
 
   defineCommand({
     name: 'keys revoke',
-    summary: 'Revoke an API key: the next call with it is refused.',
+    summary: 'Revoke an API key: the next call with it is rejected.',
     arguments: ['ID'],
     options: {},
     async run({ ID }, context) {
@@ -129,7 +135,8 @@ export const keyCommands: readonly Command[] = [
 
   defineCommand({
     name: 'keys change',
-    summary: 'Rename a key, bring its expiry forward, or change where it may be used from.',
+    summary:
+      'Rename a key, bring its expiry forward, or change the addresses that it may be used from.',
     arguments: ['ID'],
     options: {
       name: { type: 'string', value: 'N', description: 'The new name.' },
@@ -138,13 +145,13 @@ export const keyCommands: readonly Command[] = [
     },
     async run({ ID, name, ...limits }, context) {
       const change = { ...(name === undefined ? {} : { name }), ...readLimits(limits) }
-      if (Object.keys(change).length === 0) throw new UsageError('say what to change')
+      if (Object.keys(change).length === 0) throw new UsageError('At least one option is required')
       const key = await (await context.database()).transaction((tx) =>
         changeApiKey(tx, ID, change, { actor: OPERATOR, now: context.now }),
       )
       return {
         json: represent(key, context.now),
-        text: `Key ${key.id}, ${key.name}, was changed. The change applies from the next call on.`,
+        text: `Key ${key.id}, ${key.name}, was changed. The change applies from its next call on.`,
       }
     },
   }),
@@ -152,19 +159,19 @@ export const keyCommands: readonly Command[] = [
   defineCommand({
     name: 'keys rotate',
     summary:
-      'Issue a replacement for a key, which ends after a grace period. The new secret is printed only once.',
+      'Issue a replacement for a key. The old key stops working after a grace period. The new secret is printed only once.',
     arguments: ['ID'],
     options: {
       grace: {
         type: 'string',
         required: true,
         value: 'G',
-        description: `When the old key ends: ${Object.keys(GRACES).join(', ')}.`,
+        description: `The grace period, after which the old key stops working: ${Object.keys(GRACES).join(', ')}.`,
       },
       name: {
         type: 'string',
         value: 'N',
-        description: 'The name of the new key; default: that of the old key.',
+        description: 'The name of the new key. The default is the name of the old key.',
       },
       'expires-at': EXPIRES_AT,
     },
@@ -187,13 +194,13 @@ export const keyCommands: readonly Command[] = [
           secret,
           replaced: represent(replaced, context.now),
         },
-        text: `Issued key ${row.id}; ${replaced.id} ends at ${end}. Store the secret now: it cannot be shown again:\n\n  ${secret}\n`,
+        text: `Issued key ${row.id}. The old key ${replaced.id} stops working at ${end}. Store the new secret now: it cannot be shown again.\n\n  ${secret}\n`,
       }
     },
   }),
 ]
 
-/** Throws `UsageError`. An absent member was not given; `none` means any address. */
+/** Throws `UsageError`. An absent option has no member in the result; `none` allows any address. */
 function readLimits(given: {
   readonly 'expires-at'?: string | undefined
   readonly addresses?: string | undefined
@@ -201,7 +208,9 @@ function readLimits(given: {
   const { 'expires-at': expiresAt, addresses } = given
   const instant = expiresAt === undefined ? undefined : parseInstant(expiresAt)
   if (expiresAt !== undefined && instant === undefined) {
-    throw new UsageError('--expires-at is an instant with an offset, e.g. 2027-01-01T00:00:00Z')
+    throw new UsageError(
+      '--expires-at must be an instant with an offset, e.g. 2027-01-01T00:00:00Z',
+    )
   }
   return {
     ...(instant === undefined ? {} : { expiresAt: instant }),

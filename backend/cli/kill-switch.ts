@@ -6,22 +6,29 @@ import {
   renderKillSwitch,
   setKillSwitch,
 } from '../reminders/kill-switch.ts'
-import { type Command, type Context, defineCommand, type Output, renderTable } from './command.ts'
+import {
+  type Command,
+  type Context,
+  defineCommand,
+  type Output,
+  REASON,
+  renderTable,
+} from './command.ts'
 
 const account = {
   type: 'string',
   value: 'ID',
-  description: 'Of this account alone; of the whole installation unless given.',
+  description: 'The id of the account. Without it, the command applies to the whole installation.',
 } as const
 
 export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch on',
     summary:
-      'Stop every reminder at once. Messages that wait are suppressed, and not sent when the switch is released.',
+      'Activate the kill switch: all reminders stop immediately. Waiting messages are suppressed, and are not sent after the switch is released either.',
     arguments: [],
     options: {
-      reason: { type: 'string', required: true, value: 'R', description: 'Why.' },
+      reason: REASON,
       account,
     },
     run: ({ reason, account: id }, context) => change(context, id, { on: true, reason }),
@@ -30,10 +37,10 @@ export const killSwitchCommands: readonly Command[] = [
   defineCommand({
     name: 'kill-switch off',
     summary:
-      'Release the switch. Reminders are planned from today; those that were missed are not sent.',
+      'Release the kill switch: reminders are planned from today on. Those that were missed are not sent.',
     arguments: [],
     options: {
-      reason: { type: 'string', value: 'R', description: 'Why, for the audit log.' },
+      reason: { type: 'string', value: 'R', description: REASON.description },
       account,
     },
     run: ({ reason, account: id }, context) => change(context, id, { on: false, reason }),
@@ -41,7 +48,7 @@ export const killSwitchCommands: readonly Command[] = [
 
   defineCommand({
     name: 'kill-switch status',
-    summary: 'Show the switches that were ever used.',
+    summary: 'Show the state of each kill switch that has ever been activated.',
     arguments: [],
     options: {},
     async run(_values, context) {

@@ -2,8 +2,8 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { Database } from '../database/database.ts'
 
 /**
- * Returns the id of the account of a record: operators name records of all accounts by id. Throws
- * `not_found`.
+ * Returns the id of the account that a record belongs to, because operators pass only the record's id.
+ * Throws `not_found`.
  */
 export async function accountOf(
   { read }: Database,
@@ -15,6 +15,7 @@ export async function accountOf(
     .select('account_id')
     .where('id', '=', id)
     .executeTakeFirst()
-  if (row === undefined) throw new Problem('not_found', `There is nothing with the id ${id}.`)
+  if (row === undefined)
+    throw new Problem('not_found', `There is no record with the id ${id} in ${table}.`)
   return row.account_id
 }

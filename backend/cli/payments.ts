@@ -21,20 +21,21 @@ import { accountOf } from './owner.ts'
 export const paymentCommands: readonly Command[] = [
   defineCommand({
     name: 'payments allocate',
-    summary: 'Put money of a payment that is on account to open invoices of its customer.',
+    summary:
+      'Allocate money of a payment that is on account to open invoices of the same customer.',
     arguments: ['ID'],
     options: {
       to: {
         type: 'string',
         required: true,
         value: 'INVOICE=AMOUNT,…',
-        description: 'Ids of invoices with what each is to get, in minor units.',
+        description: 'The ids of invoices, each with an amount in minor units.',
       },
     },
     async run({ ID, to }, context) {
       const wanted = splitList(to).map(parseAllocation)
       if (wanted.length === 0) throw new UsageError('--to must name an invoice')
-      return perform(context, ID, 'is allocated', async (tx, accountId, act) => {
+      return perform(context, ID, 'was allocated', async (tx, accountId, act) => {
         const { payment } = await allocatePayment(tx, accountId, ID, wanted, act)
         return payment
       })
@@ -42,7 +43,8 @@ export const paymentCommands: readonly Command[] = [
   }),
   defineCommand({
     name: 'payments unallocate',
-    summary: 'Take an allocation back: its money is on account, and the invoice is owed again.',
+    summary:
+      'Take an allocation back: its money is on account again, and the customer owes the invoice again.',
     arguments: ['ID'],
     options: {
       invoice: {
@@ -54,7 +56,7 @@ export const paymentCommands: readonly Command[] = [
       reason: REASON,
     },
     run: ({ ID, invoice, reason }, context) =>
-      perform(context, ID, 'is no longer allocated to it', async (tx, accountId, act) => {
+      perform(context, ID, `is no longer allocated to ${invoice}`, async (tx, accountId, act) => {
         const from = { invoiceId: invoice, reason }
         const { payment } = await takeBackAllocation(tx, accountId, ID, from, act)
         return payment
@@ -62,11 +64,12 @@ export const paymentCommands: readonly Command[] = [
   }),
   defineCommand({
     name: 'payments reverse',
-    summary: 'Reverse a payment that did not hold: what it paid is owed, and chased, again.',
+    summary:
+      'Reverse a payment that bounced or was recorded by mistake: the customer owes its invoices again, and reminders for them start again.',
     arguments: ['ID'],
     options: { reason: REASON },
     run: ({ ID, reason }, context) =>
-      perform(context, ID, 'is reversed', (tx, accountId, act) =>
+      perform(context, ID, 'was reversed', (tx, accountId, act) =>
         reversePayment(tx, accountId, ID, reason, act),
       ),
   }),

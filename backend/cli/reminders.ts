@@ -19,21 +19,16 @@ import { type PreviewedMessage, previewReminders } from '../reminders/preview.ts
 import { rehearse } from '../reminders/rehearsal.ts'
 import { renderPreviewed } from '../reminders/representation.ts'
 import {
+  ACCOUNT,
   type Command,
   type Context,
   defineCommand,
   type Output,
+  REASON,
   renderTable,
   UsageError,
 } from './command.ts'
 import { accountOf } from './owner.ts'
-
-const account = {
-  type: 'string',
-  required: true,
-  value: 'ID',
-  description: 'The account.',
-} as const
 
 const DAYS = 14
 const DAYS_MAX = 366
@@ -42,11 +37,15 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders preview',
     summary:
-      'Show the reminders of the next days if no debtor pays and every one is approved; and those that are blocked, and why.',
+      'Show the reminders of the next days, on the assumption that no customer pays and each reminder is approved. Blocked reminders are listed with the reason.',
     arguments: [],
     options: {
-      account,
-      days: { type: 'string', value: 'N', description: `How many days; ${DAYS} unless given.` },
+      account: ACCOUNT,
+      days: {
+        type: 'string',
+        value: 'N',
+        description: `The number of days. The default is ${DAYS}.`,
+      },
     },
     async run({ account: id, days }, context) {
       const { read } = await context.database()
@@ -67,7 +66,7 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders run',
     summary:
-      'Plan and send as if it were T, until each reminder that is due then is decided. Only with REHEARSAL=on, which keeps the backend from sending by itself.',
+      'Rehearse reminders: plan and send them as if the time were T, until every reminder due at T is sent or suppressed. This requires REHEARSAL=on, with which the backend itself sends no reminders.',
     arguments: [],
     options: {
       now: {
@@ -76,7 +75,11 @@ export const reminderCommands: readonly Command[] = [
         value: 'T',
         description: 'An instant with an offset, e.g. 2026-11-23T10:00:00+01:00.',
       },
-      account: { type: 'string', value: 'ID', description: 'This account alone.' },
+      account: {
+        type: 'string',
+        value: 'ID',
+        description: 'The id of the account. Without it, the command applies to all accounts.',
+      },
     },
     run: ({ now, account: id }, context) => run(now, id, context),
   }),
@@ -85,7 +88,7 @@ export const reminderCommands: readonly Command[] = [
     name: 'reminders approvals',
     summary: 'List the firm and final reminders that wait for approval, with their text.',
     arguments: [],
-    options: { account },
+    options: { account: ACCOUNT },
     async run({ account: id }, context) {
       const { read } = await context.database()
       await getAccount(read, id)
@@ -103,7 +106,7 @@ export const reminderCommands: readonly Command[] = [
         })),
         text:
           approvals.length === 0
-            ? 'Nothing waits for approval.'
+            ? 'No reminder waits for approval.'
             : approvals.map(renderApproval).join('\n\n'),
       }
     },
@@ -120,9 +123,9 @@ export const reminderCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders reject',
     summary:
-      'Reject a firm or final reminder. Its invoices are not chased until a person resumes them.',
+      'Reject a firm or final reminder. Reminders for its invoices stop until a person resumes them.',
     arguments: ['MESSAGE_ID'],
-    options: { reason: { type: 'string', required: true, value: 'R', description: 'Why.' } },
+    options: { reason: REASON },
     run: ({ MESSAGE_ID, reason }, context) =>
       decide(context, MESSAGE_ID, { approve: false, reason }),
   }),
@@ -130,11 +133,14 @@ export const reminderCommands: readonly Command[] = [
 
 async function run(text: string, accountId: string | undefined, context: Context): Promise<Output> {
   const now = parseInstant(text)
-  if (now === undefined) throw new UsageError(`--now is an instant with an offset, not ${text}`)
+  if (now === undefined)
+    throw new UsageError(`--now must be an instant with an offset, not ${text}`)
   const settings = context.settings()
   const { REHEARSAL, ...mail } = settings.read(REHEARSAL_SETTINGS)
   if (REHEARSAL !== 'on') {
-    throw new Error('Set REHEARSAL=on, for the backend too: it must not plan and send meanwhile.')
+    throw new Error(
+      'A rehearsal requires REHEARSAL=on for this command and for the backend, which would otherwise send reminders at the same time.',
+    )
   }
   const database = await context.database()
   if (accountId !== undefined) await getAccount(database.read, accountId)
@@ -187,7 +193,7 @@ async function decide(context: Context, id: string, decision: Decision): Promise
 function parseDays(text: string | undefined): number {
   const days = text === undefined ? DAYS : Number(text)
   if (Number.isInteger(days) && days >= 0 && days <= DAYS_MAX) return days
-  throw new UsageError(`--days is a number up to ${DAYS_MAX}, not ${text}`)
+  throw new UsageError(`--days must be a number from 0 to ${DAYS_MAX}, not ${text}`)
 }
 
 function renderPreview(
@@ -224,7 +230,7 @@ function renderPreview(
   return renderTable(rows)
 }
 
-/** Renders a table's cell. */
+/** Renders the content of a table cell: at most two words, and the number of the others. */
 function listed(words: readonly string[]): string {
   const [first, second, ...others] = words
   if (first === undefined) return ''
@@ -235,7 +241,7 @@ function listed(words: readonly string[]): string {
 }
 
 function renderRun(messages: readonly MessageRow[]): string {
-  if (messages.length === 0) return 'Nothing was due.'
+  if (messages.length === 0) return 'No reminder was due.'
   return renderTable(
     messages.map(({ id, debtor_id, stage, status, suppression_reason, suppression_detail }) => ({
       message: id,

@@ -1,7 +1,7 @@
 /**
- * One command of the operators' command line, from its arguments to its exit code. Each command is a short
- * transaction on a connection of its own, so that it works while the backend runs and applies from the next
- * call on.
+ * Runs one command of the operators' command line, from its arguments to its exit code. Each command uses
+ * a connection of its own and short transactions: it works while the backend runs, and its changes apply
+ * from the next call on.
  */
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
@@ -17,11 +17,13 @@ import { demoCommands } from './demo.ts'
 import { erasureCommands } from './erasure.ts'
 import { exportCommands } from './export.ts'
 import { renderCommandHelp, renderHelp } from './help.ts'
+import { pastImportCommands } from './import/past-imports.ts'
 import { createProgress } from './import/progress.ts'
 import { importCommands } from './import.ts'
 import { invoiceCommands } from './invoices.ts'
 import { keyCommands } from './keys.ts'
 import { killSwitchCommands } from './kill-switch.ts'
+import { letterCommands } from './letters.ts'
 import { paymentCommands } from './payments.ts'
 import { reminderCommands } from './reminders.ts'
 import { scheduleCommands } from './schedule.ts'
@@ -38,9 +40,11 @@ const COMMANDS: readonly Command[] = [
   ...paymentCommands,
   ...reminderCommands,
   ...scheduleCommands,
+  ...letterCommands,
   ...killSwitchCommands,
   ...demoCommands,
   ...importCommands,
+  ...pastImportCommands,
   ...databaseCommands,
 ]
 
@@ -48,9 +52,10 @@ export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly stdout: Writable
   readonly stderr: Writable
+  readonly now: Date
 }
 
-/** Resolves to the exit code: 0 done, 1 refused or failed, 2 wrong usage. */
+/** Resolves to the exit code: 0 after success, 1 after a rejection or failure, 2 for invalid usage. */
 export async function runCommand(
   args: readonly string[],
   surroundings: Surroundings,
@@ -109,9 +114,9 @@ function checkUsage(
       .filter(([name, { required }]) => required && values[name] === undefined)
       .map(([name]) => `--${name}`),
   ]
-  if (missing.length > 0) throw new UsageError(`Missing: ${missing.join(', ')}`)
+  if (missing.length > 0) throw new UsageError(`The command lacks ${missing.join(', ')}`)
   if (positionals.length > names.length) {
-    throw new UsageError(`Not understood: ${positionals.slice(names.length).join(' ')}`)
+    throw new UsageError(`The command does not take ${positionals.slice(names.length).join(' ')}`)
   }
   return {
     ...Object.fromEntries(
@@ -142,7 +147,6 @@ async function withContext<T>(
     url: () => databaseUrl(settings()),
     peppers: () => settings().peppers(),
     settings,
-    now: new Date(),
   }
   try {
     return await work(context)
@@ -156,11 +160,11 @@ function helpOn(args: readonly string[]): string {
   const found = COMMANDS.filter(({ name }) => name.startsWith(words.join(' ')))
   if (found.length === 0) throw new UsageError(`There is no command ${words.join(' ')}`)
   if (args.length === 0 || args.includes('--help')) return renderHelp(found)
-  throw new UsageError(`Which of: ${found.map(({ name }) => name).join(', ')}?`)
+  throw new UsageError(`The command is incomplete: ${found.map(({ name }) => name).join(', ')}`)
 }
 
 function explain(error: unknown): string {
-  if (isUsageError(error)) return `${error.message}. See: npm run -s cli -- --help`
+  if (isUsageError(error)) return `${error.message}. For help, run npm run -s cli -- --help`
   if (!(error instanceof Error)) return String(error)
   if (error instanceof Problem && error.cause instanceof Error && error.status >= 500) {
     return `${error.message} (${error.cause.message})`

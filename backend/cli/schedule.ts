@@ -7,36 +7,39 @@ import {
   changeChasingSettings,
   readChasingSettings,
 } from '../reminders/settings.ts'
-import { type Command, defineCommand, splitList, UsageError } from './command.ts'
+import { ACCOUNT, type Command, defineCommand, splitList, UsageError } from './command.ts'
 
 export const scheduleCommands: readonly Command[] = [
   defineCommand({
     name: 'reminders schedule',
     summary:
-      'Show when an account reminds, and change it. What is on its way stays as it is. An ordinary schedule is 3,10,21,35.',
+      'Show or change the schedule of an account’s reminders. A change does not affect reminders that are already being sent. A common value of --ladder is 3,10,21,35.',
     arguments: [],
     options: {
-      account: { type: 'string', required: true, value: 'ID', description: 'The account.' },
+      account: ACCOUNT,
       ladder: {
         type: 'string',
         value: 'F,R,F,F',
-        description: 'Days past due of friendly, reminder, firm and final.',
+        description:
+          'The number of days past due at which each stage is sent: friendly, reminder, firm and final.',
       },
       courtesy: {
         type: 'string',
         value: 'N',
-        description: 'Days before the due date at which a courtesy goes out, or none.',
+        description:
+          'The number of days before the due date at which a courtesy notice is sent; none sends no courtesy notice.',
       },
       holidays: {
         type: 'string',
         value: 'D,…',
         description:
-          'All days, YYYY-MM-DD, in addition to weekends, on which no reminder is sent; or none.',
+          'The holidays as YYYY-MM-DD, on which no reminder is sent, as on weekends; none removes them all.',
       },
       'chase-from': {
         type: 'string',
         value: 'D',
-        description: 'What fell due before this day is never chased; none: everything is.',
+        description:
+          'A date as YYYY-MM-DD: no reminder is sent for invoices that fell due before it; none removes it.',
       },
     },
     async run({ account: id, ...wanted }, context) {
@@ -84,7 +87,7 @@ function parseStages(text: string | undefined): Partial<Ladder> {
     final === undefined ||
     others.length > 0
   ) {
-    throw new UsageError(`--ladder is four numbers with commas between, not ${text}`)
+    throw new UsageError(`--ladder must be four numbers separated by commas, not ${text}`)
   }
   return { friendly, reminder, firm, final }
 }
@@ -103,6 +106,6 @@ function renderSchedule({ ladder, holidays, chaseFrom }: ChasingSettings): strin
     `firm:     ${firm}, once approved`,
     `final:    ${final}, once approved`,
     `holidays: ${holidays.join(', ') || 'none'}`,
-    `chased:   ${chaseFrom === null ? 'everything' : `what fell due on ${chaseFrom} or later`}`,
+    `chased:   ${chaseFrom === null ? 'all invoices' : `invoices that fell due on ${chaseFrom} or later`}`,
   ].join('\n')
 }

@@ -1,6 +1,6 @@
 /**
- * The port to the database. `database/` contains the shapes of the tables and runs transactions; it knows
- * no domain rules.
+ * The interface of the database. `database/` contains the types of the tables and runs transactions; it
+ * knows no domain rules.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { MigrationProgress } from './migrating/progress.ts'
@@ -46,7 +46,7 @@ export interface DatabaseOptions {
   readonly user: 'backend' | 'operator' | 'migrator'
   readonly waitMsMax?: number
   /**
-   * The direct URL of PostgreSQL, if `url` is that of a pooler which assigns each transaction to any
+   * The URL of PostgreSQL itself, if `url` leads to a pooler that may run each transaction in another
    * session.
    */
   readonly directUrl?: string | undefined
@@ -72,7 +72,10 @@ export interface OpenDatabase extends Database {
    * decide when the log is deleted.
    */
   emptyLog(): Promise<boolean>
-  /** Why the last transactions were lost, e.g. a full disk; undefined once a transaction was committed. */
+  /**
+   * Why the last transactions were lost (e.g. a full disk) or why commits wait. It is undefined once a
+   * transaction has been committed again.
+   */
   readonly fault: Error | undefined
   activity(): DatabaseActivity
 }

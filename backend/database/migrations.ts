@@ -33,6 +33,13 @@ import * as logins from './migrations/0022-logins.ts'
 import * as secondFactors from './migrations/0023-second-factors.ts'
 import * as paymentDetails from './migrations/0024-payment-details.ts'
 import * as reminderWordings from './migrations/0025-reminder-wordings.ts'
+import * as senders from './migrations/0026-senders.ts'
+import * as mutedNotices from './migrations/0027-muted-notices.ts'
+import * as imports from './migrations/0028-imports.ts'
+import * as passkeys from './migrations/0029-passkeys.ts'
+import * as knownBrowsers from './migrations/0030-known-browsers.ts'
+import * as oldInvoices from './migrations/0031-old-invoices.ts'
+import * as holdUntil from './migrations/0032-hold-until.ts'
 
 /** In the order of their application. */
 export const MIGRATIONS: Migrations = {
@@ -61,6 +68,13 @@ export const MIGRATIONS: Migrations = {
   '0023-second-factors': secondFactors,
   '0024-payment-details': paymentDetails,
   '0025-reminder-wordings': reminderWordings,
+  '0026-senders': senders,
+  '0027-muted-notices': mutedNotices,
+  '0028-imports': imports,
+  '0029-passkeys': passkeys,
+  '0030-known-browsers': knownBrowsers,
+  '0031-old-invoices': oldInvoices,
+  '0032-hold-until': holdUntil,
 }
 
 /** Wraps a migration that is older than steps. */

@@ -5,6 +5,7 @@
  * sends a statement.
  */
 import type { Compilable, CompiledQuery, DatabaseConnection } from 'kysely'
+import { LRUCache } from 'lru-cache'
 import type { Reader, Transaction } from './database.ts'
 
 type Value = string | number | null
@@ -33,6 +34,15 @@ export interface PreparedQuery<Row = unknown> extends CompiledQuery<Row> {
 
 export function isPrepared(query: CompiledQuery): query is PreparedQuery {
   return 'isPrepared' in query
+}
+
+/** A page of a list, whose text varies with the filters of the list. */
+export interface PreparedPage<Row = unknown> extends CompiledQuery<Row> {
+  readonly isPage: true
+}
+
+export function isPreparedPage(query: CompiledQuery): query is PreparedPage {
+  return 'isPage' in query
 }
 
 const connections = new WeakMap<object, DatabaseConnection>()
@@ -74,16 +84,55 @@ export function prepared<D extends Db, V extends { readonly [K in keyof V]: Valu
   }
 
   return async (db, values) => {
-    const { sql, query, queryId, parameters: placeholders } = formFor(db, values)
-    const parameters = placeholders.map((value) =>
-      value instanceof Placeholder ? valueAt(values, value) : value,
-    )
-    const compiled: PreparedQuery<Row> = { sql, query, queryId, parameters, isPrepared: true }
-    const connection = connections.get(db)
-    const { rows } = await (connection?.executeQuery<Row>(compiled) ??
-      db.executeQuery<Row>(compiled))
-    return rows
+    const form = formFor(db, values)
+    const compiled: PreparedQuery<Row> = { ...withValues(form, values), isPrepared: true }
+    return await run(db, compiled)
   }
+}
+
+/** Forms of one list: filters and sorts that clients combine. */
+const PAGE_FORMS_MAX = 500
+
+/**
+ * Prepares a page of a list in the same way. `form` is part of the SQL text: the sort, the size of the
+ * page, and values of which there are few, such as a status. A database keeps one plan for each text, and
+ * the best plan may depend on such a value, or on the size. Other values are strings.
+ */
+export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
+  build: (reader: Reader, values: V, form: F) => Compilable<Row>,
+): (reader: Reader, values: V, form: F) => Promise<Row[]> {
+  const forms = new WeakMap<object, LRUCache<string, CompiledQuery<Row>>>()
+
+  return async (reader, values, form) => {
+    const { adapter } = reader.getExecutor()
+    const ofKind = forms.get(adapter) ?? new LRUCache({ max: PAGE_FORMS_MAX })
+    forms.set(adapter, ofKind)
+    const key = `${shapeOf(values)} ${JSON.stringify(form)}`
+    let compiled = ofKind.get(key)
+    if (compiled === undefined) {
+      const placeholders = placeholdersOf<V>(Object.entries<string>(values))
+      compiled = build(reader, placeholders, form).compile()
+      ofKind.set(key, compiled)
+    }
+    const page: PreparedPage<Row> = { ...withValues(compiled, values), isPage: true }
+    return await run(reader, page)
+  }
+}
+
+function withValues<Row>(
+  { sql, query, queryId, parameters }: CompiledQuery<Row>,
+  values: Values,
+): CompiledQuery<Row> {
+  const given = parameters.map((value) =>
+    value instanceof Placeholder ? valueAt(values, value) : value,
+  )
+  return { sql, query, queryId, parameters: given }
+}
+
+async function run<Row>(db: Db, compiled: CompiledQuery<Row>): Promise<Row[]> {
+  const connection = connections.get(db)
+  const { rows } = await (connection?.executeQuery<Row>(compiled) ?? db.executeQuery<Row>(compiled))
+  return rows
 }
 
 function shapeOf(values: Values): string {

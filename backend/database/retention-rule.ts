@@ -25,7 +25,7 @@ export const DAY_MS = 86_400_000
 
 interface Aged<Column extends string> {
   readonly key: readonly Column[]
-  /** A column with an instant; it has an index if the table can become large. */
+  /** The column with the instant, which needs an index if the table can become large. */
   readonly age: Column
   readonly keptMs: number
 }

@@ -1,4 +1,4 @@
-/** Kysely over a single connection, as both engines use it. */
+/** Runs Kysely over a single connection, for both engines. */
 import { type DatabaseConnection, type Dialect, type Driver, Kysely } from 'kysely'
 import { setDirectConnection } from './prepared.ts'
 

@@ -1,7 +1,7 @@
 /**
- * The stamp of a change to a debtor, an invoice, a payment or a message. The UPDATE computes it from the
- * row's current values. `revision` increases by one. `updated_at` always increases, even if the clocks of
- * the backends differ: it is the current time, or one millisecond after the previous value.
+ * The stamp of a change to a debtor, an invoice, a payment or a message. `revision` increases by one.
+ * `updated_at` always increases, even if the clocks of the backends differ: it is the current time, or one
+ * millisecond after the previous value.
  */
 import { type Expression, PostgresAdapter, type RawBuilder, sql } from 'kysely'
 import type { Transaction } from './tables.ts'
@@ -11,7 +11,10 @@ export interface Stamp {
   readonly revision: Expression<number>
 }
 
-/** `at` is the time of the change by the backend's clock. */
+/**
+ * The UPDATE computes the stamp from the row's current values. `at` is the time of the change by the backend's
+ * clock.
+ */
 export function stampOf(tx: Transaction, at: string): Stamp {
   const isPostgres = tx.getExecutor().adapter instanceof PostgresAdapter
   const later = isPostgres ? LATER_ON_POSTGRES : LATER_ON_SQLITE
@@ -26,3 +29,16 @@ const LATER_ON_POSTGRES = sql`to_char(
   updated_at::timestamptz at time zone 'UTC' + interval '1 millisecond',
   'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
 )`
+
+/**
+ * Returns the next stamp of a row that was read under the lock of its debtor, so that no other transaction
+ * changes it meanwhile.
+ */
+export function nextStamp(
+  { updated_at, revision }: { readonly updated_at: string; readonly revision: number },
+  now: Date,
+) {
+  const at = now.toISOString()
+  const later = () => new Date(Date.parse(updated_at) + 1).toISOString()
+  return { updated_at: updated_at < at ? at : later(), revision: revision + 1 }
+}

@@ -1,13 +1,14 @@
 /**
- * The tables as rows contain them: snake_case, amounts in minor units, instants as ISO 8601 UTC text with
- * milliseconds (fixed width, so that text order is time order), calendar dates as YYYY-MM-DD, booleans as 0
- * and 1, JSON as text. These types must match the tables that migrations create.
+ * The types of the rows of all tables: names in snake_case, amounts in minor units, instants as ISO 8601
+ * UTC text with milliseconds (fixed width, so that text order is time order), calendar dates as YYYY-MM-DD,
+ * booleans as 0 and 1, JSON as text. These types must match the tables that migrations create.
  */
 import type { Kysely } from 'kysely'
 import type { AccountTables } from './tables/accounts.ts'
 import type { ApiKeyTables } from './tables/api-keys.ts'
 import type { DebtorTables } from './tables/debtors.ts'
 import type { IdempotencyTables } from './tables/idempotency.ts'
+import type { ImportTables } from './tables/imports.ts'
 import type { InvoiceTables } from './tables/invoices.ts'
 import type { MailTables } from './tables/mail.ts'
 import type { MessageTables } from './tables/messages.ts'
@@ -22,6 +23,7 @@ export type * from './tables/api-keys.ts'
 export type * from './tables/bit.ts'
 export type * from './tables/debtors.ts'
 export type * from './tables/idempotency.ts'
+export type * from './tables/imports.ts'
 export type * from './tables/invoices.ts'
 export type * from './tables/mail.ts'
 export type * from './tables/messages.ts'
@@ -37,6 +39,7 @@ export interface Tables
     ApiKeyTables,
     DebtorTables,
     InvoiceTables,
+    ImportTables,
     PaymentTables,
     MessageTables,
     IdempotencyTables,

@@ -52,7 +52,7 @@ export async function readBalances(
 
 /** Literals, since a partial index is used only if the statement's text implies its condition. */
 export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
-const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
+export const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
 
 interface Debtors {
   readonly accountId: string

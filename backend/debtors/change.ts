@@ -21,9 +21,13 @@ export async function getLockedDebtor(
   const debtor = await lockDebtor(tx, accountId, id)
   if (debtor === undefined) throw new Problem('not_found', `There is no customer ${id}.`)
   if (debtor.erased_at !== null) {
-    throw new Problem('debtor_state_conflict', 'What was known of this customer was erased.', {
-      members: { debtor_status: 'erased' },
-    })
+    throw new Problem(
+      'debtor_state_conflict',
+      'The personal data of this customer were erased. It cannot be changed.',
+      {
+        members: { debtor_status: 'erased' },
+      },
+    )
   }
   return debtor
 }

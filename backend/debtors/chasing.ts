@@ -1,6 +1,6 @@
 /**
- * Pauses, resumes and archives debtors. The debtor is locked, so that no hand-over starts meanwhile, and
- * waiting messages are cancelled, so that none is approved that must not be sent.
+ * Pauses, resumes and archives debtors. The debtor is locked, so no hand-over of a message starts in the
+ * meantime. Waiting messages are cancelled, so nobody can approve a message that must not be sent.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
@@ -12,7 +12,7 @@ import { changeDebtor, getLockedDebtor } from './change.ts'
 
 export interface Pause {
   readonly reason: string
-  /** Null: until a person resumes chasing. */
+  /** If it is null, the pause lasts until a person resumes chasing. */
   readonly until: Date | null
 }
 

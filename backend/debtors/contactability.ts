@@ -121,7 +121,7 @@ function notOurs(reason: SuppressionReason): Problem {
       : 'has unsubscribed from reminders'
   return new Problem(
     'address_suppressed',
-    `Whoever reads at this address ${what}. Reach them in another way, or use another address.`,
+    `The recipient at this address ${what}. Contact the customer in another way, or use another address.`,
     { members: { suppression_reason: reason } },
   )
 }

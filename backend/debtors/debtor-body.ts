@@ -70,7 +70,7 @@ export function newDebtor(body: DebtorBody): NewDebtor {
   }
 }
 
-/** Contains all members, so that it is shown as it is stored. */
+/** The address contains all members: it is stored in the form in which it is shown. */
 function newAddress(body: AddressBody = {}): object | null {
   if (Object.values(body).every((part) => part === '')) return null
   return {

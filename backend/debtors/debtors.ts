@@ -3,18 +3,25 @@
  * debtor first, so that writes about one debtor are serialized.
  */
 
+import { sql } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import type { Reader, Transaction } from '../database/database.ts'
-import { prepared } from '../database/prepared.ts'
+import { prepared, preparedPage } from '../database/prepared.ts'
 import { stampOf } from '../database/stamp.ts'
+import { DEBTOR_COLUMNS } from '../database/tables/debtors.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 import {
   afterPosition,
   equals,
   ignoreSortIndex,
+  isKind,
+  joinPage,
   orderOf,
   type Page,
+  type PageForm,
+  type PageStart,
+  splitPage,
   unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
@@ -107,7 +114,7 @@ const readDebtor = prepared(selectDebtor)
 function selectDebtor(reader: Reader, { accountId, id }: DebtorId) {
   return reader
     .selectFrom('debtors')
-    .selectAll()
+    .select(DEBTOR_COLUMNS)
     .where('account_id', '=', accountId)
     .where('id', '=', id)
 }
@@ -166,18 +173,17 @@ export async function touchDebtor(
 }
 
 const updateTouched = prepared((tx: Transaction, { accountId, id, at }: DebtorId & Touch) =>
-  touch(tx, accountId, at).where('id', '=', id),
+  touch(tx, accountId, at).where('id', '=', id).returning('id'),
 )
 
-/** Touches the invoice's debtor and returns its id; undefined if there is no such invoice. */
+/** The same for the debtor of an invoice; does nothing if there is no such invoice. */
 export async function touchDebtorOf(
   tx: Transaction,
   accountId: string,
   invoiceId: string,
   now: Date,
-): Promise<string | undefined> {
-  const [debtor] = await updateTouchedOf(tx, { accountId, invoiceId, at: now.toISOString() })
-  return debtor?.id
+): Promise<void> {
+  await updateTouchedOf(tx, { accountId, invoiceId, at: now.toISOString() })
 }
 
 const updateTouchedOf = prepared(
@@ -185,7 +191,7 @@ const updateTouchedOf = prepared(
     tx: Transaction,
     { accountId, invoiceId, at }: { accountId: string; invoiceId: string } & Touch,
   ) =>
-    // The debtor of an invoice never changes, so that its id may be read before it is locked.
+    // The debtor of an invoice never changes: its id can therefore be read before it is locked.
     touch(tx, accountId, at).where('id', '=', (eb) =>
       eb
         .selectFrom('invoices')
@@ -204,7 +210,6 @@ function touch(tx: Transaction, accountId: string, at: string) {
     .updateTable('debtors')
     .set({ plan_at: at, ...stampOf(tx, at) })
     .where('account_id', '=', accountId)
-    .returning('id')
 }
 
 /** Schedules planning of the debtor, after a change that affects chasing. */
@@ -237,31 +242,47 @@ export interface DebtorFilters {
 export async function listDebtors(
   reader: Reader,
   accountId: string,
-  filters: DebtorFilters,
+  { status, q, ...filters }: DebtorFilters,
   page: Page,
 ): Promise<DebtorRow[]> {
+  const { form, start } = splitPage(page)
+  const values = { ...filters, ...(q === undefined ? {} : namesFrom(q)), ...start, accountId }
+  return await readDebtors(reader, values, { ...form, status })
+}
+
+/** The last code point: all names with the prefix sort before it. */
+function namesFrom(prefix: string) {
+  const first = searchForm(prefix)
+  return { firstName: first, namesEnd: `${first}\u{10ffff}` }
+}
+
+type Values = Omit<DebtorFilters, 'status' | 'q'> &
+  Partial<ReturnType<typeof namesFrom>> &
+  PageStart & { readonly accountId: string }
+
+type Form = PageForm & { readonly status: string | undefined }
+
+const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) => {
+  const page = joinPage(form, filters)
   const own = ignoreSortIndex(page, filters.email)
-  const prefix = filters.q === undefined ? undefined : searchForm(filters.q)
-  return await reader
+  return reader
     .selectFrom('debtors')
-    .selectAll()
+    .select(DEBTOR_COLUMNS)
     .where((eb) =>
       eb.and([
-        eb('account_id', '=', accountId),
+        eb('account_id', '=', filters.accountId),
         ...within('created_at', filters.created_since, filters.created_before),
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
-        ...equals(unindexedIfNarrowedBy('status', filters.email, filters.q), filters.status),
-        // The last code point: all names with the prefix sort before it.
-        ...within('name_search', prefix, prefix && `${prefix}\u{10ffff}`),
+        ...isKind(unindexedIfNarrowedBy('status', filters.email, filters.firstName), form.status),
+        ...within('name_search', filters.firstName, filters.namesEnd),
         ...afterPosition(own),
       ]),
     )
     .orderBy(orderOf(own))
-    .limit(page.fetch)
-    .execute()
-}
+    .limit(sql.lit(page.fetch))
+})
 
 /** The normalized name that the prefix search compares. */
 export function searchForm(name: string): string {

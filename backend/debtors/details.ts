@@ -1,6 +1,6 @@
 /**
- * Edits name and contact details of a debtor. A new address does not clear a bounce by itself: an Admin
- * does.
+ * Edits name and contact details of a debtor. A new address does not clear a bounce. An Admin must clear
+ * it.
  */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -59,7 +59,7 @@ export const DETAIL_WORDS: Readonly<
   country: 'Country',
 }
 
-/** Omitted members do not change; an empty text removes the value. */
+/** Omitted members leave their values unchanged; an empty text removes the value. */
 export type Details = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 >

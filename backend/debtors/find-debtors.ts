@@ -8,7 +8,7 @@ const WORDS_MAX = 6
 
 export interface FoundDebtors {
   readonly ids: readonly string[]
-  /** Whether the search was cut off; another word narrows it. */
+  /** Whether there are more results than were returned. Another word narrows the search. */
   readonly isTruncated: boolean
 }
 

@@ -9,7 +9,8 @@ import { parseEmail } from '../validation/contact.ts'
 import { oneOf, parsed, text } from '../validation/fields.ts'
 import { readBalances } from './balances.ts'
 import { debtorBody, newDebtor } from './debtor-body.ts'
-import { createDebtor, findDebtor, listDebtors } from './debtors.ts'
+import { findDebtorWithBalances } from './debtor-with-balances.ts'
+import { createDebtor, listDebtors } from './debtors.ts'
 import { renderDebtor } from './representation.ts'
 
 const FILTERS = {
@@ -31,11 +32,9 @@ export const debtorOperations: readonly Operation[] = [
   }),
   readOperation({
     operationId: 'getDebtor',
-    async read(reader, call) {
-      const row = await findDebtor(reader, call.caller.account.id, call.id)
-      const [debtor] = row === undefined ? [] : await renderDebtors(reader, call, [row])
-      return debtor
-    },
+    find: (reader, { accountId, id, now }) => findDebtorWithBalances(reader, accountId, id, now),
+    render: ({ row, balancesOn }, { caller, now }) =>
+      renderDebtor(row, balancesOn(todayIn(caller.account.timezone, now))),
   }),
   writeOperation({
     operationId: 'createDebtor',

@@ -6,6 +6,7 @@ import { daysBetween, todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { AccountRow, InvoiceRow, MessageRow } from '../database/tables.ts'
+import { suppressAddress } from '../debtors/contactability.ts'
 import { writeReminder } from '../mail/wording/reminder-text.ts'
 import type { SampleMessage } from './sample-ledger.ts'
 
@@ -60,7 +61,7 @@ async function logSampleMessage(
   const text = writeReminder({
     language: debtor.language,
     stage,
-    creditor: { name: account.name, replyTo: account.reply_to },
+    creditor: { name: account.name, logo: undefined, replyTo: account.reply_to },
     debtor: { name: debtor.name },
     invoices: [{ ...covered, paymentUrl: null }],
     wording: undefined,
@@ -76,9 +77,10 @@ async function logSampleMessage(
     .execute()
   await tx
     .insertInto('message_html')
-    .values({ ...ofMessage, html: text.html })
+    .values({ ...ofMessage, html: text.html, sender_name: null, logo_id: null })
     .execute()
   if (status === 'delivered') await markReminded(tx, invoice, row)
+  if (status === 'bounced') await suppressRecipient(tx, row, now)
   if (status !== 'delivered' && status !== 'awaiting_approval') return
   await tx
     .insertInto('taken_stages')
@@ -105,7 +107,7 @@ async function logSampleMessage(
     .execute()
 }
 
-/** The sample payments followed the reminder, so that they do not pause chasing. */
+/** The sample payments are later than the reminder, and do not pause chasing. */
 async function markReminded(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')
@@ -123,7 +125,18 @@ async function markReminded(tx: Transaction, invoice: InvoiceRow, message: Messa
     .execute()
 }
 
-/** As the planner leaves an invoice whose reminder waits for an approval. */
+/**
+ * Suppresses the address, as after a real bounce: no more mail is sent to it until an Admin confirms that
+ * it works.
+ */
+async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date) {
+  const { account_id: accountId, id: messageId, recipient: address } = message
+  if (address === null) return
+  const detail = '550 5.1.1 There is no such mailbox.'
+  await suppressAddress(tx, { accountId, address, reason: 'bounced', detail, messageId }, now)
+}
+
+/** Sets the fields that the planner sets for an invoice whose reminder waits for approval. */
 async function markWaiting(tx: Transaction, invoice: InvoiceRow, message: MessageRow) {
   await tx
     .updateTable('invoices')

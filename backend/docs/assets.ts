@@ -1,4 +1,7 @@
-/** Files as they are served: pages, the contract in several forms, and what pages load. */
+/**
+ * The files that are served: pages, their stylesheets and scripts, and the OpenAPI document in several
+ * forms.
+ */
 import { createHash } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 
@@ -21,7 +24,7 @@ export function createFile(path: string, type: string, content: Buffer | string)
   return { path, type, content: bytes, zipped, version: versionOf(bytes), isImmutable: false }
 }
 
-/** Under a path with its version. */
+/** Creates a file whose path contains its version. */
 export function createAsset(name: string, type: string, content: Buffer | string): Asset {
   const path = `/docs/assets/${versionOf(content)}/${name}`
   return { ...createFile(path, type, content), isImmutable: true }

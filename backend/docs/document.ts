@@ -194,7 +194,7 @@ function texts({ summary, description }: Members): { summary: string; descriptio
   return { summary: textOf(summary), description: textOf(description) }
 }
 
-/** The contract has been validated already, so that a missing member is empty rather than an error. */
+/** The contract has already been validated: a missing member counts as empty and is not an error. */
 export function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
 }

@@ -23,7 +23,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   Syncing: ['pagination', 'syncing', 'rate-limits'],
   Reminders: ['messages'],
   Webhooks: ['webhooks'],
-  Reference: ['errors', 'clients', 'versioning', 'changelog', 'glossary', 'help'],
+  Reference: ['errors', 'questions', 'clients', 'versioning', 'changelog', 'glossary', 'help'],
 }
 
 /** The first page is the start page. Throws an `Error` that names the guide that cannot be rendered. */

@@ -11,7 +11,7 @@ import { searchIndex } from './search.ts'
 import { renderTypeScript } from './typescript.ts'
 
 export interface RenderedDocs {
-  /** By path. */
+  /** The files by path. */
   readonly files: ReadonlyMap<string, Asset>
   /** The page for every other path under `/docs`. */
   readonly missing: string
@@ -19,12 +19,12 @@ export interface RenderedDocs {
 
 const ASSETS = new URL('./assets/', import.meta.url)
 
-/** Of its package, as a module. */
+/** The module in the package of MiniSearch. */
 const MINISEARCH = new URL(import.meta.resolve('minisearch'))
 
 /** Programs that a reader may copy. */
 const EXAMPLES = new URL('../../deploy/examples/', import.meta.url)
-const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'sync.ts']
+const EXAMPLE_FILES = ['README.md', 'client.ts', 'post-payments.ts', 'receivables.py', 'sync.ts']
 
 /** The base URL in the document's text, replaced by the installation's. */
 const WRITTEN_BASE_URL = 'http://localhost:8080'
@@ -62,7 +62,7 @@ export function renderDocs(baseUrl: string): RenderedDocs {
       JSON_TYPE,
       renderCollection(document, baseUrl),
     ),
-    // As plain text, so that browsers display it.
+    // It is served as plain text: browsers then display it.
     createFile('/docs/receivables-api.ts', TEXT, renderTypeScript(document)),
     ...EXAMPLE_FILES.map((name) => renderExample(name, baseUrl)),
     ...pages.map((page) => createFile(page.path, HTML, renderLayout(page, site))),

@@ -22,7 +22,7 @@ export function renderedDocs(baseUrl: string): Promise<RenderedDocs> {
 
 async function render(baseUrl: string): Promise<RenderedDocs> {
   const worker = new Worker(WORKER, { workerData: baseUrl })
-  // A process that ends does not wait for its documentation.
+  // Without this, a process that ends would wait for its documentation.
   worker.unref()
   const [docs]: RenderedDocs[] = await once(worker, 'message')
   if (docs === undefined) throw new Error('the documentation was not rendered')

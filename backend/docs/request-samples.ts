@@ -7,7 +7,7 @@ import { exampleTarget, renderCurl } from './curl.ts'
 import type { DocumentedOperation, Example } from './document.ts'
 
 export interface RequestSample {
-  /** As `highlight.ts` knows it. */
+  /** The language name of `highlight.ts`. */
   readonly language: string
   readonly label: string
   readonly code: string
@@ -16,7 +16,7 @@ export interface RequestSample {
 interface Call {
   readonly method: string
   readonly url: string
-  /** Without the headers of the key and of the body. */
+  /** The headers, except those of the key and of the body. */
   readonly headers: readonly (readonly [name: string, value: string])[]
   /** JSON; undefined if the call has no body. */
   readonly body: string | undefined
@@ -182,7 +182,7 @@ using var response = await client.SendAsync(request);
 Console.WriteLine($"{(int)response.StatusCode} {await response.Content.ReadAsStringAsync()}");`
 }
 
-/** With HTTP/1.1: over plain HTTP Java's client would request an upgrade. */
+/** Java's client is set to HTTP/1.1: otherwise it would request an upgrade to HTTP/2 over plain HTTP. */
 function java({ method, url, headers, body }: Call): string {
   const lines = [
     '            .header("Authorization", "Bearer " + System.getenv("KEY"))',

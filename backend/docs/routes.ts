@@ -1,17 +1,18 @@
 /**
- * The documentation, outside /api/v1 so that the prefix keeps exactly the operations of the API. Nothing
- * comes from elsewhere, and nothing in a page is a script or a style, which the policy below holds it to.
+ * The documentation, outside /api/v1 so that the prefix keeps exactly the operations of the API. Pages load
+ * nothing from other servers and contain no inline scripts or styles. The policy below enforces this.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Request, ResponseObject, ResponseToolkit, ServerRoute } from '@hapi/hapi'
 import type { Asset } from './assets.ts'
-import { renderedDocs } from './rendered-docs.ts'
+import type { RenderedDocs } from './render-docs.ts'
 
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
   "connect-src 'self'",
-  // For the empty icon.
+  // The empty icon is a data URL.
   'img-src data:',
   "form-action 'none'",
   "frame-ancestors 'none'",
@@ -21,18 +22,57 @@ const CONTENT_SECURITY_POLICY = [
 
 const CACHED_FOR_EVER = 'public, max-age=31536000, immutable'
 
-export function docsRoutes(baseUrl: string): readonly ServerRoute[] {
+/** How long a request waits for the rendering: less than a gateway waits for a page by default. */
+const RENDERING_MS_MAX = 4_000
+
+const RETRY_AFTER_SECONDS = '3'
+
+const RENDERING_PAGE = `<!doctype html>
+<html lang="en">
+<title>Documentation</title>
+<h1>The documentation is being prepared</h1>
+<p>This takes a few seconds after a start of the service. This page loads again by itself.</p>
+`
+
+/** `rendered` is called for each request. While it is pending, requests get 503 after `waitMsMax`. */
+export function docsRoutes(
+  rendered: () => Promise<RenderedDocs>,
+  waitMsMax = RENDERING_MS_MAX,
+): readonly ServerRoute[] {
   return [
     route('/docs/', async (_, h) => h.redirect('/docs').permanent()),
     ...['/docs', '/docs/{path*}'].map((path) =>
       route(path, async (request, h) => {
-        const { files, missing } = await renderedDocs(baseUrl)
-        const file = files.get(request.path)
+        const docs = await withinMs(rendered(), waitMsMax)
+        if (docs === undefined) return respondLater(h)
+        const file = docs.files.get(request.path)
         if (file !== undefined) return respond(file, h, request)
-        return h.response(missing).type('text/html; charset=utf-8').code(404)
+        return h.response(docs.missing).type('text/html; charset=utf-8').code(404)
       }),
     ),
   ]
+}
+
+/** Undefined after `ms`. */
+async function withinMs<T>(work: Promise<T>, ms: number): Promise<T | undefined> {
+  const ended = new AbortController()
+  const tooLate = delay(ms, undefined, { signal: ended.signal }).catch(() => undefined)
+  try {
+    return await Promise.race([work, tooLate])
+  } finally {
+    ended.abort()
+  }
+}
+
+/** Browsers ignore `Retry-After`, and follow `Refresh`. */
+function respondLater(h: ResponseToolkit): ResponseObject {
+  return h
+    .response(RENDERING_PAGE)
+    .type('text/html; charset=utf-8')
+    .code(503)
+    .header('cache-control', 'no-store')
+    .header('retry-after', RETRY_AFTER_SECONDS)
+    .header('refresh', RETRY_AFTER_SECONDS)
 }
 
 /** Pages are revalidated at every visit. */
@@ -46,7 +86,7 @@ function respond(
   const response = h
     .response(Buffer.from(buffer, byteOffset, byteLength))
     .type(type)
-    // hapi derives another for what is compressed.
+    // hapi derives another one for compressed responses.
     .etag(version)
     .header('vary', 'accept-encoding')
     .header('cache-control', isImmutable ? CACHED_FOR_EVER : 'no-cache')

@@ -31,7 +31,7 @@ function renderFields(document: ContractDocument, schema: Members, id: string): 
 }
 
 function fieldsOf(document: ContractDocument, schema: Members, prefix: string, id: string): Html[] {
-  // Of requests only: in a response every field is present.
+  // Only fields of requests are marked as required, because in a response every field is present.
   const required = schema['additionalProperties'] === false ? listOf(schema['required']) : []
   return Object.entries(membersOf(schema['properties'])).flatMap(([name, value]) => {
     const field = prefix + name

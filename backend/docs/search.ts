@@ -28,7 +28,9 @@ export function searchSections(pages: readonly Page[]): readonly Section[] {
   return pages.slice(1).flatMap(sectionsOf)
 }
 
-/** The checklist mentions what other guides explain, so that it ranks below them, like the reference. */
+/**
+ * The checklist ranks below other guides, like the reference, because it only mentions what these explain.
+ */
 function kindOf(path: string): Section['kind'] {
   if (path === '/docs/errors') return 'error'
   return path === '/docs/reference' || path === '/docs/going-live' ? 'reference' : 'guide'

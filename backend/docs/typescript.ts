@@ -23,19 +23,19 @@ export function renderTypeScript({
   const types = [...schemas].map(
     ([name, schema]) => `${comment(schema, '')}export type ${name} = ${typeOf(schema, '')}\n`,
   )
-  return `// Types of the Receivables API ${version}, made from its OpenAPI document. Do not edit: fetch it anew.
+  return `// Types of the Receivables API ${version}, generated from its OpenAPI document. Do not edit it; download it again.
 
-/** Every call; \`createClient<paths>\` of openapi-fetch takes it. */
+/** Every path with its methods, for \`createClient<paths>\` of openapi-fetch. */
 export interface paths {
 ${[...paths].map(([path, those]) => renderPath(path, those)).join('\n')}
 }
 
-/** What each event carries. */
+/** The body of each event. */
 export interface webhooks {
 ${events.map(({ name, body }) => `  '${name}': ${contentType(body, '  ')}`).join('\n')}
 }
 
-/** What an endpoint of yours is sent. */
+/** Any event that your webhook endpoint receives. */
 export type WebhookEvent = webhooks[keyof webhooks]
 
 ${types.join('\n')}`

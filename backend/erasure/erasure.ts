@@ -4,8 +4,8 @@
  * the next sync would create the person again.
  *
  * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads
- * return no personal data. Other tables follow in small, repeatable steps, so that another run completes
- * one that was interrupted.
+ * return no personal data. Other tables follow in small, repeatable steps: another run completes one that
+ * was interrupted.
  */
 
 import { Problem } from '../../shared/contract/problem.ts'
@@ -25,7 +25,7 @@ import { eraseTrace, type Owner, TRACES } from './traces.ts'
 
 export interface Erasure {
   readonly debtor: DebtorRow
-  /** The debtor was erased by an earlier run. */
+  /** Whether an earlier run erased the debtor. */
   readonly wasErased: boolean
   /** Rows that this run changed, by table. */
   readonly erased: Readonly<Record<string, number>>

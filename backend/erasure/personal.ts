@@ -2,7 +2,7 @@
 
 export const ERASED_NAME = '[erased]'
 
-/** By the `object` member, as in the API and events. */
+/** The replacements by the value of `object`, as in the API and in events. */
 const PERSONAL: Readonly<Record<string, Replacements>> = {
   debtor: {
     name: ERASED_NAME,
@@ -20,7 +20,7 @@ const PERSONAL: Readonly<Record<string, Replacements>> = {
   message: { to: null, subject: null, preview: null, suppression: { without: 'detail' } },
 }
 
-/** By member: its value after an erasure, or which of its own members become null. */
+/** For each member, its value after an erasure, or the replacements of its own members. */
 type Replacements = Members
 
 /** A stored response: the object itself. */

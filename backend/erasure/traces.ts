@@ -24,14 +24,17 @@ type Condition = RawBuilder<SqlBool>
 interface Trace {
   readonly table: string
   readonly key: readonly string[]
-  /** Which rows are about the debtor. */
+  /** Returns the condition for the rows about the debtor. */
   owned(owner: Owner): Condition
 }
 
 /** Columns to empty. */
 interface Columns extends Trace {
   readonly columns: Readonly<Record<string, string | null>>
-  /** The API shows it, so that the erasure raises `updated_at` and copies are updated. */
+  /**
+   * Whether the API shows the value: the erasure then increases `updated_at`, so that clients update their
+   * copies.
+   */
   readonly isShown?: true
 }
 
@@ -89,7 +92,7 @@ const byAddress = (owner: Owner): Condition =>
   )`
 
 export const TRACES: readonly (Columns | Document | Rows)[] = [
-  // Before the messages, which say where the debtor was written to.
+  // This comes before the messages, because the recipients of the messages determine the addresses.
   {
     table: 'suppressed_addresses',
     key: ['account_id', 'address', 'reason'],

@@ -8,6 +8,7 @@
 import { createId } from '../../shared/contract/id.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import { announce } from '../database/announcements.ts'
+import { oncePerTransaction } from '../database/once.ts'
 import { prepared } from '../database/prepared.ts'
 import type { Transaction, WebhookDeliveryRow, WebhookEventRow } from '../database/tables.ts'
 import type { EventType } from './event-types.ts'
@@ -123,7 +124,7 @@ export function newDelivery(head: DeliveryHead, now: Date): WebhookDeliveryRow {
 
 /** Enabled and paused endpoints: deliveries of a paused one wait until it is resumed. */
 async function findInterested(tx: Transaction, { accountId, type }: DomainEvent) {
-  const endpoints = await readEndpoints(tx, { accountId })
+  const endpoints = await readEndpoints(tx, accountId)
   return endpoints.filter(({ event_types }) => {
     if (event_types === null) return true
     const types: unknown = JSON.parse(event_types)
@@ -131,7 +132,15 @@ async function findInterested(tx: Transaction, { accountId, type }: DomainEvent)
   })
 }
 
-const readEndpoints = prepared((tx: Transaction, { accountId }: { accountId: string }) =>
+/** Reads what `recordEvent` needs, at the same time as other reads of the transaction. */
+export async function prepareEvents(tx: Transaction, accountId: string): Promise<void> {
+  await readEndpoints(tx, accountId)
+}
+
+/** No transaction changes endpoints and records an event after that. */
+const readEndpoints = oncePerTransaction((tx, accountId) => selectEndpoints(tx, { accountId }))
+
+const selectEndpoints = prepared((tx: Transaction, { accountId }: { accountId: string }) =>
   tx
     .selectFrom('webhook_endpoints')
     .innerJoin('accounts', 'accounts.id', 'webhook_endpoints.account_id')

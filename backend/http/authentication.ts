@@ -1,7 +1,7 @@
 /**
  * The authentication scheme `principal` of every API route: it checks the gateway's principal against the
- * database before anything is done. The gateway's cache may be stale; the database is not, so that a
- * revocation, a narrowing or a suspension applies from the next call on.
+ * database before anything else. The gateway's cache may be stale, but the database is not: a revoked key,
+ * narrowed scopes or a suspended account therefore apply from the next call on.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
@@ -18,17 +18,19 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Caller, callerOf } from '../api/caller.ts'
+import type { Operation } from '../api/operation.ts'
 import { findKeyById } from '../api-keys/api-keys.ts'
 import { isAddressAllowed, isExpired } from '../api-keys/key-status.ts'
 import type { LastUsed } from '../api-keys/last-used.ts'
 import type { Database } from '../database/database.ts'
 
-/** Verified principals that are cached (least recently used), half a kilobyte each. */
+/** The size of the LRU cache of verified principals, which take half a kilobyte each. */
 const PRINCIPALS_MAX = 5_000
 
 export interface AuthenticationDeps {
   readonly database: Database
   readonly contract: Contract
+  readonly operations: readonly Operation[]
   readonly gatewaySecrets: readonly string[]
   readonly lastUsed: LastUsed
   readonly clock: () => Date
@@ -37,15 +39,27 @@ export interface AuthenticationDeps {
 /** Registers the strategy; `request.auth.credentials` of its routes is a `Caller`. */
 export function registerPrincipalStrategy(server: Server, deps: AuthenticationDeps): void {
   const verify = createVerifier(deps.gatewaySecrets)
-  const scopes = new Map(
-    deps.contract.operations.map(({ method, path, scope }) => [`${method} ${path}`, scope]),
+  const routes = new Map(
+    deps.contract.operations.map(({ method, path, operationId, scope }) => {
+      const operation = deps.operations.find((one) => one.operationId === operationId)
+      return [`${method} ${path}`, { scope, operation }]
+    }),
   )
   server.auth.scheme('principal', () => ({
     async authenticate(request, h): Promise<Lifecycle.ReturnValueTypes> {
-      const caller = await authenticate(request, verify, deps)
+      const now = deps.clock()
+      const principal = verify(String(request.headers[PRINCIPAL_HEADER]), now.getTime())
+      if (typeof principal === 'string') return refuse(h, principal)
+      const { scope, operation } = routeOf(request, routes)
+      const target = { accountId: principal.accountId, id: String(request.params['id'] ?? ''), now }
+      const finish =
+        operation !== undefined && 'begin' in operation
+          ? operation.begin(target, deps.database)
+          : undefined
+      const caller = await authenticate(request, principal, now, deps)
       if (typeof caller === 'string') return refuse(h, caller)
-      checkScope(caller, requiredScope(request, scopes))
-      return h.authenticated({ credentials: { ...caller } })
+      checkScope(caller, scope)
+      return h.authenticated({ credentials: { ...caller }, artifacts: { finish } })
     },
   }))
   server.auth.strategy('principal', 'principal')
@@ -65,12 +79,10 @@ function createVerifier(secrets: readonly string[]) {
 
 async function authenticate(
   request: Request,
-  verify: ReturnType<typeof createVerifier>,
-  { database, lastUsed, clock }: AuthenticationDeps,
+  principal: Principal,
+  now: Date,
+  { database, lastUsed }: AuthenticationDeps,
 ): Promise<Caller | Refusal> {
-  const now = clock()
-  const principal = verify(String(request.headers[PRINCIPAL_HEADER]), now.getTime())
-  if (typeof principal === 'string') return principal
   const row = await findKeyById(database.read, principal.keyId)
   if (row === undefined || row.account_id !== principal.accountId) return 'principal_invalid'
   if (row.revoked_at !== null) return 'key_revoked'
@@ -86,7 +98,10 @@ async function authenticate(
   return callerOf(row)
 }
 
-/** The gateway has checked the address already, against the list of this revision of the key. */
+/**
+ * If the key's revision is the gateway's, the gateway has already checked the address against the same
+ * list.
+ */
 function checkAddress(allowed: string | null, { headers }: Request): void {
   const address = headers[CLIENT_ADDRESS_HEADER]
   if (isAddressAllowed(allowed, typeof address === 'string' ? address : undefined)) return
@@ -95,21 +110,24 @@ function checkAddress(allowed: string | null, { headers }: Request): void {
   })
 }
 
-/** The gateway acts on the reason; clients never see it. */
+/** The reason is for the gateway, which acts on it; clients never see it. */
 function refuse(h: ResponseToolkit, reason: Refusal): Lifecycle.ReturnValueTypes {
   return h.response().code(401).header(REFUSAL_HEADER, reason).takeover()
 }
 
-function requiredScope(
-  { route }: Request,
-  scopes: ReadonlyMap<string, string | undefined>,
-): string | undefined {
-  const operation = `${route.method.toUpperCase()} ${route.path}`
-  assert(scopes.has(operation), `${operation} is not in the contract`)
-  return scopes.get(operation)
+interface Route {
+  readonly scope: string | undefined
+  readonly operation: Operation | undefined
 }
 
-/** The gateway has checked it already; this protects against a bug there. */
+function routeOf({ route }: Request, routes: ReadonlyMap<string, Route>): Route {
+  const name = `${route.method.toUpperCase()} ${route.path}`
+  const found = routes.get(name)
+  assert(found !== undefined, `${name} is not in the contract`)
+  return found
+}
+
+/** The gateway has already checked the scope. This check protects against a bug there. */
 function checkScope({ key }: Caller, scope: string | undefined): void {
   if (scope === undefined || key.effectiveScopes.some((effective) => effective === scope)) return
   throw new Problem(

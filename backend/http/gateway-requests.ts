@@ -1,5 +1,5 @@
 /**
- * Admits requests of gateways only. API calls carry a principal, which authentication verifies; all other
+ * Accepts requests of gateways only. API calls carry a principal, which authentication verifies; all other
  * requests carry a signature over method, path and body. A request without a valid one gets the same bare
  * 404 whether or not its route exists.
  */
@@ -11,7 +11,7 @@ import {
 } from '../../shared/contract/principal.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 
-/** More than the body of an API call may have, for gateways' reports. */
+/** Larger than the limit of API calls, because reports of gateways are larger. */
 const BODY_BYTES_MAX = 1024 * 1024
 
 export interface GatewayRequestsDeps {
@@ -48,7 +48,7 @@ export function respondBare404(h: ResponseToolkit) {
 async function readBody({ raw: { req } }: Request): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
-  // Not destroyed if it is too long: the response uses the same socket.
+  // A request that is too long is not destroyed, because the response uses the same socket.
   for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     chunks.push(chunk)
     bytes += chunk.length

@@ -1,4 +1,4 @@
-/** Converts every error into a response, and logs it. Nothing else does. */
+/** Converts every error into a response and logs it. No other module does either. */
 import { Boom } from '@hapi/boom'
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import { createId } from '../../shared/contract/id.ts'
@@ -43,13 +43,13 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
     if (!(response instanceof Error)) return h.continue
-    // The gateway knows the routes, so that none of its calls gets here.
+    // The gateway forwards only calls of routes that exist, so none of its calls gets here.
     if (isRouteMissing(response)) return respondBare404(h)
     const problem = problemOf(response)
     const requestId = requestIdOf(request)
     countProblem(problem)
     const { method, route } = request
-    // The route rather than the path, which may contain secrets of the client.
+    // The log has the route instead of the path, because a path may contain secrets of the client.
     const fields = { requestId, method, route: route.path }
     if (problem.status >= 500) {
       const kind = `${problem.code} ${route.path}`

@@ -7,7 +7,7 @@ import { requestIdOf } from './problem-responses.ts'
 
 /** Routes outside the API, by the first segment of their path. */
 const AREAS = new Set(['docs', 'internal', 'mail', 'settings'])
-/** The gateway closed its connection before the response. */
+/** Recorded as the status if the gateway closed its connection before the response. */
 const CLIENT_GONE = 499
 
 export interface RequestNumbers {
@@ -35,7 +35,7 @@ export function observeRequests(server: Server, { numbers, tracing }: RequestsOp
     numbers.note(operationOf(request), status, (to - from) / 1000)
     if (tracing === undefined) return
     const { traceparent, tracestate } = request.headers
-    // Traces begin at gateways. Requests of a gateway's own, e.g. health checks, have none.
+    // Traces begin at gateways. Internal requests of gateways, e.g. health checks, have no trace.
     const trace = continueTrace(asText(traceparent), asText(tracestate))
     if (trace !== undefined) tracing.record(trace, spanOf(request, status, from, to), [])
   })

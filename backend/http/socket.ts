@@ -2,7 +2,7 @@
 import { chmod, lstat, unlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 
-/** Backend's user and group: a gateway with another user needs to be in the group. */
+/** The backend's user and group may connect: the user of a gateway must be in that group. */
 const SOCKET_MODE = 0o660
 
 /**
@@ -15,12 +15,13 @@ export async function removeStaleSocket(path: string): Promise<void> {
     throw error
   })
   if (found === undefined) return
-  if (!found.isSocket()) throw new Error(`BACKEND_SOCKET ${path} is there, and no socket`)
-  if (await isListenedOn(path)) throw new Error(`BACKEND_SOCKET ${path} is another process's`)
+  if (!found.isSocket()) throw new Error(`BACKEND_SOCKET ${path} exists and is not a socket`)
+  if (await isListenedOn(path))
+    throw new Error(`BACKEND_SOCKET ${path} is in use by another process`)
   await unlink(path)
 }
 
-/** Lets the group connect too; a new socket admits its owner only. */
+/** Lets the group connect as well, because a new socket accepts its owner only. */
 export async function openSocketToGroup(path: string): Promise<void> {
   await chmod(path, SOCKET_MODE)
 }

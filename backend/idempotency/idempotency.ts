@@ -1,11 +1,11 @@
 /**
  * A write with an Idempotency-Key is done once, and every repeat gets the same response, byte for byte. The
  * key's row is committed together with the write, so that after a crash both exist or neither. Only success
- * binds a key: a rejection rolls its row back. A write is never rejected because of what the same key did
- * before: the row is checked again first.
+ * binds a key: a rejection rolls its row back. Before a write is rejected, the row is checked again: the
+ * cause of the rejection may be an earlier write with the same key.
  *
- * The unique row decides every race. The map of calls in progress only saves concurrent repeats from doing
- * the work in vain: they wait for the response of the first.
+ * The unique row decides every race. The map of calls in progress only avoids useless work: concurrent
+ * repeats wait for the response of the first call.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
@@ -37,8 +37,8 @@ export interface Write {
   /** Prepares the work, or throws the rejection of the body. Called only if there is nothing to replay. */
   prepare(): (tx: Transaction) => Promise<Recorded>
   /**
-   * Finds what the key did after its row has expired, if that can be known. Called after a rejection: if
-   * the key had done the work before, it cannot succeed again.
+   * Finds the result of an earlier write with the key after the key's row has expired, if the records show
+   * it. Called after a rejection, whose cause may be that earlier write.
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /** The member of `idempotency_key_reused` that names the resource which the key created. */
@@ -148,7 +148,7 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
 
 type Work = ReturnType<Write['prepare']>
 
-/** With one transaction at a time there are no races, so that the row is written once, at the end. */
+/** With one transaction at a time there are no races: the row is written once, at the end. */
 async function recordLast(
   tx: Transaction,
   attempt: Attempt,
@@ -161,8 +161,8 @@ async function recordLast(
 }
 
 /**
- * The row is inserted first, so that a concurrent repeat waits here for the first call, and does not
- * validate its body against what the first call is about to change.
+ * The row is inserted first. A concurrent repeat therefore waits here for the first call, instead of
+ * validating its body against records that the first call is changing.
  */
 async function claimAndRecord(
   tx: Transaction,
@@ -212,7 +212,7 @@ function isAboutKey({ columns }: ConstraintViolation): boolean {
   return columns.includes('idempotency_keys.key') || columns.includes('payments.idempotency_key')
 }
 
-/** The reason of the rejection may be what the key itself did before. */
+/** Whether the cause of the rejection may be an earlier write with the same key. */
 function isRefusal(error: unknown): boolean {
   return error instanceof Problem && error.status < 500
 }

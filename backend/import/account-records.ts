@@ -1,12 +1,10 @@
 /** Reads those records of an account that a file may name. */
 import type { Reader } from '../database/tables.ts'
+import { inParts } from './in-parts.ts'
 import { type Ledger, settlementId } from './ledger.ts'
 import type { Books, PaymentRecord } from './records.ts'
 
-/** Far below the number of placeholders that both databases accept in a statement. */
-const NAMES_MAX = 500
-
-/** A customer as the account has it, beside what the file says. */
+/** A customer of the account, to compare with the file. */
 export interface KnownCustomer {
   readonly id: string
   readonly external_id: string | null
@@ -15,7 +13,7 @@ export interface KnownCustomer {
 }
 
 export interface AccountRecords {
-  /** Without the invoices that the file does not name. */
+  /** The records of the account, except invoices that the file does not name. */
   readonly books: Books
   readonly customers: readonly KnownCustomer[]
 }
@@ -93,15 +91,4 @@ async function readPayments(
   )
   const byPayment = Map.groupBy(allocations, ({ payment_id }) => payment_id)
   return rows.map((row) => ({ ...row, allocations: byPayment.get(row.id) ?? [] }))
-}
-
-async function inParts<Row>(
-  names: readonly string[],
-  find: (names: readonly string[]) => Promise<Row[]>,
-): Promise<Row[]> {
-  const rows: Row[] = []
-  for (let at = 0; at < names.length; at += NAMES_MAX) {
-    rows.push(...(await find(names.slice(at, at + NAMES_MAX))))
-  }
-  return rows
 }

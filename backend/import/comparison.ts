@@ -34,7 +34,7 @@ export interface Comparison {
   readonly customers: readonly LedgerCustomer[]
   readonly rows: readonly MissingRow[]
   readonly differences: readonly Difference[]
-  /** By currency. The sums of the service include only records that the file contains too. */
+  /** The totals by currency. The sums of the service include only records that are also in the file. */
   readonly totals: ReadonlyMap<string, { readonly file: Totals; readonly service: Totals }>
   /** Invoices of the account that are not in the file. */
   readonly otherInvoices: number

@@ -8,12 +8,18 @@ export interface DecimalForm {
   readonly mark: '.' | ','
 }
 
+/** Digits in groups, with one separator throughout: comma, full stop, apostrophe or space, also a space that does not break. */
+const GROUPED = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*$/
+
 /**
  * Returns minor units, exact; undefined if the text is not a positive amount of the currency. Thousands
- * separators are rejected: "1,234" would be 1234 in one file and 1.234 in another.
+ * separators are accepted beside a decimal mark alone: "1,234" would be 1234 in one file and 1.234 in
+ * another, but "1,234.50" has a single meaning.
  */
 export function parseDecimal(text: string, { exponent, mark }: DecimalForm): number | undefined {
-  const [whole = '', fraction = '', ...more] = text.split(mark)
+  const [integer = '', fraction = '', ...more] = text.split(mark)
+  const isGrouped = fraction !== '' && GROUPED.test(integer)
+  const whole = isGrouped ? integer.replace(/\D/g, '') : integer
   const digits = /^\d{1,15}$/.test(whole) && /^\d{0,15}$/.test(fraction)
   if (!digits || more.length > 0 || text.endsWith(mark)) return undefined
   // "12.500" is exactly 12.50. "12.505" is not an amount in cents, and nothing is rounded here.

@@ -2,8 +2,11 @@
  * Reads a receivables ledger from a CSV file: customers, their invoices, and the dates of settlement. The
  * whole file is validated by the rules of the API, so that an import that begins can also complete.
  */
-import { CsvError } from 'csv-parse'
-import { parse } from 'csv-parse/sync'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { setImmediate } from 'node:timers/promises'
+import { CsvError, type Options, parse } from 'csv-parse'
+import { parse as parseSync } from 'csv-parse/sync'
 import { addDays } from '../calendar/calendar.ts'
 import { currencyExponent } from '../money/money.ts'
 import { email } from '../validation/contact.ts'
@@ -24,7 +27,7 @@ export interface LedgerCustomer {
   readonly externalId: string
   /** The id in the file; also the name of a customer without one. */
   readonly id: string
-  /** From the customer's first row in the file, as is `email`. */
+  /** The name in the customer's first row of the file; `email` is from the same row. */
   readonly name: string | undefined
   readonly email: string | undefined
 }
@@ -42,14 +45,14 @@ export interface LedgerInvoice {
   readonly currency: string
   /** In minor units. */
   readonly amount: number
-  /** Undefined: owed in full. */
+  /** If it is undefined, the invoice is owed in full. */
   readonly settledOn: string | undefined
 }
 
 export interface Ledger {
   /** The `field=header` pairs, to be shown to the operator. */
   readonly mapping: string
-  /** By external id. */
+  /** The customers by external id. */
   readonly customers: ReadonlyMap<string, LedgerCustomer>
   readonly invoices: readonly LedgerInvoice[]
 }
@@ -70,12 +73,18 @@ const SETTLED_SINCE = '2000-01-01'
 const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
 /** Without a limit, an unclosed quotation mark would make the rest of the file one cell. */
 const RECORD_LENGTH_MAX = 65_536
+/** The number of bytes that are parsed at a time, which takes some milliseconds. */
+const SLICE_BYTES = 8192
+const SLICE_ROWS = 50
 /** More faults usually have the same cause. */
 const FAULTS_SHOWN_MAX = 1000
 
-/** Throws an error that lists all faults by line. */
-export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
-  const [head, ...rows] = readRecords(bytes)
+/**
+ * Rejects with an error that lists all faults by line. The file is read in slices, so that a process that
+ * serves other requests responds to them meanwhile.
+ */
+export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
+  const [head, ...rows] = await readRecords(bytes)
   if (head === undefined || rows.length === 0) {
     throw new LedgerFault('The file needs a line of headers and at least one row.', {
       about: 'file',
@@ -91,7 +100,8 @@ export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
   const customers = new Map<string, LedgerCustomer>()
   const invoices = new Map<string, LedgerInvoice>()
   const faults: string[] = []
-  for (const { line, cells } of rows) {
+  for (const [at, { line, cells }] of rows.entries()) {
+    if (at % SLICE_ROWS === 0) await setImmediate()
     const fault = (detail: string) => faults.push(`line ${line}: ${detail}`)
     if (cells.length !== headers.length) {
       fault(`has ${cells.length} fields, the header has ${headers.length}`)
@@ -120,7 +130,12 @@ export function readLedger(bytes: Uint8Array, options: LedgerOptions): Ledger {
 
 /** Returns the headers of the file; none if it has no first line. Throws `LedgerFault`. */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
-  return (readRecords(bytes)[0]?.cells ?? []).map((cell) => cell.trim())
+  const file = decode(bytes)
+  const [head = []] = asLedgerFault(() => {
+    const records: string[][] = parseSync(file, { ...parserOptions(file), to: 1 })
+    return records
+  })
+  return head.map((cell) => cell.trim())
 }
 
 /** The prefix `settlement:` marks payments that the import created from settlement dates. */
@@ -195,10 +210,14 @@ function readRow({ cells, columns, fault, options }: Row) {
 
 function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<number> {
   const exponent = code === undefined ? 0 : currencyExponent(code)
-  const example = exponent === 0 ? '1234' : `1234${mark}${'56789'.slice(0, exponent)}`
+  const cents = '56789'.slice(0, exponent)
+  const example =
+    exponent === 0
+      ? '1234'
+      : `1234${mark}${cents} or 1${mark === '.' ? ',' : '.'}234${mark}${cents}`
   return parsed(
     (value) => parseDecimal(value, { exponent, mark }),
-    `an amount of ${code ?? 'a currency'} above 0, such as ${example}, without thousands separators (credit notes are no invoices)`,
+    `an amount of ${code ?? 'a currency'} above 0, such as ${example} (credit notes are no invoices)`,
   )
 }
 
@@ -210,32 +229,67 @@ function toExternalId(id: string): string {
   return id.replace(/[\s%]/gu, encodeURIComponent)
 }
 
-/** Returns the records except blank ones, each with the line on which it begins. */
-function readRecords(bytes: Uint8Array): { line: number; cells: string[] }[] {
+interface FileRecord {
+  /** The line on which it begins. */
+  readonly line: number
+  readonly cells: readonly string[]
+}
+
+/** Resolves with the records except blank ones. */
+async function readRecords(bytes: Uint8Array): Promise<FileRecord[]> {
   const file = decode(bytes)
-  const records: { line: number; cells: string[] }[] = []
+  const records: FileRecord[] = []
+  const parser = parse({
+    ...parserOptions(file),
+    on_record(cells: string[], { lines }) {
+      const breaks = cells.join('').match(/\r\n|\n|\r/g) ?? []
+      records.push({ line: lines - breaks.length, cells })
+      return null
+    },
+  })
+  // Although nothing is read from the parser, it is a stream and must be resumed.
+  parser.resume()
   try {
-    parse(file, {
-      trim: true,
-      skip_empty_lines: true,
-      relax_column_count: true,
-      delimiter: findDelimiter(file),
-      record_delimiter: ['\r\n', '\n', '\r'],
-      max_record_size: RECORD_LENGTH_MAX,
-      on_record(cells: string[], { lines }) {
-        const breaks = cells.join('').match(/\r\n|\n|\r/g) ?? []
-        records.push({ line: lines - breaks.length, cells })
-        return null
-      },
-    })
+    await pipeline(Readable.from(slicesOf(Buffer.from(file))), parser)
     return records
   } catch (error) {
-    if (!(error instanceof CsvError)) throw error
-    throw new LedgerFault(`The file is not proper CSV. ${error.message}`, {
-      about: 'file',
-      cause: error,
-    })
+    throw faultOf(error)
   }
+}
+
+/** Slices of bytes, since a slice of text could end within a character. */
+async function* slicesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += SLICE_BYTES) {
+    await setImmediate()
+    yield bytes.subarray(at, at + SLICE_BYTES)
+  }
+}
+
+function parserOptions(file: string): Options {
+  return {
+    trim: true,
+    skip_empty_lines: true,
+    relax_column_count: true,
+    delimiter: findDelimiter(file),
+    record_delimiter: ['\r\n', '\n', '\r'],
+    max_record_size: RECORD_LENGTH_MAX,
+  }
+}
+
+function asLedgerFault<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw faultOf(error)
+  }
+}
+
+function faultOf(error: unknown): unknown {
+  if (!(error instanceof CsvError)) return error
+  return new LedgerFault(`The file is not proper CSV. ${error.message}`, {
+    about: 'file',
+    cause: error,
+  })
 }
 
 function decode(bytes: Uint8Array): string {

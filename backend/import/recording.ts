@@ -5,18 +5,19 @@ import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/tables.ts'
 import { debtorBody, newDebtor } from '../debtors/debtor-body.ts'
 import { createDebtor } from '../debtors/debtors.ts'
-import { editDebtor } from '../debtors/details.ts'
 import { editInvoice } from '../invoices/edit-invoice.ts'
 import { invoiceBody, newInvoice } from '../invoices/invoice-body.ts'
 import { createInvoice } from '../invoices/invoices.ts'
 import { newPayment, paymentBody } from '../payments/payment-body.ts'
 import { type Recording, recordPayment } from '../payments/payments.ts'
+import { changeDetails } from '../reminders/letters.ts'
 import { validateBody } from '../validation/body.ts'
 import type { KnownCustomer } from './account-records.ts'
 import { debtorOf, invoiceOf, paymentOf } from './bodies.ts'
 import type { MissingRow } from './comparison.ts'
 import type { LedgerCustomer, LedgerInvoice } from './ledger.ts'
 import type { InvoiceRecord } from './records.ts'
+import type { ImportedRecord } from './take-back-plan.ts'
 
 export interface ImportAccount {
   readonly id: string
@@ -31,30 +32,33 @@ export interface Importing {
   readonly act: Act
 }
 
-/** Throws `duplicate_external_id` if the customer exists. */
+/** Returns the created record. Throws `duplicate_external_id` if the customer exists. */
 export async function recordCustomer(
   tx: Transaction,
   { account, act }: Importing,
   customer: LedgerCustomer,
-): Promise<void> {
+): Promise<ImportedRecord[]> {
   const input = newDebtor(validateBody(debtorBody, debtorOf(customer)))
-  await createDebtor(tx, { accountId: account.id, isDemo: account.isDemo }, input, act.now)
+  const owner = { accountId: account.id, isDemo: account.isDemo }
+  const { id } = await createDebtor(tx, owner, input, act.now)
+  return [{ id, kind: 'customer' }]
 }
 
 /**
- * Creates what is missing of the invoice and its payment. Throws `duplicate_external_id`,
+ * Creates what is missing of the invoice and its payment, and returns the created records. Throws `duplicate_external_id`,
  * `duplicate_invoice_number`, `debtor_not_found`, and the problems of a payment.
  */
 export async function recordInvoice(
   tx: Transaction,
   { account, act, chaseOverdue }: Importing,
   { invoice, invoiceId, paymentMissing }: MissingRow,
-): Promise<void> {
+): Promise<ImportedRecord[]> {
   const { id: accountId, timezone } = account
   const { now, actor } = act
   const today = todayIn(timezone, now)
   const id = invoiceId ?? (await createFrom(tx, account, invoice, chaseOverdue, now))
-  if (!paymentMissing) return
+  const created = invoiceId === undefined ? [{ id, kind: 'invoice' } as const] : []
+  if (!paymentMissing) return created
   const recording: Recording = {
     accountId,
     timezone,
@@ -65,7 +69,8 @@ export async function recordInvoice(
     now,
   }
   const body = validateBody(paymentBody, paymentOf(invoice, id), today)
-  await recordPayment(tx, recording, newPayment(body))
+  const { payment } = await recordPayment(tx, recording, newPayment(body))
+  return [...created, { id: payment.id, kind: 'payment' }]
 }
 
 async function createFrom(
@@ -137,16 +142,17 @@ function contactOf(customer: LedgerCustomer | undefined, row: KnownCustomer): Fo
   return [{ record: `customer ${customer.id}`, change: change.join(', '), correction }]
 }
 
-/** Throws `not_found`, `invoice_state_conflict`, `validation_failed`. */
+/** Returns the changed record. Throws `not_found`, `invoice_state_conflict`, `validation_failed`. */
 export async function correctRecord(
   tx: Transaction,
   { account, act }: Importing,
   correction: Correction,
-): Promise<void> {
+): Promise<ImportedRecord[]> {
   if (correction.kind === 'due_date') {
     await editInvoice(tx, account.id, correction.invoiceId, { dueDate: correction.dueOn }, act)
-    return
+    return [{ id: correction.invoiceId, kind: 'correction' }]
   }
   const { debtorId, kind: _, ...details } = correction
-  await editDebtor(tx, account.id, debtorId, details, act)
+  await changeDetails(tx, account.id, debtorId, details, act)
+  return [{ id: debtorId, kind: 'correction' }]
 }

@@ -1,7 +1,7 @@
 /**
  * Classifies an inbound mail: a delivery report (RFC 3464: bounced, delayed or delivered), a complaint (RFC
- * 5965), a reply of a person, or an automatic reply. Anybody can send anything to the address, so that
- * nothing here throws, and everything that is read is bounded.
+ * 5965), a reply of a person, or an automatic reply. Anybody can send anything to the address: nothing here
+ * throws, and the size of everything that is read is limited.
  */
 import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, oneLine, parseReply } from '../mail/status-codes.ts'
@@ -14,7 +14,7 @@ export interface InboundMail {
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' | 'unknown' }
   /** Ids of our messages and notices, and Message-IDs in `<>`, that the mail refers to. */
   readonly references: readonly string[]
-  /** As the mail claims; not verified. */
+  /** The sender that the mail states, which is not verified. */
   readonly sender: string | null
 }
 
@@ -36,11 +36,11 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   return { content, references, sender }
 }
 
-/** Undefined if it is nested deeper or longer than any real mail. */
+/** Resolves to undefined if the mail is nested more deeply or longer than any real mail. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await PostalMime.parse(raw, {
-      // The returned mail must not be taken for the text of the report.
+      // Without this, the returned mail would be read as the text of the report.
       forceRfc822Attachments: true,
       attachmentEncoding: 'utf8',
       maxNestingDepth: 20,
@@ -72,11 +72,11 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
     case 'delayed':
       return { kind: 'delay' }
     case 'delivered':
-    // It reached an address that expands to others.
+    // The mail reached an address that expands to others.
     case 'expanded':
       return { kind: 'delivery' }
     default:
-      // Relayed to a server that sends no reports.
+      // The mail was relayed to a server that sends no reports.
       return { kind: 'unknown' }
   }
 }
@@ -91,7 +91,7 @@ function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   return { type: bounceTypeOf(code), code, detail: oneLine(diagnostic || `status ${code}`) }
 }
 
-/** RFC 3834, and what those say who do not keep to it. */
+/** Recognizes automatic replies by RFC 3834 and by the headers of programs that do not follow it. */
 function isAutomatic({ headers, returnPath }: Email): boolean {
   const header = (name: string) =>
     headers.find(({ key }) => key === name)?.value.toLowerCase() ?? ''
@@ -104,7 +104,7 @@ function isAutomatic({ headers, returnPath }: Email): boolean {
   )
 }
 
-/** PostgreSQL keeps no NUL. */
+/** Returns the text without NUL characters, which PostgreSQL cannot store. */
 function textOf({ text, html }: Email): string {
   return plainText(text, html).replaceAll('\0', '')
 }
@@ -119,7 +119,7 @@ function plainText(text: string | undefined, html = ''): string {
     .trim()
 }
 
-/** By the report's envelope id, and by the headers that came back with it. */
+/** Returns the ids in the report's envelope id and in the returned headers. */
 function reportedIds(mail: Email): string {
   const status = partOf(mail, 'message/delivery-status') ?? ''
   const returned = partOf(mail, 'message/rfc822') ?? partOf(mail, 'text/rfc822-headers') ?? ''
@@ -143,7 +143,10 @@ function partOf({ attachments }: Email, type: string): string | undefined {
   return typeof content === 'string' ? content.slice(0, REPORT_CHARS_MAX) : undefined
 }
 
-/** The fields of all groups, since each of our mails has one recipient. The first of a name counts. */
+/**
+ * Returns the fields of all groups, since each of our mails has one recipient. If a name occurs several
+ * times, the first field applies.
+ */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()
   for (const line of report.replace(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)) {

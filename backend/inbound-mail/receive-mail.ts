@@ -28,7 +28,7 @@ export async function receiveMail(
     await recordReturnedNotice(tx, mail, now)
     return { kind, messageId: null }
   }
-  // If it is posted twice at once, the second transaction waits here for the first.
+  // If a mail is posted twice at the same time, the second transaction waits here for the first.
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('inbound_mail')
     .values({
@@ -84,7 +84,7 @@ async function apply(
 
 function isNews({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
-  // A soft bounce of a message that awaits a retry, or had its last, changes nothing. A hard one does.
+  // A soft bounce changes nothing if the message awaits a retry or has no retries left. A hard bounce does.
   return type === 'hard' && (status === 'queued' || status === 'failed')
 }
 

@@ -10,7 +10,7 @@ import { announceMessage } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
 
 export interface Reply {
-  /** Locked by the caller. */
+  /** The caller has locked its row. */
   readonly debtor: DebtorRow
   readonly responded: MessageRow
   readonly subject: string
@@ -22,7 +22,7 @@ export async function recordReply(tx: Transaction, reply: Reply, now: Date): Pro
   await pauseChasing(tx, reply.debtor, now)
 }
 
-/** Until a person decides. */
+/** Pauses all reminders to the debtor until a person resumes them. */
 async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Promise<void> {
   if (debtor.chasing_status !== 'active') return
   const pause = {
@@ -71,7 +71,7 @@ async function logReply(
   await notifyAdmins(tx, row, now)
 }
 
-/** Not if the account has a reply address, where its staff read replies. */
+/** Sends no notice if the account has a reply address of its own, where its staff read replies. */
 async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
   const account = await tx
     .selectFrom('accounts')

@@ -27,7 +27,7 @@ const NOTHING_ELSE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',
   handler() {
-    throw new Problem('route_not_found', 'There is nothing here.')
+    throw new Problem('route_not_found', 'There is no such route.')
   },
 }
 
@@ -39,7 +39,7 @@ function inboundRoute({ database, inboundSecrets, clock, log }: InboundMailDeps)
       if (inboundSecrets === undefined) {
         throw new Problem(
           'route_not_found',
-          'No mail is taken here: MAIL_INBOUND_SECRET is not set.',
+          'This installation accepts no inbound mail: MAIL_INBOUND_SECRET is not set.',
         )
       }
       checkSecret(request, inboundSecrets)
@@ -72,10 +72,13 @@ function digestOf(text: string): Buffer {
 
 function rawMail({ payload, headers }: Request): Buffer {
   if (!/^message\/rfc822\s*(?:;|$)/i.test(String(headers['content-type'] ?? ''))) {
-    throw new Problem('unsupported_media_type', 'Send the mail as it is, as message/rfc822.')
+    throw new Problem(
+      'unsupported_media_type',
+      'Send the unchanged mail with the content type message/rfc822.',
+    )
   }
   if (!Buffer.isBuffer(payload) || payload.length === 0) {
-    throw new Problem('bad_request', 'There is no mail in the body.')
+    throw new Problem('bad_request', 'The body is empty. Send the unchanged mail.')
   }
   return payload
 }

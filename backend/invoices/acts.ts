@@ -1,8 +1,9 @@
 /**
- * The acts of people on an invoice (contract 1.5). Each act is rejected in a state that does not allow it,
- * cancels the reminders that it invalidates, and records an event.
+ * The acts of people on an invoice. Each act is rejected in a state that does not allow it, cancels the
+ * reminders that it invalidates, and records an event.
  */
 
+import { type RawBuilder, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
@@ -14,18 +15,19 @@ import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import type { EventType } from '../events/event-types.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
-import { DISPUTED, HELD_BY_DISPUTE } from './dispute.ts'
+import { BLOCKED_BY_DISPUTE, chasingUnder, DISPUTED, holdOf } from './holds.ts'
 import { findInvoice } from './invoices.ts'
+import { isOld } from './old-invoices.ts'
 
 interface InvoiceAct {
-  /** In the audit log. */
+  /** The action in the audit log. */
   readonly action: AuditAction
-  /** Null if the act changes nothing in the API's representation but the chasing. */
+  /** Null if the act changes only the chasing in the API's representation. */
   readonly event: EventType | null
   /** The past participle for the message of a rejection, e.g. `finalised`. */
   readonly name: string
   isAllowed(invoice: InvoiceRow): boolean
-  change(now: Date): InvoiceChange
+  change(now: Date, invoice: InvoiceRow): InvoiceChange
 }
 
 const NOT_CHASED = {
@@ -64,7 +66,11 @@ const DISPUTE: InvoiceAct = {
   event: 'invoice.disputed',
   name: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
-  change: (now) => ({ disputed_at: now.toISOString(), ...HELD_BY_DISPUTE }),
+  change: (now, invoice) => ({
+    disputed_at: now.toISOString(),
+    ...holdOf(invoice),
+    ...BLOCKED_BY_DISPUTE,
+  }),
 }
 
 const RESOLVE: InvoiceAct = {
@@ -72,7 +78,7 @@ const RESOLVE: InvoiceAct = {
   event: 'invoice.dispute_resolved',
   name: 'resolved',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
-  change: () => ({ disputed_at: null, chasing_status: 'active', chasing_blocked_reason: null }),
+  change: (now, invoice) => ({ disputed_at: null, ...chasingUnder(holdOf(invoice), now) }),
 }
 
 /** Continues chasing that a rejected reminder, an import of history or a payment's pause has blocked. */
@@ -81,41 +87,62 @@ const RESUME: InvoiceAct = {
   event: null,
   name: 'resumed',
   isAllowed: isHeld,
-  change: () => ({ chasing_status: 'active', chasing_blocked_reason: null }),
+  change: () => RESUMED,
 }
 
-/** Makes the amount owed; the number does not change. Throws `invoice_state_conflict`, `not_found`. */
+const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as const
+
+/**
+ * Makes a draft an open invoice: the customer owes the amount. The number does not change. Throws
+ * `invoice_state_conflict`, `not_found`.
+ */
 export const finaliseInvoice = acting(FINALISE)
 export const resumeInvoice = acting(RESUME)
-/** Voids a mistaken invoice, on which nothing was paid or credited. Irreversible. */
+/** Voids an invoice that was a mistake and on which nothing was paid or credited. This is irreversible. */
 export const voidInvoice = actingWithReason(VOID)
 /** Records that payment is no longer expected. The invoice can still be paid. */
 export const writeOffInvoice = actingWithReason(WRITE_OFF)
 /** Stops chasing until the customer's objection is settled. */
 export const disputeInvoice = actingWithReason(DISPUTE)
+/** Continues chasing, unless something else blocked it before the dispute, which applies again. */
 export const resolveDispute = actingWithReason(RESOLVE)
 
 /** Resumes all invoices of a debtor except disputed ones, and returns their number. Throws `not_found`. */
-export async function resumeInvoicesOf(
+export function resumeInvoicesOf(
   tx: Transaction,
   accountId: string,
   debtorId: string,
   act: Act,
 ): Promise<number> {
+  const isUndisputed = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
+    and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
+  return resumeThose(tx, accountId, debtorId, isUndisputed, act)
+}
+
+/** Resumes the invoices of a debtor that were past due when they were created. */
+export function resumeOldInvoicesOf(
+  tx: Transaction,
+  accountId: string,
+  debtorId: string,
+  act: Act,
+): Promise<number> {
+  return resumeThose(tx, accountId, debtorId, isOld, act)
+}
+
+async function resumeThose(
+  tx: Transaction,
+  accountId: string,
+  debtorId: string,
+  condition: RawBuilder<boolean>,
+  act: Act,
+): Promise<number> {
   const debtor = await getLockedDebtor(tx, accountId, debtorId)
   const { numUpdatedRows } = await tx
     .updateTable('invoices')
-    .set({ ...RESUME.change(act.now), ...stampOf(tx, act.now.toISOString()) })
+    .set({ ...RESUMED, ...stampOf(tx, act.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
-    .where('status', 'in', ['open', 'partially_paid'])
-    .where('chasing_status', '!=', 'active')
-    .where((eb) =>
-      eb.or([
-        eb('chasing_blocked_reason', 'is', null),
-        eb('chasing_blocked_reason', '!=', DISPUTED),
-      ]),
-    )
+    .where(condition)
     .executeTakeFirstOrThrow()
   const resumed = Number(numUpdatedRows)
   if (resumed === 0) return 0
@@ -183,7 +210,7 @@ async function perform(
     subjectId: id,
     detail: { number: invoice.number, ...detail },
   })
-  const row = await changeInvoice(tx, invoice, change(act.now), event, act.now)
+  const row = await changeInvoice(tx, invoice, change(act.now, invoice), event, act.now)
   await stopMessages(tx, accountId, [id], act.now, `invoice ${invoice.number} was ${name}`)
   const changesBalance = row.status !== invoice.status
   await (changesBalance ? touchDebtor : replanDebtor)(tx, accountId, row.debtor_id, act.now)
@@ -196,7 +223,7 @@ export async function lockInvoice(
   accountId: string,
   id: string,
 ): Promise<InvoiceRow> {
-  // The debtor of an invoice never changes, so that it may be read before the lock.
+  // The debtor of an invoice never changes, and can therefore be read before the lock.
   const found = await findInvoice(tx, accountId, id)
   if (found !== undefined) await lockDebtorId(tx, accountId, found.debtor_id)
   const invoice = found && (await findInvoice(tx, accountId, id))

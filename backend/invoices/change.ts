@@ -1,6 +1,7 @@
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
-import { stampOf } from '../database/stamp.ts'
+import { nextStamp } from '../database/stamp.ts'
+import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
@@ -19,10 +20,22 @@ export async function changeInvoice(
   now: Date,
 ): Promise<InvoiceRow> {
   const { id, account_id } = before
-  const [stamped] = await updateInvoice(tx, { ...change, id, account_id, at: now.toISOString() })
-  const row = { ...before, ...change, ...stamped }
+  const changed = changedMembers(before, change)
+  const stamp = nextStamp(before, now)
+  await updateInvoice(tx, { ...changed, ...stamp, id, account_id })
+  const row = { ...before, ...change, ...stamp }
   if (event !== null) await announceChange(tx, before, row, event, now)
   return row
+}
+
+/**
+ * SQLite rewrites an index entry whenever an update names one of the index's columns, and five indexes of
+ * invoices contain the status. Columns whose value does not change are therefore omitted.
+ */
+function changedMembers(before: InvoiceRow, change: InvoiceChange): InvoiceChange {
+  const changed: Partial<InvoiceRow> = { ...change }
+  for (const name of INVOICE_COLUMNS) if (changed[name] === before[name]) delete changed[name]
+  return changed
 }
 
 /** Records a further event for a change made by `changeInvoice`. */
@@ -43,20 +56,9 @@ export async function announceChange(
   await recordEvent(tx, event, now)
 }
 
-const updateInvoice = prepared(
-  (
-    tx: Transaction,
-    {
-      id,
-      account_id,
-      at,
-      ...change
-    }: InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id'> & { readonly at: string },
-  ) =>
-    tx
-      .updateTable('invoices')
-      .set({ ...change, ...stampOf(tx, at) })
-      .where('account_id', '=', account_id)
-      .where('id', '=', id)
-      .returning(['updated_at', 'revision']),
+/** The columns that an update names, with their new values. */
+type Changed = InvoiceChange & Pick<InvoiceRow, 'id' | 'account_id' | 'updated_at' | 'revision'>
+
+const updateInvoice = prepared((tx: Transaction, { id, account_id, ...changed }: Changed) =>
+  tx.updateTable('invoices').set(changed).where('account_id', '=', account_id).where('id', '=', id),
 )

@@ -61,7 +61,7 @@ function refuseSurplus({ amount_due: due, number }: InvoiceRow, amount: number):
   throw faultsProblem([{ pointer: '/amount', code: 'out_of_range', detail }])
 }
 
-/** Less is due on this invoice, so that money on account may cover other invoices of the debtor too. */
+/** Less is due on this invoice: money on account may therefore cover other invoices of the debtor too. */
 async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
   const debtor = { id: row.debtor_id, account_id: row.account_id }
   const why = `invoice ${row.number} was credited`

@@ -11,7 +11,7 @@ import { faultsProblem } from '../validation/faults.ts'
 import { conflict, isOpen, lockInvoice } from './acts.ts'
 import { changeInvoice } from './change.ts'
 
-/** Absent members do not change; null removes the value. */
+/** Absent members leave their values unchanged; null removes the value. */
 export interface InvoiceEdit {
   readonly dueDate?: string
   readonly poNumber?: string | null

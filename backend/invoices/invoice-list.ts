@@ -1,6 +1,8 @@
 /** The list of invoices. Every query derives being overdue from status, due date and the current date. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
+import { preparedPage } from '../database/prepared.ts'
+import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import {
   afterPosition,
@@ -9,8 +11,13 @@ import {
   equals,
   ignoreSortIndex,
   isAnyOf,
+  isKind,
+  joinPage,
   orderOf,
   type Page,
+  type PageForm,
+  type PageStart,
+  splitPage,
   unindexed,
   unindexedIfNarrowedBy,
   within,
@@ -38,35 +45,50 @@ export async function listInvoices(
   today: string,
   page: Page,
 ): Promise<InvoiceRow[]> {
-  if (isAllOverdue(filters, page)) return listOverdue(reader, accountId, filters, today, page)
+  const { status, currency, overdue, ...others } = filters
+  const { form, start } = splitPage(page)
+  const values = { ...others, ...start, accountId, today }
+  if (isAllOverdue(filters, page)) return await readOverdue(reader, values, form)
+  return await readInvoices(reader, values, { ...form, status, currency, overdue })
+}
+
+type Few = 'status' | 'currency' | 'overdue'
+
+type Values = Omit<InvoiceFilters, Few> &
+  PageStart & { readonly accountId: string; readonly today: string }
+
+type Form = PageForm & { readonly [F in Few]: InvoiceFilters[F] | undefined }
+
+const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) => {
+  const filters = { ...values, ...form }
+  const page = joinPage(form, values)
   const own = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
-  return await reader
+  return reader
     .selectFrom('invoices')
-    .selectAll()
+    .select(INVOICE_COLUMNS)
     .where((eb) =>
       eb.and([
-        eb('account_id', '=', accountId),
+        eb('account_id', '=', filters.accountId),
         ...within('created_at', filters.created_since, filters.created_before),
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...equals('number', filters.number),
         ...isAnyOf(unindexedIfNarrowedBy('status', filters.debtor_id), filters.status),
-        ...equals(
+        ...isKind(
           unindexedIfNarrowedBy('currency', filters.debtor_id, filters.status),
           filters.currency,
         ),
-        ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, today),
+        ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, filters.today),
         ...within('due_date', filters.due_since, filters.due_before),
         ...afterPosition(own),
       ]),
     )
     .orderBy(orderOf(own))
-    .limit(page.fetch)
-    .execute()
-}
+    .limit(sql.lit(page.fetch))
+})
 
-/** In an old account nearly all due dates are past, so that an index on them would not narrow the search. */
+/** In an old account nearly all due dates are past: an index on them would not narrow the search. */
 const LATE = unindexed('due_date')
 
 function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string): Condition[] {
@@ -85,18 +107,13 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 }
 
 /**
- * Not every open invoice is overdue, and open invoices that are not overdue would slow down a scan by
- * creation. Hence two indexes are read: announced invoices by creation, which are all but those that fell
- * due since the last announcement, and the few unannounced ones by due date. The due dates decide in both
- * parts.
+ * A scan of open invoices by creation would be slow, because many of them are not overdue. Two indexes are
+ * read instead: announced invoices by creation, and by due date the few invoices that have fallen due since
+ * the last announcement. The due dates decide in both parts.
  */
-async function listOverdue(
-  reader: Reader,
-  accountId: string,
-  { created_since, created_before }: InvoiceFilters,
-  today: string,
-  page: Page,
-): Promise<InvoiceRow[]> {
+const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm) => {
+  const { accountId, today, created_since, created_before } = values
+  const page = joinPage(form, values)
   const sorted: Page = { ...page, ignoresSortIndex: true }
   const part = (announced: 0 | 1, own: Page, dueDate: Column) =>
     reader
@@ -112,16 +129,15 @@ async function listOverdue(
         ]),
       )
       .orderBy(orderOf(own))
-      .limit(page.fetch)
+      .limit(sql.lit(page.fetch))
   const ids = reader
     .selectFrom(part(1, page, LATE).as('announced'))
     .select('id')
     .unionAll(reader.selectFrom(part(0, sorted, 'due_date').as('unannounced')).select('id'))
-  return await reader
+  return reader
     .selectFrom('invoices')
-    .selectAll()
+    .select(INVOICE_COLUMNS)
     .where('id', 'in', ids)
     .orderBy(orderOf(sorted))
-    .limit(page.fetch)
-    .execute()
-}
+    .limit(sql.lit(page.fetch))
+})

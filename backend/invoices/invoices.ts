@@ -6,6 +6,7 @@ import { addDays, todayIn } from '../calendar/calendar.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
+import { INVOICE_COLUMNS } from '../database/tables/invoices.ts'
 import type { DebtorRow, InvoiceRow } from '../database/tables.ts'
 import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
@@ -18,21 +19,24 @@ import { renderInvoice } from './representation.ts'
 
 export interface NewInvoice {
   readonly debtor: { readonly id: string } | { readonly externalId: string }
-  /** Null: generated. */
+  /** If it is null, the number is generated. */
   readonly number: string | null
   readonly externalId: string | null
   readonly currency: string
   readonly amount: number | undefined
   readonly lines: readonly NewLine[]
-  /** Null: the current date. */
+  /** If it is null, the current date applies. */
   readonly issueDate: string | null
-  /** Null: computed from the payment terms. */
+  /** If it is null, the due date is computed from the payment terms. */
   readonly dueDate: string | null
   readonly status: 'draft' | 'open'
   readonly poNumber: string | null
   readonly notes: string | null
   readonly paymentUrl: string | null
-  /** False: the invoice is history, and is not chased until a person resumes chasing. True by default. */
+  /**
+   * If it is false and the invoice is already past due, it is not chased until a person resumes chasing.
+   * The default is true.
+   */
   readonly chaseIfOverdue?: boolean
   readonly metadata: Readonly<Record<string, string>>
 }
@@ -88,6 +92,7 @@ export async function createInvoice(
     chasing_cycle: 1,
     disputed_at: null,
     chasing_hold: null,
+    chasing_hold_until: null,
     paid_at: null,
     voided_at: null,
     written_off_at: null,
@@ -97,7 +102,7 @@ export async function createInvoice(
     revision: 1,
   }
   await insertWithUniqueExternalId(tx, 'invoices', row, () => insertInvoice(tx, row, input.number))
-  // A draft is not owed yet, so that it changes no balance.
+  // A draft is not owed yet, and therefore changes no balance.
   if (row.status === 'open') await touchDebtor(tx, accountId, debtor.id, now)
   const render = (today: string) => renderInvoice(row, today)
   await recordEvent(tx, { accountId, type: 'invoice.created', subjectId: row.id, render }, now)
@@ -205,7 +210,7 @@ const readInvoices = prepared(
   (reader: Reader, { accountId, ids }: { accountId: string; ids: readonly string[] }) =>
     reader
       .selectFrom('invoices')
-      .selectAll()
+      .select(INVOICE_COLUMNS)
       .where('account_id', '=', accountId)
       .where('id', 'in', ids),
 )
@@ -219,7 +224,7 @@ export async function findOpenInvoices(
 ): Promise<InvoiceRow[]> {
   return await reader
     .selectFrom('invoices')
-    .selectAll()
+    .select(INVOICE_COLUMNS)
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('currency', '=', currency)

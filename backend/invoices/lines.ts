@@ -1,4 +1,4 @@
-/** Totals of an invoice's lines. Taxes are given by the client, never computed: accounting owns them. */
+/** Totals of an invoice's lines. Taxes come from the client's accounting and are never computed. */
 
 import { AMOUNT_MAX, lineAmount, type Quantity } from '../money/money.ts'
 import type { Fault } from '../validation/faults.ts'
@@ -25,7 +25,7 @@ export interface Totals {
   readonly lines: readonly Line[]
 }
 
-/** The reasons for which lines and amount do not make an invoice. */
+/** The reasons why the lines and the amount are rejected. */
 export interface TotalsRefusal {
   readonly faults: readonly Fault[]
   /** Members of the problem document, if there is no other fault. */

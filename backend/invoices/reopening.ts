@@ -1,8 +1,8 @@
-/** The effect of a reversed payment on an invoice (contract 1.5). The caller has locked the debtor. */
+/** The effect of a reversed payment on an invoice. The caller has locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
-import { HELD_BY_DISPUTE } from './dispute.ts'
+import { BLOCKED_BY_DISPUTE, chasingUnder, holdOf, NO_HOLD, PAYMENT_RECEIVED } from './holds.ts'
 
 /** Subtracts `amount`, which was allocated to the invoice, from the amount paid. */
 export async function reopenInvoice(
@@ -15,7 +15,7 @@ export async function reopenInvoice(
   const change = {
     amount_paid: amountPaid,
     amount_due: invoice.amount_due + amount,
-    ...stateOf(invoice, amountPaid),
+    ...stateOf(invoice, amountPaid, now),
   }
   return changeInvoice(tx, invoice, change, eventOf(invoice), now)
 }
@@ -26,34 +26,29 @@ function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   return status === 'paid' ? 'invoice.written_off' : null
 }
 
-function stateOf(invoice: InvoiceRow, amountPaid: number): InvoiceChange {
+function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceChange {
   if (invoice.written_off_at !== null) {
-    // The payment was not expected when the invoice was written off, so that its reversal resumes no
-    // chasing.
+    // When the invoice was written off, no payment was expected any more: the reversal of this one
+    // therefore resumes no chasing.
     return { status: 'written_off', paid_at: null }
   }
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
   if (invoice.status === 'paid') {
     const chasing_cycle = invoice.chasing_cycle + 1
-    return { status, paid_at: null, chasing_cycle, chasing_hold: null, ...chasingOf(invoice) }
+    return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
   // A pause or stop by a person remains.
-  const pausedByPayment = invoice.chasing_blocked_reason === 'payment_received'
-  return pausedByPayment ? { status, ...CHASED_AGAIN } : { status }
+  if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
+  if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
+  return { status, chasing_next_stage: null, ...chasingUnder(NO_HOLD, now) }
 }
 
-/** The payment and its reversal settle no dispute and change no decision of a person. */
-function chasingOf({ disputed_at: disputedAt, chasing_hold: hold }: InvoiceRow): InvoiceChange {
-  if (disputedAt !== null) return HELD_BY_DISPUTE
-  if (hold === null) return CHASED_AGAIN
-  const chasing_status = hold === 'history' ? 'stopped' : 'paused'
-  return { ...CHASED_AGAIN, chasing_status, chasing_blocked_reason: hold }
+/**
+ * Neither the payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` is kept:
+ * chasing continues at the stage that it had reached, never at a higher one.
+ */
+function chasingOf(invoice: InvoiceRow, now: Date): InvoiceChange {
+  if (invoice.disputed_at !== null) return BLOCKED_BY_DISPUTE
+  const { chasing_hold, chasing_hold_until } = invoice
+  return { chasing_next_stage: null, ...chasingUnder({ chasing_hold, chasing_hold_until }, now) }
 }
-
-/** `chasing_stage` is kept: chasing continues at the stage that it had reached, never at a higher one. */
-const CHASED_AGAIN = {
-  chasing_status: 'active',
-  chasing_next_stage: null,
-  chasing_next_action_at: null,
-  chasing_blocked_reason: null,
-} as const

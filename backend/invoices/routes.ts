@@ -45,10 +45,8 @@ export const invoiceOperations: readonly Operation[] = [
   }),
   readOperation({
     operationId: 'getInvoice',
-    async read(reader, { caller: { account }, id, now }) {
-      const row = await findInvoice(reader, account.id, id)
-      return row && renderInvoice(row, todayIn(account.timezone, now))
-    },
+    find: (reader, { accountId, id }) => findInvoice(reader, accountId, id),
+    render: (row, { caller, now }) => renderInvoice(row, todayIn(caller.account.timezone, now)),
   }),
   writeOperation({
     operationId: 'createInvoice',

@@ -1,11 +1,11 @@
-/** The effect of a payment on an invoice (contract 1.5). The caller has locked the debtor. */
+/** The effect of a payment on an invoice. The caller has locked the debtor. */
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
+import { decisionOf, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 
 /** A partial payment postpones the next reminder by this time. */
 const PAUSE_MS = 7 * 86_400_000
-const PAYMENT_RECEIVED = 'payment_received'
 
 /** A draft is not final and a void invoice never will be; a written-off invoice can still be paid. */
 export function isPayable(status: InvoiceStatus): boolean {
@@ -28,7 +28,7 @@ export async function settleInvoice(
 }
 
 /** The change of an invoice on which nothing is due any more, whether by payments, credits or both. */
-export function paid({ chasing_blocked_reason: reason }: InvoiceRow, now: Date) {
+export function paid(invoice: InvoiceRow, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -36,12 +36,9 @@ export function paid({ chasing_blocked_reason: reason }: InvoiceRow, now: Date) 
     chasing_next_stage: null,
     chasing_next_action_at: null,
     chasing_blocked_reason: null,
-    chasing_hold: HOLDS.find((hold) => hold === reason) ?? null,
+    ...decisionOf(invoice),
   } as const
 }
-
-/** Decisions of a person that remain in force if the payment is reversed. */
-const HOLDS = ['history', 'approval_rejected'] as const
 
 function partiallyPaid(
   invoice: InvoiceRow,
@@ -50,13 +47,17 @@ function partiallyPaid(
   // A written-off invoice remains written off until it is paid in full.
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
+  const { chasing_hold: hold } = holdOf(invoice)
   // A pause or stop by a person remains.
-  const pausedByPayment = invoice.chasing_blocked_reason === PAYMENT_RECEIVED
-  if (invoice.chasing_status !== 'active' && !pausedByPayment) return { status }
+  if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
+  const until = new Date(now.getTime() + PAUSE_MS).toISOString()
+  if (invoice.disputed_at !== null) {
+    return { status, chasing_hold: PAYMENT_RECEIVED, chasing_hold_until: until }
+  }
   return {
     status,
     chasing_status: 'paused',
-    chasing_next_action_at: new Date(now.getTime() + PAUSE_MS).toISOString(),
+    chasing_next_action_at: until,
     chasing_blocked_reason: PAYMENT_RECEIVED,
   } as const
 }

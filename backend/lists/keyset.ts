@@ -10,14 +10,33 @@ export interface Position {
   readonly id: string
 }
 
-export interface Page {
+export interface Page extends PageForm {
+  readonly after: Position | undefined
+}
+
+/** The part of a page that belongs to the text of its statement. */
+export interface PageForm {
   readonly sort: string
   readonly direction: 'asc' | 'desc'
   /** Rows to fetch: one more than are shown, to detect a next page. */
   readonly fetch: number
-  readonly after: Position | undefined
   /** Set by `ignoreSortIndex`. */
   readonly ignoresSortIndex?: true
+}
+
+/** The position after which a page starts, for `preparedPage`; empty for the first page. */
+export interface PageStart {
+  readonly startValue?: string
+  readonly startId?: string
+}
+
+export function splitPage({ after, ...form }: Page): { form: PageForm; start: PageStart } {
+  return { form, start: after === undefined ? {} : { startValue: after.value, startId: after.id } }
+}
+
+export function joinPage(form: PageForm, { startValue, startId }: PageStart): Page {
+  const isFirst = startValue === undefined || startId === undefined
+  return { ...form, after: isFirst ? undefined : { value: startValue, id: startId } }
 }
 
 /**
@@ -78,6 +97,19 @@ function expressionOf(column: Column): Expression<unknown> {
 
 type Value = string | number | undefined
 
+/**
+ * The values of `isKind` and `isAnyOf`, of which there are few, are part of the text. PostgreSQL keeps one plan
+ * for a text, and how many rows have a status or a currency decides which index is best.
+ */
+export function isKind(column: Column, value: string | undefined): Condition[] {
+  return value === undefined ? [] : [sql`${expressionOf(column)} = ${sql.lit(value)}`]
+}
+
+export function isAnyOf(column: Column, values: readonly string[] | undefined): Condition[] {
+  const list = values?.map((value) => sql.lit(value))
+  return list === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(list)})`]
+}
+
 /** No condition where the client sent no value. */
 export function equals(column: Column, value: Value): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
@@ -89,8 +121,4 @@ export function within(column: Column, since: Value, before: Value): Condition[]
   if (since !== undefined) conditions.push(sql`${expressionOf(column)} >= ${since}`)
   if (before !== undefined) conditions.push(sql`${expressionOf(column)} < ${before}`)
   return conditions
-}
-
-export function isAnyOf(column: Column, values: readonly string[] | undefined): Condition[] {
-  return values === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(values)})`]
 }

@@ -1,5 +1,7 @@
 /** An e-mail, and the outcomes of its hand-over. */
 
+import type { Logo } from '../accounts/logo.ts'
+
 /** A mail that is ready to be handed over. */
 export interface Mail {
   /** `<msg_…@host>` by `messageIdOf`: the same at every attempt, so that receivers recognize a repeat. */
@@ -13,7 +15,9 @@ export interface Mail {
   readonly subject: string
   readonly text: string
   readonly html: string
-  /** For the one-click unsubscribe header (RFC 8058). */
+  /** Part of the mail, shown by its HTML. */
+  readonly logo?: Logo | undefined
+  /** The URL of the one-click unsubscribe header (RFC 8058). */
   readonly unsubscribeUrl?: string | undefined
 }
 
@@ -22,7 +26,7 @@ export interface Mail {
  * permanent. `abandoned`: nothing was sent, for a reason that is not the address (started too late, server
  * unavailable, login or sender rejected); the mail may be handed over again. `isDenied`: the server rejects
  * this recipient but may accept others, like a relay for some domains. `unknown`: the connection failed
- * while or after the text was sent, so that the mail may have arrived; a repeat has the same Message-ID.
+ * while or after the text was sent, and the mail may have arrived; a repetition has the same Message-ID.
  */
 export type HandOff =
   | { readonly outcome: 'accepted'; readonly providerMessageId: string | null }
@@ -38,8 +42,8 @@ export type HandOff =
 
 export interface Mailer {
   /**
-   * Never throws. Sends nothing if it could not start by `startBefore`. Ends at most `HAND_OFF_MS_MAX`
-   * after that.
+   * Hands the mail over. Never throws. Sends nothing if the hand-over cannot start by `startBefore`, and
+   * ends at most `HAND_OFF_MS_MAX` after that.
    */
   send(mail: Mail, options: { readonly startBefore: Date }): Promise<HandOff>
   /** The Message-ID for an id, e.g. `msg_…`. */

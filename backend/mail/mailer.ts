@@ -1,12 +1,13 @@
 /**
- * Hands mail over by SMTP, or writes it to files if no server is configured. The caller has decided to send
- * it; this module itself rejects only reserved domains.
+ * Hands mail over by SMTP, or writes it to files if no server is configured. The caller decides whether a
+ * mail is sent; this module itself rejects only reserved domains.
  */
 import { setMaxListeners } from 'node:events'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import MailComposer from 'nodemailer/lib/mail-composer'
 import type { Logger } from '../../shared/process/log.ts'
+import type { Logo } from '../accounts/logo.ts'
 import {
   headerText,
   hostOf,
@@ -18,6 +19,7 @@ import { HAND_OFF_MS_MAX, type HandOff, type Mail, type Mailer } from './mail.ts
 import { handOver } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { oneLine } from './status-codes.ts'
+import { LOGO_CID } from './wording/letter.ts'
 
 export interface MailerOptions {
   /** Undefined: mail is written to files. */
@@ -106,21 +108,22 @@ function idIn(messageId: string): string {
 
 function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
   const { replyTo, unsubscribeUrl } = mail
-  const name = headerText(mail.fromName) || mailFrom.name
+  const name = withoutEncodedWords(headerText(mail.fromName)) || mailFrom.name
   const composed = new MailComposer({
     messageId: mail.messageId,
     from: { name, address: mailFrom.address },
     to: { name: '', address: mail.to },
     ...(replyTo !== undefined && {
-      // Both, so that the creditor's staff and this service receive replies.
+      // With both addresses, the creditor's staff and this service receive replies.
       replyTo: [
         { name, address: replyTo },
         { name, address: mailFrom.address },
       ],
     }),
-    subject: headerText(mail.subject),
+    subject: withoutEncodedWords(headerText(mail.subject)),
     text: mail.text,
     html: mail.html,
+    ...(mail.logo !== undefined && { attachments: [inlineLogo(mail.logo)] }),
     headers: {
       'Auto-Submitted': 'auto-generated',
       // Bounces contain it even if a server replaced the Message-ID.
@@ -134,6 +137,24 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     disableUrlAccess: true,
   })
   return composed.compile().build()
+}
+
+/**
+ * Breaks up text in the form of encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names.
+ * Mail programs would decode it, and show e.g. an address that a name must not contain.
+ */
+function withoutEncodedWords(text: string): string {
+  return text.replaceAll('=?', '= ?')
+}
+
+function inlineLogo({ mediaType, content }: Logo) {
+  return {
+    cid: LOGO_CID,
+    filename: mediaType === 'image/png' ? 'logo.png' : 'logo.jpg',
+    contentType: mediaType,
+    contentDisposition: 'inline',
+    content,
+  } as const
 }
 
 function logHandOff(log: Logger, { messageId }: Mail, handOff: HandOff): void {

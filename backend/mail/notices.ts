@@ -2,7 +2,10 @@
  * Notices are mails to users, e.g. about a disabled webhook endpoint. A notice is recorded in the
  * transaction of its cause; its recipients are decided when it is sent.
  */
+
 import { createId } from '../../shared/contract/id.ts'
+import type { Act } from '../accounts/audit.ts'
+import { announce } from '../database/announcements.ts'
 import type { NoticeRow, Reader, Transaction } from '../database/tables.ts'
 import type { Language } from './wording/languages.ts'
 import type { Stage } from './wording/reminder-words/words.ts'
@@ -10,29 +13,56 @@ import type { Wording } from './wording/wording.ts'
 
 /** The kinds of notices, with the members of their `detail`. */
 export interface NoticeDetails {
-  /** To the Admins. `subject_id` is the endpoint. */
+  /** Sent to the Admins. `subject_id` is the endpoint. */
   readonly 'webhook_endpoint.disabled': {
     readonly url: string
     readonly reason: 'gone' | 'failing'
     readonly failing_since: string | null
   }
-  /** To the invited person. `subject_id` is the invitation. */
+  /** Sent to the invited person. `subject_id` is the invitation. */
   readonly 'user.invited': {
     readonly email: string
     readonly role: 'admin' | 'member'
     readonly invited_by: string
   }
-  /** To the Admins. `subject_id` is the key. */
+  /** Sent to the Admins. `subject_id` is the key. */
   readonly 'api_key.expiring': {
     readonly name: string
     readonly prefix: string
     readonly expires_at: string
   }
-  /** To the user. `subject_id` is the reset. */
+  /** Sent to all Admins except the one who issued the key. `subject_id` is the key. */
+  readonly 'api_key.issued': {
+    readonly name: string
+    readonly prefix: string
+    readonly by: NoticeActor
+  }
+  /** Sent to all Admins except the one who changed the details. `subject_id` is the account. */
+  readonly 'payment_details.changed': {
+    readonly currency: string
+    /** How customers pay now; null: the details were removed. */
+    readonly now: { readonly account_ending: string | null; readonly has_link: boolean } | null
+    readonly by: NoticeActor
+  }
+  /** Sent to all Admins except the owner of the second factor. `subject_id` is the user. */
+  readonly 'second_factor.removed': { readonly email: string; readonly by: NoticeActor }
+  /** Sent to the user. `subject_id` is the reset. */
   readonly 'user.password_reset': { readonly email: string }
-  /** To the user. `subject_id` is the reset that changed the password. */
+  /** Sent to the user. `subject_id` is the reset that changed the password. */
   readonly 'user.password_changed': { readonly email: string }
-  /** To the user, who is `subject_id`: a reminder as a customer would receive it. */
+  /** Sent to the user, who is `subject_id`. */
+  readonly 'user.second_factor_added': SecondFactorDetail
+  readonly 'user.second_factor_removed': SecondFactorDetail
+  /** Sent to the user, who is `subject_id` and logged in with a browser that is not known. */
+  readonly 'user.unknown_browser': {
+    readonly email: string
+    /** In words, e.g. `Firefox on Windows`. */
+    readonly browser: string
+    readonly address: string | null
+    /** Whether the next logins of the day are not mailed. */
+    readonly is_last: boolean
+  }
+  /** Sent to the user, who is `subject_id`: a reminder as a customer would receive it. */
   readonly 'user.test_reminder': {
     readonly email: string
     readonly stage: Stage
@@ -40,8 +70,27 @@ export interface NoticeDetails {
     readonly wording: Wording
     readonly invoice_id: string | null
   }
-  /** To the Admins. `subject_id` is the inbound message. */
+  /** Sent to the Admins. `subject_id` is the inbound message. */
   readonly 'message.received': Readonly<Record<string, never>>
+}
+
+interface SecondFactorDetail {
+  readonly email: string
+  readonly factor: 'app' | 'passkey'
+  /** The name of the passkey; null for the authenticator app. */
+  readonly name: string | null
+  readonly by: NoticeActor
+}
+
+/** The person or operator who did what a notice is about. */
+export interface NoticeActor {
+  /** The user; null: an operator. */
+  readonly id: string | null
+  readonly label: string
+}
+
+export function noticeActorOf({ actor: { type, id, label } }: Act): NoticeActor {
+  return { id: type === 'user' ? id : null, label: type === 'operator' ? 'the operator' : label }
 }
 
 export type NoticeKind = keyof NoticeDetails
@@ -57,6 +106,9 @@ export interface NewNotice<K extends NoticeKind> {
   readonly subjectId: string
   readonly detail: NoticeDetails[K]
 }
+
+/** Announced by a transaction that records a notice. */
+export const NOTICES = 'notices'
 
 export async function recordNotice<K extends NoticeKind>(
   tx: Transaction,
@@ -75,6 +127,7 @@ export async function recordNotice<K extends NoticeKind>(
       mailed_at: null,
     })
     .execute()
+  announce(tx, NOTICES)
 }
 
 /** Returns notices that are not dispatched yet, oldest first. */
@@ -124,12 +177,22 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
   if (isPersonal(notice)) return [notice.detail.email]
   const admins = await reader
     .selectFrom('users')
-    .select('email')
+    .select(['id', 'email'])
     .where('account_id', '=', row.account_id)
     .where('role', '=', 'admin')
     .where('status', '=', 'active')
+    .where('id', 'not in', (select) =>
+      select
+        .selectFrom('muted_notices')
+        .select('muted_notices.user_id')
+        .where('muted_notices.account_id', '=', row.account_id)
+        .where('muted_notices.kind', '=', notice.kind),
+    )
     .execute()
-  return admins.map(({ email }) => email)
+  const actorId = 'by' in notice.detail ? notice.detail.by.id : null
+  // The owner of the second factor receives a notice of their own.
+  const ownerId = notice.kind === 'second_factor.removed' ? row.subject_id : null
+  return admins.filter(({ id }) => id !== actorId && id !== ownerId).map(({ email }) => email)
 }
 
 type PersonalNotice = Extract<Notice, { readonly kind: `user.${string}` }>

@@ -1,16 +1,16 @@
 /** Sends each notice to each of its recipients at least once. Any number of backends may run it. */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
+import { findLogo } from '../accounts/logo.ts'
 import { leasesOf } from '../background/leases.ts'
-import { startWorker, type Worker } from '../background/worker.ts'
+import { POLL_MS, startListeningWorker, type Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import type { MailOutboxRow, Reader, Transaction } from '../database/tables.ts'
 import { HAND_OFF_MS_MAX, type HandOff, type Mailer } from './mail.ts'
-import { dispatchNotice, findNewNotices, type NoticeKind } from './notices.ts'
+import { dispatchNotice, findNewNotices, NOTICES, type NoticeKind } from './notices.ts'
 import { renderLetterHtml, renderLetterText } from './wording/letter.ts'
 import { type NoticeLetterDeps, writeNotice } from './wording/notice-letters.ts'
 
-const EVERY_MS = 3000
 const BATCH_MAX = 10
 const START_MS_MAX = 5000
 
@@ -66,25 +66,32 @@ export interface OutboxDeps extends NoticeLetterDeps {
 }
 
 export function startOutbox(deps: OutboxDeps): Worker {
-  return startWorker({
+  const { database, clock, log } = deps
+  return startListeningWorker({
     name: 'mailing notices',
-    everyMs: EVERY_MS,
-    log: deps.log,
+    database,
+    topic: NOTICES,
+    everyMs: POLL_MS,
+    log,
     async round() {
-      await sendNotices(deps)
-      return undefined
+      if (await sendNotices(deps)) return 0
+      const now = clock()
+      const next = await OUTBOX.findNextRun(database.read, now, POLL_MS)
+      return next && next.getTime() - now.getTime()
     },
   })
 }
 
-/** Sends the notices that are due. */
-export async function sendNotices(deps: OutboxDeps): Promise<void> {
+/** Sends notices that are due. Returns whether there may be more. */
+export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
-  for (const notice of await findNewNotices(database.read, BATCH_MAX)) {
+  const notices = await findNewNotices(database.read, BATCH_MAX)
+  for (const notice of notices) {
     await database.transaction((tx) => dispatchNotice(tx, notice, clock()))
   }
   const due = await OUTBOX.findDue(database.read, clock(), { limit: BATCH_MAX })
   await Promise.all(due.map((id) => sendOne(deps, id)))
+  return notices.length === BATCH_MAX || due.length === BATCH_MAX
 }
 
 async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
@@ -92,7 +99,7 @@ async function sendOne(deps: OutboxDeps, id: string): Promise<void> {
   if (row !== undefined) await settle(deps, row, await handOver(deps, row))
 }
 
-/** Undefined where another worker has claimed it. */
+/** Resolves to undefined if another worker has claimed the notice. */
 async function claim({ database, clock }: OutboxDeps, id: string) {
   const now = clock()
   return database.transaction(async (tx) => {
@@ -126,6 +133,7 @@ async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> 
     subject: letter.subject ?? letter.title,
     text: renderLetterText(letter),
     html: renderLetterHtml(letter),
+    logo: await findLogo(database.read, row.account_id, letter.logo?.id ?? null),
   }
   return mailer.send(mail, { startBefore: new Date(clock().getTime() + START_MS_MAX) })
 }
@@ -146,5 +154,5 @@ async function settle(
   await database.transaction((tx) =>
     OUTBOX.finish(tx, row, retryAt, { status, last_error, updated_at: now.toISOString() }),
   )
-  if (status === 'failed') log.warn({ id, attempts }, 'notice given up')
+  if (status === 'failed') log.warn({ id, attempts }, 'notice dropped after its last retry')
 }

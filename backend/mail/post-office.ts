@@ -3,7 +3,7 @@ import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { createInvitationCodes, type InvitationCodes } from '../users/invitation-codes.ts'
-import { type NamedAddress, withoutAddresses } from './addresses.ts'
+import { isReservedAddress, type NamedAddress, withoutAddresses } from './addresses.ts'
 import type { HandOff, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
 import { startOutbox } from './outbox.ts'
@@ -19,26 +19,34 @@ export interface PostOfficeOptions {
   /** The accepted secrets of inbound mail; undefined: inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
-  /** Of 32 bytes each; the first seals. */
+  /** Keys of 32 bytes each. The first one encrypts. */
   readonly linkKeys: readonly Buffer[]
   readonly codeKeys: readonly Buffer[]
-  /** Sends nothing: notices wait, and people pass links on themselves. */
+  /** In a rehearsal no mail is sent: notices wait, and Admins pass invitation links on themselves. */
   readonly isRehearsal?: boolean
   readonly onHandOff?: (handOff: HandOff) => void
   readonly clock: () => Date
   readonly log: Logger
 }
 
-/** For whoever sends, and for the routes. */
+/**
+ * What happens to a notice: it is `sent` by SMTP, written to a `file` because no mail server is configured,
+ * `dropped` because its domain is reserved, or `waiting` for the end of a rehearsal.
+ */
+export type NoticeRoute = 'sent' | 'file' | 'dropped' | 'waiting'
+
+/** The parts that routes and mail-sending workers need. */
 export interface PostOffice {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
-  /** Undefined if invitations are not mailed: people pass links on themselves. */
+  /** Undefined if invitations are not mailed: Admins then pass the links on themselves. */
   readonly mailedInvitations: InvitationCodes | undefined
   /** Makes and recognizes the codes of links that are mailed to users. */
   readonly codes: InvitationCodes
-  /** Why the last mail was not sent, unless its address was the reason. */
+  /** Returns what would happen to a notice to this address. */
+  noticeRouteOf(address: string): NoticeRoute
+  /** Returns why the last mail was not sent; undefined if it was sent, or if only its address was wrong. */
   fault(): string | undefined
   /** Starts sending notices. */
   start(): void
@@ -65,6 +73,11 @@ export function createPostOffice(options: PostOfficeOptions): PostOffice {
     inboundSecrets,
     mailedInvitations: server === undefined || isRehearsal ? undefined : codes,
     codes,
+    noticeRouteOf(address) {
+      if (isRehearsal) return 'waiting'
+      if (isReservedAddress(address)) return 'dropped'
+      return server === undefined ? 'file' : 'sent'
+    },
     fault: () => fault,
     start() {
       if (!isRehearsal) outbox = startOutbox({ ...options, mailer, codes })

@@ -41,25 +41,25 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
       resolve(outcome)
     }
     const fail = (error: SmtpError) => settle(outcomeOf(error, hasBegun))
-    const giveUp = () => {
+    const abandon = () => {
       clearTimeout(timer)
       if (!hasBegun) settle(abandoned('it had not begun in time'))
       else if (performance.now() > replyBy) {
         settle({ outcome: 'unknown', detail: 'the server did not say whether it took the text' })
-      } else timer = setTimeout(giveUp, replyBy - performance.now() + 1)
+      } else timer = setTimeout(abandon, replyBy - performance.now() + 1)
     }
     const hurry = () => {
       replyBy = Math.min(replyBy, performance.now() + DRAINED_REPLY_MS_MAX)
-      giveUp()
+      abandon()
     }
-    let timer = setTimeout(giveUp, beginWithinMs)
+    let timer = setTimeout(abandon, beginWithinMs)
     signal.addEventListener('abort', hurry)
 
     // nodemailer reads it once the server has accepted `DATA`.
     const text = new Readable({
       read() {
         if (hasBegun) return
-        if (performance.now() > deadline || signal.aborted) return giveUp()
+        if (performance.now() > deadline || signal.aborted) return abandon()
         hasBegun = true
         this.push(raw)
         this.push(null)

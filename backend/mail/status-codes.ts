@@ -4,9 +4,9 @@
  */
 
 export interface Reply {
-  /** Of three digits. */
+  /** The reply code of three digits. */
   readonly status: number
-  /** Of three numbers, e.g. `5.1.1`; undefined where the server gives none. */
+  /** The enhanced code of three numbers, e.g. `5.1.1`; undefined if the server sent none. */
   readonly enhanced: string | undefined
   readonly text: string
 }
@@ -20,21 +20,21 @@ export function parseReply(text: string): Reply | undefined {
 }
 
 /**
- * `ours`: concerns every mail until the configuration is corrected, and says nothing about the recipient.
- * `denied`: we may not send to this recipient; others may be accepted.
+ * `ours`: the fault concerns every mail until the configuration is corrected, and not the recipient.
+ * `denied`: we may not send to this recipient, but others may be accepted.
  */
 export type Fault = 'hard' | 'soft' | 'ours' | 'denied'
 
 /** Interprets the reply to RCPT TO, or to DATA and the text. */
 export function faultOf({ status, enhanced }: Reply, phase: 'recipient' | 'text'): Fault {
-  // The server is closing the connection, whatever the command.
+  // The server is closing the connection, whichever command it replied to.
   if (status === 421) return 'ours'
   const subject = enhanced?.slice(2)
   const isTrouble = subject !== undefined && /^[35]\./.test(subject) && subject !== '3.4'
   if (isTrouble || subject === '1.7' || subject === '1.8') return 'ours'
   if (status < 500) return 'soft'
   if (subject !== undefined && subject !== '0.0') {
-    // Before the text, a policy concerns the sender: relaying denied, login required.
+    // Before the text is sent, a policy code concerns the sender: relaying denied, login required.
     return phase === 'recipient' && subject.startsWith('7.')
       ? 'denied'
       : bounceTypeOf(`5.${subject}`)

@@ -1,7 +1,6 @@
 /**
- * Unsubscribe links. A link is for an account and an address and never expires; it contains both encrypted,
- * so that no address appears in logs. It is deterministic, so that a text that is written again is the
- * same.
+ * Unsubscribe links. A link is for an account and an address and never expires. It contains both encrypted,
+ * so no address appears in logs. It is deterministic: a text that is written again is the same.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
@@ -13,7 +12,7 @@ export interface Subscription {
 
 export interface UnsubscribeLinks {
   linkFor(subscription: Subscription): string
-  /** Undefined if the token is not ours or incomplete. */
+  /** Returns undefined if the token is incomplete or was not created by this service. */
   open(token: string): Subscription | undefined
 }
 
@@ -22,7 +21,7 @@ export const UNSUBSCRIBE_PATH = '/mail/unsubscribe'
 const CIPHER = 'aes-256-gcm'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** Far more than an id and the longest address need. */
+/** Much longer than any token with an id and the longest address. */
 const TOKEN_CHARS_MAX = 600
 
 /** `keys` have 32 bytes each; the first encrypts new links, all decrypt. */
@@ -37,7 +36,7 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
     open(token) {
       if (token.length > TOKEN_CHARS_MAX || !/^[\w-]+$/.test(token)) return undefined
       const sealed = Buffer.from(token, 'base64url')
-      // A link has one spelling only.
+      // Each link has only one valid spelling.
       if (sealed.toString('base64url') !== token) return undefined
       const text = keys.map((key) => open(key, sealed)).find((opened) => opened !== undefined)
       const [accountId, address] = text?.split('\n') ?? []
@@ -46,7 +45,7 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
   }
 }
 
-/** The nonce is derived from the text, so that it repeats only with the whole text. */
+/** The nonce is derived from the text: it repeats only if the whole text does. */
 function seal(key: Buffer, text: string): string {
   const nonce = createHmac('sha256', key).update(`nonce\n${text}`).digest().subarray(0, NONCE_BYTES)
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })

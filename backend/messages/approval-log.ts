@@ -3,7 +3,8 @@ import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 
-// As literals: the partial indexes are used only where the statement's text implies them.
+// The conditions are literals, because a partial index is used only if the statement's text implies its
+// condition.
 const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
 const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 

@@ -11,6 +11,9 @@ import { readCoveredInvoices } from './messages.ts'
 import { renderMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'
 
+/** Announced by a transaction that may make a reminder due earlier than the worker expects. */
+export const REMINDERS_DUE = 'reminders'
+
 export type MessageChange = Partial<
   Omit<MessageRow, 'id' | 'account_id' | 'debtor_id' | 'updated_at' | 'revision'>
 > &

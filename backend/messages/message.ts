@@ -1,5 +1,5 @@
 import type { Reader } from '../database/database.ts'
-import type { MessageRow } from '../database/tables.ts'
+import type { MessageHtmlRow, MessageRow } from '../database/tables.ts'
 
 export async function findMessage(
   reader: Reader,
@@ -14,17 +14,16 @@ export async function findMessage(
     .executeTakeFirst()
 }
 
-/** The HTML of a message; undefined if it has none, or none yet. */
+/** The HTML of a message with the id of its logo; undefined if it has none, or none yet. */
 export async function findMessageHtml(
   reader: Reader,
   accountId: string,
   id: string,
-): Promise<string | undefined> {
-  const row = await reader
+): Promise<Pick<MessageHtmlRow, 'html' | 'logo_id'> | undefined> {
+  return reader
     .selectFrom('message_html')
-    .select('html')
+    .select(['html', 'logo_id'])
     .where('account_id', '=', accountId)
     .where('message_id', '=', id)
     .executeTakeFirst()
-  return row?.html
 }

@@ -2,16 +2,22 @@
 
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
-import { prepared } from '../database/prepared.ts'
+import { prepared, preparedPage } from '../database/prepared.ts'
 import { stampOf } from '../database/stamp.ts'
+import { MESSAGE_COLUMNS } from '../database/tables/messages.ts'
 import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts'
 import {
   afterPosition,
   equals,
   ignoreSortIndex,
   isAnyOf,
+  isKind,
+  joinPage,
   orderOf,
   type Page,
+  type PageForm,
+  type PageStart,
+  splitPage,
   unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
@@ -134,15 +140,29 @@ export interface MessageFilters {
 export async function listMessages(
   reader: Reader,
   accountId: string,
-  filters: MessageFilters,
+  { channel, stage, statuses, suppression_reason, ...filters }: MessageFilters,
   page: Page,
 ): Promise<MessageRow[]> {
+  const { form, start } = splitPage(page)
+  const few = { channel, stage, statuses, suppression_reason }
+  return await readMessages(reader, { ...filters, ...start, accountId }, { ...form, ...few })
+}
+
+type Few = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
+
+type Values = Omit<MessageFilters, Few> & PageStart & { readonly accountId: string }
+
+type Form = PageForm & { readonly [F in Few]: MessageFilters[F] | undefined }
+
+const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) => {
+  const { accountId } = filters
+  const page = joinPage(form, filters)
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
   const own = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
   const narrow = [filters.debtor_id, filters.invoice_id]
-  return await reader
+  return reader
     .selectFrom('messages')
-    .selectAll()
+    .select(MESSAGE_COLUMNS)
     .where((eb) =>
       eb.and([
         eb('account_id', '=', accountId),
@@ -150,18 +170,17 @@ export async function listMessages(
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('debtor_id', filters.debtor_id),
         ...coversInvoice(accountId, filters.invoice_id),
-        ...equals('channel', filters.channel),
-        ...equals(unindexedIfNarrowedBy('stage', ...narrow, filters.statuses), filters.stage),
-        ...isAnyOf(unindexedIfNarrowedBy('status', ...narrow), filters.statuses),
-        ...equals('suppression_reason', filters.suppression_reason),
+        ...isKind('channel', form.channel),
+        ...isKind(unindexedIfNarrowedBy('stage', ...narrow, form.statuses), form.stage),
+        ...isAnyOf(unindexedIfNarrowedBy('status', ...narrow), form.statuses),
+        ...isKind('suppression_reason', form.suppression_reason),
         ...within('sent_at', filters.sent_since, filters.sent_before),
         ...afterPosition(own),
       ]),
     )
     .orderBy(orderOf(own))
-    .limit(page.fetch)
-    .execute()
-}
+    .limit(sql.lit(page.fetch))
+})
 
 function coversInvoice(accountId: string, invoiceId: string | undefined) {
   if (invoiceId === undefined) return []

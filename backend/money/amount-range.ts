@@ -11,7 +11,7 @@ export function isDecimal(text: string): boolean {
   return /^\d{1,12}(?:\.\d{1,4})?$/.test(text)
 }
 
-/** Exactly: in minor units of the currency, without rounding. */
+/** Compares in minor units of the currency, without rounding. */
 export function isInRange(amount: number, currency: string, { min, max }: AmountRange): boolean {
   const exponent = currencyExponent(currency)
   const scaled = BigInt(amount) * 10n ** BigInt(4 - exponent)

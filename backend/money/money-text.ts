@@ -10,7 +10,7 @@ export function moneyText(amount: number, currency: string, language = 'en'): st
   const whole = digits.slice(0, digits.length - exponent)
   const fraction = digits.slice(digits.length - exponent)
   const sign = amount < 0 ? '-' : ''
-  // As text, which is formatted exactly; a number would be rounded beyond 2^53.
+  // A decimal text is formatted exactly; a number beyond 2^53 would be rounded.
   const exact = `${sign}${whole}.${fraction || '0'}` as Intl.StringNumericLiteral
   return formatOf(language, currency, exponent).format(exact)
 }

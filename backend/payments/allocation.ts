@@ -1,8 +1,8 @@
 /** Allocates a payment to invoices. Pure functions of the invoices as read under the debtor's lock. */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
-import { byDueDate } from '../debtors/credit.ts'
 import { isPayable } from '../invoices/settlement.ts'
+import { byDueDate } from '../on-account/cover.ts'
 import { type Fault, faultsProblem } from '../validation/faults.ts'
 
 /** An invoice of the request, and the amount for it. */

@@ -26,7 +26,7 @@ export async function lockRecordedPayment(
   accountId: string,
   id: string,
 ): Promise<PaymentRow> {
-  // The debtor of a payment never changes, so that it may be read before the lock.
+  // The debtor of a payment never changes, and can therefore be read before the lock.
   const found = await findPayment(tx, accountId, id)
   if (found !== undefined) await lockDebtorId(tx, accountId, found.debtor_id)
   const payment = found && (await findPayment(tx, accountId, id))

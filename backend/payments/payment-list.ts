@@ -1,14 +1,20 @@
 /** Reads payments: the list, and the payment that was recorded with an idempotency key. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
-import { prepared } from '../database/prepared.ts'
+import { prepared, preparedPage } from '../database/prepared.ts'
+import { PAYMENT_COLUMNS } from '../database/tables/payments.ts'
 import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
   afterPosition,
   equals,
   ignoreSortIndex,
+  isKind,
+  joinPage,
   orderOf,
   type Page,
+  type PageForm,
+  type PageStart,
+  splitPage,
   unindexedIfNarrowedBy,
   within,
 } from '../lists/keyset.ts'
@@ -30,14 +36,25 @@ export interface PaymentFilters {
 export async function listPayments(
   reader: Reader,
   accountId: string,
-  filters: PaymentFilters,
+  { currency, ...filters }: PaymentFilters,
   page: Page,
 ): Promise<PaymentRow[]> {
+  const { form, start } = splitPage(page)
+  return await readPayments(reader, { ...filters, ...start, accountId }, { ...form, currency })
+}
+
+type Values = Omit<PaymentFilters, 'currency'> & PageStart & { readonly accountId: string }
+
+type Form = PageForm & { readonly currency: string | undefined }
+
+const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) => {
+  const { accountId } = filters
+  const page = joinPage(form, filters)
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
   const own = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
-  return await reader
+  return reader
     .selectFrom('payments')
-    .selectAll()
+    .select(PAYMENT_COLUMNS)
     .where((eb) =>
       eb.and([
         eb('account_id', '=', accountId),
@@ -46,9 +63,9 @@ export async function listPayments(
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...paysInvoice(accountId, filters.invoice_id),
-        ...equals(
+        ...isKind(
           unindexedIfNarrowedBy('currency', filters.debtor_id, filters.invoice_id),
-          filters.currency,
+          form.currency,
         ),
         ...within('received_on', filters.received_since, filters.received_before),
         ...equals('idempotency_key', filters.idempotency_key),
@@ -56,9 +73,8 @@ export async function listPayments(
       ]),
     )
     .orderBy(orderOf(own))
-    .limit(page.fetch)
-    .execute()
-}
+    .limit(sql.lit(page.fetch))
+})
 
 function paysInvoice(accountId: string, invoiceId: string | undefined) {
   if (invoiceId === undefined) return []
@@ -83,7 +99,7 @@ const readByKey = prepared(
   (reader: Reader, of: { readonly accountId: string; readonly idempotencyKey: string }) =>
     reader
       .selectFrom('payments')
-      .selectAll()
+      .select(PAYMENT_COLUMNS)
       .where('account_id', '=', of.accountId)
       .where('idempotency_key', '=', of.idempotencyKey),
 )

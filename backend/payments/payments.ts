@@ -4,13 +4,14 @@
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
-import { readApplyCredit } from '../accounts/apply-credit.ts'
+import { type ApplyCredit, readApplyCredit } from '../accounts/apply-credit.ts'
 import { todayIn } from '../calendar/calendar.ts'
 import type { Transaction } from '../database/database.ts'
 import { prepared } from '../database/prepared.ts'
 import type { AllocationRow, DebtorRow, PaymentRow } from '../database/tables.ts'
+import { together } from '../database/together.ts'
 import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
-import { recordEvent } from '../events/events.ts'
+import { prepareEvents, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCovered } from '../reminders/planning/stop-covered.ts'
@@ -72,9 +73,13 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  const { debtorId, shares: wanted } = await decide(tx, accountId, input, now)
+  const [{ debtorId, shares: wanted }, setting] = await together([
+    decide(tx, accountId, input, now),
+    input.target.kind === 'debtor' ? readApplyCredit(tx, accountId) : undefined,
+    prepareEvents(tx, accountId),
+  ])
   const debtor = { id: debtorId, account_id: accountId }
-  const shares = await applyCredit(tx, debtor, input, wanted)
+  const shares = await applyCredit(tx, debtor, input, wanted, setting)
   const { settled, stopped } = await settleInvoices(
     tx,
     debtor,
@@ -141,7 +146,10 @@ const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =
   tx.insertInto('payment_allocations').values(allocation),
 )
 
-/** Determines the debtor and the share of each invoice, under the debtor's lock. */
+/**
+ * Determines the debtor and the share of each invoice, under the debtor's lock: statements of a transaction
+ * that are sent together run in the order in which they were sent.
+ */
 async function decide(
   tx: Transaction,
   accountId: string,
@@ -162,10 +170,13 @@ async function decide(
   const wanted = wantedOf(input.amount, target)
   const [first] = wanted
   assert(first !== undefined, 'a payment on invoices has at least one target')
-  const debtorId = await touchDebtorOf(tx, accountId, first.invoiceId, now)
-  const targets = await readTargets(tx, accountId, wanted)
-  assert(debtorId !== undefined, 'an invoice has a debtor')
-  return { debtorId, shares: allocate(input, targets) }
+  const [, targets] = await together([
+    touchDebtorOf(tx, accountId, first.invoiceId, now),
+    readTargets(tx, accountId, wanted),
+  ])
+  const [paid] = targets
+  assert(paid !== undefined, 'targets that are not found are rejected')
+  return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets) }
 }
 
 /** Allocates the rest of the payment to open invoices, if the account's settings say so. */
@@ -174,9 +185,10 @@ async function applyCredit(
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   { amount, currency }: NewPayment,
   shares: readonly Share[],
+  known: ApplyCredit | undefined,
 ): Promise<readonly Share[]> {
   if (shares.reduce((rest, share) => rest - share.amount, amount) === 0) return shares
-  if ((await readApplyCredit(tx, accountId)) === 'manual') return shares
+  if ((known ?? (await readApplyCredit(tx, accountId))) === 'manual') return shares
   const open = await findOpenInvoices(tx, accountId, id, currency)
   return applyOldestFirst({ amount }, shares, open)
 }

@@ -15,6 +15,8 @@ import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCovered } from '../reminders/planning/stop-covered.ts'
 import { faultsProblem } from '../validation/faults.ts'
+import { amount as amountRule } from '../validation/fields.ts'
+import { check, Rejection } from '../validation/rejections.ts'
 import { allocate, type Share } from './allocation.ts'
 import { lockRecordedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
@@ -32,7 +34,7 @@ export interface Reallocated {
  * Allocates money on account to invoices of the payment's debtor and currency, at most the amount due on
  * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the money on
  * account is exceeded, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
- * `payment_exceeds_balance` and `validation_failed`.
+ * `payment_exceeds_balance` and `validation_failed`, also for an amount that is no whole number from 1.
  */
 export async function allocatePayment(
   tx: Transaction,
@@ -117,9 +119,26 @@ async function checkShares(
   payment: PaymentRow,
   allocations: readonly NewAllocation[],
 ): Promise<readonly Share[]> {
+  checkAmounts(allocations)
   const wanted = wantedShares(allocations, payment.unapplied_amount)
   const targets = await readTargets(tx, payment.account_id, wanted)
   return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)
+}
+
+/** Throws `validation_failed`. */
+function checkAmounts(allocations: readonly NewAllocation[]): void {
+  const faults = allocations.flatMap((allocation, index) => {
+    const kept = check(amountRule, allocation.amount)
+    if (!(kept instanceof Rejection)) return []
+    return [
+      {
+        pointer: `/allocations/${index}/amount`,
+        code: kept.code,
+        detail: `amount ${kept.detail}`,
+      },
+    ]
+  })
+  if (faults.length > 0) throw faultsProblem(faults)
 }
 
 /** Increases the allocation of an invoice that already has one. */

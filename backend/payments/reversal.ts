@@ -16,13 +16,17 @@ import { lockRecordedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 
-/** Throws `payment_already_reversed`, `not_found`, and `validation_failed` without a reason. */
+/**
+ * `release` frees the external id for another payment. Throws `payment_already_reversed`, `not_found`, and
+ * `validation_failed` without a reason.
+ */
 export async function reversePayment(
   tx: Transaction,
   accountId: string,
   id: string,
   reason: string,
   act: Act,
+  release: { readonly external_id?: null } = {},
 ): Promise<PaymentRow> {
   const detail = checkReason(reason)
   const payment = await lockRecordedPayment(tx, accountId, id)
@@ -37,7 +41,7 @@ export async function reversePayment(
   await touchDebtor(tx, accountId, payment.debtor_id, act.now)
   const reversed = await tx
     .updateTable('payments')
-    .set({ status: 'reversed', ...stampOf(tx, act.now.toISOString()) })
+    .set({ status: 'reversed', ...release, ...stampOf(tx, act.now.toISOString()) })
     .where('account_id', '=', accountId)
     .where('id', '=', id)
     .returningAll()

@@ -44,12 +44,7 @@ export async function searchPayments(
     .orderBy(orderOf(page))
     .limit(read)
     .execute()
-  const matches = (row: (typeof light)[number]) =>
-    isInRange(Number(row.amount), row.currency, amount) &&
-    (status === undefined || row.status === status) &&
-    (receivedSince === undefined || row.received_on >= receivedSince) &&
-    (receivedUntil === undefined || row.received_on <= receivedUntil)
-  const found = scanned(light, { limit, read }, isScan ? matches : undefined)
+  const found = scanned(light, { limit, read }, isScan ? (row) => matches(row, search) : undefined)
   return withWholeRows(found, (ids) =>
     reader
       .selectFrom('payments')
@@ -58,6 +53,57 @@ export async function searchPayments(
       .where('id', 'in', ids)
       .execute(),
   )
+}
+
+type Filtered = Pick<PaymentRow, 'amount' | 'currency' | 'status' | 'received_on'>
+
+/** Whether the payment passes the filters that no index serves. */
+function matches(row: Filtered, search: PaymentSearch): boolean {
+  const { status, receivedSince, receivedUntil, amount } = search
+  return (
+    isInRange(Number(row.amount), row.currency, amount) &&
+    (status === undefined || row.status === status) &&
+    (receivedSince === undefined || row.received_on >= receivedSince) &&
+    (receivedUntil === undefined || row.received_on <= receivedUntil)
+  )
+}
+
+/** Payments that are read for the counts. */
+export const COUNTED_MAX = 1000
+
+export interface PaymentCounts {
+  readonly counts: readonly {
+    readonly currency: string
+    readonly payments: number
+    /** In minor units, without reversed payments unless these were searched. */
+    readonly amount: number
+  }[]
+  /** Whether more than `COUNTED_MAX` would have to be read; then there are no counts. */
+  readonly isMore: boolean
+}
+
+/** Counts and sums the payments of a search by currency. */
+export async function countPayments(
+  reader: Reader,
+  accountId: string,
+  search: PaymentSearch,
+): Promise<PaymentCounts> {
+  const rows = await reader
+    .selectFrom('payments')
+    .select(['amount', 'currency', 'status', 'received_on'])
+    .where((eb) => eb.and(conditionsOf(accountId, search)))
+    .limit(COUNTED_MAX + 1)
+    .execute()
+  if (rows.length > COUNTED_MAX) return { counts: [], isMore: true }
+  const matching = rows.filter((row) => matches(row, search))
+  const counts = [...Map.groupBy(matching, ({ currency }) => currency)].map(([currency, own]) => ({
+    currency,
+    payments: own.length,
+    amount: own
+      .filter(({ status }) => status === 'recorded' || search.status === 'reversed')
+      .reduce((sum, row) => sum + Number(row.amount), 0),
+  }))
+  return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), isMore: false }
 }
 
 function conditionsOf(accountId: string, { debtorId, reference }: PaymentSearch): Condition[] {

@@ -1,5 +1,6 @@
 import type { Transaction } from '../database/database.ts'
 import type { DebtorRow, InvoiceRow, InvoiceStatus } from '../database/tables.ts'
+import { together } from '../database/together.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
 import { type Stopped, stopMessages } from '../messages/messages.ts'
 import type { Share } from './allocation.ts'
@@ -28,12 +29,24 @@ export async function settleInvoices(
   detail: string,
 ): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
   if (shares.length === 0) return { settled: [], stopped: [] }
+  const ids = shares.map(({ invoice }) => invoice.id)
+  // The messages are read first, so that the changes of invoices can wait for the payment's other writes.
+  const [stopped, settled] = await together([
+    stopMessages(tx, debtor.account_id, ids, now, detail),
+    settleEach(tx, shares, now),
+  ])
+  return { settled, stopped: [stopped] }
+}
+
+async function settleEach(
+  tx: Transaction,
+  shares: readonly Share[],
+  now: Date,
+): Promise<InvoiceRow[]> {
   const settled: InvoiceRow[] = []
   for (const { invoice, amount } of shares) {
     // The surplus on an invoice that is already paid does not change the invoice.
     settled.push(amount === 0 ? invoice : await settleInvoice(tx, invoice, amount, now))
   }
-  const ids = settled.map(({ id }) => id)
-  const stopped = await stopMessages(tx, debtor.account_id, ids, now, detail)
-  return { settled, stopped: [stopped] }
+  return settled
 }

@@ -2,9 +2,12 @@
  * Detects changes that concern all debtors of an account, made by any process, and schedules planning of
  * its debtors in batches.
  */
+
 import { isReadOnly } from '../accounts/accounts.ts'
+import { announce } from '../database/announcements.ts'
 import type { Database, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
+import { REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { type ChasingAccount, readChasingAccounts } from './planning/situations.ts'
 
 /** Accounts or debtors in one batch. */
@@ -72,6 +75,7 @@ async function recordBlock(
     .where('run_at', '>', now.toISOString())
     .where('lease', 'is', null)
     .execute()
+  announce(tx, REMINDERS_DUE)
 }
 
 /** Schedules planning of all debtors of the accounts whose settings or state changed. */

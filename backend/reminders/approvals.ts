@@ -1,17 +1,18 @@
 /**
- * Firm and final reminders are sent only after a person has approved them. An approval is bound to what
- * that person saw: text, recipient, stage, invoices and amounts. The gate compares them again.
+ * Firm and final reminders are sent only after a person has approved them. An approval is bound to the
+ * text, recipient, stage, invoices and amounts that the person saw. The gate compares them again.
  */
 
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
+import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
-import type { MessageRow, MessageTransitionRow } from '../database/tables.ts'
+import type { MessageHtmlRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
-import { moveMessage } from '../messages/lifecycle.ts'
+import { moveMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
 /** A message that awaits approval, as shown to the person who decides. */
@@ -20,10 +21,12 @@ export interface Approval {
   readonly debtorName: string
   /** The text as HTML. */
   readonly html: string
+  /** The sender's name with which the text was written; null: the account's name. */
+  readonly senderName: string | null
   readonly invoices: Facts['invoices']
-  /** After this it cannot be decided. */
+  /** The end of the approval period: after it, the message cannot be approved or rejected. */
   readonly expiresAt: string
-  /** A digest of what is shown, to be sent back with the decision. */
+  /** A digest of the shown content, to be sent back with the decision. */
   readonly seen: string
 }
 
@@ -95,10 +98,16 @@ export async function decideApproval(
   const approval = await findApproval(tx, accountId, messageId)
   if (approval === undefined) throw await decided(tx, accountId, messageId)
   if (approval.expiresAt <= act.now.toISOString()) {
-    throw new Problem('approval_decided', 'Nobody decided it in time: it has expired.')
+    throw new Problem(
+      'approval_decided',
+      'The approval has expired: there was no decision in time.',
+    )
   }
   if (decision.seen !== undefined && decision.seen !== approval.seen) {
-    throw new Problem('approval_outdated', 'It has changed since you looked: look at it again.')
+    throw new Problem(
+      'approval_outdated',
+      'The reminder has changed since you saw it. Look at it again.',
+    )
   }
   await (reason === null ? approve(tx, approval, act) : reject(tx, approval, reason, act))
   await recordAudit(tx, act, {
@@ -109,10 +118,14 @@ export async function decideApproval(
   })
 }
 
-/** Digest of what an approval is bound to. */
+/** Returns a digest of the content that an approval is bound to. */
 export function hashOf(
   { stage, recipient, invoices }: Facts,
-  { subject, body }: Pick<MessageRow, 'subject' | 'body'>,
+  {
+    subject,
+    body,
+    logo_id: logo,
+  }: Pick<MessageRow, 'subject' | 'body'> & Pick<MessageHtmlRow, 'logo_id'>,
 ): string {
   const seen = [
     stage,
@@ -120,6 +133,7 @@ export function hashOf(
     invoices.map((invoice) => [invoice.id, amountDemanded(invoice)]),
     subject,
     body,
+    ...(logo === null ? [] : [logo]),
   ]
   return createHash('sha256').update(JSON.stringify(seen)).digest('base64url')
 }
@@ -133,6 +147,7 @@ async function approve(tx: Transaction, { message, seen }: Approval, act: Act): 
     .set({ approved_hash: seen, run_at: now })
     .where('message_id', '=', message.id)
     .execute()
+  announce(tx, REMINDERS_DUE)
 }
 
 async function reject(
@@ -182,7 +197,7 @@ function selectApprovals(reader: Reader, accountId: string) {
     .innerJoin('message_html', 'message_html.message_id', 'messages.id')
     .selectAll('messages')
     .select(['reminders.facts', 'reminders.run_at', 'debtors.name as debtor_name'])
-    .select('message_html.html')
+    .select(['message_html.html', 'message_html.sender_name', 'message_html.logo_id'])
     .where('messages.account_id', '=', accountId)
     .where('messages.status', '=', 'awaiting_approval')
 }
@@ -192,17 +207,28 @@ type ApprovalRow = MessageRow & {
   readonly run_at: string | null
   readonly debtor_name: string
   readonly html: string
+  readonly sender_name: string | null
+  readonly logo_id: string | null
 }
 
-function approvalOf({ facts: text, run_at, debtor_name, html, ...message }: ApprovalRow): Approval {
+function approvalOf({
+  facts: text,
+  run_at,
+  debtor_name,
+  html,
+  sender_name,
+  logo_id,
+  ...message
+}: ApprovalRow): Approval {
   const facts = readFacts(text)
   return {
     message,
     debtorName: debtor_name,
     html,
+    senderName: sender_name,
     invoices: facts.invoices,
     expiresAt: facts.expiresAt,
-    seen: hashOf(facts, message),
+    seen: hashOf(facts, { ...message, logo_id }),
   }
 }
 
@@ -218,7 +244,11 @@ function findMessage(reader: Reader, accountId: string, id: string) {
 async function decided(tx: Transaction, accountId: string, id: string): Promise<Problem> {
   const message = await findMessage(tx, accountId, id)
   const state = message?.approval_status ?? message?.status
-  return new Problem('approval_decided', `It does not wait for a decision: it is ${state}.`, {
-    members: { message_status: message?.status, approval_status: message?.approval_status },
-  })
+  return new Problem(
+    'approval_decided',
+    `The reminder does not await a decision: it is ${state}.`,
+    {
+      members: { message_status: message?.status, approval_status: message?.approval_status },
+    },
+  )
 }

@@ -1,7 +1,7 @@
 /**
  * The kill switch stops all reminders of an account or of the whole installation, from the very next
- * message on. Messages that wait when it is activated are suppressed, not postponed: after its release
- * planning starts from that day.
+ * message on. Messages that wait when it is activated are suppressed, not postponed: after the release,
+ * reminders are planned from that day on.
  *
  * Settings and the command line can change it; the API cannot.
  */

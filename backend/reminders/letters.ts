@@ -2,16 +2,28 @@
  * Changes what reminders say. Each change applies from the next reminder on; reminders that await approval
  * are written again, so that a person approves the current text.
  */
+
 import { type SqlBool, sql } from 'kysely'
+import { changeAccountProfile } from '../accounts/account-profile.ts'
+import { lockAccount } from '../accounts/accounts.ts'
 import type { Act } from '../accounts/audit.ts'
 import {
   type PaymentDetailsInput,
+  readPaymentDetails,
   removePaymentDetails,
   setPaymentDetails,
 } from '../accounts/payment-details.ts'
+import { setLogo, setSenderName } from '../accounts/sender.ts'
+import { announce } from '../database/announcements.ts'
 import type { Reader, Transaction } from '../database/database.ts'
+import type { AccountRow, DebtorRow } from '../database/tables.ts'
+import { getLockedDebtor } from '../debtors/change.ts'
+import { type Details, editDebtor } from '../debtors/details.ts'
+import { noticeActorOf, recordNotice } from '../mail/notices.ts'
 import { setWording, type WordingKey } from '../mail/wording/account-wordings.ts'
 import type { Wording } from '../mail/wording/wording.ts'
+import { REMINDERS_DUE } from '../messages/lifecycle.ts'
+import type { JsonObject } from '../validation/json.ts'
 
 /** An empty input removes the details. Throws as `setPaymentDetails` and `removePaymentDetails` do. */
 export async function changePaymentDetails(
@@ -23,12 +35,39 @@ export async function changePaymentDetails(
 ): Promise<void> {
   if (input === null) await removePaymentDetails(tx, accountId, currency, act)
   else if (!(await setPaymentDetails(tx, accountId, currency, input, act))) return
+  await notifyOfPaymentDetails(tx, accountId, currency.toUpperCase(), act)
   await rewriteWaiting(tx, accountId, act.now)
 }
 
+/** Digits of an account number that are mailed, enough to recognize it. */
+const ENDING_LENGTH = 4
+
+async function notifyOfPaymentDetails(
+  tx: Transaction,
+  accountId: string,
+  currency: string,
+  act: Act,
+): Promise<void> {
+  const all = await readPaymentDetails(tx, accountId)
+  const stored = all.find((details) => details.currency === currency)
+  const now =
+    stored === undefined
+      ? null
+      : {
+          account_ending: stored.account_number?.slice(-ENDING_LENGTH) ?? null,
+          has_link: stored.payment_link !== null,
+        }
+  const detail = { currency, now, by: noticeActorOf(act) }
+  await recordNotice(
+    tx,
+    { accountId, kind: 'payment_details.changed', subjectId: accountId, detail },
+    act.now,
+  )
+}
+
 /**
- * Null brings the default back. What a person has approved is sent as it was approved. Throws as
- * `setWording` does.
+ * Null restores the default. Approved messages are sent as they were approved. Throws the same problems as
+ * `setWording`.
  */
 export async function changeWording(
   tx: Transaction,
@@ -41,11 +80,76 @@ export async function changeWording(
 }
 
 /**
- * Makes the gate write the texts of messages that await approval again. The caller has locked the account,
- * which every gate locks before it reads a text.
+ * The account's name is also the sender's name in mails, unless the account has set another one. Throws the
+ * same problems as `changeAccountProfile`.
  */
-async function rewriteWaiting(tx: Transaction, accountId: string, now: Date): Promise<void> {
-  await tx
+export async function changeProfile(
+  tx: Transaction,
+  accountId: string,
+  input: JsonObject,
+  act: Act,
+): Promise<AccountRow> {
+  const before = await lockAccount(tx, accountId)
+  const after = await changeAccountProfile(tx, accountId, input, act)
+  if (after.name !== before.name) await rewriteWaiting(tx, accountId, act.now)
+  return after
+}
+
+/** The details of a debtor on which the text of a reminder, or its time, depends. */
+const SHOWN = ['name', 'email', 'language', 'timezone'] as const
+
+/** Throws the same problems as `editDebtor`. */
+export async function changeDetails(
+  tx: Transaction,
+  accountId: string,
+  debtorId: string,
+  details: Details,
+  act: Act,
+): Promise<DebtorRow> {
+  const before = await getLockedDebtor(tx, accountId, debtorId)
+  const after = await editDebtor(tx, accountId, debtorId, details, act)
+  const isShown = SHOWN.some((name) => after[name] !== before[name])
+  if (isShown) await rewriteWaiting(tx, accountId, act.now, debtorId)
+  return after
+}
+
+/**
+ * Null restores the account's name. Approved messages are sent as they were approved. Throws the same
+ * problems as `setSenderName`.
+ */
+export async function changeSenderName(
+  tx: Transaction,
+  accountId: string,
+  name: string | null,
+  act: Act,
+): Promise<void> {
+  if (await setSenderName(tx, accountId, name, act)) await rewriteWaiting(tx, accountId, act.now)
+}
+
+/**
+ * Null removes the logo. Approved messages are sent as they were approved. Throws the same problems as
+ * `setLogo`.
+ */
+export async function changeLogo(
+  tx: Transaction,
+  accountId: string,
+  content: Buffer | null,
+  act: Act,
+): Promise<void> {
+  if (await setLogo(tx, accountId, content, act)) await rewriteWaiting(tx, accountId, act.now)
+}
+
+/**
+ * Makes the gate write the texts of messages that await approval again, of one debtor or of all. The caller
+ * has locked the debtor or the account, which every gate locks before it reads a text.
+ */
+async function rewriteWaiting(
+  tx: Transaction,
+  accountId: string,
+  now: Date,
+  debtorId?: string,
+): Promise<void> {
+  const waiting = tx
     .updateTable('reminders')
     .set({ run_at: now.toISOString() })
     .where('account_id', '=', accountId)
@@ -57,7 +161,8 @@ async function rewriteWaiting(tx: Transaction, accountId: string, now: Date): Pr
         .where('account_id', '=', accountId)
         .where('status', '=', 'awaiting_approval'),
     )
-    .execute()
+  await (debtorId === undefined ? waiting : waiting.where('debtor_id', '=', debtorId)).execute()
+  announce(tx, REMINDERS_DUE)
 }
 
 /** A literal, since the partial index is used only if the statement's text implies its condition. */

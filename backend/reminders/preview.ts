@@ -18,14 +18,14 @@ import {
   WAITING,
 } from './planning/situations.ts'
 import type { WorkingTime } from './planning/working-time.ts'
-import { findRefusalBesidesDemo, type Refusal } from './rails.ts'
+import { findRefusalIgnoringDemo, type Refusal } from './rails.ts'
 
 export interface PreviewedMessage {
   /** The earliest instant at which it would be sent. */
   readonly at: string
   readonly debtorId: string
   readonly debtorName: string
-  /** Not masked. */
+  /** The recipient, which is not masked. */
   readonly recipient: string | null
   /** Null: a courtesy before the due date. */
   readonly stage: ReminderStage | null
@@ -114,7 +114,10 @@ function predictMessages(
   return found
 }
 
-/** Sample data shows what would happen to real data, so that any other reason takes precedence. */
+/**
+ * The preview of sample data shows what would happen to real data: any other reason takes precedence over
+ * `demo`.
+ */
 function shownRefusal(
   debtor: DebtorRow,
   { row, switches }: ChasingAccount,
@@ -124,7 +127,7 @@ function shownRefusal(
 ): Refusal | null {
   if (refusal?.reason !== 'demo') return refusal
   const situation = { now, account: { ...row, switches }, debtor, suppressed }
-  return findRefusalBesidesDemo(situation) ?? refusal
+  return findRefusalIgnoringDemo(situation) ?? refusal
 }
 
 /** A message that is approved on a Saturday, or retried at night, waits for the next send window. */

@@ -97,7 +97,7 @@ export function findRefusal(situation: Situation): Refusal | undefined {
 }
 
 /** Returns the first rail that would fail if the account, the debtor and the address were real. */
-export function findRefusalBesidesDemo(situation: Situation): Refusal | undefined {
+export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
   return firstOf(
     RAILS.filter((rail) => rail !== demo),
     situation,
@@ -129,7 +129,7 @@ function killSwitch(scope: KillSwitch['scope']): Rail {
   }
 }
 
-/** A message that waited while the switch was on is not sent after its release. */
+/** A message that was waiting when a kill switch was activated is not sent, even after the release. */
 function activatedSince({ account, message }: Situation): Refusal | undefined {
   if (message === undefined || message.facts.timesPutOn === activationCountOf(account.switches)) {
     return undefined

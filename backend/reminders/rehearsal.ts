@@ -1,6 +1,7 @@
 /**
- * A rehearsal plans and sends as at a given instant, and ends when every message due then is decided. The
- * backend's own planner and worker do not run meanwhile (`REHEARSAL=on`); other rehearsals may.
+ * A rehearsal plans and sends reminders as if the time were a given instant, and ends when every message
+ * due then is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but
+ * other rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
 import { isOrphaned } from '../background/leases.ts'

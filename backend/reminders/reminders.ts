@@ -14,14 +14,14 @@ export interface RemindersOptions {
   readonly database: Database
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
-  /** No other backend uses this database. */
+  /** Whether no other backend uses this database. */
   readonly isOnly: boolean
   readonly clock: () => Date
   readonly log: Logger
 }
 
 export interface Reminders {
-  /** Starts nothing more, and finishes what is in progress. */
+  /** Starts no more work, and finishes the work in progress. */
   drain(): Promise<void>
 }
 

@@ -10,6 +10,9 @@ import { WEBHOOK_RETENTION } from '../webhooks/retention.ts'
 
 const EVERY_MS = 600_000
 
+/** The rows are kept as long as browsers keep the cookie. */
+const BROWSER_KEPT_DAYS = 400
+
 const RULES: readonly RetentionRule[] = [
   ...WEBHOOK_RETENTION,
   REMINDER_RETENTION,
@@ -24,17 +27,28 @@ const RULES: readonly RetentionRule[] = [
     age: 'hour',
     keptMs: 90 * DAY_MS,
   }),
+  ruleByAge('key_operations', {
+    key: ['key_id', 'hour', 'operation'],
+    age: 'hour',
+    keptMs: 7 * DAY_MS,
+  }),
   ruleByAge('key_errors', { key: ['key_id', 'day', 'code'], age: 'day', keptMs: 90 * DAY_MS }),
   // Longer than any gateway retries a report.
   ruleByAge('usage_reports', { key: ['gateway'], age: 'reported_at', keptMs: 7 * DAY_MS }),
   ruleByAge('sessions', { key: ['token_hash'], age: 'expires_at', keptMs: 0 }),
   ruleByAge('password_resets', { key: ['id'], age: 'expires_at', keptMs: DAY_MS }),
+  ruleByAge('known_browsers', {
+    key: ['token_hash', 'user_id'],
+    age: 'last_login_at',
+    keptMs: BROWSER_KEPT_DAYS * DAY_MS,
+  }),
+  ruleByAge('passkey_challenges', { key: ['challenge_hash'], age: 'expires_at', keptMs: 0 }),
   ruleByAge('login_guesses', { key: ['subject'], age: 'window_ends_at', keptMs: 0 }),
   // The audit log keeps who was invited.
   ruleByAge('invitations', { key: ['id'], age: 'expires_at', keptMs: 30 * DAY_MS }),
   // A form is submitted within the session that showed it.
   ruleByAge('key_submissions', { key: ['submission'], age: 'created_at', keptMs: DAY_MS }),
-  // Before the notices that its rows reference.
+  // This comes before the notices, which its rows reference.
   ruleByAge('mail_outbox', { key: ['id'], age: 'created_at', keptMs: 60 * DAY_MS }),
   ruleByAge('notices', { key: ['id'], age: 'created_at', keptMs: 90 * DAY_MS }),
   // The same mail is not posted again after that.

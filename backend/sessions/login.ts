@@ -6,23 +6,32 @@ import type { Database } from '../database/database.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
 import type { Passwords } from '../users/passwords.ts'
 import { findUserByEmail, setPasswordHash } from '../users/users.ts'
+import { hasSecondFactor } from './factors.ts'
+import { type LoginBrowser, recognizeBrowser } from './known-browsers.ts'
 import { claimGuess, forgiveGuess, type Guesser } from './login-guesses.ts'
 import { type SecondFactorBox, useSecondFactor } from './second-factor.ts'
-import { type Browser, endSession, findPendingUser, startSession } from './sessions.ts'
+import { endSession, findPendingUser, startSession } from './sessions.ts'
 
 export interface LoginDeps {
   readonly database: Database
   readonly passwords: Passwords
 }
 
-export interface Login {
-  /** The token of the new session. */
+/** A new session. */
+export interface StartedSession {
   readonly token: string
+  /** The value of the browser's own cookie. */
+  readonly browserToken: string
+}
+
+export interface Login extends Omit<StartedSession, 'browserToken'> {
+  /** Undefined while the session is pending. */
+  readonly browserToken: string | undefined
   /** The session is pending until `completeLogin`. */
   readonly needsSecondFactor: boolean
 }
 
-export interface Credentials extends Guesser, Pick<Browser, 'userAgent'> {
+export interface Credentials extends Guesser, LoginBrowser {
   readonly password: string
   /**
    * The token that the browser sent. This session ends, so that a token planted by an attacker becomes
@@ -37,15 +46,16 @@ export interface Credentials extends Guesser, Pick<Browser, 'userAgent'> {
  */
 export async function logIn(
   { database, passwords }: LoginDeps,
-  { password, token, userAgent, ...guesser }: Credentials,
+  { email, password, token, ...browser }: Credentials,
   now: Date,
 ): Promise<Login> {
+  const guesser = { email, address: browser.address }
   await database.transaction((tx) => claimGuess(tx, guesser, now))
-  const user = await findUserByEmail(database.read, guesser.email)
+  const user = await findUserByEmail(database.read, email)
   const active = user?.status === 'active' ? user : undefined
   const isRight = await passwords.verify(active?.password_hash, password)
   if (!isRight || active === undefined) {
-    await recordFailure(database, user, guesser, now)
+    await recordFailure(database, 'user.login_failed', { user, address: guesser.address }, now)
     throw new Problem('login_failed', 'E-mail address and password do not match.')
   }
   const rehashed = passwords.isOutdated(active.password_hash)
@@ -55,17 +65,27 @@ export async function logIn(
     if (rehashed !== undefined) await setPasswordHash(tx, active.id, rehashed, now)
     await forgiveGuess(tx, guesser, now)
     if (token !== undefined) await endSession(tx, token)
-    const needsSecondFactor = active.totp_enabled_at !== null
-    if (!needsSecondFactor) await recordLogin(tx, active, guesser.address, now)
-    const browser = { address: guesser.address, userAgent }
-    return {
-      token: await startSession(tx, active, browser, now, needsSecondFactor),
-      needsSecondFactor,
+    if (await hasSecondFactor(tx, active)) {
+      const pending = await startSession(tx, active, browser, now, true)
+      return { token: pending, browserToken: undefined, needsSecondFactor: true }
     }
+    await recordLogin(tx, active, browser.address, now)
+    return { ...(await startFullSession(tx, active, browser, now)), needsSecondFactor: false }
   })
 }
 
-export interface SecondStep extends Browser {
+/** Starts the session of a completed login, which is mailed to the user if the browser is unknown. */
+export async function startFullSession(
+  tx: Transaction,
+  user: UserRow,
+  browser: LoginBrowser,
+  now: Date,
+): Promise<StartedSession> {
+  const browserToken = await recognizeBrowser(tx, user, browser, now)
+  return { token: await startSession(tx, user, browser, now), browserToken }
+}
+
+export interface SecondStep extends LoginBrowser {
   /** The token of the pending session, which ends. */
   readonly token: string | undefined
   /** A code of the app, or a recovery code. */
@@ -73,20 +93,21 @@ export interface SecondStep extends Browser {
 }
 
 /**
- * Returns the token of the complete session. Throws `Problem` `login_failed` if the code is wrong or was
+ * Returns the complete session. Throws `Problem` `login_failed` if the code is wrong or was
  * used, or if the password was entered too long ago; `too_many_logins`.
  */
 export async function completeLogin(
   database: Database,
-  { token, code, address, userAgent }: SecondStep,
+  { token, code, ...browser }: SecondStep,
   box: SecondFactorBox,
   now: Date,
-): Promise<string> {
+): Promise<StartedSession> {
+  const { address } = browser
   const user = await findPendingUser(database.read, token, now)
   if (user === undefined || token === undefined) {
     throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
   }
-  // Counted by user, whatever the browser: a code has only a million values.
+  // Guesses are counted by user, whatever the browser, because a code has only a million values.
   const guesser = { email: `second factor ${user.id}`, address }
   await database.transaction((tx) => claimGuess(tx, guesser, now))
   const act = { actor: actorOf(user, address), now }
@@ -102,7 +123,7 @@ export async function completeLogin(
     await forgiveGuess(tx, guesser, now)
     await endSession(tx, token)
     await recordLogin(tx, user, address, now)
-    return startSession(tx, user, { address, userAgent }, now)
+    return startFullSession(tx, user, browser, now)
   })
   if (complete !== undefined) return complete
   throw new Problem('login_failed', 'This code is wrong or was used already. Enter the next one.')
@@ -120,26 +141,29 @@ export function actorOf(user: Pick<UserRow, 'id' | 'email'>, address: string | u
   return { type: 'user', id: user.id, label: user.email, address: address ?? null }
 }
 
+/** A person who is not known yet. */
+const NOT_LOGGED_IN: Actor = {
+  type: 'system',
+  id: null,
+  label: 'not logged in',
+  address: null,
+}
+
 /** Written for unknown users too, so that both cases take the same time. */
-async function recordFailure(
+export async function recordFailure(
   database: Database,
-  user: UserRow | undefined,
-  { address }: Guesser,
+  action: 'user.login_failed' | 'user.passkey_failed',
+  { user, address }: { readonly user: UserRow | undefined; readonly address: string | undefined },
   now: Date,
 ): Promise<void> {
-  const actor: Actor = {
-    type: 'system',
-    id: null,
-    label: 'not logged in',
-    address: address ?? null,
-  }
+  const actor = { ...NOT_LOGGED_IN, address: address ?? null }
   await database.transaction((tx) =>
     recordAudit(
       tx,
       { actor, now },
       {
         accountId: user?.account_id ?? null,
-        action: 'user.login_failed',
+        action,
         subjectId: user?.id ?? null,
         // The text in the field of the address may be a password.
         detail: user === undefined ? {} : { email: user.email },

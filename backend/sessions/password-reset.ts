@@ -3,10 +3,17 @@
  * worker looks up the user afterwards. The link works once, within 30 minutes. Its code is derived from the
  * row's id and a key, and only the code's hash is stored.
  */
+
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
-import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
+import {
+  POLL_MS,
+  startListeningWorker,
+  type Worker,
+  type WorkerDeps,
+} from '../background/worker.ts'
+import { announce } from '../database/announcements.ts'
 import type { Database } from '../database/database.ts'
 import type { PasswordResetRow, Reader, Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
@@ -16,8 +23,8 @@ import { setPasswordHash } from '../users/users.ts'
 import { endSessionsOf } from './sessions.ts'
 
 const LIFETIME_MS = 30 * 60_000
-/** The user waits for the mail. */
-const EVERY_MS = 1_000
+/** Announced by a transaction that records a request, since the user waits for the mail. */
+const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
 export async function requestPasswordReset(
@@ -40,12 +47,15 @@ export async function requestPasswordReset(
       ended_at: null,
     })
     .execute()
+  announce(tx, PASSWORD_RESETS)
 }
 
 export function startPasswordResets({ database, clock, log }: WorkerDeps): Worker {
-  return startWorker({
+  return startListeningWorker({
     name: 'mailing links for new passwords',
-    everyMs: EVERY_MS,
+    database,
+    topic: PASSWORD_RESETS,
+    everyMs: POLL_MS,
     log,
     async round() {
       const count = await handlePasswordResets(database, clock())

@@ -1,17 +1,21 @@
 /**
- * The second factor of a login: an authenticator app, and recovery codes for the case that it is lost. The
- * app's secret is stored encrypted, since codes are computed from it; recovery codes are stored as hashes.
+ * An authenticator app as the second factor of a login, and recovery codes for the case that it is lost. The
+ * app's secret is stored encrypted, since codes are computed from it.
  */
-import { randomBytes } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
-import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
+import type { Act } from '../accounts/audit.ts'
 import type { Transaction, UserRow } from '../database/tables.ts'
-import { hashToken } from '../users/tokens.ts'
 import { createTotpSecret, matchTotp, totpUri } from '../users/totp.ts'
-
-const RECOVERY_CODES = 10
-/** 80 random bits per code. */
-const RECOVERY_BYTES = 10
+import {
+  APP,
+  hasSecondFactor,
+  lockUser,
+  notifyOfAdded,
+  notifyOfRemoved,
+  recordFactorAct,
+} from './factors.ts'
+import { listPasskeys, removePasskey } from './passkeys.ts'
+import { consumeRecoveryCode, deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
 
 /** Encrypts the secrets of apps. An encrypted secret can be decrypted for its own user only. */
 export interface SecondFactorBox {
@@ -21,7 +25,8 @@ export interface SecondFactorBox {
 
 interface BoxOwner {
   readonly accountId: string
-  readonly endpointId: string
+  /** The id of the user. */
+  readonly recordId: string
 }
 
 export interface TotpSetup {
@@ -77,7 +82,8 @@ export async function enableSecondFactor(
   }
   const enabled = { totp_enabled_at: act.now.toISOString(), totp_last_step: step }
   await change(tx, userId, enabled, act.now)
-  await audit(tx, user, 'user.second_factor_enabled', act)
+  await recordFactorAct(tx, user, 'user.second_factor_enabled', APP, act)
+  await notifyOfAdded(tx, user, APP, act)
   return insertRecoveryCodes(tx, userId, act.now)
 }
 
@@ -88,20 +94,29 @@ export async function replaceRecoveryCodes(
   act: Act,
 ): Promise<readonly string[]> {
   const user = await lockUser(tx, userId)
-  if (user.totp_enabled_at === null) {
+  if (!(await hasSecondFactor(tx, user))) {
     throw new Problem('second_factor_conflict', 'Your login has no second factor.')
   }
-  await audit(tx, user, 'user.recovery_codes_replaced', act)
+  await recordFactorAct(tx, user, 'user.recovery_codes_replaced', APP, act)
   return insertRecoveryCodes(tx, userId, act.now)
 }
 
-/** Lets the user log in with the password alone. */
+/** Turns the app off. The recovery codes remain if the user has a passkey. */
 export async function disableSecondFactor(tx: Transaction, userId: string, act: Act) {
   const user = await lockUser(tx, userId)
   const none = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
   await change(tx, userId, none, act.now)
-  await tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute()
-  if (user.totp_enabled_at !== null) await audit(tx, user, 'user.second_factor_disabled', act)
+  const now = { ...user, ...none }
+  if (!(await hasSecondFactor(tx, now))) await deleteRecoveryCodes(tx, userId)
+  if (user.totp_enabled_at === null) return
+  await recordFactorAct(tx, user, 'user.second_factor_disabled', APP, act)
+  await notifyOfRemoved(tx, now, APP, act)
+}
+
+/** Removes the app, the passkeys and the recovery codes: the user logs in with the password alone. */
+export async function removeSecondFactors(tx: Transaction, userId: string, act: Act) {
+  await disableSecondFactor(tx, userId, act)
+  for (const { id } of await listPasskeys(tx, userId)) await removePasskey(tx, userId, id, act)
 }
 
 /** Consumes a code of the app or a recovery code. Returns false if the code is wrong or was used before. */
@@ -114,54 +129,23 @@ export async function useSecondFactor(
 ): Promise<boolean> {
   // Without the lock, two concurrent requests with one code would both be accepted.
   const user = await lockUser(tx, userId)
-  if (user.totp_secret === null || user.totp_enabled_at === null) return false
-  const step = matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
-    now: act.now,
-    lastStep: user.totp_last_step === null ? null : Number(user.totp_last_step),
-  })
+  const step = matchApp(user, code, box, act.now)
   if (step !== undefined) {
     await change(tx, userId, { totp_last_step: step }, act.now)
     return true
   }
-  const { numUpdatedRows } = await tx
-    .updateTable('recovery_codes')
-    .set({ used_at: act.now.toISOString() })
-    .where('user_id', '=', userId)
-    .where('code_hash', '=', recoveryHash(code))
-    .where('used_at', 'is', null)
-    .executeTakeFirstOrThrow()
-  if (numUpdatedRows === 0n) return false
-  await audit(tx, user, 'user.recovery_code_used', act)
+  if (!(await consumeRecoveryCode(tx, userId, code, act.now))) return false
+  await recordFactorAct(tx, user, 'user.recovery_code_used', APP, act)
   return true
 }
 
-async function insertRecoveryCodes(tx: Transaction, userId: string, now: Date) {
-  const codes = Array.from({ length: RECOVERY_CODES }, () =>
-    (randomBytes(RECOVERY_BYTES).toString('hex').match(/.{5}/g) ?? []).join('-'),
-  )
-  await tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute()
-  const rows = codes.map((code) => ({
-    user_id: userId,
-    code_hash: recoveryHash(code),
-    created_at: now.toISOString(),
-    used_at: null,
-  }))
-  await tx.insertInto('recovery_codes').values(rows).execute()
-  return codes
-}
-
-/** Accepts the code with or without hyphens. A fast hash suffices for 80 random bits. */
-function recoveryHash(code: string): string {
-  return hashToken(`recovery ${code.replace(/[\s-]/g, '').toLowerCase()}`)
-}
-
-async function lockUser(tx: Transaction, id: string): Promise<UserRow> {
-  return await tx
-    .selectFrom('users')
-    .selectAll()
-    .where('id', '=', id)
-    .forNoKeyUpdate()
-    .executeTakeFirstOrThrow()
+/** Returns undefined if the code is wrong or the app is not in use. */
+function matchApp(user: UserRow, code: string, box: SecondFactorBox, now: Date) {
+  if (user.totp_secret === null || user.totp_enabled_at === null) return undefined
+  return matchTotp(box.open(user.totp_secret, ownerOf(user)), code, {
+    now,
+    lastStep: user.totp_last_step === null ? null : Number(user.totp_last_step),
+  })
 }
 
 async function change(
@@ -178,18 +162,9 @@ async function change(
 }
 
 function ownerOf({ account_id, id }: UserRow): BoxOwner {
-  return { accountId: account_id, endpointId: id }
+  return { accountId: account_id, recordId: id }
 }
 
 function alreadyEnabled(): Problem {
   return new Problem('second_factor_conflict', 'Your login has a second factor already.')
-}
-
-async function audit(tx: Transaction, user: UserRow, action: AuditAction, act: Act): Promise<void> {
-  await recordAudit(tx, act, {
-    accountId: user.account_id,
-    action,
-    subjectId: user.id,
-    detail: { email: user.email },
-  })
 }

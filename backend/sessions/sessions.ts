@@ -26,6 +26,9 @@ export interface Session {
     readonly id: string
     readonly email: string
     readonly role: UserRow['role']
+    /** Whether the authenticator app is in use. */
+    readonly hasApp: boolean
+    /** The app or a passkey. */
     readonly hasSecondFactor: boolean
   }
   readonly account: {
@@ -36,7 +39,7 @@ export interface Session {
     readonly scopeAllowance: string | null
     /** Whether the account requires a second factor of Admins. */
     readonly requiresSecondFactor: boolean
-    /** The account's data are samples: no message is ever sent. */
+    /** Whether the account has sample data: no message is ever sent. */
     readonly isDemo: boolean
   }
   readonly flash: string | null
@@ -112,6 +115,16 @@ export async function findSession(
       'accounts.scope_allowance',
       'accounts.is_demo',
     ])
+    .select((expression) =>
+      expression
+        .exists(
+          expression
+            .selectFrom('passkeys')
+            .select('passkeys.id')
+            .whereRef('passkeys.user_id', '=', 'users.id'),
+        )
+        .as('has_passkey'),
+    )
     .where('sessions.token_hash', '=', hashToken(token))
     .where('sessions.pending_until', 'is', null)
     .where('sessions.expires_at', '>', now.toISOString())
@@ -125,7 +138,9 @@ export async function findSession(
       id: row.user_id,
       email: row.email,
       role: row.role,
-      hasSecondFactor: row.totp_enabled_at !== null,
+      hasApp: row.totp_enabled_at !== null,
+      // SQLite returns 0 or 1.
+      hasSecondFactor: row.totp_enabled_at !== null || Boolean(row.has_passkey),
     },
     account: {
       id: row.account_id,
@@ -263,16 +278,30 @@ export async function endListedSession(
   return true
 }
 
-/** Not the stored hash itself, which would identify the row in a stolen copy of the database. */
+/**
+ * The listed id is not the stored hash itself, which would identify the row in a stolen copy of the
+ * database.
+ */
 function listedId(tokenHash: string): string {
   return `ses_${hashToken(tokenHash).slice(0, 22)}`
 }
 
-/** Sets the message that the session's next page shows once; null removes it. */
-export async function setFlash(tx: Transaction, token: string, flash: string | null) {
+/** The request that undoes an act: a form of Settings, without its CSRF token. */
+export interface Undo {
+  readonly path: string
+  readonly fields: readonly (readonly [name: string, value: string])[]
+}
+
+/** Sets the message that the session's next page shows once, with a button for `undo`; null removes it. */
+export async function setFlash(
+  tx: Transaction,
+  token: string,
+  flash: string | null,
+  undo?: Undo,
+): Promise<void> {
   await tx
     .updateTable('sessions')
-    .set({ flash })
+    .set({ flash: undo === undefined ? flash : JSON.stringify({ flash, undo }) })
     .where('token_hash', '=', hashToken(token))
     .execute()
 }

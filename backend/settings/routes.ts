@@ -2,6 +2,7 @@
 import type { ServerRoute } from '@hapi/hapi'
 import { Problem } from '../../shared/contract/problem.ts'
 import { createIdempotency } from '../idempotency/idempotency.ts'
+import { relyingPartyOf } from '../sessions/relying-party.ts'
 import type { WebhookServices } from '../webhooks/webhooks.ts'
 import { accountPages } from './account/account-routes.ts'
 import { accountStatePages } from './account/account-state.ts'
@@ -14,6 +15,7 @@ import { newInvoicePages } from './customers/new-invoice.ts'
 import { paymentPages } from './customers/payment-routes.ts'
 import { homePages } from './home/home-routes.ts'
 import { importPages } from './imports/import-routes.ts'
+import { importHistoryPages } from './imports/take-back-routes.ts'
 import { keyChangePages } from './keys/change-routes.ts'
 import { allowancePages, keyPages } from './keys/routes.ts'
 import { customerListPages } from './lists/customer-list.ts'
@@ -23,6 +25,9 @@ import { searchPages } from './lists/search-page.ts'
 import { codePages } from './login/code-routes.ts'
 import { invitationPages } from './login/invitation-routes.ts'
 import { loginPages, sessionPages } from './login/login-routes.ts'
+import { noticePages } from './login/notice-routes.ts'
+import { passkeyLoginPages } from './login/passkey-login-routes.ts'
+import { passkeyPages } from './login/passkey-routes.ts'
 import { resetPages } from './login/reset-routes.ts'
 import { secondFactorPages } from './login/second-factor-routes.ts'
 import { ownSessionPages } from './login/session-routes.ts'
@@ -34,9 +39,11 @@ import { peoplePages } from './people/routes.ts'
 import { approvalPages } from './reminders/approval-routes.ts'
 import { killSwitchPages } from './reminders/kill-switch-routes.ts'
 import { messagePages } from './reminders/message-routes.ts'
+import { oldInvoicePages } from './reminders/old-invoices.ts'
 import { paymentDetailsPages } from './reminders/payment-details-routes.ts'
 import { reminderPages } from './reminders/reminder-routes.ts'
 import { schedulePages } from './reminders/schedule-routes.ts'
+import { senderPages } from './reminders/sender-routes.ts'
 import { wordingPages } from './reminders/wording-routes.ts'
 import { assetRoutes } from './shell/assets.ts'
 import { cookiesFor } from './shell/cookies.ts'
@@ -44,7 +51,8 @@ import { openRoute, refuse, type SettingsDeps, sessionRoute } from './shell/page
 import { webhookDeliveryPages } from './webhooks/delivery-routes.ts'
 import { webhookEndpointPages } from './webhooks/endpoint-routes.ts'
 
-export interface SettingsOptions extends Omit<SettingsDeps, 'cookies' | 'idempotency'> {
+export interface SettingsOptions
+  extends Omit<SettingsDeps, 'cookies' | 'idempotency' | 'relyingParty'> {
   /** Absent: there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
 }
@@ -57,7 +65,12 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
       throw new Problem('service_unavailable', 'Settings are served over https: set BASE_URL.')
     })
   }
-  const deps = { ...given, cookies, idempotency: createIdempotency(given) }
+  const deps = {
+    ...given,
+    cookies,
+    idempotency: createIdempotency(given),
+    relyingParty: relyingPartyOf(given.baseUrl),
+  }
   const loggedInPages = [
     ...homePages,
     ...accountStatePages,
@@ -68,7 +81,10 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...sessionPages,
     ...ownSessionPages,
     ...secondFactorPages,
+    ...passkeyPages,
+    ...noticePages,
     ...importPages,
+    ...importHistoryPages,
     ...customerPages,
     ...newCustomerPages,
     ...invoicePages,
@@ -79,12 +95,14 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...allocatePages,
     ...undoPages,
     ...creditPages,
+    ...oldInvoicePages,
     ...reminderPages(),
     ...approvalPages,
     ...messagePages,
     ...schedulePages,
     ...paymentDetailsPages,
     ...wordingPages,
+    ...senderPages,
     ...killSwitchPages,
     ...keyPages,
     ...keyChangePages,
@@ -95,8 +113,8 @@ export function settingsRoutes({ webhooks, ...given }: SettingsOptions): ServerR
     ...auditPages,
   ]
   return [
-    ...[...loginPages, ...codePages, ...invitationPages, ...resetPages].map((page) =>
-      openRoute(page, deps),
+    ...[...loginPages, ...passkeyLoginPages, ...codePages, ...invitationPages, ...resetPages].map(
+      (page) => openRoute(page, deps),
     ),
     ...loggedInPages.map((page) => sessionRoute(page, deps)),
     ...assetRoutes(),

@@ -15,10 +15,18 @@ declare module '@hapi/hapi' {
 }
 
 export function countCalls(server: Server, usage: Usage, clock: () => Date): void {
-  server.events.on('response', ({ auth, response }) => {
+  server.events.on('response', ({ auth, response, route }) => {
     // Null if the caller is not authenticated. Only API routes have credentials.
     const caller = auth.credentials as Partial<Caller> | null
     if (caller?.key === undefined || response === null || response instanceof Error) return
-    usage.count(caller.key.id, response.statusCode, clock(), response.app.problemCode)
+    const { app } = route.settings
+    if (app === undefined || !('operationId' in app)) return
+    usage.count({
+      keyId: caller.key.id,
+      status: response.statusCode,
+      at: clock(),
+      operation: String(app.operationId),
+      code: response.app.problemCode,
+    })
   })
 }

@@ -73,6 +73,6 @@ function parseReport(payload: unknown): UsageReport {
     if (error !== undefined) throw error
     return value
   } catch (cause) {
-    throw new Problem('bad_request', 'This is no report of usage.', { cause })
+    throw new Problem('bad_request', 'The body is not a usage report.', { cause })
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Counts the calls of keys by hour and status. Counts are gathered in memory and written together: a crash
+ * Counts the calls of keys by hour and status, and by operation. Counts are gathered in memory and written together: a crash
  * loses seconds of a chart, but never a call.
  */
 
@@ -8,9 +8,10 @@ import type { Logger } from '../../shared/process/log.ts'
 import { inBatches } from '../background/batches.ts'
 import { type GatheredWrites, gatherWrites } from '../background/coalesced-writes.ts'
 import type { Database, Reader, Transaction } from '../database/database.ts'
-import type { KeyErrorRow, KeyUsageRow } from '../database/tables.ts'
+import type { KeyErrorRow, KeyOperationRow, KeyUsageRow } from '../database/tables.ts'
 import { summed } from './counted-rows.ts'
 import { addErrors } from './key-errors.ts'
+import { addOperations, nameOfOperation } from './key-operations.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -18,79 +19,101 @@ const DAY_MS = 24 * HOUR_MS
 /** The days of the longest chart, including the current day. */
 export const USAGE_DAYS = 30
 
+/** A call to which the backend has responded. */
+export interface CountedCall {
+  readonly keyId: string
+  readonly status: number
+  readonly at: Date
+  /** The operationId of the contract. */
+  readonly operation: string
+  /** The problem's code, if the response was a problem. */
+  readonly code?: ProblemCode | undefined
+}
+
 export interface Usage extends GatheredWrites {
-  /** `code` is the problem's code, if the response was a problem. */
-  count(keyId: string, status: number, at: Date, code?: ProblemCode): void
+  count(call: CountedCall): void
 }
 
 export function createUsage(database: Database, log: Logger): Usage {
-  let counts = new Map<string, KeyUsageRow>()
-  let errors = new Map<string, KeyErrorRow>()
-  const { soon, ...gathered } = gatherWrites({ what: 'usage of keys', log, write })
-
-  function add(row: KeyUsageRow): void {
-    addTo(counts, `${row.key_id} ${row.hour} ${row.status_class}`, row)
-  }
-
-  function addError(row: KeyErrorRow): void {
-    addTo(errors, `${row.key_id} ${row.day} ${row.code}`, row)
-  }
+  const calls = createCounter<KeyUsageRow>(
+    database,
+    (row) => `${row.key_id} ${row.hour} ${row.status_class}`,
+    addUsage,
+  )
+  const errors = createCounter<KeyErrorRow>(
+    database,
+    (row) => `${row.key_id} ${row.day} ${row.code}`,
+    addErrors,
+  )
+  const operations = createCounter<KeyOperationRow>(database, nameOfOperation, addOperations)
 
   async function write(): Promise<boolean> {
-    const [pending, pendingErrors] = [counts, errors]
-    if (pending.size === 0 && pendingErrors.size === 0) return false
-    counts = new Map()
-    errors = new Map()
-    try {
-      // Batches that were written are not put back after an error.
-      await inBatches([...pending], async (batch) => {
-        await database.transaction((tx) =>
-          addUsage(
-            tx,
-            batch.map(([, row]) => row),
-          ),
-        )
-        for (const [name] of batch) pending.delete(name)
-      })
-      await inBatches([...pendingErrors], async (batch) => {
-        await database.transaction((tx) =>
-          addErrors(
-            tx,
-            batch.map(([, row]) => row),
-          ),
-        )
-        for (const [name] of batch) pendingErrors.delete(name)
-      })
-      return true
-    } catch (error) {
-      for (const row of pending.values()) add(row)
-      for (const row of pendingErrors.values()) addError(row)
-      throw error
-    }
+    const wrote = [await calls.write(), await errors.write(), await operations.write()]
+    return wrote.includes(true)
   }
 
+  const { soon, ...gathered } = gatherWrites({ what: 'usage of keys', log, write })
   return {
     ...gathered,
-    count(keyId, status, at, code) {
+    count({ keyId, status, at, operation, code }) {
       const statusClass = Math.floor(status / 100)
       if (statusClass < 2 || statusClass > 5) return
       const hour = hourOf(at)
-      add({ key_id: keyId, hour, status_class: statusClass, calls: 1 })
+      calls.add({ key_id: keyId, hour, status_class: statusClass, calls: 1 })
+      const isError = statusClass >= 4
+      operations.add({ key_id: keyId, hour, operation, calls: 1, errors: isError ? 1 : 0 })
       const day = hour.slice(0, 'YYYY-MM-DD'.length)
-      if (code !== undefined) addError({ key_id: keyId, day, code, calls: 1 })
+      if (code !== undefined) errors.add({ key_id: keyId, day, code, calls: 1 })
       soon()
     },
   }
 }
 
-function addTo<Row extends { calls: number }>(
-  counted: Map<string, Row>,
-  name: string,
-  row: Row,
-): void {
-  const known = counted.get(name)
-  if (known === undefined) counted.set(name, { ...row })
-  else known.calls += row.calls
+interface Counter<Row> {
+  add(row: Row): void
+  /** Resolves with false if there is nothing to write. What cannot be written is kept. */
+  write(): Promise<boolean>
+}
+
+function createCounter<Row extends { calls: number; errors?: number }>(
+  database: Database,
+  nameOf: (row: Row) => string,
+  store: (tx: Transaction, rows: readonly Row[]) => Promise<void>,
+): Counter<Row> {
+  let counted = new Map<string, Row>()
+  function add(row: Row): void {
+    const known = counted.get(nameOf(row))
+    if (known === undefined) {
+      counted.set(nameOf(row), { ...row })
+      return
+    }
+    known.calls += row.calls
+    if (known.errors !== undefined) known.errors += row.errors ?? 0
+  }
+  return {
+    add,
+    async write() {
+      const pending = counted
+      if (pending.size === 0) return false
+      counted = new Map()
+      try {
+        // Batches that were written are not put back after an error.
+        await inBatches([...pending], async (batch) => {
+          await database.transaction((tx) =>
+            store(
+              tx,
+              batch.map(([, row]) => row),
+            ),
+          )
+          for (const [name] of batch) pending.delete(name)
+        })
+        return true
+      } catch (error) {
+        for (const row of pending.values()) add(row)
+        throw error
+      }
+    },
+  }
 }
 
 /**

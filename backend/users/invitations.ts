@@ -92,7 +92,7 @@ export async function getInvitation(
   if (row !== undefined) return row
   throw new Problem(
     'invalid_invitation',
-    'This invitation was used, withdrawn, or is too old. Ask for a new one.',
+    'This invitation was used, withdrawn, or has expired. Ask for a new one.',
   )
 }
 

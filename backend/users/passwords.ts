@@ -7,9 +7,13 @@ import { type Argon2Parameters, argon2, randomBytes, timingSafeEqual } from 'nod
 import { promisify } from 'node:util'
 import { Problem } from '../../shared/contract/problem.ts'
 
+export interface HashCost {
+  readonly memoryKib: number
+  readonly passes: number
+}
+
 /** The minimum that OWASP recommends for argon2id: 19 MiB, two passes, one lane. Measured: about 80 ms. */
-const MEMORY_KIB = 19_456
-const PASSES = 2
+const RECOMMENDED: HashCost = { memoryKib: 19_456, passes: 2 }
 const PARALLELISM = 1
 const SALT_BYTES = 16
 const HASH_BYTES = 32
@@ -34,8 +38,11 @@ export interface Passwords {
   isOutdated(stored: string): boolean
 }
 
-/** Call once for the process, since the queue is part of it. */
-export function createPasswords(): Passwords {
+/** Call once for the process, since the queue is part of it. Only tests have another cost. */
+export function createPasswords({ memoryKib, passes } = RECOMMENDED): Passwords {
+  const cost = `m=${memoryKib},t=${passes},p=${PARALLELISM}`
+  /** The hash of no password, which takes as long to verify as a real one. */
+  const unknownUser = phcOf(cost, Buffer.alloc(SALT_BYTES), Buffer.alloc(HASH_BYTES))
   let last: Promise<unknown> = Promise.resolve()
   let waiting = 0
   let refused = 0
@@ -62,26 +69,25 @@ export function createPasswords(): Passwords {
   async function hash(password: string): Promise<string> {
     const nonce = randomBytes(SALT_BYTES)
     const parameters = {
-      memory: MEMORY_KIB,
-      passes: PASSES,
+      memory: memoryKib,
+      passes,
       parallelism: PARALLELISM,
       nonce,
       tagLength: HASH_BYTES,
     }
     const tag = await enqueue(() => deriveTag(password, parameters))
-    const options = `m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}`
-    return `$argon2id$v=19$${options}$${unpadded(nonce)}$${unpadded(tag)}`
+    return phcOf(cost, nonce, tag)
   }
 
   async function verify(stored: string | undefined, password: string): Promise<boolean> {
-    const { parameters, tag } = parsePhc(stored ?? UNKNOWN_USER)
+    const { parameters, tag } = parsePhc(stored ?? unknownUser)
     const derived = await enqueue(() => deriveTag(password, parameters))
     return timingSafeEqual(derived, tag) && stored !== undefined
   }
 
   function isOutdated(stored: string): boolean {
-    const { memory, passes, parallelism } = parsePhc(stored).parameters
-    return memory !== MEMORY_KIB || passes !== PASSES || parallelism !== PARALLELISM
+    const { parameters } = parsePhc(stored)
+    return cost !== `m=${parameters.memory},t=${parameters.passes},p=${parameters.parallelism}`
   }
 
   return {
@@ -99,10 +105,9 @@ export function createPasswords(): Passwords {
 
 type Parameters = Omit<Argon2Parameters, 'message'>
 
-/** The hash of no password, which takes as long to verify as a real one. */
-const UNKNOWN_USER = `$argon2id$v=19$m=${MEMORY_KIB},t=${PASSES},p=${PARALLELISM}$${unpadded(
-  Buffer.alloc(SALT_BYTES),
-)}$${unpadded(Buffer.alloc(HASH_BYTES))}`
+function phcOf(cost: string, salt: Buffer, tag: Buffer): string {
+  return `$argon2id$v=19$${cost}$${unpadded(salt)}$${unpadded(tag)}`
+}
 
 /** NFKC, so that a password typed on another keyboard is the same password. */
 function deriveTag(password: string, parameters: Parameters): Promise<Buffer> {

@@ -13,7 +13,7 @@ export function required(schema: AnySchema): Schema {
   return optional(schema).required()
 }
 
-/** Null has the wrong type: a rule for amounts, which must not be omitted by accident. */
+/** Null has the wrong type. This is for amounts, which must not be omitted by accident. */
 export function requiredNotNull(schema: AnySchema): Schema {
   return schema.required()
 }
@@ -22,7 +22,7 @@ export function optional(schema: AnySchema): AnySchema {
   return schema.empty(null)
 }
 
-/** Required unless `peer` is sent; null is then as for `requiredNotNull`. */
+/** Required unless `peer` is sent; null is then rejected as by `requiredNotNull`. */
 export function requiredWithout(peer: string, schema: AnySchema): Schema {
   return joi.when(peer, {
     is: joi.exist().invalid(null),
@@ -43,7 +43,7 @@ export function list(item: Schema, { max }: { max: number }): Schema {
 const metadataKey = text({ max: 40 })
 const metadataValue = text({ max: 500, min: 0, lines: true })
 
-/** Up to 20 values of the client's own. */
+/** Up to 20 values that the client chooses. */
 export const metadata: Schema = joi
   .object()
   .unknown()
@@ -72,7 +72,7 @@ function faultsOf(item: ValidationErrorItem): Fault[] {
         context['rejections']
       return rejections.map(([key, rejection]) => fault([...path, key], rejection))
     }
-    // Faults of the object that are reported at one of its members.
+    // These faults of an object are reported at one of its members.
     case 'object.missing': {
       const peers: readonly string[] = context['peers']
       return peers.slice(0, 1).map((name) => fault([...path, name], rejectionOf(item)))

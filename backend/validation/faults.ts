@@ -5,15 +5,20 @@ import {
   type ProblemCode,
 } from '../../shared/contract/problem.ts'
 
-/** One field's fault. A business rule's carries its own problem code, e.g. `invoice_not_found`. */
+/**
+ * The fault of one field. A violated business rule has its own problem code, e.g. `invoice_not_found`. The
+ * detail is a sentence without full stop, from which the detail of the whole problem is made.
+ */
 export type Fault = FieldError
 
-/** More than any honest body has; bounds the response to a body of thousands of unknown fields. */
+/**
+ * More faults than any real body has. This limits the response to a body with thousands of unknown fields.
+ */
 const LISTED_MAX = 1000
 
 /**
- * The 422 for all faults of a body. Where every one breaks the same business rule the problem has
- * that rule's code; else it is `validation_failed`. `members` belong to the rule, e.g. `amount_due`.
+ * Returns the 422 for all faults of a body. If all of them violate the same business rule, the problem has
+ * that rule's code; otherwise it is `validation_failed`. `members` belong to the rule, e.g. `amount_due`.
  */
 export function faultsProblem(
   faults: readonly Fault[],

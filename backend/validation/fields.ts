@@ -1,14 +1,14 @@
 /**
- * Checks of single values as joi schemas, the same for the API's bodies and query parameters, Settings
- * and imports. A valid value comes back in the form we keep (NFC, upper-case currency, UTC); no type is
- * converted. What joi finds is worded in rejections.ts.
+ * Checks of single values as joi schemas, the same for the API's bodies and query parameters, Settings and
+ * imports. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC); no
+ * type is converted. rejections.ts has the words for joi's findings.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { worded } from './rejections.ts'
 
-/** Of the faults of one value the first is enough. */
+/** Only the first fault of a value is reported. */
 const first = { abortEarly: true }
 
 /** Neither control characters nor lone surrogates, which UTF-8 cannot express. */
@@ -16,36 +16,36 @@ const LINE = /^[^\p{Cc}\p{Cs}]*$/u
 const LINES = /^[\t\n\r[^\p{Cc}\p{Cs}]]*$/v
 
 interface TextOptions {
-  /** In code points, after normalization. */
+  /** The maximum length in code points, after normalization. */
   readonly max: number
-  /** 0 or 1. */
+  /** The minimum length, 0 or 1. */
   readonly min?: 0 | 1
-  /** Spaces at both ends are dropped. */
+  /** Whether spaces at both ends are removed. */
   readonly trim?: boolean
-  /** Line breaks and tabs may occur. */
+  /** Whether line breaks and tabs are allowed. */
   readonly lines?: boolean
 }
 
-/** Text without control characters, in NFC. */
+/** Text in NFC, without control characters and halves of surrogate pairs. */
 export function text({ max, min = 1, trim = false, lines = false }: TextOptions) {
   return (min === 0 ? joi.string().allow('') : joi.string())
     .prefs(first)
     .pattern(lines ? LINES : LINE, 'text without control characters')
     .custom((value: string, helpers) => {
       const kept = (trim ? value.trim() : value).normalize('NFC')
-      // joi counts UTF-16 code units. Bodies are small, so spreading costs nothing worth avoiding.
+      // joi counts UTF-16 code units. Bodies are small, so spreading the text is cheap enough.
       const length = [...kept].length
       if (length < min) return helpers.error('string.empty')
       return length > max ? helpers.error('string.max', { limit: max }) : kept
     })
 }
 
-/** Text of a certain form. `form` completes "must be …". */
+/** Text that matches a pattern. `form` completes the message "must be …". */
 export function matching(pattern: RegExp, form: string, options: TextOptions) {
   return text(options).pattern(pattern, form)
 }
 
-/** Text that `parse` makes something of. `form` completes "must be …". */
+/** Text that `parse` can parse. `form` completes the message "must be …". */
 export function parsed<T>(
   parse: (value: string) => T | undefined,
   form: string,
@@ -58,13 +58,13 @@ export function parsed<T>(
 }
 
 export const externalId = matching(/^\S+$/u, 'visible characters, without spaces', { max: 128 })
-/** An id of ours as a reference. Its form is not checked: a malformed one does not exist. */
+/** The id of an object. Its form is not checked, because an object with a malformed id does not exist. */
 export const reference = text({ max: 64 })
 export const calendarDate = parsed(
   (value) => (isCalendarDate(value) ? value : undefined),
   'a date that exists, as YYYY-MM-DD',
 )
-/** As rows have it: ISO 8601 UTC with milliseconds. */
+/** An instant, returned as ISO 8601 in UTC with milliseconds, the form of the database. */
 export const instant = parsed(
   (value) => parseInstant(value)?.toISOString(),
   'a time of RFC 3339 with an offset, e.g. 2026-11-21T09:14:02Z (write a + as %2B)',
@@ -108,7 +108,7 @@ function minorUnits(min: number) {
 }
 
 export const amount = minorUnits(1)
-/** Negative on a discount. */
+/** An amount that may be negative, e.g. for a discount. */
 export const signedAmount = minorUnits(-AMOUNT_MAX)
 
 export const currency: AnySchema<string> = joi.any().custom((value: unknown, helpers) => {
@@ -117,7 +117,7 @@ export const currency: AnySchema<string> = joi.any().custom((value: unknown, hel
   return parseCurrency(value) ?? helpers.error(unknown)
 })
 
-/** For lists: any code may be asked for; one that we do not support is found nowhere. */
+/** The currency filter of lists. Any code is accepted; an unsupported one has no results. */
 export const currencyFilter = parsed(
   (value) => (/^[A-Za-z]{3}$/.test(value) ? value.toUpperCase() : undefined),
   'a currency code of three letters',

@@ -1,14 +1,14 @@
 /**
- * JSON as the gateway's next hop, the log and a client's other library would all read it: UTF-8, one
- * object, each name once, bounded nesting. `JSON.parse` keeps the last of two equal names, and two
- * readers that keep different ones see two different payments.
+ * Parses JSON that every program interprets in the same way: UTF-8, one object, no duplicate names, limited
+ * nesting. `JSON.parse` keeps the last of two equal names, and a program that keeps the first would read
+ * another payment.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { faultsProblem } from './faults.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
-/** Far above any body of ours; keeps every recursion over a body shallow. */
+/** Much deeper than any valid body. The limit keeps every recursion over a body shallow. */
 const DEPTH_MAX = 20
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -29,8 +29,8 @@ export function jsonPointer(path: readonly (string | number)[]): string {
 }
 
 /**
- * The same text for all bodies that mean the same: names sorted, numbers as the number they are
- * (1e2 is 100), null members left out because null means omitted.
+ * Returns the same text for all bodies with the same meaning: names are sorted, numbers normalized (1e2 is
+ * 100), and null members omitted, because null means absent.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
@@ -41,7 +41,7 @@ export function canonicalJson(value: unknown): string {
       .map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`)
     return `{${members.join(',')}}`
   }
-  // Infinity, which JSON.parse makes of 1e999, must not read as null.
+  // JSON.parse returns Infinity for 1e999, which JSON.stringify would write as null.
   return typeof value === 'number' ? String(value + 0) : JSON.stringify(value)
 }
 
@@ -63,13 +63,14 @@ function malformed(detail: string, cause?: unknown): Problem {
   return new Problem('malformed_json', detail, { cause })
 }
 
-/** An open object or array: where in it we are, and the names seen so far. */
+/** An open object or array: the current position in it, and its names so far. */
 type Frame = { readonly names: Set<string>; at: string } | { readonly names: undefined; at: number }
 
-/** Walks text that is known to be valid JSON, so strings and brackets are all there is to see. */
+/** Scans text that is known to be valid JSON: only strings and brackets need attention. */
 function checkNames(text: string): void {
   const frames: Frame[] = []
   let expectsName = false
+  let forbidden: string | undefined
   for (let i = 0; i < text.length; i++) {
     const character = text[i]
     const frame = frames.at(-1)
@@ -78,6 +79,7 @@ function checkNames(text: string): void {
       if (expectsName && frame?.names !== undefined) {
         frame.at = String(JSON.parse(text.slice(i, end + 1)))
         checkName(frame.names, frame.at, frames)
+        if (frame.at === '__proto__') forbidden ??= jsonPointer(frames.map(({ at }) => at))
         expectsName = false
       }
       i = end
@@ -95,28 +97,25 @@ function checkNames(text: string): void {
     }
     if (frames.length > DEPTH_MAX) throw malformed(`The body is nested deeper than ${DEPTH_MAX}.`)
   }
+  if (forbidden === undefined) return
+  // Copying an object by assignment loses this member, which would then count as absent.
+  const detail = '__proto__ is not a field of this object'
+  throw faultsProblem([{ pointer: forbidden, code: 'unknown_field', detail }])
 }
 
 function checkName(names: Set<string>, name: string, frames: readonly Frame[]): void {
-  if (!names.has(name) && name !== '__proto__') {
-    names.add(name)
-    return
-  }
-  const pointer = jsonPointer(frames.map(({ at }) => at))
   if (names.has(name)) {
+    const pointer = jsonPointer(frames.map(({ at }) => at))
     throw new Problem(
       'duplicate_json_key',
       `The member ${pointer} is in the body more than once.`,
-      {
-        members: { pointer },
-      },
+      { members: { pointer } },
     )
   }
-  // Copying an object by assignment loses this one member, so it would pass for not sent.
-  throw faultsProblem([{ pointer, code: 'unknown_field', detail: 'This field does not exist.' }])
+  names.add(name)
 }
 
-/** The index of the closing quote. */
+/** Returns the index of the closing quotation mark. */
 function endOfString(text: string, start: number): number {
   let i = start + 1
   while (text[i] !== '"') i += text[i] === '\\' ? 2 : 1

@@ -1,9 +1,9 @@
-/** What joi finds wrong with a value, in the codes and words of our errors. */
+/** Translates joi's findings into the codes and words of our errors. */
 import type { AnySchema, ValidationErrorItem, ValidationOptions } from 'joi'
 
 type Context = Readonly<Record<string, unknown>>
 
-/** By joi's own names, and by those that our schemas use in its manner. */
+/** The findings by joi's names, and by names of the same form that our schemas add. */
 const FINDINGS = {
   'any.required': ['required', () => 'is required'],
   'any.only': ['invalid_enum', ({ valids }) => `must be one of ${[valids].flat().join(', ')}`],
@@ -58,8 +58,8 @@ export const VALIDATION: ValidationOptions = {
 }
 
 /**
- * The schema with details of its own for some findings. Messages of joi's own would be merged anew on
- * each validation, which makes a call ten times as slow as this.
+ * Returns the schema with specific details for some findings. joi's own option for messages is not used: it
+ * would merge them again on each validation, which takes ten times as long.
  */
 export function worded<S extends AnySchema>(
   schema: S,
@@ -75,7 +75,7 @@ export function worded<S extends AnySchema>(
   })
 }
 
-/** `detail` completes "field …". */
+/** The rejection of a value. `detail` continues a sentence that begins with the name of the field. */
 export class Rejection {
   readonly code: RejectionCode
   readonly detail: string
@@ -86,10 +86,10 @@ export class Rejection {
   }
 }
 
-/** What a value must be; the domain checks by it without knowing joi. */
+/** A check of a value. Domain code uses it without depending on joi. */
 export type Check<T> = AnySchema<T>
 
-/** The value in the form we keep, or what is wrong with it. */
+/** Returns the value in the form in which it is stored, or its rejection. */
 export function check<T>(schema: Check<T>, value: unknown): T | Rejection {
   const { value: kept, error } = schema.validate(value, VALIDATION)
   const [item] = error?.details ?? []

@@ -36,7 +36,7 @@ export async function attemptDelivery(
 
 /** The new secret first, then the old one while both are valid. */
 function openSecrets(delivery: ClaimedDelivery, box: SecretBox, now: Date): string[] {
-  const owner = { accountId: delivery.account_id, endpointId: delivery.endpoint_id }
+  const owner = { accountId: delivery.account_id, recordId: delivery.endpoint_id }
   const { secret, old_secret, old_secret_expires_at } = delivery
   const isOldValid = old_secret_expires_at !== null && old_secret_expires_at > now.toISOString()
   const sealed = old_secret !== null && isOldValid ? [secret, old_secret] : [secret]

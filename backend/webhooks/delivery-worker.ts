@@ -44,7 +44,10 @@ const DRAIN_MS_MAX = 4000
 export interface DeliveryWorkerDeps extends AttemptDeps {
   readonly database: Database
   readonly log: Logger
-  /** No other worker uses this database, so leases found at the start belong to a process that has ended. */
+  /**
+   * Whether no other worker uses this database: leases found at the start then belong to a process that has
+   * ended.
+   */
   readonly isOnly: boolean
   readonly random?: () => number
   /** Receives each attempt, for metrics. */

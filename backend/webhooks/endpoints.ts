@@ -30,7 +30,7 @@ export interface EndpointSettings {
 
 export interface EndpointWithSecret {
   readonly row: WebhookEndpointRow
-  /** Shown once. */
+  /** The secret, which is shown once. */
   readonly secret: string
 }
 
@@ -68,7 +68,7 @@ export async function createEndpoint(
     disabled_reason: null,
     failing_since: null,
     hold_until: null,
-    secret: box.seal(secret, { accountId, endpointId: id }),
+    secret: box.seal(secret, { accountId, recordId: id }),
     old_secret: null,
     old_secret_expires_at: null,
     created_at: now,
@@ -135,7 +135,7 @@ export async function rotateSecret(
   if (expiresAt !== null && expiresAt > act.now.toISOString()) {
     throw new Problem(
       'webhook_secret_overlap',
-      `The secret before this one still signs, until ${expiresAt}. Expire it first.`,
+      `The previous secret still signs until ${expiresAt}. Expire it first.`,
     )
   }
   const secret = mintSigningSecret()
@@ -143,7 +143,7 @@ export async function rotateSecret(
     tx,
     row,
     {
-      secret: box.seal(secret, { accountId: row.account_id, endpointId: row.id }),
+      secret: box.seal(secret, { accountId: row.account_id, recordId: row.id }),
       old_secret: row.secret,
       old_secret_expires_at: new Date(act.now.getTime() + OVERLAP_MS).toISOString(),
     },

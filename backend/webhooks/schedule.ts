@@ -1,4 +1,4 @@
-/** When a failed delivery is retried (contract 1.14): for about three days in all. */
+/** The times at which a failed delivery is retried, for about three days in all. */
 import type { AttemptResult } from './sender.ts'
 
 const SECOND_MS = 1000

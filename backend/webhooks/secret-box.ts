@@ -16,7 +16,8 @@ export interface SecretBox {
 
 export interface SecretOwner {
   readonly accountId: string
-  readonly endpointId: string
+  /** The id of the record that contains the secret. */
+  readonly recordId: string
 }
 
 const CIPHER = 'aes-256-gcm'
@@ -58,6 +59,6 @@ function keyId(key: Buffer): string {
   return createHash('sha256').update('key id').update(key).digest('hex').slice(0, 8)
 }
 
-function associatedData({ accountId, endpointId }: SecretOwner): Buffer {
-  return Buffer.from(`${accountId}\n${endpointId}`)
+function associatedData({ accountId, recordId }: SecretOwner): Buffer {
+  return Buffer.from(`${accountId}\n${recordId}`)
 }

@@ -19,7 +19,7 @@ export interface SignedMessage {
   readonly body: Buffer
 }
 
-/** Returns `webhook-signature`: one signature per secret, so that a receiver may have either. */
+/** Returns `webhook-signature`: one signature per secret, so that a receiver that knows only one of them can verify it. */
 export function signMessage(message: SignedMessage, secrets: readonly string[]): string {
   return secrets.map((secret) => signOnce(message, secret)).join(' ')
 }

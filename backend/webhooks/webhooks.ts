@@ -7,6 +7,7 @@ import type { EndpointDeps } from './endpoints.ts'
 import type { Outcome } from './outcomes.ts'
 import { createSecretBox } from './secret-box.ts'
 import { createSender, type SenderOptions } from './sender.ts'
+import { isLoopbackName } from './target-url.ts'
 
 /** The dependencies of endpoints and test events. */
 export interface WebhookServices extends AttemptDeps, EndpointDeps {}
@@ -24,7 +25,7 @@ export interface WebhooksOptions extends SenderOptions {
   readonly baseUrl: string
   /** The keys have 32 bytes each; the first one encrypts. */
   readonly boxKeys: readonly Buffer[]
-  /** No other backend delivers from this database. */
+  /** Whether no other backend delivers from this database. */
   readonly isOnly: boolean
   readonly clock: () => Date
   readonly log: Logger
@@ -36,7 +37,9 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
   const { database, baseUrl, boxKeys, isOnly, privateTargets, clock, log } = options
   const { onAttempt } = options
   if (privateTargets === 'allow') {
-    log.warn(
+    // Without a public address only people on this machine can set up a webhook.
+    const level = isLoopbackName(new URL(baseUrl).hostname) ? 'info' : 'warn'
+    log[level](
       'WEBHOOK_PRIVATE_TARGETS=allow: anyone who can set up a webhook can make this process call this ' +
         'machine and its network. For development only.',
     )

@@ -1,6 +1,6 @@
-// Types of the Receivables API 1.1.0, made from its OpenAPI document. Do not edit: fetch it anew.
+// Types of the Receivables API 1.1.0, generated from its OpenAPI document. Do not edit it; download it again.
 
-/** Every call; `createClient<paths>` of openapi-fetch takes it. */
+/** Every path with its methods, for `createClient<paths>` of openapi-fetch. */
 export interface paths {
   '/api/v1/me': {
     parameters: { query?: never; header?: never; path?: never; cookie?: never }
@@ -497,7 +497,7 @@ export interface paths {
   }
 }
 
-/** What each event carries. */
+/** The body of each event. */
 export interface webhooks {
   'debtor.created': DebtorEvent
   'debtor.updated': DebtorEvent
@@ -533,7 +533,7 @@ export interface webhooks {
   'webhook.test': TestEvent
 }
 
-/** What an endpoint of yours is sent. */
+/** Any event that your webhook endpoint receives. */
 export type WebhookEvent = webhooks[keyof webhooks]
 
 /** What a key may do. */
@@ -593,7 +593,7 @@ export type ExternalIdInput = string | null
 /** Your own id, if you sent one. */
 export type ExternalId = string | null
 
-/** Up to 20 values of your own, with keys of up to 40 characters. */
+/** Up to 20 values of your own, with keys of up to 40 characters. A key may not be `__proto__`. */
 export type MetadataInput = Record<string, string> | null
 
 /** Values of your own. Empty if you sent none. */

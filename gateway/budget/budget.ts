@@ -1,6 +1,7 @@
 /**
- * The budget of what clients can make the gateway hold: connections, TLS handshakes and memory. Each has a limit in all
- * and for each client; at a limit somebody gives way, so that those who use little are served.
+ * The budget for resources that clients use: connections, TLS handshakes and memory. Each has a total limit
+ * and a limit per client. When a limit is reached, the connections of the heaviest users are closed, and
+ * clients that use little are still served.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
@@ -21,7 +22,7 @@ import {
 
 export type EvictionReason = ConnectionEviction | MemoryEviction
 
-/** A limit that was reached less than this long ago impairs the gateway. */
+/** For this long after a limit was reached, the gateway reports itself as degraded. */
 const IMPAIRED_MS = 10_000
 
 const MEANINGS: Readonly<Record<EvictionReason, string>> = {
@@ -40,7 +41,7 @@ export class Budget {
   readonly #clients = new Clients()
   readonly #connections: Connections<BudgetMember>
   readonly #memory: Memory
-  /** Connections that gave way, or were refused. */
+  /** The number of connections that were evicted or refused, by reason. */
   readonly evicted: Readonly<Record<EvictionReason, number>>
   /** `performance.now()` when each limit was last reached. */
   readonly #reachedAt = new Map<EvictionReason, number>()
@@ -65,7 +66,7 @@ export class Budget {
     this.#memory = new Memory(limits, this.#connections, this.#clients, onEvict)
   }
 
-  /** All that are open, with those in their handshake. */
+  /** All open connections, including those in their TLS handshake. */
   get connections(): Iterable<BudgetMember> & { readonly size: number } {
     return this.#connections
   }
@@ -78,7 +79,7 @@ export class Budget {
     return this.#memory.bytesOf(partition)
   }
 
-  /** `isLimited`: false for a proxy, which stands for many clients. */
+  /** `isLimited` is false for a proxy, which represents many clients. */
   clientOf(network: string, isLimited: boolean): Client {
     return this.#clients.of(network, isLimited)
   }
@@ -94,7 +95,7 @@ export class Budget {
     return isOpen
   }
 
-  /** The handshake has become an open connection. */
+  /** Replaces a handshake by the connection that it became. */
   replace(handshake: BudgetMember, connection: BudgetMember): void {
     this.#connections.replace(handshake, connection)
   }
@@ -104,7 +105,7 @@ export class Budget {
     this.#clients.release(member.peer)
   }
 
-  /** The limits that were reached lately, for operators. */
+  /** Lists the limits that were reached recently, for operators. */
   reached(): string[] {
     const since = performance.now() - IMPAIRED_MS
     return [...this.#reachedAt]

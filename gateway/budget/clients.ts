@@ -1,14 +1,17 @@
-/** Clients by network, with what each uses at present. */
+/** Clients by network, with the connections and the memory that each uses at present. */
 
-/** Connections whose key is cached have memory of their own: without this, anybody could use all of it up. */
+/** Connections whose key is cached have their own memory. Otherwise clients without a key could use up all of it. */
 export type PartitionName = 'known' | 'unknown'
 
 export class Client {
   /** An IPv4 address, or the /64 of an IPv6 address. */
   readonly network: string
-  /** Whether limits of one client apply: a trusted proxy stands for many. */
+  /**
+   * Whether the limits per client apply. They do not apply to a trusted proxy, which represents many
+   * clients.
+   */
   readonly isLimited: boolean
-  /** Open connections, with those in their handshake. */
+  /** The number of open connections, including those in their TLS handshake. */
   connections = 0
   handshakes = 0
   readonly bytes: Record<PartitionName, number> = { known: 0, unknown: 0 }
@@ -30,7 +33,7 @@ export class Clients {
     return this.#byNetwork.size
   }
 
-  /** The client of a network; `isLimited` is as it was first given. */
+  /** Returns the client of a network. If the client exists already, `isLimited` has no effect. */
   of(network: string, isLimited: boolean): Client {
     const known = this.#byNetwork.get(network)
     if (known !== undefined) return known
@@ -39,7 +42,7 @@ export class Clients {
     return client
   }
 
-  /** Deletes the client if it uses nothing any more. */
+  /** Deletes the client if it has no connections and uses no memory. */
   release(client: Client): void {
     if (client.isUnused) this.#byNetwork.delete(client.network)
   }

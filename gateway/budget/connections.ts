@@ -1,31 +1,35 @@
 /**
- * Connections of clients, with limits in all, for each client, and for TLS handshakes. At a limit a new connection is
- * still accepted: one that waits is closed for it, of the client that has most of them. So a client that opens
- * thousands of connections closes its own, and no other client starves.
+ * Client connections, with a total limit, a limit per client, and a limit of TLS handshakes. A new
+ * connection beyond a limit is still accepted, and a waiting connection of the client that has the most is
+ * closed instead. A client that opens thousands of connections therefore closes its own, and no other
+ * client starves.
  */
 import type { Client } from './clients.ts'
 
-/** Closed at once, since to choose what is closed takes time. As many as nginx closes of idle connections. */
+/**
+ * How many connections are closed at a time, since choosing them takes time. nginx closes as many idle
+ * connections.
+ */
 const CLOSED_AT_ONCE = 32
 /** Handshakes are short, and each takes as much memory as several connections. */
 const HANDSHAKES_SHARE = 1 / 10
 
 export interface ClientConnection {
-  /** At the other end of the connection. */
+  /** The client at the other end of the connection. */
   readonly peer: Client
   readonly isHandshake: boolean
   /** Whether the key of its last call was cached. */
   readonly isKnown: boolean
   /** Whether a call was served on it. */
   readonly hasServed: boolean
-  /** No call is in progress. */
+  /** Whether no call is in progress. */
   readonly isWaiting: boolean
   destroy(): void
 }
 
 export interface ConnectionLimits {
   readonly connectionsMax: number
-  /** Of one client. */
+  /** The limit of one client. */
   readonly clientConnectionsMax: number
 }
 
@@ -72,7 +76,7 @@ export class Connections<T extends ClientConnection> {
     return canAdd
   }
 
-  /** The handshake has become an open connection. */
+  /** Replaces a handshake by the connection that it became. */
   replace(handshake: T, connection: T): void {
     this.delete(handshake)
     this.#count(connection, 1)
@@ -103,7 +107,10 @@ export class Connections<T extends ClientConnection> {
     return closed.length > 0
   }
 
-  /** Waiting connections of the clients that have the most, or of `only`; of a rank those that were opened first. */
+  /**
+   * Returns waiting connections of the clients that have the most, or of `only`. Within a rank, the oldest
+   * come first.
+   */
   #choose(amongHandshakes: boolean, countMax: number, only: Client | undefined): T[] {
     const sizeOf = ({ connections, handshakes }: Client) =>
       amongHandshakes ? handshakes : connections
@@ -118,7 +125,8 @@ export class Connections<T extends ClientConnection> {
     const chosen: T[] = []
     for (let rank = 0; rank <= RANK_MAX && chosen.length < countMax; rank++) {
       for (const connection of waiting) {
-        // Otherwise a client with one connection more would lose those in use before others lose idle ones.
+        // Without the factor, a client with one connection more than others would lose connections that
+        // have served calls before the others lose unused ones.
         const hasMost = 2 * sizeOf(connection.peer) >= most
         if (!hasMost || rankOf(connection) !== rank) continue
         chosen.push(connection)

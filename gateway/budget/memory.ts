@@ -1,26 +1,32 @@
 /**
- * Memory for what clients have sent in part or have not received yet: heads, requests behind a call in progress,
- * bodies, and responses. When it is used up, the client that uses most of it gives way, and of its connections those
- * that have used the most for the longest.
+ * Limits the memory for incomplete requests and unreceived responses: heads, pipelined requests, bodies,
+ * and responses. When the memory is used up, connections of the client that uses the most are evicted:
+ * those that have used the most for the longest.
  */
 import type { Client, Clients, PartitionName } from './clients.ts'
 
-/** The share of `known` in all. */
+/** The share of all memory that the partition `known` has. */
 const KNOWN_SHARE = 3 / 4
-/** The last part of each partition is for connections that use little: most payments are smaller. */
+/**
+ * A reserve of each partition (`SMALL_SHARE`) is only for connections that use at most this many bytes.
+ * Most payments need less.
+ */
 const SMALL_BYTES = 4 * 1024
 const SMALL_SHARE = 1 / 16
-/** The part of a partition that is freed at once when it is used up, since to choose what is freed takes time. */
+/**
+ * The share of a partition that one eviction frees. It is large, because choosing the connections takes
+ * time.
+ */
 const FREED_SHARE = 1 / 8
-/** A connection that has used its memory for less time counts as if it were this long. */
+/** The least duration that counts for a connection that has used memory, even if it was shorter. */
 const HELD_MS_MIN = 1
 
-/** What uses memory. */
+/** A connection that uses memory. */
 export interface MemoryUser {
   readonly memory: HeldMemory
-  /** Bytes that `evict` would release. */
+  /** The number of bytes that `evict` would release. */
   readonly evictableBytes: number
-  /** By `performance.now()`. */
+  /** `performance.now()` when the connection began to use memory. */
   readonly heldSince: number
   /** Releases `evictableBytes`. */
   evict(): void
@@ -28,7 +34,7 @@ export interface MemoryUser {
 
 export interface MemoryLimits {
   readonly bytesMax: number
-  /** Of one client. */
+  /** The limit for one client. */
   readonly clientBytesMax: number
 }
 
@@ -47,7 +53,10 @@ export class Memory {
   readonly #clients: Clients
   readonly #onEvict: (reason: MemoryEviction, connections: number) => void
 
-  /** `users`: all that may use memory. `onEvict`: connections were evicted, or the one that needed memory is. */
+  /**
+   * `users` returns all connections. `onEvict` is called when connections were evicted, or when the one
+   * that needs memory must be.
+   */
   constructor(
     { bytesMax, clientBytesMax }: MemoryLimits,
     users: Iterable<MemoryUser>,
@@ -73,7 +82,10 @@ export class Memory {
     return this.#partitions[name].bytes
   }
 
-  /** Counts `bytes` more, or less if negative. Returns false if there is no memory for them. */
+  /**
+   * Adds `bytes`, which may be negative, to the memory in use. Returns false if there is no memory for
+   * them.
+   */
   add(held: HeldMemory, bytes: number): boolean {
     const partition = this.#partitions[held.partition]
     const { client } = held
@@ -93,7 +105,7 @@ export class Memory {
     return !client.isLimited || client.bytes[name] + more <= partition.clientBytesMax
   }
 
-  /** Evicts connections until there is room, and some more. Returns whether there is. */
+  /** Evicts connections until a part of the limit is free. Returns whether the bytes fit then. */
   #free(partition: Partition, held: HeldMemory, bytes: number): boolean {
     const { name, bytesMax, clientBytesMax } = partition
     const { client } = held
@@ -103,9 +115,10 @@ export class Memory {
     let fits = false
     do {
       const users = this.#mostExpensive(name, isOfClient ? client : undefined)
-      // The connection that needs memory is itself among those that would have to give way.
+      // The connection that needs memory would itself have to be evicted.
       if (users.length === 0 || users.some(({ memory }) => memory === held)) break
-      // Without this, the eviction of its last bytes would delete the client that is about to use more.
+      // Without this, evicting the client's last bytes would delete the client, although it is about to use
+      // more.
       client.connections++
       for (const user of users) {
         user.evict()
@@ -120,8 +133,9 @@ export class Memory {
   }
 
   /**
-   * Of the clients that use the most, the connections whose cost (bytes by time) is at least half of the highest: not
-   * sorted, since a flood makes the gateway choose often among thousands.
+   * Among the connections of the clients that use the most, returns those whose cost (bytes × time) is at
+   * least half of the highest cost. They are not sorted: under a flood, the gateway often chooses among
+   * thousands.
    */
   #mostExpensive(name: PartitionName, only: Client | undefined): MemoryUser[] {
     const users: MemoryUser[] = []
@@ -169,8 +183,8 @@ export class HeldMemory {
   }
 
   /**
-   * Uses this much in all. Returns false if there is no memory for it; what was used before is then still used.
-   * `client` may differ from call to call behind a proxy.
+   * Sets how many bytes the connection uses in total. Returns false, and changes nothing, if there is no memory for
+   * them. Behind a proxy, `client` may differ from call to call.
    */
   set(bytes: number, isKnown: boolean, client: Client): boolean {
     const partition = isKnown ? 'known' : 'unknown'

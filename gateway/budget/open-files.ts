@@ -1,7 +1,10 @@
 /** How many files and sockets the process may have open. */
 import { readFileSync } from 'node:fs'
 
-/** Node raises the limit to the hard one at its start. `Infinity` where the system does not say. */
+/**
+ * Returns the hard limit, to which Node raises the soft limit at its start; `Infinity` if the system does
+ * not report it.
+ */
 export function openFilesMax(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8')

@@ -12,8 +12,8 @@ export class Abort {
   #listener: Abortable | undefined
 
   /**
-   * Undefined while the response is still wanted. An `Http1Error` or `Problem` if the request broke off
-   * or arrived too slowly; any other error if the client closed its connection.
+   * The reason is undefined as long as the call is not aborted. It is an `Http1Error` or `Problem` if the
+   * request broke off or arrived too slowly, and any other error if the client closed its connection.
    */
   get reason(): Error | undefined {
     return this.#reason

@@ -1,4 +1,4 @@
-/** The record of one call for operators: the log line, the metrics and the trace are made from it. */
+/** The record of one call, from which its log line, metrics and trace are made. */
 import type { Operation } from '../../shared/contract/contract.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
 import { createSpanId, type Trace } from '../../shared/process/trace.ts'
@@ -10,7 +10,7 @@ export interface CallRecord {
   /** Undefined if the head was rejected. */
   head: RequestHead | undefined
   trace: Trace | undefined
-  /** Of the API, or `pages`. */
+  /** The operation of the API, or `pages`. */
   operation: Pick<Operation, 'operationId' | 'path'> | undefined
   keyId: string | undefined
   accountId: string | undefined
@@ -20,9 +20,11 @@ export interface CallRecord {
   upstreamMs: number
   /** The code of the problem if the gateway itself rejected the call. */
   code: ProblemCode | undefined
-  /** Bytes of the response's body; of a streamed response with its head and chunk sizes. */
+  /**
+   * The number of bytes of the response's body. For a streamed response, head and chunk sizes are included.
+   */
   sentBytes: number
-  /** Undefined unless a trace needs them. */
+  /** The steps are recorded only if a trace needs them. */
   readonly steps: CallStep[] | undefined
 }
 
@@ -51,7 +53,7 @@ export function createCallRecord(address: string, recordsSteps: boolean): CallRe
   }
 }
 
-/** Returns `work`, and records its timings once it has settled if a trace needs them. */
+/** Returns `work`. If a trace needs timings, records those of `work` once it has settled. */
 export function recordStep<T>(
   { steps }: CallRecord,
   name: string,

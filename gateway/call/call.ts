@@ -1,12 +1,12 @@
-/** One call from the arrival of its head to its response, as all parts of the gateway see it. */
+/** One call, from the arrival of its head to its response, as shared by all parts of the gateway. */
 import type { BodyFraming } from '../http1/body-decoder.ts'
 import type { Allowance } from '../rate-limit/limiter.ts'
 import { Abort } from './abort.ts'
 import { type CallRecord, createCallRecord } from './call-record.ts'
 
 /**
- * The body of a request. `tooLarge`: it exceeds the limit and is discarded. The pipeline answers 413 only
- * after authentication.
+ * The body of a request. `tooLarge` means that it exceeded the limit and was discarded; the pipeline
+ * responds with 413 only after authentication.
  */
 export type Body = Buffer | 'tooLarge'
 
@@ -15,9 +15,9 @@ export interface CallConnection {
   /** The address of the client, or of the proxy in front of the gateway. */
   readonly address: string
   /**
-   * Reads the body, of at most `bytesMax`; sends `100 Continue` first if `sendContinue`. Rejects with
-   * `Http1Error` if the body is malformed, with `Problem` 503 if memory is used up, and with the reason
-   * of `call.abort` if the call is aborted.
+   * Reads the body, of at most `bytesMax` bytes; if `sendContinue` is true, sends `100 Continue` first.
+   * Rejects with `Http1Error` if the body is malformed, with `Problem` 503 if memory is used up, and with
+   * the reason of `call.abort` if the call is aborted.
    */
   readBody(call: Call, framing: BodyFraming, bytesMax: number, sendContinue: boolean): Promise<Body>
 }
@@ -33,9 +33,9 @@ export interface CallOptions {
 
 export class Call {
   readonly #connection: CallConnection
-  /** As the request line names it, known or not. */
+  /** The method in the request line, whether it is a known one or not. */
   readonly method: string
-  /** The client's, if it sent a usable one. */
+  /** The request id of the client if it sent a valid one, otherwise a new id. */
   readonly requestId: string
   /** `performance.now()` when the head had arrived. */
   readonly arrivedAt: number
@@ -43,13 +43,13 @@ export class Call {
   readonly record: CallRecord
   /** Set once the key is authenticated and the call counted. */
   allowance: Allowance | undefined = undefined
-  /** The key as far as the call may know its rate limit before, or without, being counted. */
-  rateLimited: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
-  /** Whether the key is cached, so that the memory of the body is of its partition. */
+  /** The key whose limit the response shows if the call was not counted. */
+  limitedKey: { readonly keyId: string; readonly rateLimit: number } | undefined = undefined
+  /** Whether the key is cached. The memory of the body then belongs to the partition of known keys. */
   isKeyKnown = false
   /** Whether `100 Continue` was sent. */
   sentContinue = false
-  /** Whether the response is the backend's. */
+  /** Whether the response comes from a backend. */
   forwarded = false
 
   constructor({ connection, method, requestId, arrivedAt, recordsSteps }: CallOptions) {

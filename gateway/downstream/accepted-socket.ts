@@ -1,14 +1,15 @@
 import { Socket, type SocketConstructorOpts } from 'node:net'
+import { copyBuffer } from '../../shared/process/buffers.ts'
 
-/** What every accepted socket reads into, one at a time. */
+/** The buffer that all accepted sockets share: each read is processed before the next begins. */
 const BUFFER = Buffer.alloc(64 * 1024)
 
 /**
  * Reads a socket that a server accepted with `pauseOnConnect`, and returns the socket to use in its place.
  * As a stream, each read would allocate 64 KiB and cross the stream's own buffer: some 5 % of the CPU of a
- * call (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only to sockets that it
- * connects, so that a second socket takes over the handle of the first. The handle is private to Node:
- * where it looks different, and for TLS, the socket is read as the stream that it is.
+ * call (`npm run bench -- gateway --against DIRECTORY`). `node:net` offers `onread` only for sockets that
+ * it connects. Therefore a second socket takes over the handle of the first. The handle is private to Node.
+ * If a version of Node has another handle, and for TLS, the socket is read as a stream instead.
  */
 export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): Socket {
   const handle: unknown = Reflect.get(accepted, '_handle')
@@ -19,13 +20,13 @@ export function readAccepted(accepted: Socket, read: (bytes: Buffer) => void): S
     onread: {
       buffer: BUFFER,
       callback(length: number) {
-        read(Buffer.from(BUFFER.subarray(0, length)))
+        read(copyBuffer(BUFFER.subarray(0, length)))
         return true
       },
     },
   }
   Reflect.set(options, 'handle', handle)
   Reflect.set(accepted, '_handle', null)
-  // The server counts the one that it accepted.
+  // The server counts the socket that it accepted, which must therefore be closed too.
   return new Socket(options).on('close', () => accepted.destroy()).resume()
 }

@@ -5,7 +5,7 @@ import { type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 import type { RequestReader } from '../http1/request-reader.ts'
 import { BodyReader, mayFit } from './request-body.ts'
 
-/** A body that has been arriving for this long must keep the least rate. */
+/** A body that has been arriving for this long must arrive at the minimum rate or faster. */
 const RATE_FROM_MS = 3_000
 
 /** A body that is being read. Times are `performance.now()`. */
@@ -17,7 +17,7 @@ interface PendingBody {
 }
 
 export class BodyReceiver {
-  /** Bytes a second. */
+  /** The minimum rate in bytes per second. */
   readonly #rateMin: number
   readonly #onBytes: () => boolean
   #pending: PendingBody | undefined
@@ -31,7 +31,7 @@ export class BodyReceiver {
     this.#onBytes = onBytes
   }
 
-  /** Memory of the body, until the call ends. */
+  /** The memory of the body, which is in use until the call ends. */
   get bytes(): number {
     return this.#bytes
   }
@@ -40,12 +40,15 @@ export class BodyReceiver {
     return this.#pending !== undefined
   }
 
-  /** The body was not read to its end, so that the next request cannot be found behind it. */
+  /** Whether the body was not read to its end: the beginning of the next request is then unknown. */
   get isLost(): boolean {
     return this.#isLost
   }
 
-  /** Begins to receive the body of a call; `read` brings its bytes. Settles as `CallConnection.readBody` does. */
+  /**
+   * Begins to receive the body of a call, whose bytes are passed to `read`. The promise settles like that
+   * of `CallConnection.readBody`.
+   */
   receive(call: Call, framing: BodyFraming, bytesMax: number, deadline: number): Promise<Body> {
     return new Promise((resolve, reject) => {
       const onMemory = (bytes: number) => {
@@ -69,7 +72,7 @@ export class BodyReceiver {
     })
   }
 
-  /** Returns the bytes behind the body if it has ended with these. */
+  /** Returns the bytes after the body, or undefined if the body has not ended yet. */
   read(bytes: Buffer): Buffer | undefined {
     const pending = this.#pending
     if (pending === undefined) return bytes
@@ -110,18 +113,18 @@ export class BodyReceiver {
     }
   }
 
-  /** The call has ended. */
+  /** Must be called when the call has ended. */
   end(): void {
     this.#isRead = false
     this.#bytes = 0
   }
 
-  /** Has the body arrive until `by` at the latest. */
+  /** Requires the body to have arrived by `by`, or by its own deadline if that is earlier. */
   endBy(by: number): void {
     if (this.#pending !== undefined) this.#pending.deadline = Math.min(this.#pending.deadline, by)
   }
 
-  /** Whether the body has missed its deadline, or arrives at less than the least rate. */
+  /** Whether the body has missed its deadline, or arrives more slowly than the minimum rate. */
   isLate(now: number): boolean {
     if (this.#pending === undefined) return false
     const { reader, beganAt, deadline } = this.#pending

@@ -1,10 +1,11 @@
-/** Finds the address of a client behind trusted proxies, and the network that it stands for. */
+/** Determines the address of a client behind trusted proxies, and the network that counts as one client. */
 import { isIP } from 'node:net'
 import type { RequestHead } from '../http1/request-head.ts'
 
 /**
- * Returns the address that the outermost of `trustedProxies` saw. Entries of `X-Forwarded-For` before it
- * may be forged. `own` is the address of the connection.
+ * Returns the address that the first of `trustedProxies` reported in `X-Forwarded-For`; earlier entries may
+ * be forged. Without trusted proxies, or if that entry is missing or invalid, it is `own`, the address of
+ * the connection.
  */
 export function clientAddress(
   own: string,
@@ -18,8 +19,8 @@ export function clientAddress(
 }
 
 /**
- * Returns the unit that shares are given to: an IPv4 address, or the /64 of an IPv6 address, since a host can have any
- * address of its /64. `address` is valid, or empty.
+ * Returns the network that counts as one client: an IPv4 address, or the /64 of an IPv6 address, since a
+ * host can use any address of its /64. `address` is valid, or empty.
  */
 export function clientNetwork(address: string): string {
   if (!address.includes(':')) return address

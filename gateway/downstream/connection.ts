@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import { Problem } from '../../shared/contract/problem.ts'
+import { releaseBuffer } from '../../shared/process/buffers.ts'
 import type { Budget, BudgetMember } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
 import type { HeldMemory } from '../budget/memory.ts'
@@ -18,7 +19,7 @@ import { BodyReceiver } from './body-receiver.ts'
 import { KEEP_ALIVE_MS } from './response.ts'
 import { ResponseWriter } from './response-writer.ts'
 
-/** From the first byte of a request to the end of its head, at most. */
+/** The most time from the first byte of a request to the end of its head. */
 const HEAD_TIMEOUT_MS = 10_000
 /**
  * How long a closing connection still reads and drops bytes. If it closed at once, a client that is
@@ -33,17 +34,20 @@ const HALF_CLOSED_MS = 1_000
 /** Bytes buffered behind a call in progress; beyond it, reading pauses until the response is sent. */
 const READ_AHEAD_BYTES_MAX = 64 * 1024
 
-/** What all connections of a listener share. */
+/** The listener of a connection, with its settings and callbacks. */
 export interface ConnectionHost {
-  /** From the first byte of a request to its last. */
+  /** The most time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** For a client to receive a response. */
+  /** The most time for a client to receive a response. */
   readonly responseTimeoutMs: number
-  /** The least rate of a body, in bytes a second. */
+  /** The minimum rate of a body, in bytes per second. */
   readonly bodyRateMin: number
   readonly connectionAgeMs: number
   readonly budget: Budget
-  /** The client of a call, which is not the one of its connection behind a proxy. */
+  /**
+   * Returns the client of a call. Behind a proxy it differs from the client of the connection, which is the
+   * proxy.
+   */
   clientOf(call: Call, peer: Client): Client
   /** Begins a call. The host ends it with `Connection.end`. */
   serve(connection: Connection, head: RawRequestHead, arrivedAt: number): Call
@@ -51,10 +55,15 @@ export interface ConnectionHost {
   reject(connection: Connection, error: Http1Error | Problem): string
   /** The client did not receive its response in time and is disconnected. */
   onResponseTimeout(call: Call | undefined): void
+  /** Bytes of a client made the gateway itself fail. The connection is closed, and others go on. */
+  onFault(error: unknown): void
 }
 
 export interface ConnectionOptions {
-  /** Of the client, or of the proxy in front; empty if the client closed the connection at once. */
+  /**
+   * The address of the client, or of the proxy in front. It is empty if the client closed the connection at
+   * once.
+   */
   readonly address: string
   readonly peer: Client
 }
@@ -71,15 +80,21 @@ export class Connection implements CallConnection, BudgetMember {
   #call: Call | undefined
   readonly #body: BodyReceiver
   readonly #writer: ResponseWriter
-  /** Of the call in progress, once it uses memory. */
+  /** The client of the call in progress, once the call uses memory. */
   #client: Client | undefined
   #isKnown = false
-  /** Requests behind the call in progress were dropped, so that the connection must close. */
+  /** Whether requests after the call in progress were dropped: the connection must then close. */
   #isReadAheadLost = false
   readonly #openedAt = performance.now()
-  /** When the first byte behind the last response arrived; until then, when that response was written. */
+  /**
+   * `performance.now()` when the first byte after the last response arrived; until then, when that response
+   * was written.
+   */
   #begunAt = this.#openedAt
-  /** Such a byte has arrived: the blank lines that may precede a request count, or they would extend it. */
+  /**
+   * Whether such a byte has arrived. Blank lines before a request count as well: otherwise a client could
+   * extend its deadline with them.
+   */
   #hasBegun = false
   /** `performance.now()` by which a head must have arrived, or the connection be closed. */
   #deadline: number
@@ -99,7 +114,7 @@ export class Connection implements CallConnection, BudgetMember {
     this.address = address
     this.peer = peer
     this.memory = host.budget.createHeldMemory(peer)
-    this.#socket = readAccepted(accepted, (bytes) => this.#read(bytes))
+    this.#socket = readAccepted(accepted, (bytes) => this.#guard(() => this.#read(bytes)))
     const onBytes = () => this.#account()
     this.#body = new BodyReceiver(host.bodyRateMin, onBytes)
     this.#writer = new ResponseWriter(this.#socket, {
@@ -108,9 +123,10 @@ export class Connection implements CallConnection, BudgetMember {
       onMemoryUsedUp: () => this.reset(),
     })
     this.#deadline = this.#begunAt + this.#headTimeoutMs
-    // Connections that were opened together do not end together.
+    // The age is random, so that connections that were opened at the same time are not closed at the same
+    // time.
     this.#oldFrom = this.#openedAt + host.connectionAgeMs * (0.9 + 0.2 * Math.random())
-    this.#socket.on('end', () => this.#readEnd())
+    this.#socket.on('end', () => this.#guard(() => this.#readEnd()))
     // The close event that follows is handled.
     this.#socket.on('error', () => {})
     this.#socket.on('close', () => this.#close())
@@ -120,17 +136,17 @@ export class Connection implements CallConnection, BudgetMember {
     return !this.#socket.destroyed
   }
 
-  /** No call is in progress, and no byte of a request has arrived. */
+  /** Whether no call is in progress and no byte of a request has arrived. */
   get isIdle(): boolean {
     return this.#call === undefined && this.#requests.isEmpty
   }
 
-  /** No byte has arrived behind the call in progress. */
+  /** Whether no byte has arrived after the request in progress. */
   get isReadEmpty(): boolean {
     return this.#requests.isEmpty
   }
 
-  /** It has reached the age from which the next response closes it. */
+  /** Whether the connection has reached the age from which its next response closes it. */
   get isOld(): boolean {
     return this.#isOld
   }
@@ -172,7 +188,7 @@ export class Connection implements CallConnection, BudgetMember {
     if (this.#body.isPending) this.#body.evict()
     else if (this.#call !== undefined && !this.#writer.isFlushing) this.#dropReadAhead()
     else {
-      this.#requests.takeAll()
+      releaseBuffer(this.#requests.takeAll())
       this.#body.end()
       this.#writer.discard()
       this.#account()
@@ -182,6 +198,16 @@ export class Connection implements CallConnection, BudgetMember {
 
   get bytesWritten(): number {
     return this.#socket.bytesWritten
+  }
+
+  /** Confines a defect of ours to the connection that met it: a client must not end the process. */
+  #guard(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      this.#host.onFault(error)
+      this.destroy()
+    }
   }
 
   #read(bytes: Buffer): void {
@@ -229,7 +255,10 @@ export class Connection implements CallConnection, BudgetMember {
     return this.#body.skip(framing, this.#requests)
   }
 
-  /** Ends the call in progress, whose response is written. `closes`: it was the last one. */
+  /**
+   * Ends the call in progress after its response was written. `closes` is true if it was the last call of
+   * the connection.
+   */
   end(closes: boolean): void {
     this.#isKnown = this.#call?.isKeyKnown ?? false
     this.#call = undefined
@@ -250,15 +279,19 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   /**
-   * Breaks off a response so that it cannot look whole: for HTTP/1.0 a response without a length ends
-   * when its connection closes, unless it is reset. TLS itself reports a missing end.
+   * Resets the connection, so that the client detects an incomplete response. In HTTP/1.0, a response
+   * without a length ends when the connection is closed normally, and would look complete. With TLS, the
+   * missing end of the session is detected anyway.
    */
   reset(): void {
     if (this.#socket instanceof TLSSocket) this.#socket.destroy()
     else this.#socket.resetAndDestroy()
   }
 
-  /** While the gateway drains: closes if idle, else lets the client send its request until `by`. */
+  /**
+   * Drains the connection: closes it if it is idle; otherwise the client can send the rest of its request
+   * until `by`.
+   */
   closeBy(by: number): void {
     this.#body.endBy(by)
     if (this.isIdle) this.#closeSoon()
@@ -334,8 +367,8 @@ export class Connection implements CallConnection, BudgetMember {
   }
 
   /**
-   * Updates the memory that this connection uses. Returns false if there is none for what has come last. Nothing is
-   * counted for the requests and responses that are processed as they arrive.
+   * Updates the memory that this connection uses. Returns false if there is none for the bytes that arrived
+   * last. Requests and responses that are processed as they arrive use no memory.
    */
   #account(): boolean {
     const bytes = this.#requests.length + this.#body.bytes + this.#writer.bytes
@@ -343,23 +376,26 @@ export class Connection implements CallConnection, BudgetMember {
     this.#requests.compact()
     const call = this.#call
     if (call === undefined) return this.memory.set(bytes, this.#isKnown, this.peer)
-    // A client that uses nothing is deleted, so that it is looked up anew.
+    // A client that uses nothing is deleted, so the reference may be outdated: it is looked up again.
     if (this.#client === undefined || this.memory.bytes === 0) {
       this.#client = this.#host.clientOf(call, this.peer)
     }
     return this.memory.set(bytes, call.isKeyKnown, this.#client)
   }
 
-  /** Drops what has arrived behind the call in progress; its response closes the connection. */
+  /**
+   * Drops the bytes that have arrived after the request in progress, whose response then closes the
+   * connection.
+   */
   #dropReadAhead(): void {
     this.#isReadAheadLost = true
-    this.#requests.takeAll()
+    releaseBuffer(this.#requests.takeAll())
     this.#account()
   }
 
   #closeSoon(): void {
     this.#isClosing = true
-    this.#requests.takeAll()
+    releaseBuffer(this.#requests.takeAll())
     this.#account()
     this.#socket.end()
     this.#socket.resume()
@@ -368,7 +404,7 @@ export class Connection implements CallConnection, BudgetMember {
 
   #close(): void {
     this.#isClosing = true
-    this.#requests.takeAll()
+    releaseBuffer(this.#requests.takeAll())
     this.#account()
     this.#writer.close()
     this.#call?.abort.abort(new Error('the client closed its connection'))

@@ -1,4 +1,4 @@
-/** A connection that has not finished its TLS handshake. It holds no bytes of requests. */
+/** A connection that has not finished its TLS handshake. It has no request bytes yet. */
 import type { Socket } from 'node:net'
 import type { Budget, BudgetMember } from '../budget/budget.ts'
 import type { Client } from '../budget/clients.ts'
@@ -32,7 +32,7 @@ export class Handshake implements BudgetMember {
   }
 }
 
-/** The other end of a connection, which the socket and the TLS socket around it have in common. */
+/** Returns the remote endpoint, which is the same for a socket and for the TLS socket around it. */
 export function endpointOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
 }

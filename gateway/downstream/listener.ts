@@ -1,6 +1,6 @@
 /**
- * The public listener. It makes a call of each request head and writes the response of each call, also
- * the responses to bytes that are no request.
+ * The public listener. It creates a call for each request head and writes the response of each call. It
+ * also writes the responses to bytes that are not a request.
  */
 import cluster from 'node:cluster'
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net'
@@ -33,22 +33,23 @@ import {
 } from './response.ts'
 
 /**
- * Connections that may wait to be accepted (the kernel's `somaxconn` may be less). Beyond it the kernel
- * drops packets: clients try again after a second, or believe that they are connected.
+ * The number of connections that may wait to be accepted (the kernel's `somaxconn` may be lower). Beyond it
+ * the kernel drops packets: clients then retry after a second, or believe that they are connected.
  */
 const BACKLOG = 4096
 /**
- * Sockets that listen on the port, over which the kernel spreads connections. libuv accepts one connection
- * of each in a turn of the event loop: with a single one, new connections starve under overload.
+ * The number of sockets that listen on the port; the kernel distributes connections over them. libuv
+ * accepts one connection per socket in each turn of the event loop: with a single socket, new connections
+ * would starve under overload.
  */
 const LISTENING_SOCKETS = 16
 /** Recorded for a call whose client closed its connection; nothing is sent. */
 const CLIENT_GONE = 499
-/** While draining: how long a client has to begin a last call on an open connection, and to end it. */
+/** While the gateway drains, a client has this long to begin and to end a last call on an open connection. */
 const DRAIN_GRACE_MS = 3_000
 /** How often deadlines are checked. */
 const CHECK_INTERVAL_MS = 250
-/** Well within the time that a drain may take. */
+/** Much shorter than a drain may take. */
 const HANDSHAKE_TIMEOUT_MS = 5_000
 const TLS_VERSION_MIN = 'TLSv1.2'
 /** A connection that is closed in one direction is still read, see `LINGER_MS` in `connection.ts`. */
@@ -56,33 +57,36 @@ const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
 export interface ListenerOptions {
   readonly baseUrl: string
-  /** From the first byte of a request to its last. */
+  /** The most time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** For a client to receive a response. */
+  /** The most time for a client to receive a response. */
   readonly responseTimeoutMs: number
-  /** The least rate of a body, in bytes a second. */
+  /** The minimum rate of a body, in bytes per second. */
   readonly bodyRateMin: number
-  /** From this age on, more or less a tenth, a connection is closed with its next response. */
+  /** The age, varied by up to a tenth, after which a connection is closed with its next response. */
   readonly connectionAgeMs: number
   readonly budget: Budget
-  /** How many proxies in front add to `X-Forwarded-For`. */
+  /** The number of trusted proxies that add to `X-Forwarded-For`. */
   readonly trustedProxies: number
   readonly log: Logger
-  /** Undefined: plain HTTP, for a balancer in front that terminates TLS. */
+  /**
+   * If it is undefined, the listener speaks plain HTTP, for example behind a load balancer that terminates
+   * TLS.
+   */
   readonly tls: TlsFiles | undefined
   /** Whether calls record the timings of their steps, for traces. */
   readonly recordsSteps: boolean
-  /** Called if the head of a call is rejected; `fields`: names in lower case and values alternate. */
+  /** Called if the head of a call is rejected. In `fields`, names in lower case and values alternate. */
   onInvalidHead(call: Call, fields: readonly string[]): void
   /** Handles a valid request. Throws `Problem` to reject it. */
   serve(head: RequestHead, call: Call): Promise<Response> | Response
-  /** Headers that every response carries; `call` is undefined if the bytes did not become a call. */
+  /** Returns the headers of every response. `call` is undefined if the bytes were not a valid request. */
   commonHeaders(call: Call | undefined, status: number): readonly string[]
   /** Called when the response of a call is about to be written. */
   onResponse(call: Call, status: number): void
   /** Called when the response is flushed to the client, or cannot be. */
   onSettled(call: Call, status: number): void
-  /** Called for bytes that were rejected before they became a call. */
+  /** Called for bytes that were rejected because they are not a valid request. */
   onRejectedBytes(requestId: string, address: string, problem: Problem): void
 }
 
@@ -92,9 +96,12 @@ export class Listener {
   readonly #faults: RepeatedLog
   readonly #connections = new Set<Connection>()
   readonly #acceptors: Server[] = []
-  /** Undefined: plain HTTP. It does not listen: the acceptors pass their connections to it. */
+  /**
+   * Undefined for plain HTTP. The TLS server does not listen itself: the acceptors pass their connections
+   * to it.
+   */
   readonly #tls: TlsServer | undefined
-  /** By the other end of the connection. */
+  /** Handshakes by the remote endpoint of the connection. */
   readonly #handshakes = new Map<string, Handshake>()
   readonly #checking: NodeJS.Timeout
   readonly #host: ConnectionHost
@@ -117,6 +124,7 @@ export class Listener {
       reject: (connection, error) => this.#reject(connection, error),
       onResponseTimeout: (call) =>
         log.warn({ requestId: call?.requestId }, 'the client did not receive its response in time'),
+      onFault: (err) => this.#faults.error('connection', { err }, 'connection failed'),
     }
     this.#tls = tls && this.#createTlsServer(tls)
     this.#checking = setInterval(() => {
@@ -127,8 +135,9 @@ export class Listener {
 
   /** Resolves with the port. */
   async listen(port: number, host: string): Promise<number> {
-    // Sockets that share a port do not notice that another process has it. Workers share it on purpose:
-    // if one is killed, the connections that wait for it are reset; if the parent accepted, they would hang.
+    // With a shared port, the system does not report that another process uses it. Workers share the port
+    // on purpose: if one is killed, connections that wait for it are reset. If the parent process accepted
+    // connections instead, they would hang.
     if (port !== 0 && cluster.isPrimary) await assertFree(port, host)
     const at = { host, backlog: BACKLOG, reusePort: true }
     let shared: number
@@ -154,7 +163,7 @@ export class Listener {
     return port
   }
 
-  /** For new connections; open ones keep their certificate. */
+  /** Sets the certificate for new connections; open ones keep theirs. */
   renewTls(tls: TlsFiles): void {
     this.#tls?.setSecureContext({ ...tls, minVersion: TLS_VERSION_MIN })
   }
@@ -163,7 +172,7 @@ export class Listener {
   async drain(): Promise<void> {
     this.#draining = true
     const closed = Promise.all(this.#acceptors.map(close))
-    // A call may be on its way on an idle connection, so that none is closed at once. Each response says
+    // A call may be on its way on an idle connection, so none is closed at once. Each response has
     // `Connection: close`.
     const closing = setInterval(() => {
       const by = performance.now() + DRAIN_GRACE_MS
@@ -176,7 +185,7 @@ export class Listener {
 
   #accept(socket: Socket): void {
     const { budget, trustedProxies } = this.#options
-    // Node does not know it any more once the connection is closed.
+    // Once the connection is closed, Node no longer knows the address.
     const address = socket.remoteAddress ?? ''
     const peer = budget.clientOf(clientNetwork(address), trustedProxies === 0)
     if (this.#tls === undefined) {
@@ -199,7 +208,7 @@ export class Listener {
     this.#tls.emit('connection', socket)
   }
 
-  /** The handshake of a connection has ended. */
+  /** Must be called when the handshake of a connection has ended. */
   #secure(socket: TLSSocket): void {
     const endpoint = endpointOf(socket)
     const handshake = this.#handshakes.get(endpoint)
@@ -267,7 +276,8 @@ export class Listener {
       }
       closes = this.#isLast(call, connection, response)
       this.#options.onResponse(call, response.status)
-      // Awaited even if it was flushed at once: the call must not end before its connection knows of it.
+      // This waits even if the response was flushed at once: the call must not end before `Connection` has
+      // registered it.
       await this.#send(call, connection, response, closes)
       this.#options.onSettled(call, response.status)
     } catch (error) {
@@ -294,7 +304,7 @@ export class Listener {
     if (head === undefined || head.closes) return true
     // For HTTP/1.0 the end of the connection is the end of a body without a length.
     if (head.version === '1.0' && body !== undefined && !Buffer.isBuffer(body)) return true
-    // Without a 100 the client may send its body or not.
+    // Without `100 Continue`, it is unknown whether the client sends its body.
     if (head.expectsContinue && !sentContinue) return true
     if (!connection.skipBody(head.framing) || connection.isReadAheadLost) return true
     const { hasEnded, isOld, isReadEmpty } = connection
@@ -348,7 +358,7 @@ export class Listener {
     record.sentBytes = connection.bytesWritten - before
   }
 
-  /** Renders the response to bytes that did not become a request. */
+  /** Renders the response to bytes that are not a valid request. */
   #reject({ address }: Connection, error: Http1Error | Problem): string {
     const problem = asProblem(error)
     const requestId = createId('req')

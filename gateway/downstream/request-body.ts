@@ -2,6 +2,7 @@
  * Reads the body of a request into memory before anything is counted or sent. A call can therefore be
  * rejected, or retried at another backend, without harm.
  */
+import { allocateBuffer } from '../../shared/process/buffers.ts'
 import type { Body } from '../call/call.ts'
 import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/body-decoder.ts'
 
@@ -9,7 +10,7 @@ import { type BodyDecoder, type BodyFraming, createBodyDecoder } from '../http1/
 export const BODY_BYTES_MAX = 256 * 1024
 export const NO_BODY: Buffer = Buffer.alloc(0)
 
-/** Whether the body may be within `bytesMax`: that of a chunked one is known only at its end. */
+/** Whether the body can be within `bytesMax`. The length of a chunked body is known only at its end. */
 export function mayFit(framing: BodyFraming, bytesMax: number): boolean {
   return framing.kind === 'chunked' || framing.bytes <= bytesMax
 }
@@ -21,18 +22,24 @@ export interface BodyReaderOptions {
   onMemory(bytes: number): void
 }
 
-/** Copies a body out of the packets of a connection, so that its memory is what is counted. */
+/**
+ * Copies a body out of the packets of a connection. The memory that is counted is then the memory in use: a
+ * reference to a packet would keep the whole packet.
+ */
 export class BodyReader {
   readonly #onMemory: (bytes: number) => void
   readonly #decoder: BodyDecoder
   readonly #bytesMax: number
   readonly #keptMax: number
   #bytesRead = 0
-  /** May have room for more behind the first `#bytesKept`. */
+  /** The buffer may be larger than the `#bytesKept` bytes in it. */
   #buffer = NO_BODY
   #bytesKept = 0
 
-  /** A body over `bytesMax` is too large; of one over `BODY_BYTES_MAX` only the beginning is kept. */
+  /**
+   * A body larger than `bytesMax` is too large. Of a body larger than `BODY_BYTES_MAX`, only the beginning
+   * is kept.
+   */
   constructor({ framing, bytesMax, onMemory }: BodyReaderOptions) {
     this.#onMemory = onMemory
     this.#decoder = createBodyDecoder(framing)
@@ -41,15 +48,15 @@ export class BodyReader {
       framing.kind === 'length' ? Math.min(framing.bytes, BODY_BYTES_MAX) : BODY_BYTES_MAX
   }
 
-  /** Of the body, with those that were not kept. */
+  /** The number of bytes of the body so far, including those that were not kept. */
   get bytesRead(): number {
     return this.#bytesRead
   }
 
   /**
-   * Consumes the body's share of `bytes`. Returns the body and the bytes behind it once it is whole or
-   * known to be too large, undefined before. Throws `Http1Error` if it is malformed, `Problem` 503 if
-   * memory is used up.
+   * Reads the bytes of the body from `bytes`. Once the body is complete or known to be too large, returns
+   * it and the bytes after it; before, returns undefined. Throws `Http1Error` if it is malformed, `Problem`
+   * 503 if memory is used up.
    */
   read(bytes: Buffer): { readonly body: Body; readonly rest: Buffer } | undefined {
     const rest = this.#decoder.decode(bytes, (part) => this.#append(part))
@@ -61,7 +68,7 @@ export class BodyReader {
     return { body: this.#buffer.subarray(0, this.#bytesKept), rest }
   }
 
-  /** Releases the memory of a body that is not wanted any more. */
+  /** Releases the memory of a body that is no longer needed. */
   discard(): void {
     this.#onMemory(0)
     this.#buffer = NO_BODY
@@ -77,11 +84,11 @@ export class BodyReader {
     part.copy(this.#buffer, from, 0, this.#bytesKept - from)
   }
 
-  /** `used`: bytes that the buffer has already. */
+  /** `used` is the number of bytes that the buffer already contains. */
   #grow(used: number): void {
     const bytes = Math.max(this.#bytesKept, Math.min(2 * this.#buffer.length, this.#keptMax))
     this.#onMemory(bytes)
-    const larger = Buffer.allocUnsafe(bytes)
+    const larger = allocateBuffer(bytes)
     this.#buffer.copy(larger, 0, 0, used)
     this.#buffer = larger
   }

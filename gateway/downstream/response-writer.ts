@@ -1,17 +1,17 @@
-/** Writes responses to the socket of a client, and knows what of them the client has not received yet. */
+/** Writes responses to the socket of a client, and counts the bytes that the client has not received yet. */
 import type { Socket } from 'node:net'
 import { writeMessage } from '../http1/message-writer.ts'
 import { NO_BODY } from './request-body.ts'
 
-/** Responses up to this size are never cut off for the memory of others: over TLS each is buffered briefly. */
+/** Responses up to this size are never aborted to free memory, since TLS buffers each of them briefly. */
 const SMALL_BYTES_MAX = 16 * 1024
 
 export interface ResponseWriterOptions {
-  /** For a client to receive a response, in ms. */
+  /** How long a client may take to receive a response, in ms. */
   readonly timeoutMs: number
   /** Called when `bytes` has changed. Returns false if there is no memory for them. */
   onBytes(): boolean
-  /** Called to break off a response for which there is no memory. */
+  /** Called to abort a response for which there is no memory. */
   onMemoryUsedUp(): void
 }
 
@@ -29,7 +29,7 @@ export class ResponseWriter {
     this.#options = options
   }
 
-  /** Of the response, those that are not flushed yet. */
+  /** The number of bytes of the response that are not flushed yet. */
   get bytes(): number {
     return this.#bytes
   }
@@ -38,7 +38,7 @@ export class ResponseWriter {
     return this.#onFlushed !== undefined
   }
 
-  /** `performance.now()` since when the client has been receiving a response that was not flushed at once. */
+  /** When (`performance.now()`) a response that was not flushed at once was first buffered. */
   get bufferedAt(): number | undefined {
     return this.#bufferedAt
   }
@@ -57,22 +57,23 @@ export class ResponseWriter {
     writeMessage(socket, head, body)
     const buffered = socket.writableLength
     if (buffered === 0) return undefined
-    // Most writes are flushed at once, so that only the others pay for a callback: on an empty write.
+    // A callback costs time, and most writes are flushed at once. For the other writes, an empty write with
+    // a callback follows.
     socket.write('', () => this.#onFlushed?.())
     return this.#untilFlushed(buffered)
   }
 
-  /** The response is whole. */
+  /** Must be called when the response is complete. */
   end(): void {
     this.#bufferedAt = undefined
   }
 
-  /** Forgets what was buffered: the connection is about to be reset. */
+  /** Discards the buffered bytes, because the connection is about to be reset. */
   discard(): void {
     this.#bytes = 0
   }
 
-  /** The connection is closed. */
+  /** Must be called when the connection is closed. */
   close(): void {
     this.#onFlushed?.()
   }

@@ -9,7 +9,7 @@ import {
 import { Http1Error, type Http1Fault } from '../http1/errors.ts'
 import { renderResponseHead } from '../http1/message-writer.ts'
 
-/** How long an idle connection stays open. Balancers in front should close theirs sooner. */
+/** How long an idle connection stays open. Load balancers in front should close idle connections sooner. */
 export const KEEP_ALIVE_MS = 65_000
 
 export interface Response {
@@ -20,15 +20,15 @@ export interface Response {
   readonly body: Buffer | Readable | undefined
 }
 
-/** A response whose body is whole. */
+/** A response with a complete body. */
 export type WholeResponse = Omit<Response, 'body'> & { readonly body: Buffer | undefined }
 
-/** What every head of a response says beside its own headers. */
+/** The parts of a response's head that do not depend on its own headers. */
 export interface ResponseContext {
   readonly requestId: string
   /** Further headers of every response; names and values alternate. */
   readonly commonHeaders: readonly string[]
-  /** The connection closes behind the response. */
+  /** Whether the connection closes after the response. */
   readonly closes: boolean
 }
 
@@ -81,7 +81,7 @@ export function renderHead(
 const CLOSE = ['connection', 'close']
 const KEEP_ALIVE = ['connection', 'keep-alive', 'keep-alive', `timeout=${KEEP_ALIVE_MS / 1000}`]
 
-/** The header with the length of a whole body. */
+/** Returns the header with the length of a complete body. */
 export function lengthHeader(body: Buffer | undefined): string[] {
   return body === undefined ? [] : ['content-length', String(body.length)]
 }
@@ -89,7 +89,7 @@ export function lengthHeader(body: Buffer | undefined): string[] {
 let dateSecond = 0
 let date = ''
 
-/** The date in the form of RFC 9110, section 5.6.7, rendered once a second. */
+/** Returns the date in the format of RFC 9110, section 5.6.7, which is rendered once per second. */
 function httpDate(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== dateSecond) {
@@ -113,7 +113,7 @@ const FAULT_HEADERS: Partial<Record<Http1Fault, Readonly<Record<string, string>>
   duplicate_authorization: { 'www-authenticate': 'Bearer realm="api", error="invalid_token"' },
 }
 
-/** The problem that an error means for the client. An unexpected error is a 500 without details. */
+/** Returns the problem document for an error. An unexpected error becomes a 500 without details. */
 export function asProblem(error: unknown): Problem {
   if (error instanceof Problem) return error
   if (error instanceof Http1Error) {

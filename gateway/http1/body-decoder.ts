@@ -9,8 +9,8 @@ export type BodyFraming =
 
 export interface BodyDecoder {
   /**
-   * Calls `onPart` with each part of the body in `bytes`. Returns the bytes behind the body once its end
-   * has arrived, undefined before.
+   * Calls `onPart` with each part of the body in `bytes`. Returns the bytes after the body once its end has
+   * arrived; before, returns undefined.
    */
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined
 }
@@ -30,7 +30,8 @@ class LengthDecoder implements BodyDecoder {
   }
 
   decode(bytes: Buffer, onPart: (part: Buffer) => void): Buffer | undefined {
-    // Mostly the bytes are the whole body: a view of them would cost more than the comparison.
+    // The bytes are usually the complete body: creating a view of them would cost more than this
+    // comparison.
     const part = bytes.length <= this.#remaining ? bytes : bytes.subarray(0, this.#remaining)
     this.#remaining -= part.length
     if (part.length > 0) onPart(part)
@@ -39,7 +40,7 @@ class LengthDecoder implements BodyDecoder {
   }
 }
 
-/** RFC 9112, section 7.1.1, without the blanks that only old senders write. */
+/** RFC 9112, section 7.1.1, without the spaces that only old senders write around sizes. */
 const CHUNK_SIZE =
   /^([0-9A-Fa-f]{1,12})(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)*$/
 /** A trailer with one of these would change the length of the body. */
@@ -49,7 +50,7 @@ const LF = 10
 /** RFC 9112, section 7.1. Trailers are validated and dropped. */
 class ChunkedDecoder implements BodyDecoder {
   #state: 'size' | 'data' | 'data end' | 'trailer' = 'size'
-  /** Of the chunk. */
+  /** The remaining bytes of the current chunk. */
   #remaining = 0
   #trailerBytes = 0
   /** The beginning of a line whose end has not arrived. */
@@ -108,7 +109,7 @@ class ChunkedDecoder implements BodyDecoder {
     if (line.length > CHUNK_LINE_BYTES_MAX) {
       throw this.#state === 'trailer' ? headersTooLarge() : malformed()
     }
-    // The packet that it arrived in may be large, so only the line is kept.
+    // The packet that the line arrived in may be large, so only the line itself is kept.
     this.#partialLine = Buffer.from(line)
   }
 }

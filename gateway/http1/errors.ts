@@ -13,7 +13,7 @@ export type Http1Fault =
 export class Http1Error extends Error {
   readonly fault: Http1Fault
 
-  /** `message` tells the sender what is wrong; it repeats no byte that was not checked. */
+  /** `message` says for the sender what is wrong. It contains no unchecked bytes of the message. */
   constructor(fault: Http1Fault, message: string) {
     super(message)
     this.name = 'Http1Error'

@@ -1,4 +1,4 @@
-/** Reads field lines strictly (RFC 9112, section 5): those of requests, responses and trailers. */
+/** Strictly parses the field lines (RFC 9112, section 5) of requests, responses and trailers. */
 import { malformed } from './errors.ts'
 
 /** RFC 9110, section 5.6.2. */
@@ -12,12 +12,13 @@ const LF = 10
 const SPACE = 32
 const TAB = 9
 const COLON = 58
-/** The bit that a letter has in lower case only. */
+/** The bit that distinguishes a lower-case letter from the upper-case one. */
 const LOWER_CASE = 32
 
 /**
- * Returns names in lower case and values, alternating, of the lines of `text` from the offset `from` on.
- * `text` is the beginning of `bytes` in Latin-1, and a line end follows it. Throws `Http1Error`.
+ * Parses the lines of `text` from the offset `from` on. Returns names in lower case and values,
+ * alternating. `text` is the beginning of `bytes` in Latin-1, which a line end follows in `bytes`. Throws
+ * `Http1Error`.
  */
 export function parseFields(bytes: Uint8Array, text: string, from: number): string[] {
   const fields: string[] = []
@@ -27,7 +28,8 @@ export function parseFields(bytes: Uint8Array, text: string, from: number): stri
     const isLine = bytes[end] === CR && bytes[end + 1] === LF
     if (colon === at || bytes[colon] !== COLON || !isLine) throw malformed()
     const name = readName(bytes, text, at, colon)
-    // Some hops do not trim a tab here: they would ignore the coding and read the body as a request.
+    // Some other servers do not trim a tab here: they would ignore the coding and parse the body as a
+    // request.
     const isCoding = name === 'transfer-encoding'
     if (isCoding && text.slice(colon, end).includes('\t')) throw malformed()
     fields.push(name, readValue(bytes, text, colon + 1, end))
@@ -42,8 +44,8 @@ export function isFieldValue(text: string): boolean {
 }
 
 /**
- * The names that most heads consist of, by length, first and last byte. A name from this table is the
- * same string each time, which a `Map` finds at once; a name cut out of a head is hashed and compared.
+ * The most frequent names, by length, first and last byte. A name from this table is always the same
+ * string, which a `Map` finds quickly; a name that is cut out of a head must be hashed and compared.
  */
 const COMMON_NAMES = Map.groupBy(
   [
@@ -68,7 +70,10 @@ function fingerprintOf(bytes: Uint8Array, from: number, to: number): number {
   return ((to - from) << 16) | (first << 8) | last
 }
 
-/** `name` consists of letters in lower case and hyphens, which no other byte of a name maps to. */
+/**
+ * `name` consists of lower-case letters and hyphens. No other valid byte of a name equals one of these
+ * after the bit for lower case is set.
+ */
 function isName(name: string, bytes: Uint8Array, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
     if (((bytes[at] ?? 0) | LOWER_CASE) !== name.charCodeAt(at - from)) return false
@@ -76,7 +81,7 @@ function isName(name: string, bytes: Uint8Array, from: number, to: number): bool
   return name.length === to - from
 }
 
-/** The value without the blanks around it. */
+/** Returns the value without surrounding spaces and tabs. */
 function readValue(bytes: Uint8Array, text: string, begin: number, end: number): string {
   let from = begin
   let to = end
@@ -89,7 +94,7 @@ function isBlank(byte: number | undefined): boolean {
   return byte === SPACE || byte === TAB
 }
 
-/** The offset of the first byte from `from` on that is not of this kind. */
+/** Returns the offset of the first byte, from `from` on, that is not of this kind. */
 function endOf(kind: Uint8Array, bytes: Uint8Array, from: number): number {
   let at = from
   while (kind[bytes[at] ?? 0] === 1) at++
@@ -101,7 +106,10 @@ function bytesThatMatch(pattern: RegExp): Uint8Array {
   return Uint8Array.from({ length: 256 }, (_, byte) => (matches(byte) ? 1 : 0))
 }
 
-/** The value of the first field of this name; `fields`: names in lower case and values alternate. */
+/**
+ * Returns the value of the first field with this name. In `fields`, names in lower case and values
+ * alternate.
+ */
 export function fieldValue(fields: readonly string[], name: string): string | undefined {
   for (let at = 0; at < fields.length; at += 2) if (fields[at] === name) return fields[at + 1]
   return undefined

@@ -1,11 +1,11 @@
-/** Gathers the bytes of a message's head until its end, the empty line, has arrived. */
+/** Buffers the bytes of a message's head until its end, an empty line, has arrived. */
 
 const END_OF_HEAD = '\r\n\r\n'
 const EMPTY: Buffer = Buffer.alloc(0)
 
-/** A whole head. */
+/** A complete head. */
 export interface HeadBytes {
-  /** They begin with the head. */
+  /** The bytes begin with the head. */
   readonly bytes: Buffer
   /** The head in Latin-1, without the empty line at its end. */
   readonly text: string
@@ -13,7 +13,7 @@ export interface HeadBytes {
 
 export class HeadBuffer {
   #bytes = EMPTY
-  /** No head ends before this offset, so that no byte is searched twice. */
+  /** No head ends before this offset. Without it, bytes would be searched twice. */
   #searched = 0
 
   get bytes(): Buffer {
@@ -25,17 +25,20 @@ export class HeadBuffer {
     return this.#searched
   }
 
-  /** `bytes` must stay unchanged while they are buffered, see `own`. */
+  /** Appends `bytes`, which must not change while they are buffered (see `own`). */
   push(bytes: Buffer): void {
     this.#bytes = this.#bytes.length === 0 ? bytes : Buffer.concat([this.#bytes, bytes])
   }
 
-  /** Copies the buffered bytes, whose memory the caller is about to reuse. */
+  /** Copies the buffered bytes. Must be called before the caller reuses their memory. */
   own(): void {
     if (this.#bytes.length > 0) this.#bytes = Buffer.from(this.#bytes)
   }
 
-  /** Copies the buffered bytes if they keep far more memory than their length, that of the packet around them. */
+  /**
+   * Copies the buffered bytes if they are a small part of a large packet, whose memory they would keep in
+   * use.
+   */
   compact(): void {
     const { length, buffer } = this.#bytes
     if (length === 0 || buffer.byteLength <= 2 * length) return
@@ -44,7 +47,7 @@ export class HeadBuffer {
     this.#bytes = own
   }
 
-  /** Removes and returns the next head; undefined while it is not whole, or longer than `bytesMax`. */
+  /** Removes and returns the next head; undefined while it is incomplete or longer than `bytesMax`. */
   takeHead(bytesMax: number): HeadBytes | undefined {
     const bytes = this.#bytes
     const end = bytes.indexOf(END_OF_HEAD, this.#searched, 'latin1')
@@ -53,7 +56,7 @@ export class HeadBuffer {
     return { bytes, text: bytes.toString('latin1', 0, end) }
   }
 
-  /** Notes that the buffered bytes were searched; the end of the head may have begun in the last three. */
+  /** Marks the buffered bytes as searched, except the last three: the end of the head may begin there. */
   markSearched(): void {
     this.#searched = Math.max(0, this.#bytes.length - (END_OF_HEAD.length - 1))
   }

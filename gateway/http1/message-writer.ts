@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** Two buffers are written one by one; up to this size it costs less to copy them into one. */
+/** Up to this size, copying two buffers into one costs less than writing them separately. */
 const JOINED_BYTES_MAX = 16 * 1024
 
 /** Field names and values alternate. The result ends with the empty line and is in Latin-1. */
@@ -14,19 +14,19 @@ export function renderRequestHead(
   return `${method} ${target} HTTP/1.1\r\n${renderFields(fields)}\r\n`
 }
 
-/** The same for a response. */
+/** Renders the head of a response in the same way. */
 export function renderResponseHead(status: number, fields: readonly string[]): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${renderFields(fields)}\r\n`
 }
 
 export const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 
-/** The line before the data of a chunk; the line end behind the data is the caller's. */
+/** Renders the line before the data of a chunk. The caller writes the line end after the data. */
 export function renderChunkSize(bytes: number): string {
   return `${bytes.toString(16)}\r\n`
 }
 
-/** `head`: in Latin-1, with the empty line at its end. */
+/** Writes a message. `head` is in Latin-1 and ends with the empty line. */
 export function writeMessage(socket: Socket, head: string, body: Buffer): void {
   if (body.length <= JOINED_BYTES_MAX) {
     socket.write(body.length === 0 ? head : head + body.toString('latin1'), 'latin1')

@@ -1,7 +1,8 @@
 /**
- * Validates request heads. A head that another hop could read differently is rejected before anything
- * is counted or sent. A valid one has one method, one canonical target, one length, and one of each
- * header that matters. The caller closes the connection after an error and parses nothing behind it.
+ * Validates request heads. A head that another server could interpret differently is rejected before
+ * anything is counted or sent. A valid head has one method, one canonical target, one length, and at most
+ * one of each header that affects the meaning. After an error the caller closes the connection and parses
+ * no further bytes.
  */
 import { isIPv6 } from 'node:net'
 import type { BodyFraming } from './body-decoder.ts'
@@ -9,16 +10,22 @@ import { Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.
 import { HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX } from './limits.ts'
 import type { RawRequestHead } from './request-reader.ts'
 
-/** PUT, PATCH and DELETE are known too, so that the routing can answer 405 with the right `Allow`. */
+/** PUT, PATCH and DELETE are known too: the routing responds to them with 405 and the correct `Allow`. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'OPTIONS', 'PUT', 'PATCH', 'DELETE'])
 const METHODS_WITH_BODY = new Set(['POST', 'PUT', 'PATCH'])
-/** Fifteen digits are exact in a double, and no body is longer. */
+/** Numbers of fifteen digits are exact in a double. */
 const CONTENT_LENGTH = /^(?:0|[1-9]\d{0,14})$/
 /** `reg-name`, IPv4 or a bracketed IPv6 address, and a port (RFC 9110, section 7.2). */
 const HOST = /^(?:[A-Za-z0-9._~-]{1,255}|\[([0-9A-Fa-f:.]+)\])(?::(\d{1,5}))?$/
-/** Nearly every host is a name and a short port. To test for that first costs a quarter of the time. */
+/**
+ * Nearly every host is a name and a short port. Testing for this form first takes a quarter of the time of
+ * the full test.
+ */
 const PLAIN_HOST = /^[A-Za-z0-9._~-]{1,255}(?::\d{1,4})?$/
-/** `pchar` without `;`, which servers take for a parameter (RFC 3986, section 3.3). */
+/**
+ * `pchar` without `;`, which some servers interpret as the beginning of a parameter (RFC 3986, section
+ * 3.3).
+ */
 const PATH = /^(?:\/[A-Za-z0-9._~!$&'()*+,=:@%-]*)+$/
 /** RFC 3986, section 3.4, and the characters that WHATWG's URL parser does not encode: `[ ] { } | ^` and a grave. */
 const QUERY = /^[A-Za-z0-9._~!$&'()*+,;=:@/?%[\]{}|^`-]*$/
@@ -37,17 +44,17 @@ const SINGLE = new Set([
   'upgrade',
 ])
 
-/** The head of a request that every hop reads in the same way. */
+/** A valid request head, which every server interprets in the same way. */
 export interface RequestHead {
   readonly method: string
   readonly version: '1.0' | '1.1'
   /** The canonical path: routes are matched against it, and it is sent upstream. */
   readonly path: string
-  /** With the `?`, or empty. */
+  /** The query with its `?`, or an empty string. */
   readonly query: string
   /** Undefined if the request has no body. */
   readonly framing: BodyFraming | undefined
-  /** By lower-case name, without those that `Connection` names and those with `_` in their name. */
+  /** Headers by lower-case name, without those that `Connection` lists and those with `_` in their name. */
   readonly headers: ReadonlyMap<string, string>
   /** Whether the client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean
@@ -87,7 +94,7 @@ export function validateRequestHead({
   }
 }
 
-/** The client's own request id where it is one that can stand in a log line. */
+/** The client's own request id, if it is safe in a log line. */
 export function clientRequestId(fields: readonly string[]): string | undefined {
   let found: string | undefined
   for (let name = 0; name < fields.length; name += 2) {
@@ -110,7 +117,7 @@ function collectHeaders(fields: readonly string[]): Map<string, string> {
   for (let at = 0; at < fields.length; at += 2) {
     const name = fields[at] ?? ''
     const value = fields[at + 1] ?? ''
-    // Servers in the style of CGI read `_` as `-`: `content_length` must not reach one.
+    // CGI-like servers treat `_` like `-`: they would read `content_length` as `Content-Length`.
     if (name.includes('_')) continue
     const earlier = headers.get(name)
     if (earlier === undefined) headers.set(name, value)
@@ -137,7 +144,7 @@ function checkHost(host: string | undefined): void {
   }
 }
 
-/** The length of the body (RFC 9112, section 6), if it can be read in one way only. */
+/** Returns the framing of the body (RFC 9112, section 6). Throws if it is ambiguous. */
 function readFraming(
   method: string,
   version: string,
@@ -161,8 +168,9 @@ function readFraming(
 }
 
 /**
- * Java's client offers `h2c` with every first request. RFC 9110, section 7.8 lets a server ignore the offer: the client
- * sends the whole request as HTTP/1.1 and no HTTP/2 frame before it has seen 101, which is never sent here.
+ * Java's client offers `h2c` with every first request. RFC 9110, section 7.8 allows a server to ignore the
+ * offer: the client sends the whole request as HTTP/1.1, and HTTP/2 frames only after a 101, which the
+ * gateway never sends.
  */
 function checkUpgrade(headers: ReadonlyMap<string, string>): void {
   const upgrade = headers.get('upgrade')
@@ -193,8 +201,8 @@ function readTarget(target: string): { path: string; query: string } {
 }
 
 /**
- * Whether this is the only spelling of its resource: it has no empty or dot segment, no unnecessary
- * encoding (a hop that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or
+ * Whether the path is the only spelling of its resource: it has no empty or dot segment, no unnecessary
+ * encoding (a server that decodes `%2e%2e` or `%73` would see another path), and no encoded separator or
  * control character.
  */
 function isCanonicalPath(path: string): boolean {
@@ -223,12 +231,12 @@ function isEncodedText(text: string): boolean {
   }
 }
 
-/** `Connection` must not remove these. Proxies in front add the last one. */
+/** `Connection` must not remove these headers. Proxies in front of the gateway add the last one. */
 const END_TO_END = new Set(['host', 'authorization', 'x-forwarded-for'])
 
 /**
- * Removes the headers that `Connection` names (RFC 9110, section 7.6.1): they are for this connection
- * only. Returns what the client wants of the connection, which some clients say in `Proxy-Connection`.
+ * Removes the headers that `Connection` names (RFC 9110, section 7.6.1): they are for this connection only.
+ * Returns the connection options of the client, which some clients send in `Proxy-Connection`.
  */
 function removeConnectionHeaders(headers: Map<string, string>) {
   let closes = headers.get('proxy-connection')?.toLowerCase() === 'close'

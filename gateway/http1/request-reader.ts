@@ -1,7 +1,7 @@
 /**
- * Reads requests in the one strict way of RFC 9112: no line end but CRLF, no folding, no space that the
- * grammar does not have. Node's parser silently accepts several spaces for one and RTSP for HTTP, and
- * drops what follows an upgrade.
+ * Reads requests strictly by RFC 9112: lines end with CRLF, are not folded, and have no spaces that the
+ * grammar does not allow. Node's parser, in contrast, silently accepts several spaces in place of one and
+ * RTSP in place of HTTP, and drops the bytes after an upgrade.
  */
 import { type Http1Error, headersTooLarge, malformed, targetTooLong } from './errors.ts'
 import { parseFields } from './fields.ts'
@@ -16,7 +16,7 @@ const TAB = 9
 const SPACE = 32
 const DELETE = 127
 
-/** A head whose lines are well-formed; what they mean is not validated yet. */
+/** A head whose lines are well-formed. Their meaning is not validated yet. */
 export interface RawRequestHead {
   readonly method: string
   readonly target: string
@@ -47,14 +47,20 @@ export class RequestReader {
     this.#buffer.compact()
   }
 
-  /** The bytes behind the last head. A body decoder consumes its share; push back the rest. */
+  /**
+   * Removes and returns the bytes after the last head. A body decoder consumes the bytes of the body; the
+   * caller pushes the others back.
+   */
   takeAll(): Buffer {
     return this.#buffer.takeAll()
   }
 
-  /** The next head; undefined while more bytes are needed. Throws `Http1Error` as soon as it can be none. */
+  /**
+   * Returns the next head, or undefined while it is incomplete. Throws `Http1Error` as soon as the bytes
+   * cannot become a valid head.
+   */
   readHead(): RawRequestHead | undefined {
-    // Most clients send the next request only once they have received the response to the last.
+    // Most clients send the next request only after they have received the response to the previous one.
     if (this.isEmpty) return undefined
     this.#skipEmptyLines()
     const head = this.#buffer.takeHead(REQUEST_HEAD_BYTES_MAX)
@@ -63,7 +69,7 @@ export class RequestReader {
     return undefined
   }
 
-  /** RFC 9112, section 2.2: old clients send an additional line end behind a body. */
+  /** RFC 9112, section 2.2: old clients send an additional line end after a body. */
   #skipEmptyLines(): void {
     const { bytes } = this.#buffer
     let at = 0
@@ -71,7 +77,7 @@ export class RequestReader {
     if (at > 0) this.#buffer.drop(at)
   }
 
-  /** Rejects what can no longer become a head at once, and not when its time has passed. */
+  /** Rejects bytes that can no longer become a head immediately, instead of when the deadline passes. */
   #checkIncomplete(): void {
     const { bytes, searched } = this.#buffer
     if (bytes.length > REQUEST_HEAD_BYTES_MAX) throw this.#tooLong()
@@ -88,17 +94,34 @@ export class RequestReader {
 }
 
 /**
- * Whether there is a control character, or half of a line end, from this offset on. A loop, since a regular expression
- * takes four times as long: a flood of unfinished heads takes its time from the calls of others.
+ * Whether there is a control character, or half of a line end, from this offset on. Four bytes are tested
+ * at a time, because a flood of incomplete heads takes CPU time from the calls of others: testing single
+ * bytes takes four times as long, and a regular expression sixteen times.
  */
-function isNeverInHead(bytes: Buffer, from: number): boolean {
-  for (let at = from; at < bytes.length; at++) {
+function isNeverInHead({ buffer, byteOffset, length }: Buffer, from: number): boolean {
+  const bytes = new Uint8Array(buffer)
+  const fours = new Int32Array(buffer, 0, buffer.byteLength >> 2)
+  const begin = byteOffset + from
+  const end = byteOffset + length
+  for (let at = begin; at < end; at++) {
+    while ((at & 3) === 0 && at + 4 <= end && !hasControl(fours[at >> 2] ?? 0)) at += 4
+    if (at === end) return false
     const byte = bytes[at] ?? 0
     if ((byte >= SPACE && byte !== DELETE) || byte === TAB) continue
-    const next = bytes[at + 1] ?? LF
-    if (byte === CR ? next !== LF : byte !== LF || (at > from && bytes[at - 1] !== CR)) return true
+    const next = at + 1 < end ? bytes[at + 1] : LF
+    if (byte === CR ? next !== LF : byte !== LF || (at > begin && bytes[at - 1] !== CR)) return true
   }
   return false
+}
+
+/**
+ * Whether one of four bytes is below `SPACE` or is `DELETE`. The subtraction sets the highest bit of such a
+ * byte.
+ */
+function hasControl(four: number): boolean {
+  const offDelete = four ^ 0x7f7f7f7f
+  const borrowed = ((four - 0x20202020) & ~four) | ((offDelete - 0x01010101) & ~offDelete)
+  return (borrowed & 0x80808080) !== 0
 }
 
 function parseHead(bytes: Buffer, text: string): RawRequestHead {

@@ -1,8 +1,8 @@
 /**
- * Reads responses as strictly as requests are read. Every response has an end of its own: one that ends
- * with its connection would look whole wherever that breaks, and is an error.
+ * Reads responses as strictly as requests are read. Every response must have an explicit end. One that ends
+ * with its connection is an error: if the connection broke, the response would still look complete.
  */
-import { type BodyDecoder, createBodyDecoder } from './body-decoder.ts'
+import { type BodyDecoder, type BodyFraming, createBodyDecoder } from './body-decoder.ts'
 import { malformed } from './errors.ts'
 import { parseFields } from './fields.ts'
 import { HeadBuffer } from './head-buffer.ts'
@@ -14,11 +14,14 @@ const LENGTH = /^\d{1,15}$/
 
 /** Receives the parts of responses. A receiver may call `ResponseReader.stop` at any time. */
 export interface ResponseReceiver {
-  /** Also called for informational responses (1xx). `fields`: names in lower case and values alternate. */
-  onHead(status: number, fields: readonly string[]): void
-  /** `part` is the receiver's only until it returns. */
+  /**
+   * Called for every head, including informational responses (1xx). In `fields`, names in lower case and
+   * values alternate. `length` is the length of the body in bytes; undefined if it is not known yet.
+   */
+  onHead(status: number, fields: readonly string[], length: number | undefined): void
+  /** The receiver may use `part` only until the function returns. */
   onData(part: Buffer): void
-  /** `isReusable`: another request may follow on the connection. */
+  /** `isReusable`: whether another request may be sent over the connection. */
   onEnd(isReusable: boolean): void
 }
 
@@ -40,12 +43,12 @@ export class ResponseReader {
     this.#method = method
   }
 
-  /** Ignores what is left of the response. */
+  /** Ignores the rest of the response. */
   stop(): void {
     this.#method = undefined
   }
 
-  /** `bytes` are the caller's again afterwards. Throws `Http1Error`. */
+  /** Parses `bytes`, which are not used after the function returns. Throws `Http1Error`. */
   read(bytes: Buffer): void {
     let rest: Buffer | undefined = bytes
     while (rest !== undefined && this.#method !== undefined) {
@@ -56,7 +59,7 @@ export class ResponseReader {
     }
   }
 
-  /** Returns the bytes behind the head; undefined while it is not whole. */
+  /** Returns the bytes after the head; undefined while the head is incomplete. */
   #readHead(bytes: Buffer, method: string): Buffer | undefined {
     const buffer = this.#buffer
     buffer.push(bytes)
@@ -74,17 +77,20 @@ export class ResponseReader {
     const status = Number(digits)
     const fields = line < 0 ? [] : parseFields(head.bytes, head.text, line + 2)
     const isInformational = status >= 100 && status < 200
+    let length: number | undefined
     if (!isInformational) {
-      this.#decoder = createDecoder(method, status, fields)
+      const framing = readFraming(method, status, fields)
+      if (framing.kind === 'length') length = framing.bytes
+      this.#decoder = createBodyDecoder(framing)
       this.#isReusable = minor === '1' && this.#readConnection(fields)
     }
-    this.#receiver.onHead(status, fields)
+    this.#receiver.onHead(status, fields, length)
     const rest = buffer.takeAll()
-    // A body of no bytes ends here.
+    // An empty body ends here.
     return isInformational && rest.length === 0 ? undefined : rest
   }
 
-  /** Rejects what can be no head before the deadline passes. */
+  /** Rejects bytes that cannot become a head immediately, instead of when the deadline passes. */
   #checkIncomplete(): void {
     const { bytes } = this.#buffer
     if (bytes.length > RESPONSE_HEAD_BYTES_MAX) throw malformed('The response head is too long.')
@@ -99,7 +105,7 @@ export class ResponseReader {
     if (rest === undefined || this.#method === undefined) return
     this.#decoder = undefined
     this.#method = undefined
-    // Bytes behind a response answer no request.
+    // Bytes after the response belong to no request, so the connection cannot be used again.
     this.#receiver.onEnd(this.#isReusable && rest.length === 0)
   }
 
@@ -116,7 +122,7 @@ export class ResponseReader {
   }
 }
 
-function createDecoder(method: string, status: number, fields: readonly string[]): BodyDecoder {
+function readFraming(method: string, status: number, fields: readonly string[]): BodyFraming {
   let length: string | undefined
   let coding: string | undefined
   for (let at = 0; at < fields.length; at += 2) {
@@ -135,8 +141,8 @@ function createDecoder(method: string, status: number, fields: readonly string[]
     throw malformed('The Transfer-Encoding of the response is not chunked.')
   }
   const hasNoBody = method === 'HEAD' || status === 204 || status === 304
-  if (hasNoBody) return createBodyDecoder({ kind: 'length', bytes: 0 })
-  if (coding !== undefined) return createBodyDecoder({ kind: 'chunked' })
+  if (hasNoBody) return { kind: 'length', bytes: 0 }
+  if (coding !== undefined) return { kind: 'chunked' }
   if (length === undefined) throw malformed('The response ends with its connection.')
-  return createBodyDecoder({ kind: 'length', bytes: Number(length) })
+  return { kind: 'length', bytes: Number(length) }
 }

@@ -1,10 +1,15 @@
 /**
  * Authenticates callers. Only the backend knows keys; the results of look-ups are cached by digest, never
- * by secret. A cached key may be used to forward, since the backend decides again on every call. Before
- * the gateway itself rejects a call, the pipeline calls `confirm`.
+ * by secret. With a cached key a call may only be forwarded, since the backend checks the key again on
+ * every call. Before the gateway itself rejects a call, the pipeline calls `confirm`.
  */
 import { LRUCache } from 'lru-cache'
-import { API_KEY_LENGTH, digestApiKey, parseApiKey } from '../../shared/contract/api-key.ts'
+import {
+  API_KEY_LENGTH,
+  digestApiKey,
+  LOOK_UPS_MAX,
+  parseApiKey,
+} from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_LIFETIME_MS } from '../../shared/contract/principal.ts'
 import { Problem, type ProblemCode } from '../../shared/contract/problem.ts'
 import type { Backends } from '../upstream/backends.ts'
@@ -22,26 +27,37 @@ const KEYS_CACHED_MAX = 100_000
 /** A cached key is looked up again well before its principal expires. */
 const CACHED_MS = PRINCIPAL_LIFETIME_MS * 0.75
 /**
- * The least age at which a call makes the cache refresh its key in the background. Each key has an age of
- * its own: otherwise all keys that called after a start would be refreshed at the same moments.
+ * The least age at which a call makes the cache refresh its key in the background. The age differs per key:
+ * otherwise all keys that made calls after a start would be refreshed at the same time.
  */
 const REFRESH_FROM_MS = CACHED_MS * (2 / 3)
-/** Beyond it, and for a while after a failure, keys are not refreshed in the background. */
-const REFRESHES_IN_FLIGHT_MAX = 32
+/**
+ * Due keys are collected for this long, because one request can refresh many keys at little more cost than
+ * one.
+ */
+const REFRESHES_GATHER_MS = 50
+/**
+ * The maximum number of concurrent requests. At this number, and for a while after a failure, no key is
+ * refreshed in the background.
+ */
+const REFRESHES_IN_FLIGHT_MAX = 8
 const REFRESH_AGAIN_MS = 1_000
-/** The negative cache: an unknown random secret cannot come to exist, and the other verdicts are final. */
+/**
+ * The size of the negative cache. Its entries stay valid: no key with an unknown random secret can be
+ * issued later, and the other verdicts are final.
+ */
 const REFUSED_CACHED_MAX = 100_000
 const REFUSED_CACHED_MS = 60_000
 
 export interface Credential {
   readonly digest: string
-  /** Of the key; empty if it is cached. */
+  /** The prefix of the key; empty if the key is cached. */
   readonly prefix: string
   /** The result of an earlier look-up. */
   readonly cached: KnownKey | undefined
 }
 
-/** For operators. */
+/** Counts for metrics. */
 export interface AuthenticatorCounts {
   /** Calls whose key was cached, looked up, or in the negative cache. */
   readonly hits: number
@@ -52,6 +68,7 @@ export interface AuthenticatorCounts {
   readonly refused: number
   /** Finished look-ups, by outcome. */
   readonly lookUps: Readonly<Record<LookUpOutcome, number>>
+  /** Look-ups in progress, including keys that are being collected for one request. */
   readonly inFlight: number
   /** Queued look-ups of unknown keys. */
   readonly waiting: number
@@ -86,14 +103,17 @@ export class Authenticator {
   #hits = 0
   #misses = 0
   #refusals = 0
-  /** Background look-ups in progress. */
+  /** The digests of the keys that the next background request refreshes. */
+  readonly #due = new Set<string>()
+  #refreshTimer: NodeJS.Timeout | undefined
+  /** The number of background requests in progress. */
   #refreshes = 0
   /** `performance.now()` before which no background look-up begins. */
   #refreshFrom = 0
 
   constructor(backends: Pick<Backends, 'request'>) {
     this.#backends = backends
-    this.#unknownKeys = new UnknownKeys((digests) => lookUpKeys(backends, digests))
+    this.#unknownKeys = new UnknownKeys((digests) => lookUpKeys(backends, digests, 'unknownKeys'))
   }
 
   /**
@@ -118,7 +138,10 @@ export class Authenticator {
     return { digest, prefix: key.prefix, cached }
   }
 
-  /** Returns the key of this header if it is cached, whatever its age; for a head that was rejected. */
+  /**
+   * Returns the key of this header if it is cached, regardless of its age. This is for heads that were
+   * rejected.
+   */
   peek(authorization: string | undefined): KnownKey | undefined {
     const secret = authorization?.slice(SCHEME.length)
     return secret?.length === API_KEY_LENGTH ? this.#known.peek(digestApiKey(secret)) : undefined
@@ -138,8 +161,8 @@ export class Authenticator {
   }
 
   /**
-   * Looks the key up. Rejects with 401 if it is unknown or revoked, with 503 if undecided. `client`: the network of the
-   * client; clients take turns.
+   * Looks the key up. Rejects with 401 if the key is unknown or revoked, and with 503 if that cannot be
+   * decided. `client` is the network of the client; look-ups of different clients take turns.
    */
   lookUp({ digest, prefix, cached }: Credential, client: string): Promise<KnownKey> {
     const running = this.#lookUps.get(digest)
@@ -165,7 +188,7 @@ export class Authenticator {
     return running.next
   }
 
-  /** Evicts a key that a backend reported as expired, so that no other backend is asked; throws 401. */
+  /** Evicts a key that a backend reported as expired, and throws 401. No other backend is queried. */
   rejectExpired(digest: string): never {
     this.#known.delete(digest)
     this.#refused.set(digest, 'expired')
@@ -181,21 +204,40 @@ export class Authenticator {
       lookUps: this.#outcomes,
       known: this.#known.size,
       refused: this.#refused.size,
-      inFlight: this.#lookUps.size - waiting,
+      inFlight: this.#lookUps.size - waiting + this.#due.size,
       waiting,
     }
   }
 
-  /** Looks the key up in the background; the next call gets the result. */
+  /** Looks the key up in the background, for later calls. */
   #refresh(digest: string, now: number): void {
     const isFull = this.#refreshes >= REFRESHES_IN_FLIGHT_MAX
     if (isFull || now < this.#refreshFrom || this.#lookUps.has(digest)) return
-    this.#refreshes++
-    const end = () => void this.#refreshes--
-    this.#lookUp(digest).then(end, end)
+    this.#due.add(digest)
+    if (this.#due.size === LOOK_UPS_MAX) this.#sendRefreshes()
+    else this.#refreshTimer ??= setTimeout(() => this.#sendRefreshes(), REFRESHES_GATHER_MS).unref()
   }
 
-  /** Of a key that was found before. */
+  #sendRefreshes(): void {
+    clearTimeout(this.#refreshTimer)
+    this.#refreshTimer = undefined
+    // A call may have caused a look-up of one of these keys in the meantime.
+    const digests = [...this.#due].filter((digest) => !this.#lookUps.has(digest))
+    this.#due.clear()
+    if (digests.length === 0) return
+    this.#refreshes++
+    const results = lookUpKeys(this.#backends, digests, 'internal')
+    for (const [at, digest] of digests.entries()) {
+      const result = results.then(
+        (found) => found[at] ?? Promise.reject(new Error('a look-up has no result')),
+      )
+      this.#track(digest, result).catch(() => {})
+    }
+    const end = () => void this.#refreshes--
+    results.then(end, end)
+  }
+
+  /** Looks up a key that was found before. */
   #lookUp(digest: string): Promise<KnownKey> {
     return this.#track(digest, lookUpKey(this.#backends, digest))
   }
@@ -240,7 +282,10 @@ function refreshAge(digest: string): number {
   return REFRESH_FROM_MS + share * (CACHED_MS - REFRESH_FROM_MS)
 }
 
-/** Keeps the id of the earlier result, which the rate limit's window refers to: one string less a key. */
+/**
+ * Reuses the id string of the earlier result, to which the rate limit's window refers. This saves one
+ * string per key.
+ */
 function withSameId(before: KnownKey | undefined, found: KnownKey): KnownKey {
   return before?.keyId === found.keyId ? { ...found, keyId: before.keyId } : found
 }
@@ -282,7 +327,7 @@ const VERDICT_PROBLEMS = {
   },
 } as const satisfies Record<KeyVerdict, { code: ProblemCode; detail: string }>
 
-/** Does not say which addresses are allowed: the caller may have found the key. */
+/** The problem does not reveal the allowed addresses, because the caller may have found the key. */
 export function addressNotAllowed(): Problem {
   return new Problem('address_not_allowed', 'This key cannot be used from this address.', {
     headers: { 'www-authenticate': CHALLENGE },

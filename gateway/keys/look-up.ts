@@ -11,21 +11,24 @@ import type { Backends, InternalRequest } from '../upstream/backends.ts'
 export interface KnownKey {
   readonly keyId: string
   readonly accountId: string
-  /** What the key may do at present: granted to the key and allowed by the account. */
+  /** The scopes that were granted to the key and that the account allows at present. */
   readonly scopes: ReadonlySet<string>
-  /** The scopes that it was issued with. */
+  /** The scopes that the key was issued with. */
   readonly grantedScopes: ReadonlySet<string>
-  /** Calls in a window. */
+  /** The number of calls per window. */
   readonly rateLimit: number
-  /** Where calls may come from; undefined: from any address. */
+  /** The addresses that calls may come from; undefined allows any address. */
   readonly allowedAddresses: AddressPrefixes | undefined
-  /** Signed by the backend; forwarded as it is. */
+  /** The principal, which the backend signed and the gateway forwards unchanged. */
   readonly principal: string
   /** `performance.now()` when the look-up began: it saw everything committed before. */
   readonly lookedUpAt: number
 }
 
-/** A key that cannot be used, for good: neither a revoked nor an expired key comes back. */
+/**
+ * The reason why a key cannot be used. All reasons are final: a revoked or expired key never becomes valid
+ * again.
+ */
 export type KeyVerdict = 'unknown' | 'revoked' | 'expired'
 
 export type LookUpResult = KnownKey | KeyVerdict
@@ -41,14 +44,16 @@ export function lookUpKey(
 }
 
 /**
- * Looks up to `LOOK_UPS_MAX` unknown keys up with one request; the results are in the order of the digests. Throws as
- * `lookUpKey` does.
+ * Looks up at most `LOOK_UPS_MAX` keys with one request, over the connections for unknown keys or over
+ * those for all other internal requests. The results are in the order of the digests. Throws the same
+ * problem as `lookUpKey`.
  */
 export function lookUpKeys(
   backends: Pick<Backends, 'request'>,
   digests: readonly string[],
+  pool: InternalRequest['pool'],
 ): Promise<LookUpResult[]> {
-  return request(backends, { digests }, 'unknownKeys', (response, lookedUpAt) => {
+  return request(backends, { digests }, pool, (response, lookedUpAt) => {
     if (!isRecord(response) || !Array.isArray(response['results'])) throw malformedResult()
     const results = response['results'].map((result) => parseResult(result, lookedUpAt))
     if (results.length !== digests.length) throw malformedResult()

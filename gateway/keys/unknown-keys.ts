@@ -1,20 +1,20 @@
 /**
- * Looks unknown keys up at the backend. Anybody can make up keys with a correct checksum, so that these look-ups wait
- * in a queue of their own, which serves the addresses of clients in turn, and of each address the prefixes of keys.
- * What waits together is one request: a flood of made-up keys costs the backend little, and the first calls of new
- * keys, and of all keys after a start, pass through it.
+ * Looks unknown keys up at the backend. Anybody can make up keys with a correct checksum. These look-ups
+ * therefore wait in a separate queue, which serves the addresses of clients in turn, and for each address
+ * the prefixes of keys in turn. Waiting look-ups are sent as one request: a flood of made-up keys costs the
+ * backend little, and does not block the first calls of new keys, or of all keys after a start.
  */
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import { FairQueue } from '../upstream/fair-queue.ts'
 import type { LookUpResult } from './look-up.ts'
 
-/** Requests to the backend at once. */
+/** The maximum number of concurrent requests to the backend. */
 const REQUESTS_MAX = 8
-/** Beyond it the address with the most waiting look-ups loses its last one. */
+/** Beyond this number of look-ups, the last look-up of the address with the most is rejected. */
 const WAITING_MAX = 2_000
 
-/** What is known of a key whose digest is not cached. */
+/** A key whose digest is not cached. */
 export interface UnknownKey {
   readonly digest: string
   readonly prefix: string
@@ -31,7 +31,7 @@ interface WaitingLookUp {
   reject(error: unknown): void
 }
 
-/** The look-up was not sent since too many waited. */
+/** The look-up was not sent, because too many were waiting. */
 export class TooManyLookUps extends Problem {
   constructor() {
     super('service_unavailable', 'Too many new keys at once. Try again shortly.', {
@@ -42,7 +42,10 @@ export class TooManyLookUps extends Problem {
 
 export class UnknownKeys {
   readonly #lookUpMany: LookUpMany
-  /** By client, in the order of their turns; of each client by prefix. No client has an empty queue. */
+  /**
+   * Queues by client, in the order of the clients' turns. Each queue serves the client's prefixes in turn,
+   * and none is empty.
+   */
   readonly #clients = new Map<string, FairQueue<WaitingLookUp>>()
   #waiting = 0
   #requests = 0
@@ -55,7 +58,7 @@ export class UnknownKeys {
     return this.#waiting
   }
 
-  /** Rejects with `TooManyLookUps`, or as the look-up does. */
+  /** Rejects with `TooManyLookUps`, or with the error of the look-up. */
   lookUp({ digest, prefix, client }: UnknownKey): Promise<LookUpResult> {
     return new Promise((resolve, reject) => {
       const queue = this.#clients.get(client) ?? new FairQueue()
@@ -67,7 +70,7 @@ export class UnknownKeys {
     })
   }
 
-  /** Sends what waits, until nothing does. */
+  /** Sends waiting look-ups until none is left. */
   async #send(): Promise<void> {
     this.#requests++
     while (this.#waiting > 0) {
@@ -92,7 +95,7 @@ export class UnknownKeys {
       const lookUp = queue.shift()
       if (lookUp !== undefined) batch.push(lookUp)
       this.#clients.delete(client)
-      // Visited again by this loop, behind the others.
+      // The loop visits this client again, after the others.
       if (queue.length > 0) this.#clients.set(client, queue)
       if (batch.length === LOOK_UPS_MAX) break
     }

@@ -1,7 +1,7 @@
 /**
- * Reports each finished call: a line of the log, metrics, and spans if it is traced. The log has no
- * secrets and no personal data: the route instead of the path, ids instead of keys, no query, and of the
- * client's headers only the address that the proxies saw.
+ * Records each finished call in the log, in metrics, and as spans if it is traced. The log contains no
+ * secrets and no personal data except the client's address: it has the route instead of the path, ids
+ * instead of keys, and neither the query nor other headers of the client.
  */
 import type { Problem } from '../../shared/contract/problem.ts'
 import { type Logger, withoutRedaction } from '../../shared/process/log.ts'
@@ -14,13 +14,13 @@ import { spanOfCall, spansOfSteps } from './spans.ts'
 
 export interface AccessLog {
   logCall(call: Call, status: number): void
-  /** Logs bytes that were rejected before they became a call. */
+  /** Logs bytes that were rejected because they are not a valid request. */
   logRejectedBytes(requestId: string, address: string, problem: Problem): void
 }
 
 export interface AccessLogOptions {
   readonly log: Logger
-  /** Whether each call has a line of the log. */
+  /** Whether each call is logged. */
   readonly writesLines: boolean
   readonly callMetrics: CallMetrics
   readonly tracing: Tracing | undefined
@@ -40,9 +40,9 @@ export function createAccessLog(options: AccessLogOptions): AccessLog {
       log.info(
         {
           requestId: call.requestId,
-          // The method of a rejected head may be anything.
+          // The method of a rejected head can be any text.
           method: record.head?.method,
-          // A template, since the path itself may contain personal data.
+          // This is the template, since the path itself may contain personal data.
           route: record.operation?.path,
           status,
           code: record.code,

@@ -1,6 +1,6 @@
 /** The gateway's metrics (docs/metrics.md): those of each call, and those read from its components. */
 import type { Agent } from 'node:http'
-import type { ProblemCode } from '../../shared/contract/problem.ts'
+import { type ProblemCode, problemType } from '../../shared/contract/problem.ts'
 import type { Durations, Metrics } from '../../shared/process/metrics.ts'
 import type { Budget } from '../budget/budget.ts'
 import type { CallRecord } from '../call/call-record.ts'
@@ -13,11 +13,11 @@ import type { UsageReporter } from './usage-reporter.ts'
 
 export interface CallMetrics {
   record(call: CallRecord, status: number, ms: number): void
-  /** Records bytes that were rejected before they became a call. */
+  /** Records bytes that were rejected because they are not a valid request. */
   recordRejectedBytes(status: number, code: ProblemCode): void
 }
 
-/** Looked up once for each operation, since to build labels is expensive. */
+/** The metrics of an operation are looked up once, because building labels is expensive. */
 interface OperationMetrics {
   readonly duration: Durations
   readonly upstream: Durations
@@ -35,10 +35,12 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
     'The time of all attempts at backends for a call.',
     ['operation'],
   )
-  const refusals = metrics.counter(
+  const refusals = new Map<ProblemCode, number>()
+  metrics.total(
     'receivables_gateway_refusals_total',
     'Calls that the gateway itself rejected, by status and code.',
-    ['status', 'code'],
+    () => [...refusals].map(([code, calls]) => [String(problemType(code).status), code, calls]),
+    { labels: ['status', 'code'] },
   )
   const known = new Map<string, OperationMetrics>()
   metrics.total(
@@ -66,20 +68,20 @@ export function createCallMetrics(metrics: Metrics): CallMetrics {
   return {
     record({ operation, upstreamMs, code }, status, ms) {
       const own = metricsOf(operation?.operationId ?? 'none')
-      count(own, status)
+      count(own.byStatus, status)
       own.duration.observe(ms / 1000)
       if (upstreamMs > 0) own.upstream.observe(upstreamMs / 1000)
-      if (code !== undefined) refusals.inc({ status, code })
+      if (code !== undefined) count(refusals, code)
     },
     recordRejectedBytes(status, code) {
-      count(metricsOf('none'), status)
-      refusals.inc({ status, code })
+      count(metricsOf('none').byStatus, status)
+      count(refusals, code)
     },
   }
 }
 
-function count({ byStatus }: OperationMetrics, status: number): void {
-  byStatus.set(status, (byStatus.get(status) ?? 0) + 1)
+function count<Kind>(calls: Map<Kind, number>, kind: Kind): void {
+  calls.set(kind, (calls.get(kind) ?? 0) + 1)
 }
 
 export interface GatewayComponents {
@@ -226,7 +228,7 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   )
   metrics.gauge(
     'receivables_gateway_calls_waiting',
-    'Calls that wait for the rate limiter or for a connection to a backend.',
+    'Calls that wait for a connection to a backend, before they are counted.',
     () => forwarder.waiting,
   )
   metrics.gauge(
@@ -236,7 +238,7 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   )
   metrics.total(
     'receivables_gateway_calls_shed_total',
-    'Calls answered with 503, uncounted, since they would have waited too long.',
+    'Calls answered with 503, uncounted, since they would have waited too long, or had.',
     () => forwarder.shed,
   )
   metrics.total(

@@ -1,6 +1,7 @@
 /**
- * Reports to the backend what it cannot see: the calls of known keys that the gateway itself rejected, and
- * the current window of each key. The reports are for charts and pages; no decision depends on them.
+ * Reports to the backend what only the gateway knows: the calls of known keys that the gateway itself
+ * rejected, and the current window of each key. The reports are for charts and pages; no decision depends
+ * on them.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { ProblemCode } from '../../shared/contract/problem.ts'
@@ -16,13 +17,13 @@ import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
 const REPORT_INTERVAL_MS = 3_000
-/** Entries kept while no backend is reachable; beyond it new ones are dropped. */
+/** The most entries that are kept while no backend is reachable. Further entries are dropped. */
 const PENDING_MAX = 100_000
 
 export interface FinishedCall {
   readonly keyId: string | undefined
   readonly allowance: Allowance | undefined
-  /** Whether the response is the backend's, which has counted the call. */
+  /** Whether the response comes from a backend, which has then counted the call. */
   readonly forwarded: boolean
   /** The code of the problem if the gateway itself rejected the call. */
   readonly code: ProblemCode | undefined
@@ -30,7 +31,7 @@ export interface FinishedCall {
 
 export interface UsageReporter {
   record(call: FinishedCall, status: number): void
-  /** Reports that a backend rejected, since the start. */
+  /** The number of reports that backends have rejected since the start. */
   readonly rejected: number
   /** Sends the last reports if a backend is reachable. */
   close(): Promise<void>
@@ -47,11 +48,15 @@ export function createUsageReporter(
   const errors = new Map<string, RefusalCode & { calls: number }>()
   let batch = 0
   let rejected = 0
-  /** Sent and not acknowledged: sent again unchanged, so that the backend recognizes it. */
+  /**
+   * A report that was sent but not acknowledged. It is sent again unchanged, and the backend recognizes the
+   * repetition.
+   */
   let unacknowledged: UsageReport | undefined
 
   function record({ keyId, allowance, forwarded, code }: FinishedCall, status: number): void {
-    // Refused calls from other addresses are not counted against the limit, but Admins must see them.
+    // Calls from addresses that are not allowed are not counted against the limit, but Admins must see
+    // them.
     const isShown = allowance !== undefined || code === 'address_not_allowed'
     if (keyId === undefined || !isShown) return
     // The backend has counted a call whose response was lost.
@@ -107,7 +112,7 @@ export function createUsageReporter(
     unacknowledged = undefined
   }
 
-  /** A report that the backend cannot accept is dropped: it would block those behind it for ever. */
+  /** A report that the backend cannot accept is dropped. Otherwise it would block all later reports. */
   function dropRejected(status: number): void {
     if (rejected === 0) {
       log.error(
@@ -134,14 +139,17 @@ export function createUsageReporter(
     },
     async close() {
       clearInterval(timer)
-      // Twice: the report in progress may lack the latest calls.
+      // The report is sent twice, because the one in progress may lack the latest calls.
       await reportQuietly()
       await reportQuietly()
     },
   }
 }
 
-/** Whether to repeat the request is useless. A 404 is that of a wrong secret. */
+/**
+ * Whether a repetition of the request would fail too. A backend responds with 404 if the secret is wrong,
+ * which operators can correct.
+ */
 function isRejection(status: number): boolean {
   return [400, 409, 413, 415, 422].includes(status)
 }

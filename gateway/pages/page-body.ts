@@ -35,7 +35,7 @@ async function* concat(
       yield value
     }
   } finally {
-    // If the client has disconnected, the rest is not read.
+    // Without this, the rest of the response would be read although the client has disconnected.
     response.destroy()
   }
 }

@@ -2,7 +2,7 @@
 
 /**
  * Inbound mail may have attachments, and its sender does not retry a mail that was rejected. The backend
- * needs only the beginning of a mail: that is forwarded, the rest is read and dropped.
+ * needs only the beginning of a mail: the gateway forwards that part, and reads and drops the rest.
  */
 const MAIL_BYTES_MAX = 40 * 1024 * 1024
 
@@ -29,7 +29,7 @@ const PAGES: readonly PageRoute[] = [
   { prefix: '/docs', methods: ['GET', 'HEAD'], headers: ['accept-encoding'] },
 ]
 
-/** Links in mails lead here, so that every gateway serves these. */
+/** Every gateway serves these paths, because links in mails lead to them. */
 const MAIL: readonly PageRoute[] = [
   { prefix: '/mail/unsubscribe', methods: ['GET', 'HEAD', 'POST'] },
   {
@@ -42,7 +42,10 @@ const MAIL: readonly PageRoute[] = [
 
 const ALL: readonly PageRoute[] = [...PAGES, ...MAIL]
 
-/** Undefined if no page has this path. `servesPages`: otherwise only the links in mails are served. */
+/**
+ * Returns undefined if no page has this path. If `servesPages` is false, only the links in mails are
+ * served.
+ */
 export function pageRouteOf(path: string, servesPages: boolean): PageRoute | undefined {
   const routes = servesPages ? ALL : MAIL
   return routes.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`))

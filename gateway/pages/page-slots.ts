@@ -1,6 +1,6 @@
 /**
- * Bounds how many pages are loaded from backends at once. Further ones wait for a bounded time, in turn of their
- * clients, so that pages cannot take the connections and the time of backends from calls.
+ * Limits how many pages are loaded from backends at the same time, so that pages do not slow down calls.
+ * Further pages wait for a limited time, in a queue that serves clients in turn.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Abort } from '../call/abort.ts'

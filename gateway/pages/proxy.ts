@@ -1,9 +1,10 @@
 /**
- * Forwards page requests of browsers to a backend by http-proxy-3. The request is validated and its body
- * read before, its headers are an allow-list, and the listener writes the response
- * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and a response that
- * breaks off would look whole. Backends are chosen and connected to as for calls; `PageSlots` bounds how
- * many pages are loaded at once, so that the agent of http-proxy-3 never queues requests itself.
+ * Forwards page requests of browsers to a backend by http-proxy-3. Before that, the request is validated
+ * and its body is read; only allow-listed headers are forwarded. The listener writes the response
+ * (`selfHandleResponse`): http-proxy-3 itself would crash on an invalid status, and an incomplete response
+ * would look complete. Backends are chosen and connected in the same way as for calls. `PageSlots` limits
+ * the number of pages that are loaded at the same time, and the agent of http-proxy-3 therefore never
+ * queues requests.
  */
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
@@ -51,7 +52,7 @@ export interface PagesProxy {
   routeOf(path: string): PageRoute | undefined
   /** Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost. */
   forward(request: PageRequest): Promise<Response>
-  /** Pages that wait for others to be loaded. */
+  /** The number of pages that wait for a slot. */
   readonly waiting: number
 }
 
@@ -68,9 +69,9 @@ export interface PagesProxyOptions {
   readonly backends: Backends
   readonly gatewaySecrets: readonly string[]
   readonly timeoutMs: number
-  /** Otherwise only the links in mails are served. */
+  /** If it is false, only the links in mails are served. */
   readonly servesPages: boolean
-  /** How many proxies in front of the gateway add to `X-Forwarded-For`. */
+  /** The number of trusted proxies in front of the gateway that add to `X-Forwarded-For`. */
   readonly trustedProxies: number
 }
 

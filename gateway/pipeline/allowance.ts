@@ -1,11 +1,14 @@
-/** The allowance of a call: what its response shows of it, and what a limit that changed meanwhile does to it. */
+/**
+ * The rate-limit allowance of a call: how a change of the key's limit affects it, and what the response
+ * shows of it.
+ */
 import type { Call } from '../call/call.ts'
 import type { KnownKey } from '../keys/look-up.ts'
 import { type Allowance, isOverLimit, type RateLimiter } from '../rate-limit/limiter.ts'
 
 /**
- * A changed limit applies from the next call on, also to a key that has just reached the old one: that call was not
- * counted. A call that was counted is not counted again.
+ * Applies a changed limit. If the key had reached the old limit, the call was not counted, and is now
+ * counted against the new one. A call that was counted is not counted again.
  */
 export async function applyLimit(
   rateLimiter: RateLimiter,
@@ -16,7 +19,10 @@ export async function applyLimit(
   call.allowance ??= await rateLimiter.consume(key.keyId, key.rateLimit)
 }
 
-/** Applies the limit of the key to a call that was counted. The allowance of one that was not is removed. */
+/**
+ * Applies the limit of the key to a call that was counted. If the call was not counted, its allowance is
+ * removed.
+ */
 export function keepCount(call: Call, { rateLimit }: KnownKey): void {
   const { allowance } = call
   const wasCounted = allowance !== undefined && !isOverLimit(allowance)
@@ -24,20 +30,20 @@ export function keepCount(call: Call, { rateLimit }: KnownKey): void {
 }
 
 /**
- * For the headers. Before a call is counted, it is the allowance that this gateway knew last. A key that turned out to
- * be unusable while the call was in progress has none.
+ * Returns the allowance for the headers. For a call that was not counted, it is the last allowance that
+ * this gateway knows. If the key turned out to be unusable while the call was in progress, there is none.
  */
 export function allowanceToShow(
   rateLimiter: RateLimiter,
   call: Call,
   status: number,
 ): Allowance | undefined {
-  const { allowance, rateLimited } = call
+  const { allowance, limitedKey } = call
   if (status === 401) return undefined
-  return allowance ?? (rateLimited && rateLimiter.peek(rateLimited.keyId, rateLimited.rateLimit))
+  return allowance ?? (limitedKey && rateLimiter.peek(limitedKey.keyId, limitedKey.rateLimit))
 }
 
-/** Undefined if the call was not counted, or if its key turned out to be unusable. */
+/** Returns undefined if the call was not counted, or if its key turned out to be unusable. */
 export function countedAllowance({ allowance }: Call, status: number): Allowance | undefined {
   return status === 401 ? undefined : allowance
 }

@@ -1,4 +1,4 @@
-/** Whether a key may be used from where a call comes from. */
+/** Decides whether a key may be used from the address of the client that makes the call. */
 import type { Call } from '../call/call.ts'
 import { clientAddress } from '../downstream/client-address.ts'
 import type { RequestHead } from '../http1/request-head.ts'
@@ -10,13 +10,14 @@ export interface AddressCheck {
   addressOf(head: RequestHead, call: Call): string
   isAllowed(key: KnownKey, head: RequestHead, call: Call): boolean
   /**
-   * `Authenticator.confirm`; `since` is the arrival of the call by default. Throws `Problem` 403 too, whose response shows
-   * the limit that the key has now.
+   * Confirms the key as `Authenticator.confirm` does; the default of `since` is the arrival of the call.
+   * Also throws `Problem` 403 if the address is not allowed; the response then shows the current limit of
+   * the key.
    */
   confirm(digest: string, head: RequestHead, call: Call, since?: number): Promise<KnownKey>
 }
 
-/** `trustedProxies`: how many proxies in front of the gateway add to `X-Forwarded-For`. */
+/** `trustedProxies` is the number of proxies in front of the gateway that add to `X-Forwarded-For`. */
 export function createAddressCheck(
   trustedProxies: number,
   authenticator: Pick<Authenticator, 'confirm'>,
@@ -34,7 +35,7 @@ export function createAddressCheck(
     isAllowed,
     async confirm(digest, head, call, since = call.arrivedAt) {
       const key = await authenticator.confirm(digest, since)
-      call.rateLimited = key
+      call.limitedKey = key
       if (isAllowed(key, head, call)) return key
       keepCount(call, key)
       throw addressNotAllowed()

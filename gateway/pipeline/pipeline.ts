@@ -1,6 +1,6 @@
 /**
- * The pipeline: the steps of one call in the order that the contract promises (1.2). A step rejects the
- * call by throwing a `Problem`.
+ * The pipeline: the steps of one call, in the order in which the documentation says that calls are
+ * rejected. A step rejects the call by throwing a `Problem`.
  */
 import type { Contract } from '../../shared/contract/contract.ts'
 import { REFUSAL_HEADER } from '../../shared/contract/principal.ts'
@@ -24,15 +24,14 @@ import type { PageRoute } from '../pages/page-route.ts'
 import type { PagesProxy } from '../pages/proxy.ts'
 import { rateLimitHeaders } from '../rate-limit/headers.ts'
 import type { RateLimiter } from '../rate-limit/limiter.ts'
-import type { Flow } from '../upstream/admission.ts'
 import type { Forwarder } from '../upstream/forward.ts'
 import { allowanceToShow, applyLimit, countedAllowance } from './allowance.ts'
-import { createAddressCheck } from './allowed-address.ts'
+import { type AddressCheck, createAddressCheck } from './allowed-address.ts'
 import { decide } from './decide.ts'
 import { createRouter, type Routing } from './route.ts'
 import { toClient, toUpstream } from './translate.ts'
 
-/** A call whose principal the backend rejects more often than this is answered with 503. */
+/** A call whose principal the backend rejects more often than this gets 503. */
 const PRINCIPAL_REJECTIONS_MAX = 2
 
 type FromListener =
@@ -54,15 +53,13 @@ export interface GatewayDependencies extends Pick<ListenerOptions, FromListener>
   readonly pages: PagesProxy
   readonly usage: UsageReporter
   readonly accessLog: AccessLog
-  /** Undefined: traces are propagated but not exported. */
+  /** If it is undefined, traces are propagated but not exported. */
   readonly tracing: Tracing | undefined
 }
 
 export function createGateway(dependencies: GatewayDependencies): Listener {
-  const { authenticator, rateLimiter, forwarder, pages, log } = dependencies
-  const { usage, accessLog, tracing } = dependencies
-  const addresses = createAddressCheck(dependencies.trustedProxies, authenticator)
-  const route = createRouter(dependencies.contract)
+  const { authenticator, rateLimiter, pages, usage, accessLog, tracing } = dependencies
+  const serveApi = createApi(dependencies)
 
   function serve(head: RequestHead, call: Call): Promise<Response> | Response {
     call.record.trace = traceOf(head) ?? tracing?.begin()
@@ -73,39 +70,112 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     throw new Problem('route_not_found', `There is nothing at ${head.path}.`)
   }
 
-  async function serveApi(head: RequestHead, call: Call): Promise<Response> {
-    // Matched first for the log and the metrics; `decide` acts on the result after authentication.
-    const routing = route(head)
-    if ('operationId' in routing) call.record.operation = routing
-    const credential = authenticator.readCredential(head.headers.get('authorization'))
-    const { digest, cached } = credential
-    call.isKeyKnown = cached !== undefined
-    call.rateLimited = cached
-    const body = head.framing ? await readBody(head, head.framing, BODY_BYTES_MAX, call) : NO_BODY
-    let key =
-      authenticator.findCached(credential) ?? (await lookUp(dependencies, credential, head, call))
+  return new Listener({
+    ...dependencies,
+    recordsSteps: tracing !== undefined,
+    serve,
+    commonHeaders: (call, status) =>
+      rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
+    onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
+    onResponse: (call, status) => usage.record(finishedCall(call, status), status),
+    onSettled: accessLog.logCall,
+    onRejectedBytes: accessLog.logRejectedBytes,
+  })
+}
+
+/** The steps of a call of the API. */
+function createApi(dependencies: GatewayDependencies) {
+  const { authenticator, rateLimiter, forwarder } = dependencies
+  const addresses = createAddressCheck(dependencies.trustedProxies, authenticator)
+  const route = createRouter(dependencies.contract)
+  const decideAndForward = createDecision(dependencies, addresses)
+
+  /**
+   * This function is not async: under overload most calls are shed here, and a thrown error costs less than
+   * a rejected promise.
+   */
+  function serveWithKey(read: ReadCall): Promise<Response> {
+    const { head, call, credential } = read
+    const key = authenticator.findCached(credential)
+    if (key === undefined) return lookUpAndServe(read)
     recordKey(call, key)
-    call.rateLimited = key
-    // Not counted: otherwise somebody who found the key could use up its limit from anywhere.
-    if (!addresses.isAllowed(key, head, call)) key = await addresses.confirm(digest, head, call)
-    // Shed before it is counted, so that a call that could not be served costs the key nothing.
-    const flow = forwarder.admit(key.keyId)
-    try {
-      const allowance = rateLimiter.consume(key.keyId, key.rateLimit)
-      call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
-    } finally {
-      flow.leave()
-    }
-    // `return await` costs two turns less than to return the promise.
-    return await decideAndForward({ head, call, digest, flow, body, routing }, key)
+    if (!addresses.isAllowed(key, head, call)) return confirmAndServe(read)
+    return admitAndForward(read, key)
+  }
+
+  async function lookUpAndServe(read: ReadCall): Promise<Response> {
+    const { head, call, credential } = read
+    const key = await lookUp(dependencies, credential, head, call)
+    recordKey(call, key)
+    if (!addresses.isAllowed(key, head, call)) return await confirmAndServe(read)
+    return await admitAndForward(read, key)
   }
 
   /**
-   * A cached key may be used to forward, since the backend decides again on every call. Before the
-   * gateway itself rejects a call, a look-up that began after the call arrived confirms the key.
+   * A call from an address that is not allowed is not counted: otherwise somebody who has found the key
+   * could use up its limit.
    */
-  async function decideAndForward(read: ReadCall, cached: KnownKey): Promise<Response> {
-    const { head, call, digest, flow, body, routing } = read
+  async function confirmAndServe(read: ReadCall): Promise<Response> {
+    const key = await addresses.confirm(read.credential.digest, read.head, read.call)
+    return await admitAndForward(read, key)
+  }
+
+  /** A call is counted only after it was admitted: a call that is shed is not counted. */
+  function admitAndForward(read: ReadCall, key: KnownKey): Promise<Response> {
+    const turn = forwarder.admit(key.keyId, read.call.abort)
+    return turn === undefined ? countAndForward(read, key) : waitAndForward(read, key, turn)
+  }
+
+  async function waitAndForward(read: ReadCall, key: KnownKey, turn: Promise<void>) {
+    await recordStep(read.call.record, 'wait for a connection', turn)
+    return await countAndForward(read, key)
+  }
+
+  async function countAndForward(read: ReadCall, key: KnownKey): Promise<Response> {
+    const { call } = read
+    let responding: Promise<Response>
+    try {
+      const allowance = rateLimiter.consume(key.keyId, key.rateLimit)
+      call.allowance = await recordStep(call.record, 'consume rate limit', allowance)
+      responding = decideAndForward(read, key)
+    } finally {
+      // If the call was forwarded, it has been sent by now and no longer needs its reservation.
+      forwarder.release()
+    }
+    // `return await` takes two microtasks less than returning the promise.
+    return await responding
+  }
+
+  return function serveApi(head: RequestHead, call: Call): Promise<Response> {
+    // The route is matched first, for the log and the metrics. `decide` uses the result after
+    // authentication.
+    const routing = route(head)
+    if ('operationId' in routing) call.record.operation = routing
+    const credential = authenticator.readCredential(head.headers.get('authorization'))
+    const { cached } = credential
+    call.isKeyKnown = cached !== undefined
+    call.limitedKey = cached
+    const serveRead = (body: Body) => serveWithKey({ head, call, credential, body, routing })
+    if (head.framing === undefined) return serveRead(NO_BODY)
+    return readBody(head, head.framing, BODY_BYTES_MAX, call).then(serveRead)
+  }
+}
+
+/** The last steps of a call that was counted and whose key is known. */
+function createDecision(
+  { authenticator, rateLimiter, forwarder, log }: GatewayDependencies,
+  addresses: AddressCheck,
+) {
+  /**
+   * With a cached key a call may only be forwarded, since the backend checks the key again on every call.
+   * Before the gateway itself rejects a call, it confirms the key with a look-up that began after the call
+   * arrived.
+   */
+  return async function decideAndForward(
+    { head, call, credential, body, routing }: ReadCall,
+    cached: KnownKey,
+  ): Promise<Response> {
+    const { digest } = credential
     let key = cached
     for (let rejections = 0; rejections < PRINCIPAL_REJECTIONS_MAX; ) {
       const decision = decide(routing, body, key, call.allowance)
@@ -115,7 +185,6 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
           requestId: call.requestId,
           trace: call.record.trace,
           spanId,
-          flow,
           address: key.allowedAddresses && addresses.addressOf(head, call),
         })
         const forwarding = forwarder.forward(request, call.abort, call.record)
@@ -141,18 +210,6 @@ export function createGateway(dependencies: GatewayDependencies): Listener {
     log.error({ keyId: key.keyId }, 'backend rejects fresh principals: compare clocks and secrets')
     throw keyUndecided()
   }
-
-  return new Listener({
-    ...dependencies,
-    recordsSteps: tracing !== undefined,
-    serve,
-    commonHeaders: (call, status) =>
-      rateLimitHeaders(call && allowanceToShow(rateLimiter, call, status)),
-    onInvalidHead: (call, fields) => recordCachedKey(authenticator, call, fields),
-    onResponse: (call, status) => usage.record(finishedCall(call, status), status),
-    onSettled: accessLog.logCall,
-    onRejectedBytes: accessLog.logRejectedBytes,
-  })
 }
 
 function lookUp(
@@ -165,9 +222,10 @@ function lookUp(
   return recordStep(record, 'look up key', authenticator.lookUp(credential, client))
 }
 
-function recordKey({ record }: Call, { keyId, accountId }: KnownKey): void {
-  record.keyId = keyId
-  record.accountId = accountId
+function recordKey(call: Call, key: KnownKey): void {
+  call.record.keyId = key.keyId
+  call.record.accountId = key.accountId
+  call.limitedKey = key
 }
 
 function keyUndecided(): Problem {
@@ -180,13 +238,13 @@ function traceOf({ headers }: RequestHead) {
   return continueTrace(headers.get('traceparent'), headers.get('tracestate'))
 }
 
-/** For the headers of the response. */
+/** Records the cached key, for the headers of the response. */
 function recordCachedKey(
   authenticator: Authenticator,
   call: Call,
   fields: readonly string[],
 ): void {
-  call.rateLimited = authenticator.peek(fieldValue(fields, 'authorization'))
+  call.limitedKey = authenticator.peek(fieldValue(fields, 'authorization'))
 }
 
 function finishedCall(call: Call, status: number): FinishedCall {
@@ -194,12 +252,11 @@ function finishedCall(call: Call, status: number): FinishedCall {
   return { keyId, code, forwarded: call.forwarded, allowance: countedAllowance(call, status) }
 }
 
-/** A call whose body was read and whose key is known. */
+/** A call whose body has been read. */
 interface ReadCall {
   readonly head: RequestHead
   readonly call: Call
-  readonly digest: string
-  readonly flow: Flow
+  readonly credential: Credential
   readonly body: Body
   readonly routing: Routing
 }
@@ -238,7 +295,7 @@ function readBody(
 
 function redirectToDocs({ method }: RequestHead): Response {
   if (method !== 'GET' && method !== 'HEAD') {
-    throw new Problem('method_not_allowed', 'Only GET and HEAD here.', {
+    throw new Problem('method_not_allowed', 'This path allows only GET and HEAD.', {
       headers: { allow: 'GET, HEAD' },
     })
   }

@@ -1,9 +1,12 @@
-/** Matches a call against the contract: its path, its method, and the media types that it accepts. */
+/** Matches the path, the method and the accepted media types of a call against the OpenAPI document. */
 import type { Contract, Operation } from '../../shared/contract/contract.ts'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 
-/** The operation to forward to, the methods for a response to OPTIONS, or the problem to reject with. */
+/**
+ * The operation of the call, the methods for a response to OPTIONS, or the problem with which the call is
+ * rejected.
+ */
 export type Routing = Operation | { readonly allow: string } | Problem
 
 export type Router = (head: RequestHead) => Routing
@@ -55,7 +58,7 @@ function collectResources({ operations }: Contract): Resource[] {
   })
 }
 
-/** The most specific first. */
+/** The media ranges that match JSON, the most specific first. */
 const JSON_RANGES: readonly string[] = [
   'application/json',
   'application/problem+json',
@@ -64,8 +67,9 @@ const JSON_RANGES: readonly string[] = [
 ]
 
 /**
- * RFC 9110, section 12.5.1: without the header everything is accepted; the most specific range that matches decides,
- * and weight 0 excludes. Problems are JSON too, so that a client may name only their type.
+ * RFC 9110, section 12.5.1: without the header, everything is accepted. Otherwise the most specific
+ * matching range decides, and a weight of 0 excludes the type. A client may also accept only the type of
+ * problems, which are JSON too.
  */
 function acceptsJson(accept: string | undefined): boolean {
   if (accept === undefined || JSON_RANGES.includes(accept)) return true

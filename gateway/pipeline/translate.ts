@@ -7,11 +7,10 @@ import type { Response } from '../downstream/response.ts'
 import { fieldValue } from '../http1/fields.ts'
 import type { RequestHead } from '../http1/request-head.ts'
 import type { KnownKey } from '../keys/look-up.ts'
-import type { Flow } from '../upstream/admission.ts'
 import type { UpstreamRequest, UpstreamResponse } from '../upstream/attempt.ts'
 import { clientHeaders } from '../upstream/response-headers.ts'
 
-/** The request headers that reach the backend, beside those that the gateway sets. */
+/** The request headers that are forwarded to the backend, besides those that the gateway sets. */
 const FORWARDED_HEADERS = [
   'content-type',
   'content-encoding',
@@ -20,15 +19,14 @@ const FORWARDED_HEADERS = [
   'user-agent',
 ]
 
-/** What a request has of its call, beside the head. */
+/** The properties of a call, besides its head, that the request to the backend depends on. */
 export interface CallContext {
   readonly requestId: string
   /** Undefined if the call is not traced. */
   readonly trace: Trace | undefined
-  /** The span of the forwarding, the parent of the backend's spans. */
+  /** The id of the span that covers the forwarding. It is the parent of the backend's spans. */
   readonly spanId: string | undefined
-  readonly flow: Flow
-  /** Of the client; undefined unless the key is confined to addresses. */
+  /** The address of the client; undefined unless the key is restricted to addresses. */
   readonly address: string | undefined
 }
 
@@ -37,7 +35,7 @@ export function toUpstream(
   operation: Operation,
   body: Buffer,
   key: KnownKey,
-  { requestId, trace, spanId, flow, address }: CallContext,
+  { requestId, trace, spanId, address }: CallContext,
 ): UpstreamRequest {
   const headers = [PRINCIPAL_HEADER, key.principal, 'x-request-id', requestId]
   headers.push('via', '1.1 receivables-gateway')
@@ -55,15 +53,15 @@ export function toUpstream(
     target: head.path + head.query,
     headers,
     body,
-    flow,
     idempotent: isRead || (operation.idempotent && head.headers.has('idempotency-key')),
   }
 }
 
-/** Throws `Problem` 502 if the response cannot be one of the backend's operations. */
+/** Throws `Problem` 502 if no operation of the backend has such a response. */
 export function toClient(head: RequestHead, response: UpstreamResponse): Response {
   const { status, headers, body } = response
-  // The backend names the reason when it rejects a principal; it sends no other 401.
+  // A backend sends 401 only to reject a principal, with the reason in a header. A 401 without it is an
+  // error.
   if (status === 401) throw new Problem('bad_gateway', 'The backend sent no usable response.')
   const passed = clientHeaders(headers)
   const hasNoBody = head.method === 'HEAD' || status === 204 || status === 304

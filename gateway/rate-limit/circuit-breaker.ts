@@ -1,7 +1,7 @@
 /**
- * The circuit breakers before Redis, one for each of its partitions. The first lost reply of a partition
- * opens its breaker, so that calls do not time out one by one. A probe, which needs all that a real call
- * needs, closes it.
+ * The circuit breakers for Redis, one per partition. The first lost reply of a partition opens its breaker,
+ * so that not every call has to time out. A successful probe closes it; a probe uses everything that a real
+ * call uses.
  */
 import type { Logger } from '../../shared/process/log.ts'
 import type { RateLimiterState } from './limiter.ts'
@@ -10,16 +10,16 @@ import { isErrorReply, RedisTimeout } from './redis-errors.ts'
 import type { RedisStore } from './redis-store.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** How long a call waits at most when an outage begins. */
+/** The longest time that a call waits for a reply when an outage begins. */
 const REPLY_TIMEOUT_MS = 250
 const PROBE_INTERVAL_MS = 250
 const PROBE_EXPIRES_MS = 1_000
 const NOT_YET = 'no connection yet'
-/** Failed probes that are not logged while the first connection is being opened. */
+/** While the first connection is being opened, this many failed probes are not logged. */
 const PROBES_SILENT = 4
 
 interface Outage {
-  /** The name of the count that the probe uses, one of the partition. */
+  /** The name of the counter that the probe uses. It belongs to the partition. */
   readonly name: string
   reason: string
   /** Each reason is logged once. */
@@ -32,13 +32,13 @@ export class CircuitBreakers {
   readonly #log: Logger
   readonly #onOutage: 'local' | 'deny'
   readonly #open = new Map<string, Outage>()
-  /** Script calls without a reply yet, by partition. */
+  /** Script calls that wait for a reply, by partition. */
   readonly #pending = new Map<string, PendingCalls>()
   readonly #probing: NodeJS.Timeout
   #probesFailed = 0
   /** Outages since the start, for operators. */
   count = 0
-  /** Until Redis was reached for the first time. */
+  /** The state until Redis is reached for the first time. */
   #start: Outage | undefined = newOutage('', NOT_YET)
 
   constructor(store: RedisStore, onOutage: 'local' | 'deny', log: Logger) {
@@ -89,7 +89,7 @@ export class CircuitBreakers {
     })
   }
 
-  /** Opens the breaker. `tag`: the hash tag of a count in the partition. */
+  /** Opens the breaker. `tag` is the hash tag of a counter in the partition. */
   open(partition: string, tag: string, error: unknown): void {
     if (this.isOpen(partition)) return
     const reason = outageReason(error)
@@ -99,7 +99,8 @@ export class CircuitBreakers {
       { partition, reason, onOutage: this.#onOutage },
       'redis is unavailable: the rate limit is not shared',
     )
-    // Behind an error reply the others get their own replies, which say whether they were counted.
+    // After an error reply, the other calls still get their own replies, which say whether they were
+    // counted.
     if (!isErrorReply(error)) this.#pending.get(partition)?.rejectAll(error)
     this.#store.reconnect(partition, error)
   }
@@ -109,7 +110,7 @@ export class CircuitBreakers {
     return this.#open.size > 0 ? 'degraded' : 'exact'
   }
 
-  /** The reason if the state is not `exact`, for operators. */
+  /** Returns the reason if the state is not `exact`, for operators. */
   reason(): string | undefined {
     if (this.#start !== undefined) return this.#start.reason
     const reasons = new Set(this.#open.values().map(({ reason }) => reason))
@@ -140,12 +141,12 @@ export class CircuitBreakers {
     if (outage.isProbing) return
     outage.isProbing = true
     try {
-      // One call where the limit is 0: the script uses every command and counts nothing.
+      // The probe is a call with a limit of 0: the script uses all its commands, but counts nothing.
       await this.send(partition ?? '', [name], [PROBE_EXPIRES_MS, '0 1 0 0 0'])
       this.#close(partition)
     } catch (error) {
       const isLate = outage.reason === NOT_YET && ++this.#probesFailed > PROBES_SILENT
-      // The connection itself reports better why it cannot be opened.
+      // If the connection cannot be opened, the connection itself reports a more precise reason.
       if (isErrorReply(error) || isLate) this.#note(partition, error)
       this.#log.debug({ partition, reason: outageReason(error) }, 'redis is still unavailable')
       if (partition !== undefined) this.#store.reconnect(partition, error)
@@ -166,8 +167,8 @@ export class CircuitBreakers {
 type Reject = (error: unknown) => void
 
 /**
- * Calls that wait for Redis, in an array of slots. Listeners of an `AbortSignal` are linked to each other:
- * once one had reached V8's old generation, all later ones were kept alive with their calls.
+ * Calls that wait for Redis, in an array of slots. An `AbortSignal` is not used, because its listeners form
+ * a linked list: once one had reached V8's old generation, it kept all later ones and their calls alive.
  */
 class PendingCalls {
   readonly #slots: (Reject | undefined)[] = []
@@ -195,7 +196,7 @@ function noReply(): RedisTimeout {
   return new RedisTimeout(`Redis did not reply within ${REPLY_TIMEOUT_MS} ms`)
 }
 
-/** `tag`: the hash tag of a count in the partition. */
+/** `tag` is the hash tag of a counter in the partition. */
 function newOutage(tag: string, reason: string): Outage {
   const logged = new Set(reason === NOT_YET ? [] : [reason])
   return { name: `rate-limit-probe:{${tag}}`, reason, logged, isProbing: false }

@@ -1,11 +1,14 @@
-/** The rate limit in headers: those of the spec and of the IETF draft. `pipeline/decide.ts` adds `Retry-After` to a 429. */
+/**
+ * The rate-limit headers: `X-RateLimit-*` and those of the IETF draft. `pipeline/decide.ts` adds
+ * `Retry-After` to a 429.
+ */
 import { type Allowance, secondsToReset, WINDOW_MS } from './limiter.ts'
 
 const NOT_AUTHENTICATED: readonly string[] = ['x-ratelimit-remaining', '0']
 
 /**
- * Names and values alternate. Without an authenticated key there is no allowance, so that nothing
- * remains.
+ * In the result, names and values alternate. Without an authenticated key there is no allowance, and the
+ * remaining number is 0.
  */
 export function rateLimitHeaders(allowance: Allowance | undefined): readonly string[] {
   if (allowance === undefined) return NOT_AUTHENTICATED

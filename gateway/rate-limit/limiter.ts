@@ -8,15 +8,15 @@ export const WINDOW_MS = 3_600_000
 
 /** The state of a key's window after one call. */
 export interface Allowance {
-  /** Calls that the window admits. */
+  /** The number of calls that the window allows. */
   readonly limit: number
   /** The number of this call in its window, from 1. Over `limit`, the call is rejected and not counted. */
   readonly used: number
   /** Milliseconds since the epoch, by the clock of the store. */
   readonly windowEndsAt: number
-  /** The time until then, measured by one clock. */
+  /** The time until the window ends, measured by a single clock. */
   readonly windowEndsInMs: number
-  /** Counted by this gateway alone, on top of the last shared count. */
+  /** Whether this gateway counted the call by itself, starting from the last shared count. */
   readonly degraded: boolean
 }
 
@@ -38,24 +38,27 @@ export interface RateLimiter {
    * unavailable and the policy is to deny.
    */
   consume(keyId: string, limit: number): Promise<Allowance>
-  /** The allowance as far as this process knows it. Counts nothing: `used` is the number of the last call. */
+  /**
+   * Returns the allowance as far as this process knows it, without counting a call: `used` is the number of
+   * the last call.
+   */
   peek(keyId: string, limit: number): Allowance
   /** Removes and returns at most `max` of the windows that changed since they were last returned. */
   takeChanged(max: number): readonly KeyWindow[]
   state(): RateLimiterState
-  /** The reason for operators if the state is not `exact`; else undefined. */
+  /** Returns the reason, for operators, if the state is not `exact`; otherwise undefined. */
   outage(): string | undefined
   readonly counts: RateLimiterCounts
   close(): Promise<void>
 }
 
-/** Since the start, for operators. */
+/** Counts since the start, for metrics. */
 export interface RateLimiterCounts {
-  /** How often the shared store became unavailable. */
+  /** The number of times that the shared store became unavailable. */
   readonly outages: number
-  /** Calls counted in this process alone meanwhile. */
+  /** The number of calls that this process counted by itself during outages. */
   readonly localAdmissions: number
-  /** Counters in the shared store that were unusable and were replaced. */
+  /** The number of unusable counters in the shared store that were replaced. */
   readonly countersReplaced: number
 }
 
@@ -63,7 +66,7 @@ export function isOverLimit(allowance: Allowance): boolean {
   return allowance.used > allowance.limit
 }
 
-/** Whole seconds until the window ends, at least 1. */
+/** Returns the whole seconds until the window ends, at least 1. */
 export function secondsToReset(allowance: Allowance): number {
   return Math.max(1, Math.ceil(allowance.windowEndsInMs / 1000))
 }

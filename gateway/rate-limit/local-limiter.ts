@@ -15,7 +15,10 @@ export function createLocalRateLimiter(): RateLimiter {
   }
 }
 
-/** The allowance of a window without a further call. If none is open, one opens with the next call. */
+/**
+ * Returns the allowance of a window without counting a call. If no window is open, one opens with the next
+ * call.
+ */
 export function allowanceIn(
   window: Window | undefined,
   limit: number,

@@ -2,7 +2,7 @@
 
 const NO_CONNECTION = 'no connection'
 
-/** For the log and for `/readyz`. The result never contains what was sent to Redis. */
+/** Returns the reason for the log and for `/readyz`. It never contains data that was sent to Redis. */
 export function outageReason(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   // If a name has several addresses and all of them fail, the error has no message.
@@ -19,7 +19,7 @@ const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
     /NOPERM|user executing the script can't/,
     'its user may not run a command that the gateway needs (see the ACL line of the documentation)',
   ],
-  // Its error reply is mostly lost with the connection.
+  // The error reply of Redis is usually lost with the connection.
   [/^DENIED|EPIPE|ECONNRESET/, 'it closed the connection, as in protected mode or at maxclients'],
   [/Unknown Redis command/, 'it is older than Redis 7.0'],
   [/^READONLY/, 'it is a replica, which accepts no writes'],
@@ -30,5 +30,10 @@ const REASONS: readonly (readonly [form: RegExp, reason: string])[] = [
   [/^CLUSTERDOWN/, 'the cluster is down: not all of its slots are served'],
   [/^LOADING/, 'it is loading its data'],
   [/^Redis did not reply/, 'it does not respond'],
+  // This also applies if the sentinels respond, but the master that they name does not.
+  [
+    /^All sentinels are unreachable/,
+    'no sentinel responds, or none names a master that accepts connections',
+  ],
   [/^Stream isn't writeable|^Connection is closed/, NO_CONNECTION],
 ]

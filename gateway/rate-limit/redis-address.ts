@@ -40,7 +40,7 @@ const SENTINEL_PORT = 26379
 const URL_FORM =
   /^(?<scheme>[a-z+-]+):\/\/(?:(?<username>[^:@/?]*)(?::(?<password>[^@/?]*))?@)?(?<hosts>[^/?@]*)(?<path>\/[^?]*)?(?:\?(?<query>.*))?$/
 
-/** Throws an `Error` whose message completes "REDIS_URL …". */
+/** Throws an `Error` whose message continues a sentence that begins with "REDIS_URL". */
 export function parseRedisAddress(text: string): RedisAddress {
   const { scheme = '', username, password, hosts = '', path = '', query } = parts(text)
   const options = new URLSearchParams(query)
@@ -102,7 +102,7 @@ function parts(text: string): Partial<Record<string, string>> {
   return groups
 }
 
-/** Sentinel and cluster may name several. */
+/** Sentinel and cluster URLs may have several hosts. */
 function parseHosts(text: string, defaultPort: number): RedisHost[] {
   return text.split(',').map((part) => {
     const [, name, six, port] =
@@ -121,7 +121,7 @@ function parseDb(text: string | null): number {
   return Number(text)
 }
 
-/** A password without a user name is that of the user `default`. */
+/** A password without a user name belongs to the user `default`. */
 function loginOf(
   username: string | null | undefined,
   password: string | null | undefined,

@@ -2,11 +2,11 @@
  * The rate limiter that all gateways share, in Redis. Calls that arrive in the same turn of the event
  * loop are counted by one script call; each still gets its own exact number.
  *
- * An error is of one key, of the server, or of the connection. A counter that Redis cannot count is replaced
- * by the script, and only its key loses its count. What the server rejects was not counted. A call whose reply
- * is lost with the connection stays counted and is never sent again. An error of the server or of the
- * connection opens the circuit breaker, so that calls do not time out one by one, and a successful probe
- * closes it. Meanwhile calls are counted in this process, on top of the last known counts (`local`), or
+ * An error concerns one key, the server, or the connection. If a counter is unusable, the script replaces
+ * it, and only its key loses its count. Calls that the server rejects were not counted. A call whose reply
+ * is lost with the connection is treated as counted and never sent again. An error of the server or of the
+ * connection opens the circuit breaker, so that not every call has to time out; a successful probe closes
+ * it. Meanwhile calls are counted in this process, starting from the last known counts (`local`), or
  * rejected (`deny`).
  */
 import { Problem } from '../../shared/contract/problem.ts'
@@ -40,7 +40,7 @@ export interface RedisRateLimiterOptions {
 /** The calls of one key in one turn of the event loop. */
 interface Batch {
   readonly keyId: string
-  /** The name of its count in Redis. */
+  /** The name of the key's counter in Redis. */
   readonly name: string
   readonly partition: string
   readonly limit: number
@@ -120,7 +120,7 @@ export class RedisRateLimiter implements RateLimiter {
     return Date.now() + this.#clockOffsetMs
   }
 
-  /** `lost`: Redis may have counted the call, so that it is not reported again. */
+  /** `lost` means that Redis may have counted the call, which is therefore not reported to it later. */
   async #consumeWithoutStore(
     keyId: string,
     limit: number,
@@ -166,7 +166,7 @@ export class RedisRateLimiter implements RateLimiter {
       this.#durations?.observe((performance.now() - from) / 1000)
     } catch (error) {
       this.#breakers.open(partition, batches[0]?.keyId ?? '', error)
-      // Where nothing was counted, the report is still due.
+      // If nothing was counted, the calls must still be reported.
       const fate = isNotExecuted(error) ? 'unreported' : 'lost'
       batches.forEach(({ keyId, limit, waiting }, index) => {
         const window = windows[index]
@@ -220,13 +220,13 @@ function scriptValues(
     const window = windows[index]
     const { used = 0, endsAt = 0, unreported = 0 } = window ?? {}
     values.push(`${limit} ${waiting.length} ${used} ${endsAt} ${unreported}`)
-    // Reported once, even if the reply is lost: `used` includes these calls in every later report.
+    // These calls are reported once, even if the reply is lost: `used` includes them in every later report.
     if (window !== undefined) window.unreported = 0
   })
   return values
 }
 
-/** `keys`: in the script call. */
+/** `keys` is the number of keys in the script call. */
 function parseReply(reply: unknown, keys: number): number[] {
   if (!Array.isArray(reply) || reply.length <= 2 * keys || !reply.every(Number.isSafeInteger)) {
     throw new Error('the reply of Redis to consume.lua is malformed')

@@ -9,18 +9,27 @@ import type { RedisAddress, RedisLogin } from './redis-address.ts'
 import { RedisNotConnected, RedisTimeout } from './redis-errors.ts'
 import { startResponsiveTimeout } from './responsive-timeout.ts'
 
-/** For opening a connection, and again for logging in and reading the state of the server. */
+/** The timeout for opening a connection, and again for logging in and reading the state of the server. */
 const CONNECT_TIMEOUT_MS = 250
-/** How long a closing connection waits for the other side. */
+/** How long a closing connection waits for Redis to close it too. */
 const DISCONNECT_TIMEOUT_MS = 50
-/** Between two attempts to connect. */
+/** The least time between two attempts to connect. */
 const RECONNECT_MS_MIN = 50
 const RECONNECT_MS_MAX = 250
-/** Between two attempts to connect to a sentinel: there are others. */
+/**
+ * The time between two attempts to connect to the same sentinel. It is longer, because there are other
+ * sentinels.
+ */
 const SENTINEL_RECONNECT_MS = 1_000
-/** Counts in one script call, so that none occupies Redis for long (a few µs each). */
+/**
+ * The maximum number of counters in one script call. Each takes a few µs, and a long script would block
+ * Redis.
+ */
 const COUNTS_PER_CALL_MAX = 256
-/** In a cluster: a call to a slot that is being moved takes two hops, after a failover some more. */
+/**
+ * The maximum number of redirections in a cluster: a call to a slot that is being moved needs two, and some
+ * more after a failover.
+ */
 const REDIRECTIONS_MAX = 6
 
 declare module 'ioredis' {
@@ -32,7 +41,7 @@ declare module 'ioredis' {
   }
 }
 
-/** PEM texts. Without a CA, Node's own are trusted. */
+/** PEM texts. Without a CA, the authorities that Node trusts apply. */
 export interface RedisTls {
   readonly ca: string | undefined
   readonly cert: string | undefined
@@ -44,11 +53,11 @@ export interface RedisStoreOptions {
   readonly tls: RedisTls
 }
 
-/** A *partition* fails as a whole: it is the server, or one master of a cluster. */
+/** A *partition* is a part of Redis that fails as a whole: the single server, or one master of a cluster. */
 export interface RedisStore {
-  /** Counts of one partition in one script call. */
+  /** The maximum number of counters of one partition in one script call. */
   readonly countsPerCallMax: number
-  /** The partition that has the count of this name, as far as is known. */
+  /** Returns the partition that has the counter of this name, as far as is known. */
   partitionOf(name: string): string
   /** Runs `consume.lua` at most once. Has no timeout. */
   consume(names: readonly string[], values: readonly (string | number)[]): Promise<unknown>
@@ -76,7 +85,7 @@ function connectServer(
   const partition = 'redis'
   let isClosed = false
   limitHandshake(redis)
-  // ioredis 6 ends for good if it is told to reconnect while it queries the sentinels.
+  // ioredis 6 stops permanently if `disconnect` is called while it queries the sentinels.
   redis.on('end', () => {
     if (!isClosed) setTimeout(() => redis.connect().catch(() => {}), RECONNECT_MS_MIN)
   })
@@ -107,9 +116,9 @@ function connectServer(
 }
 
 /**
- * Watches the sentinels for failovers. Without this, a master that is cut off from the sentinels would go
- * on counting for this gateway, and its counts would be lost. (The `failoverDetector` of ioredis writes
- * each failure of a sentinel to standard error.)
+ * Watches the sentinels for failovers. Without this, a master that is cut off from the sentinels would
+ * continue to count for this gateway, and its counts would be lost. (The `failoverDetector` of ioredis is
+ * not used, because it writes each failure of a sentinel to standard error.)
  */
 function watchFailovers(
   { sentinels, sentinelLogin, master, isTls }: Extract<RedisAddress, { form: 'sentinel' }>,
@@ -162,7 +171,7 @@ function connectCluster(
 ): RedisStore {
   const cluster = new Cluster([...address.nodes], {
     redisOptions: commonOptions(address, tls),
-    // For nodes whose connection is being opened.
+    // The queue is for nodes whose connection is being opened.
     enableOfflineQueue: true,
     maxRedirections: REDIRECTIONS_MAX,
     // A command on a connection that closed may have been counted. The circuit breaker handles the rest.
@@ -170,17 +179,17 @@ function connectCluster(
     retryDelayOnClusterDown: 0,
     clusterRetryStrategy: () => RECONNECT_MS_MAX,
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-    // TLS needs the names, so that the connection resolves them.
+    // TLS needs the names of the nodes, so the connection itself resolves them.
     dnsLookup: (name, done) => done(null, name),
     scripts: { consumeCalls: CONSUME_SCRIPT },
   })
-  // The reasons are reported by `node error`; ioredis retries without end.
+  // This event is ignored: `node error` reports the reasons, and ioredis retries without limit.
   cluster.on('error', () => {})
   const nodes = new Map<string, Redis>()
   cluster.on('+node', (node: Redis) => {
     nodes.set(keyOf(node), node)
     limitHandshake(node)
-    // Also to replicas, so that one that takes over is connected already.
+    // Replicas are connected as well: a replica that takes over is then already connected.
     node.connect().catch(() => {})
   })
   cluster.on('-node', (node: Redis) => {
@@ -202,7 +211,7 @@ function connectCluster(
       if (error instanceof RedisTimeout) nodes.get(partition)?.disconnect()
       cluster.refreshSlotsCache()
     },
-    // The node may be a replica, or may have lost its slots to one, so that no partition is reported.
+    // No partition is reported, because the node may be a replica, or may have lost its slots to one.
     onFault: (listener) => void cluster.on('node error', (error) => listener(error)),
     onReady: (listener) => void cluster.on('ready', listener),
     close: () => cluster.disconnect(),
@@ -213,7 +222,10 @@ function keyOf({ options: { host, port } }: Redis): string {
   return `${host}:${port}`
 }
 
-/** Joins the writes of one turn: a separate write costs more than the rest of a call. */
+/**
+ * Combines the writes of one turn of the event loop: a separate write would cost more than the rest of a
+ * call.
+ */
 function flushOnce(stream: Writable | undefined): void {
   if (stream === undefined || stream.writableCorked > 0) return
   stream.cork()
@@ -224,7 +236,9 @@ function slotOf(name: string): number {
   return new Command('get', [name]).getSlot() ?? 0
 }
 
-/** Reconnects if a connection opens and nothing is heard over it. ioredis has no such limit by itself. */
+/**
+ * Reconnects if a connection was opened but nothing is received over it. ioredis itself has no such limit.
+ */
 function limitHandshake(redis: Redis): void {
   let cancel = () => {}
   redis.on('connect', () => {

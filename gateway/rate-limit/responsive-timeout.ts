@@ -1,14 +1,15 @@
 /**
- * Timeouts that do not expire while this process itself is stalled. The timers of Node fire before it reads
- * what has arrived meanwhile, so that a stall of the event loop would look like a silent server.
+ * Timeouts that do not expire because this process itself was stalled. After a stall of the event loop,
+ * Node runs timers before it reads the data that has arrived: with a normal timer, the stall would look
+ * like a silent server.
  */
 
-/** A stall, however long, counts as one tick. */
+/** A stall of any length counts as one tick. */
 const TICK_MS = 25
 
 /**
- * Calls `onTimeout` once the event loop has turned for `ms`: between two ticks it reads what has arrived.
- * Returns a function that cancels the timeout.
+ * Calls `onTimeout` after ticks of `ms` in total. Between two ticks, the event loop reads the data that has
+ * arrived. Returns a function that cancels the timeout.
  */
 export function startResponsiveTimeout(ms: number, onTimeout: () => void): () => void {
   let ticks = Math.ceil(ms / TICK_MS)

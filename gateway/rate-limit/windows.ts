@@ -1,6 +1,6 @@
 /**
- * The windows as this process knows them: the only ones if no Redis is configured, otherwise those that
- * are carried through an outage.
+ * The windows as this process knows them. Without Redis, they are the only ones; with Redis, they are used
+ * during an outage.
  */
 import { WINDOW_MS } from './limiter.ts'
 
@@ -9,26 +9,26 @@ const SWEEP_MS = 60_000
 
 export interface Window {
   readonly keyId: string
-  /** Calls counted by all gateways. */
+  /** The number of calls that all gateways have counted. */
   used: number
   /** The limit when a call was last counted. */
   limit: number
-  /** Milliseconds since the epoch, by the clock given. */
+  /** Milliseconds since the epoch, by the clock of `createLocalWindows` or of the store. */
   endsAt: number
-  /** Of `used`, the calls that this process admitted alone and has not reported to the store. */
+  /** The part of `used` that this process counted by itself and has not yet reported to the store. */
   unreported: number
   /** Whether `takeChanged` will return it. */
   isChanged: boolean
 }
 
 export interface LocalWindows {
-  /** The open window of a key. */
+  /** Returns the open window of a key. */
   find(keyId: string): Window | undefined
-  /** The open window of a key, or a new one, to count a call in. */
+  /** Returns the open window of a key, or opens one, to count a call. */
   open(keyId: string, limit: number): Window
   /**
-   * Takes over the count of the shared store. Calls that were admitted here since the store was asked are
-   * not in it; they stay unreported.
+   * Sets the window to the count of the shared store. The count does not include calls that this process
+   * has counted by itself since the request to the store; they stay unreported.
    */
   set(keyId: string, used: number, limit: number, endsAt: number): void
   /** Removes and returns at most `max` of the windows that changed since they were last returned. */
@@ -38,16 +38,16 @@ export interface LocalWindows {
 
 /** `now` in milliseconds since the epoch. */
 export function createLocalWindows(now: () => number): LocalWindows {
-  // Not a bounded cache: to evict an open window would admit its calls again. Only existing keys have
-  // windows, so that their number is the bound.
+  // This is not a bounded cache: if an open window were evicted, its calls would be allowed again. The
+  // number of existing keys bounds it.
   const windows = new Map<string, Window>()
-  /** An array, since a second map of all windows would double the memory. */
+  /** This is an array, because a second map of all windows would double the memory. */
   let changed: Window[] = []
 
   const sweep = setInterval(() => {
     const at = now()
     for (const [keyId, { endsAt }] of windows) if (endsAt <= at) windows.delete(keyId)
-    // Ended windows need no report, and while no report succeeds they would pile up.
+    // Ended windows need no report. Without this, they would accumulate while no report succeeds.
     changed = changed.filter(({ endsAt }) => endsAt > at)
   }, SWEEP_MS)
   sweep.unref()

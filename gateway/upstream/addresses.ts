@@ -1,6 +1,6 @@
 /**
- * The addresses of the backends. Each address of a name is a backend, and names are resolved again in the
- * background, so that backends come and go without a restart of the gateway. While a name cannot be
+ * The addresses of the backends. Each address of a name is a backend. Names are resolved repeatedly in the
+ * background: backends can be added and removed without a restart of the gateway. While a name cannot be
  * resolved, its last addresses stay in use.
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
@@ -14,9 +14,12 @@ const RESOLVE_INTERVAL_MS = 5_000
 const RESOLVE_AGAIN_MS = 1_000
 
 export interface BackendAddress {
-  /** With this address instead of the name, e.g. `http://10.0.0.7:8081`, `unix:/run/backend.sock`. */
+  /**
+   * The URL with the address in place of the name, e.g. `http://10.0.0.7:8081`, or
+   * `unix:/run/backend.sock`.
+   */
   readonly url: string
-  /** As configured, for `Host` and the certificate. */
+  /** The origin as configured, which is used for `Host` and to verify the certificate. */
   readonly origin: string
   /** The address of the name in `origin`; undefined if `origin` is an address itself. */
   readonly ip: string | undefined
@@ -29,19 +32,22 @@ export type Resolve = (name: string) => Promise<readonly LookupAddress[]>
 export interface BackendAddresses {
   current(): readonly BackendAddress[]
   onChange(listener: () => void): void
-  /** Resolves the names again soon, since an address refused a connection. */
+  /** Resolves the names again soon, because an address refused a connection. */
   refresh(): void
   close(): void
 }
 
 export interface BackendAddressesOptions {
-  /** As `parseBackendUrl` returns them. */
+  /** URLs as returned by `parseBackendUrl`. */
   readonly urls: readonly string[]
   readonly resolve?: Resolve
   readonly log: Logger
 }
 
-/** Returns the URL in its normal form. Throws an `Error` whose message completes "BACKEND_URLS …". */
+/**
+ * Returns the normalized URL. Throws an `Error` whose message continues a sentence that begins with
+ * "BACKEND_URLS".
+ */
 export function parseBackendUrl(text: string): string {
   const [, path] = /^(?:http\+unix:\/\/|unix:(?:\/\/)?)(\/[^?#]+)$/.exec(text) ?? []
   if (path !== undefined) return `unix:${path}`
@@ -100,7 +106,7 @@ export function watchBackendAddresses(options: BackendAddressesOptions): Backend
   }
 }
 
-/** The problem of a call while no backend is known: nothing was sent. */
+/** The problem that a call gets while no backend is known. Nothing was sent. */
 export function noBackendKnown(): Problem {
   return new Problem('service_unavailable', 'Nothing was done. Try again in a second.', {
     headers: { 'retry-after': '1' },

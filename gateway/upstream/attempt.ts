@@ -3,30 +3,32 @@
  * large one is streamed. A response that breaks off is a failure.
  */
 import { Readable } from 'node:stream'
+import { copyBuffer } from '../../shared/process/buffers.ts'
 import type { Abort, Abortable } from '../call/abort.ts'
-import type { Flow } from './admission.ts'
 import type { Backend } from './backends.ts'
+import { BufferedBody, joined } from './buffered-body.ts'
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 
-/** Responses up to this size are buffered whole, so that one that breaks off becomes a 502. */
+/** Responses up to this size are buffered completely: one that breaks off becomes a 502. */
 const BUFFERED_BYTES_MAX = 256 * 1024
-/** What a stream buffers for a slow client before it pauses the backend's connection (backpressure). */
+/**
+ * The most bytes that a stream buffers for a slow client before it pauses the backend's connection
+ * (backpressure).
+ */
 const STREAM_BYTES_MAX = 1024 * 1024
 /** A backend that sends more informational responses (1xx) than this is faulty. */
 const INFORMATIONAL_MAX = 8
 
 export interface UpstreamRequest extends BackendRequest {
-  /** Whether the backend carries the request out once even if it receives it twice. */
+  /** Whether the request takes effect once even if the backend receives it twice. */
   readonly idempotent: boolean
-  /** The calls of its key, see `Forwarder.admit`. */
-  readonly flow: Flow
 }
 
 export interface UpstreamResponse {
   readonly status: number
   /** Names in lower case and values alternate. */
   readonly headers: readonly string[]
-  /** A stream if it is large; the stream fails if the response breaks off. */
+  /** The body; a stream if it is large. The stream fails if the response breaks off. */
   readonly body: Buffer | Readable
 }
 
@@ -51,12 +53,16 @@ export class AttemptFailed extends Error {
 
 class DeadlineExceeded extends Error {}
 
-const EMPTY: Buffer = Buffer.alloc(0)
-
 export interface AttemptLimits {
-  /** Until the head of the response; then until it is whole, or between two parts of a stream. */
+  /**
+   * The most time until the head of the response, and then until the response is complete or between two
+   * parts of a stream.
+   */
   readonly timeoutMs: number
-  /** Streamed responses at once: slow clients may occupy this many connections, not all. */
+  /**
+   * The maximum number of concurrent streamed responses: slow clients can occupy only this many
+   * connections.
+   */
   readonly streamsMax: number
 }
 
@@ -76,11 +82,10 @@ export function createAttempt(limits: AttemptLimits): Attempt {
     return new Promise((resolve, reject) => {
       if (abort.reason) return reject(new AttemptFailed('nothing_sent', abort.reason))
       const isRead = request.method === 'GET'
-      const { flow } = request
       const exchange = new Exchange({
-        ...{ backend, flow, isRead, timeoutMs, waitUntil, streams, abort, resolve, reject },
+        ...{ backend, isRead, timeoutMs, waitUntil, streams, abort, resolve, reject },
       })
-      backend.pools.calls.send(request, exchange, flow)
+      backend.pools.calls.send(request, exchange)
     })
   }
 }
@@ -115,7 +120,6 @@ class ResponseStreams {
 
 interface ExchangeOptions {
   readonly backend: Backend
-  readonly flow: Flow
   /** Whether the request only reads. */
   readonly isRead: boolean
   readonly timeoutMs: number
@@ -136,15 +140,13 @@ class Exchange implements ResponseHandler, Abortable {
   #status = 0
   #headers: readonly string[] | undefined
   #stream: Readable | undefined
-  /** Of the body while it is buffered. */
-  readonly #parts: Buffer[] = []
-  #bytes = 0
+  /** The buffered part of the body, until there is a stream. */
+  #body = new BufferedBody()
 
   constructor(options: ExchangeOptions) {
     this.#options = options
     this.#deadline = options.waitUntil
     options.backend.inFlight++
-    options.flow.enter()
     options.abort.listen(this)
   }
 
@@ -152,7 +154,6 @@ class Exchange implements ResponseHandler, Abortable {
     // The attempt failed while the request was queued.
     if (this.#isSettled) return false
     this.#connection = connection
-    this.#options.flow.start()
     this.#progress = 'sent'
     this.#restartDeadline()
     return true
@@ -162,7 +163,7 @@ class Exchange implements ResponseHandler, Abortable {
     this.#progress = 'response_begun'
   }
 
-  onHead(status: number, headers: readonly string[]): void {
+  onHead(status: number, headers: readonly string[], length: number | undefined): void {
     const isInformational = status >= 100 && status < 200 && status !== 101
     if (isInformational && ++this.#informational <= INFORMATIONAL_MAX) return
     if (status < 200 || status > 599) {
@@ -171,27 +172,27 @@ class Exchange implements ResponseHandler, Abortable {
     }
     this.#status = status
     this.#headers = headers
+    if (length !== undefined && length <= BUFFERED_BYTES_MAX) this.#body = new BufferedBody(length)
     this.#restartDeadline()
   }
 
   onData(part: Buffer): void {
     if (this.#stream !== undefined) {
       this.#restartDeadline()
-      if (this.#stream.push(part)) return
+      if (this.#stream.push(copyBuffer(part))) return
       // The deadline of the client's connection applies instead.
       this.#deadline = Number.POSITIVE_INFINITY
       this.#connection?.pause()
       return
     }
-    this.#parts.push(part)
-    this.#bytes += part.length
-    if (this.#bytes > BUFFERED_BYTES_MAX) this.#beginStream()
+    this.#body.append(part)
+    if (this.#body.bytes > BUFFERED_BYTES_MAX) this.#beginStream()
   }
 
   onEnd(): void {
     this.#settle()
     if (this.#stream !== undefined) this.#stream.push(null)
-    else this.#resolve(this.#bufferedBody())
+    else this.#resolve(joined(this.#body.take()))
   }
 
   onError(cause: Error): void {
@@ -202,8 +203,8 @@ class Exchange implements ResponseHandler, Abortable {
   }
 
   /**
-   * A queued request only stops waiting. After the response has ended, its connection may carry another
-   * request and is left alone.
+   * A queued request stops waiting. After the response has ended, this has no effect, since the connection
+   * may carry another request.
    */
   abort(reason: Error): void {
     if (this.#isSettled) return
@@ -225,24 +226,18 @@ class Exchange implements ResponseHandler, Abortable {
 
   #beginStream(): void {
     if (this.#status === 401) {
-      // The body of a rejected principal is not read: its stream would stay open.
+      // The body of a 401 is not read, and its stream would stay open.
       this.abort(new Error('a 401 with a large body'))
       return
     }
     const { streams, isRead } = this.#options
-    this.#stream = streams.create(this, this.#parts.splice(0))
+    this.#stream = streams.create(this, this.#body.take())
     if (this.#stream === undefined) {
       if (isRead) this.#progress = 'nothing_sent'
       this.abort(new DeadlineExceeded('too many streamed responses at once'))
     } else {
       this.#resolve(this.#stream)
     }
-  }
-
-  /** Most bodies arrive in one part. */
-  #bufferedBody(): Buffer {
-    const [only = EMPTY] = this.#parts
-    return this.#parts.length <= 1 ? only : Buffer.concat(this.#parts, this.#bytes)
   }
 
   #resolve(body: Buffer | Readable): void {
@@ -257,7 +252,6 @@ class Exchange implements ResponseHandler, Abortable {
   #settle(): void {
     this.#isSettled = true
     this.#options.backend.inFlight--
-    if (this.#connection === undefined) this.#options.flow.leave()
     this.#options.abort.listen(undefined)
   }
 }

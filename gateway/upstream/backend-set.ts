@@ -1,7 +1,8 @@
 /**
- * The backends with their connection pools, and the choice between them: the less busy of two gets the next request,
- * one whose turn it is and one at random, so that many gateways do not all choose the same. A backend that fails far
- * more than its peers, is not ready, or refused a connection a moment ago, is chosen last.
+ * The backends with their connection pools, and the choice between them. The next request is sent to the
+ * less busy of two backends: the one whose turn it is, and a random one. Without the random one, many
+ * gateways would all choose the same backend. A backend that fails far more often than its peers, is not
+ * ready, or has just refused a connection is chosen last.
  */
 import { SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import type { Logger } from '../../shared/process/log.ts'
@@ -26,15 +27,15 @@ const PROBE_TIMEOUT_MS = 900
 /** For look-ups of unknown keys, so that a flood of them does not delay look-ups of known keys. */
 const UNKNOWN_KEY_CONNECTIONS = 8
 
-/** Pages come from people, a few at a time. */
+/** The share of connections that pages get. It is small, because people load only a few pages at a time. */
 const PAGES_PER_CONNECTION = 1 / 4
 
 export interface BackendSetOptions {
   readonly addresses: BackendAddresses
   readonly gatewaySecrets: readonly string[]
-  /** Connections for calls to each backend. */
+  /** The maximum number of connections for calls to each backend. */
   readonly connections: number
-  /** For an internal request, whole. */
+  /** The timeout of a complete internal request. */
   readonly timeoutMs: number
   readonly log: Logger
 }
@@ -58,7 +59,8 @@ export class BackendSet implements Backends {
   readonly #probing: NodeJS.Timeout
   readonly ejections = new Map<string, number>()
   #seenReady = false
-  /** Random, so that gateways that start together do not choose alike. */
+  #onFree: () => void = () => {}
+  /** The first turn is random: gateways that start at the same time do not choose the same backends. */
   #turn = Math.floor(Math.random() * 1_000)
 
   constructor(options: BackendSetOptions) {
@@ -78,13 +80,25 @@ export class BackendSet implements Backends {
     return this.#backends.length
   }
 
+  connections(): { readonly size: number; readonly free: number } {
+    const backends = this.#backends.length === 1 ? this.#backends : this.#candidates(undefined)
+    let free = 0
+    for (const { pools } of backends) free += Math.max(0, pools.calls.free)
+    return { size: this.#connections * backends.length, free }
+  }
+
+  onFree(listener: () => void): void {
+    this.#onFree = listener
+  }
+
   choose(not?: Backend): Tracked {
     const [first] = this.#backends
     if (first === undefined) throw noBackendKnown()
     if (this.#backends.length === 1) return first
     const candidates = this.#candidates(not)
     const count = candidates.length
-    // Of equals, each is chosen in turn: without this, a lightly loaded gateway uses only one of them.
+    // Equally busy backends are chosen in turn. Without this, a lightly loaded gateway would use only one
+    // of them.
     this.#turn = (this.#turn + 1) % count
     const one = candidates[this.#turn] ?? first
     const step = 1 + Math.floor(Math.random() * (count - 1))
@@ -157,7 +171,7 @@ export class BackendSet implements Backends {
     }
   }
 
-  /** Those that nothing speaks against; if there are none, those with the least against them. */
+  /** Returns the backends without an objection; if there are none, those with the smallest objection. */
   #candidates(not: Backend | undefined): readonly Tracked[] {
     const now = performance.now()
     let candidates: Tracked[] = []
@@ -192,17 +206,28 @@ export class BackendSet implements Backends {
     longest.pools.calls.rejectQueued(new MovedToOtherBackend(), 1)
   }
 
-  /** A new backend gets calls once it is ready; calls in progress at a removed one are finished. */
+  /**
+   * Adds new backends, which get calls once they are ready, and removes others after their calls in
+   * progress have ended.
+   */
   #followAddresses(): void {
     const before = new Map(this.#backends.map((backend) => [backend.url, backend]))
     this.#backends = this.#addresses.current().map((address) => {
       const known = before.get(address.url)
       if (known !== undefined && before.delete(address.url)) return known
       const { url } = address
+      // A backend that drains ends each connection with its response, and later closes those that are idle.
+      const onLastResponse = () => closeIdle(backend)
       const pools = {
-        calls: connectPool(address, this.#connections, () => this.#balance(url)),
-        internal: connectPool(address, this.#connections),
-        unknownKeys: connectPool(address, UNKNOWN_KEY_CONNECTIONS),
+        calls: connectPool(address, this.#connections, {
+          onLastResponse,
+          onFree: (hasIdle) => {
+            if (hasIdle) this.#balance(url)
+            this.#onFree()
+          },
+        }),
+        internal: connectPool(address, this.#connections, { onLastResponse }),
+        unknownKeys: connectPool(address, UNKNOWN_KEY_CONNECTIONS, { onLastResponse }),
       }
       const results = new BackendHealth()
       const state = { results, passOverUntil: 0, ready: false, reason: 'not probed yet' }
@@ -232,13 +257,15 @@ export class BackendSet implements Backends {
     } catch (error) {
       backend.ready = false
       backend.reason = error instanceof Error ? error.message || error.name : String(error)
-      // Its idle connections may lead nowhere, e.g. because a firewall lost its table. Without this, each of them
-      // would take a call until the call's deadline.
-      if (error instanceof InternalTimeout) closeIdle(backend)
     }
+    // A draining backend soon closes its idle connections, and the connections of one that does not respond
+    // may be dead, e.g. after a firewall has lost its table. Without this, a request could be lost on each
+    // of them.
+    if (!backend.ready) closeIdle(backend)
     this.#seenReady ||= backend.ready
     if (backend.ready) backend.passOverUntil = 0
     if (before && !backend.ready) this.#requeue(backend)
+    if (before !== backend.ready) this.#onFree()
     if (before !== backend.ready)
       this.#log.info({ backend: url, ready: backend.ready }, 'readiness of backend changed')
   }
@@ -253,7 +280,7 @@ const PROBE: InternalRequest = {
 
 const NOT_AGAIN = 4
 
-/** What speaks against choosing the backend; 0: nothing. */
+/** Returns how much speaks against choosing the backend; 0 if nothing does. */
 function objectionTo({ inFlight, ready, passOverUntil, results }: Tracked, now: number): number {
   if (passOverUntil > now) return 3
   if (!ready) return 2

@@ -1,33 +1,35 @@
-/** Creates connection pools. Connecting itself, over TLS, TCP or a Unix socket, is undici's. */
+/** Creates connection pools. undici opens the connections, over TLS, TCP or a Unix socket. */
 import { Agent } from 'node:http'
 import { Agent as TlsAgent } from 'node:https'
 import { isIP, type LookupFunction, type OnReadOpts, Socket } from 'node:net'
 import { buildConnector } from 'undici'
 import type { BackendAddress } from './addresses.ts'
-import { BackendPool } from './pool.ts'
+import { BackendPool, type PoolEvents } from './pool.ts'
 
 const CONNECT_TIMEOUT_MS = 1_000
-/** Shorter than the backend keeps an idle connection open, so that no request meets a closing one. */
+/**
+ * Shorter than the backend's own keep-alive: no request is sent over a connection that the backend is
+ * closing.
+ */
 const KEEP_ALIVE_MS = 4_000
 
-/** `onIdle`: see `BackendPoolOptions`. */
 export function connectPool(
   address: BackendAddress,
   connections: number,
-  onIdle?: () => void,
+  events: PoolEvents,
 ): BackendPool {
   return new BackendPool({
     createConnect: (onread) => createConnector(address, onread),
     origin: address.origin,
     size: connections,
     keepAliveMs: KEEP_ALIVE_MS,
-    onIdle,
+    ...events,
   })
 }
 
 /**
- * Creates a pool for http-proxy-3, which needs an agent of `node:http`. Its connections are opened as those of
- * the other pools, with the same deadline and to the same address.
+ * Creates a pool for http-proxy-3, which needs an agent of `node:http`. It opens connections in the same
+ * way as the other pools, with the same deadline and to the same address.
  */
 export function createAgent(address: BackendAddress, connections: number): Agent {
   const { protocol, hostname, host, port } = new URL(address.origin)
@@ -57,9 +59,9 @@ export function closeIdleOf(agent: Agent): void {
   for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy()
 }
 
-/** `onread`: receives the bytes that arrive, see `node:net`. */
+/** `onread` receives the bytes that arrive (see `node:net`). */
 function createConnector({ ip, socketPath }: BackendAddress, onread?: OnReadOpts) {
-  // `Host` and the certificate go by the name; connections go to this one of its addresses.
+  // `Host` and the certificate use the name, but connections are opened to this one of its addresses.
   const lookup: LookupFunction | undefined =
     ip === undefined
       ? undefined

@@ -7,7 +7,7 @@ export interface BackendRequest {
   readonly method: string
   /** Path and query. */
   readonly target: string
-  /** Names in lower case and values alternate; without those for the connection and the body. */
+  /** Names in lower case and values alternate, without the headers for the connection and the body. */
   readonly headers: readonly string[]
   readonly body: Buffer
 }
@@ -16,27 +16,31 @@ export interface BackendRequest {
 export interface ResponseHandler {
   /** Returns whether the request is still wanted; if so, it is sent over this connection. */
   onSend(connection: BackendConnection): boolean
-  /** The first byte has arrived. */
+  /** Called when the first byte of the response has arrived. */
   onBegin(): void
-  /** Also called for informational responses (1xx). `fields`: names in lower case and values alternate. */
-  onHead(status: number, fields: readonly string[]): void
+  /** See `ResponseReceiver`. */
+  onHead(status: number, fields: readonly string[], length: number | undefined): void
+  /** `part` is valid only until this returns: the connections share their read buffer. */
   onData(part: Buffer): void
   onEnd(): void
   onError(error: Error): void
-  /** Gives up if a deadline has passed. `now`: `performance.now()`. Returns whether it still waits. */
+  /**
+   * Aborts the request if a deadline has passed. `now` is `performance.now()`. Returns whether the request
+   * still waits.
+   */
   checkTime(now: number): boolean
 }
 
-/** The backend closed the connection before the response was whole, or the response is malformed. */
+/** The backend closed the connection before the response was complete, or the response is malformed. */
 class ResponseLost extends Error {}
 
 export interface BackendConnectionOptions {
   readonly socket: Socket
-  /** For `Host`. */
+  /** The value of `Host`. */
   readonly host: string
-  /** The connection can carry another request. */
+  /** Called when the connection can carry another request. */
   onFree(connection: BackendConnection): void
-  /** The backend ended the connection with its response. */
+  /** Called when the backend closes the connection after its response. */
   onLastResponse(): void
   onClose(connection: BackendConnection): void
 }
@@ -53,9 +57,8 @@ export class BackendConnection {
     this.#options = options
     this.#socket = socket
     this.#reader = new ResponseReader({
-      onHead: (status, fields) => this.#handler?.onHead(status, fields),
-      // Copied, since the connections share their read buffer.
-      onData: (part) => this.#handler?.onData(Buffer.from(part)),
+      onHead: (status, fields, length) => this.#handler?.onHead(status, fields, length),
+      onData: (part) => this.#handler?.onData(part),
       onEnd: (isReusable) => this.#end(isReusable),
     })
     socket.on('end', () => this.abort(new ResponseLost('the backend closed its connection')))
@@ -70,7 +73,7 @@ export class BackendConnection {
     return !this.#socket.destroyed
   }
 
-  /** How long the backend keeps an idle connection open, as far as it has said so. */
+  /** How long the backend keeps an idle connection open, according to its `Keep-Alive` header. */
   get keepAliveMs(): number {
     return this.#reader.keepAliveMs
   }
@@ -106,7 +109,7 @@ export class BackendConnection {
     handler?.onError(reason)
   }
 
-  /** Reads what the backend sent. `bytes` are the caller's again afterwards. */
+  /** Parses bytes from the backend, which are not used after the function returns. */
   read(bytes: Buffer): void {
     // Unexpected bytes could be mistaken for the next response.
     if (this.#handler === undefined) return void this.#socket.destroy()

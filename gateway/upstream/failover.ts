@@ -2,9 +2,9 @@
 import type { Backend, Backends } from './backends.ts'
 
 /**
- * Resolves with the first success. A backend that accepts no connection is passed over, since nothing
- * was sent to it. Any other failure is retried at most once, if `mayRetry` allows it. Rejects with the
- * error of the last attempt.
+ * Resolves with the first success. A backend that accepts no connection is skipped, since nothing was sent
+ * to it. Any other failure is retried at most once, if `mayRetry` allows it. Rejects with the error of the
+ * last attempt.
  */
 export async function sendWithFailover<T>(
   backends: Pick<Backends, 'size' | 'choose' | 'markUnreachable'>,
@@ -36,7 +36,7 @@ export async function sendWithFailover<T>(
 
 const MOVED = 'MOVED_TO_OTHER_BACKEND'
 
-/** The request waited for a connection, and another backend is to send it. */
+/** The request was still waiting for a connection, and is moved to another backend. */
 export class MovedToOtherBackend extends Error {
   readonly code = MOVED
 }
@@ -56,7 +56,7 @@ const CONNECT_ERRORS = new Set<unknown>([
   'UND_ERR_CONNECT_TIMEOUT',
 ])
 
-/** Whether the request failed because no connection could be opened, so that nothing of it was sent. */
+/** Whether the request failed because no connection could be opened: nothing of it was then sent. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof Error && 'code' in error && CONNECT_ERRORS.has(error.code)
 }

@@ -1,11 +1,24 @@
-/** A queue that serves the flows which wait in it in turn (round robin), each flow in its own order. */
+/**
+ * A queue of several flows. It serves the flows in turn (round robin), and the items of each flow in their
+ * order.
+ */
 export class FairQueue<T> {
-  /** In the order of their turns. A flow without items has no entry. */
+  /** The flows in the order of their turns. A flow without items has no entry. */
   readonly #flows = new Map<unknown, T[]>()
   #length = 0
 
   get length(): number {
     return this.#length
+  }
+
+  /** The number of flows with items. */
+  get flows(): number {
+    return this.#flows.size
+  }
+
+  /** The number of items of one flow. */
+  lengthOf(flow: unknown): number {
+    return this.#flows.get(flow)?.length ?? 0
   }
 
   push(flow: unknown, item: T): void {

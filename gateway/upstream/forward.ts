@@ -1,13 +1,15 @@
 /**
- * Forwards an authorized call to a backend. An unreachable backend is passed over, and a lost response is
- * retried once if that is safe. The problem of a failed call says whether the backend may have acted.
+ * Forwards an authorized call to a backend. An unreachable backend is skipped, and a call whose response is
+ * lost is retried once if that is safe. The problem of a failed call says whether a backend may have
+ * processed it.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Logger } from '../../shared/process/log.ts'
 import { createRepeatedLog } from '../../shared/process/repeated-log.ts'
 import type { Abort } from '../call/abort.ts'
 import type { CallRecord } from '../call/call-record.ts'
-import { Admission, type Flow } from './admission.ts'
+import { noBackendKnown } from './addresses.ts'
+import { Admission } from './admission.ts'
 import {
   AttemptFailed,
   createAttempt,
@@ -17,7 +19,7 @@ import {
 import type { Backend, Backends } from './backends.ts'
 import { isMoved, isUnreachable, sendWithFailover } from './failover.ts'
 
-/** How long a call may wait for a connection, at one backend or at several after each other. */
+/** How long an admitted call may wait for a connection, at one backend or at several in succession. */
 const QUEUE_TIMEOUT_MS = 5_000
 /** The retry budget: one retry for ten calls, so that a failing backend does not get twice the load. */
 const RETRIES_PER_CALL = 0.1
@@ -25,26 +27,28 @@ const RETRY_BUDGET_MAX = 10
 
 export interface Forwarder {
   /**
-   * Returns the flow of the key, which the call has entered and must leave before it is forwarded or
-   * ends. Throws `Problem` 503 if the call could not be sent to a backend in time.
+   * See `Admission.admit`. Also throws `Problem` 503 if no backend is known. An admitted call must be
+   * released after `forward` was called or the call was rejected.
    */
-  admit(keyId: string): Flow
+  admit(keyId: string, abort: Abort): Promise<void> | undefined
+  release(): void
   /**
    * Throws `Problem` 503 if nothing was sent, 504 after a deadline, 502 if the response was lost or is
-   * malformed. Stops when the call is aborted. Notes the backend and its time in `record`.
+   * malformed. Stops when the call is aborted. Records the backend and the time of its response in
+   * `record`.
    */
   forward(
     request: UpstreamRequest,
     abort: Abort,
     record: Pick<CallRecord, 'backend' | 'upstreamMs'>,
   ): Promise<UpstreamResponse>
-  /** Failed attempts, by backend and kind. */
+  /** The number of failed attempts, by backend and kind. */
   readonly failures: ReadonlyMap<string, ReadonlyMap<FailureKind, number>>
-  /** Attempts that retried a failed one. */
+  /** The number of attempts that retried a failed one. */
   readonly retries: number
-  /** Calls that wait for the rate limiter or for a connection. */
+  /** The number of calls that wait to be admitted. */
   readonly waiting: number
-  /** Calls that were not admitted. */
+  /** The number of calls that were shed since the start. */
   readonly shed: number
 }
 
@@ -53,7 +57,7 @@ export type FailureKind = 'unreachable' | 'timeout' | 'lost' | 'broken' | 'clien
 export interface ForwarderOptions {
   readonly backends: Backends
   readonly timeoutMs: number
-  /** The longest time that an admitted call is expected to wait for a connection. */
+  /** The longest time that a call is expected to wait to be admitted. */
   readonly waitMs: number
   readonly streamsMax: number
   readonly log: Logger
@@ -62,7 +66,8 @@ export interface ForwarderOptions {
 export function createForwarder(options: ForwarderOptions): Forwarder {
   const { backends, timeoutMs, waitMs, streamsMax, log } = options
   const attempt = createAttempt({ timeoutMs, streamsMax })
-  const admission = new Admission({ waitMs, free: () => freeConnections(backends) })
+  const admission = new Admission({ waitMs, connections: () => backends.connections() })
+  backends.onFree(() => admission.serve())
   const repeatedLog = createRepeatedLog(log)
   const failures = new Map<string, Map<FailureKind, number>>()
   let retries = 0
@@ -96,7 +101,7 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       })
     } catch (error) {
       if (!(error instanceof AttemptFailed)) throw error
-      // What the first attempt may have done is unknown, even if the second one sent nothing.
+      // The effect of the first attempt is unknown, even if the second one sent nothing.
       throw problemOf(retried?.progress === 'sent' ? retried : error)
     }
   }
@@ -122,7 +127,12 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
   }
 
   return {
-    admit: (keyId) => admission.admit(keyId),
+    admit(keyId, abort) {
+      // Without this, the call would wait for a connection that is never opened.
+      if (backends.size === 0) throw noBackendKnown()
+      return admission.admit(keyId, abort)
+    },
+    release: () => admission.release(),
     forward,
     failures,
     get retries() {
@@ -135,12 +145,6 @@ export function createForwarder(options: ForwarderOptions): Forwarder {
       return admission.shed
     },
   }
-}
-
-function freeConnections(backends: Backends): number {
-  let free = 0
-  for (const { ready, pools } of backends.statuses()) if (ready) free += pools.calls.free
-  return free
 }
 
 function kindOf(failure: AttemptFailed, { reason }: Abort): FailureKind {

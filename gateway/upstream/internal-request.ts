@@ -2,7 +2,7 @@
 import type { BackendConnection, BackendRequest, ResponseHandler } from './connection.ts'
 import type { BackendPool } from './pool.ts'
 
-/** More than any response to an internal request: the largest describes `LOOK_UPS_MAX` keys. */
+/** Larger than any response to an internal request. The largest describes `LOOK_UPS_MAX` keys. */
 const RESPONSE_BYTES_MAX = 256 * 1024
 
 export interface InternalResponse {
@@ -10,7 +10,7 @@ export interface InternalResponse {
   readonly text: string
 }
 
-/** The response was not whole in time. */
+/** The response was not complete in time. */
 export class InternalTimeout extends Error {}
 
 /** `timeoutMs` covers the whole exchange. Rejects with `InternalTimeout` or the cause of the failure. */
@@ -56,7 +56,7 @@ class InternalExchange implements ResponseHandler {
   }
 
   onData(part: Buffer): void {
-    this.#parts.push(part)
+    this.#parts.push(Buffer.from(part))
     this.#bytes += part.length
     if (this.#bytes > RESPONSE_BYTES_MAX) this.#fail(new Error('the response is too large'))
   }

@@ -1,28 +1,40 @@
 /**
- * Passive health, after the outlier detection of Envoy: a backend whose responses fail far more often than those of
- * its peers is ejected for a while. Without this, a backend that fails at once would look the least busy and get most
- * calls. Afterwards it is on trial: it gets one request at a time until enough of them have succeeded.
+ * Passive health checks, modeled on Envoy's outlier detection: a backend whose responses fail far more
+ * often than those of its peers is ejected for a while. Without this, a backend that fails quickly would
+ * look the least busy and get most calls. Afterwards it is on trial: it gets one request at a time until
+ * enough of them have succeeded.
  */
 
 /** Results lose half of their weight in this time. */
 const HALF_LIFE_MS = 10_000
-/** How often they are weighed. */
+/** How often results are reduced to their present weight. */
 const WEIGHED_MS = 1_000
-/** Fewer failures are no pattern, and fewer results of peers no comparison. */
+/** With fewer failures, or fewer results of peers, no backend is ejected. */
 const FAILURES_MIN = 5
 const PEER_RESULTS_MIN = 10
-/** The share of failures from which on a backend may be ejected, and how many times that of its peers. */
+/**
+ * A backend is ejected only if its share of failures is at least this, and this many times that of its
+ * peers.
+ */
 const FAILED_SHARE_MIN = 0.1
 const TIMES_PEERS_MIN = 5
-/** Of all backends, ejected or on trial at once: never all, also if each fails at another moment. */
+/**
+ * The largest share of backends that is ejected or on trial at the same time. Otherwise all could be, if
+ * each failed at another moment.
+ */
 const EJECTED_SHARE_MAX = 0.5
-/** Doubled with each further ejection. Random, so that gateways do not return together. */
+/**
+ * The duration of an ejection doubles with each further one. It is random, so that gateways do not use the
+ * backend again at the same time.
+ */
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 60_000
 const EJECTED_JITTER = 0.2
-/** A backend that was not ejected for so long is taken for new. */
+/** After this long without an ejection, the next one is as short as the first. */
 const FORGIVEN_MS = 300_000
-/** On trial: after so many successes the backend is healthy, after so many failures it is ejected again. */
+/**
+ * On trial, a backend is healthy after this many successes, and is ejected again after this many failures.
+ */
 const TRIAL_SUCCESSES = 10
 const TRIAL_FAILURES = 2
 
@@ -33,7 +45,7 @@ export class BackendHealth {
   #results = 0
   #failures = 0
   #weighedAt = 0
-  /** Ejections in a row, for the backoff. */
+  /** The number of successive ejections, for the backoff. */
   #ejections = 0
   #ejectedUntil = 0
   #isHealthy = true
@@ -44,7 +56,7 @@ export class BackendHealth {
   }
 
   noteSuccess(now: number): void {
-    // Results of requests from before the ejection tell nothing new.
+    // Results of requests that were sent before the ejection are ignored.
     if (this.state(now) === 'ejected') return
     this.#weigh(now)
     this.#results++
@@ -96,7 +108,7 @@ export class BackendHealth {
 
   #weigh(now: number): void {
     const ms = now - this.#weighedAt
-    // A trial has no half-life, or one call a minute would never end it.
+    // The results of a trial keep their weight: otherwise one call per minute would never end it.
     if (!this.#isHealthy || ms < WEIGHED_MS) return
     const weight = 0.5 ** (ms / HALF_LIFE_MS)
     this.#results *= weight

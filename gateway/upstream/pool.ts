@@ -1,7 +1,6 @@
 /** A pool of connections to one backend, and the queue of requests that wait for a connection. */
 import type { OnReadOpts, Socket } from 'node:net'
 import { BackendConnection, type BackendRequest, type ResponseHandler } from './connection.ts'
-import { FairQueue } from './fair-queue.ts'
 import { readInto } from './shared-read-buffer.ts'
 
 /** How often deadlines and idle times are checked. */
@@ -9,22 +8,27 @@ const CHECK_INTERVAL_MS = 100
 /** Idle connections are closed this long before the backend would close them. */
 const KEEP_ALIVE_RESERVE_MS = 1_000
 
-/** Connects to an origin. */
+/** Opens a connection to an origin. */
 export type Connect = (
   origin: Pick<URL, 'protocol' | 'hostname' | 'host' | 'port'>,
   done: (...result: [error: null, socket: Socket] | [error: Error, socket: null]) => void,
 ) => void
 
-export interface BackendPoolOptions {
+export interface PoolEvents {
+  /** A request can be sent and none waits; `hasIdle`: over a connection that is open. */
+  readonly onFree?: (hasIdle: boolean) => void
+  /** The backend ended a connection with its response. */
+  readonly onLastResponse: () => void
+}
+
+export interface BackendPoolOptions extends PoolEvents {
   /** Creates the function that connects; bytes that arrive are passed to `onread` (see `node:net`). */
   createConnect(onread: OnReadOpts): Connect
   readonly origin: string
-  /** Open connections at most. */
+  /** The maximum number of open connections. */
   readonly size: number
   /** How long a connection may be idle. */
   readonly keepAliveMs: number
-  /** Called when a connection is idle and no request waits. */
-  readonly onIdle: (() => void) | undefined
 }
 
 interface Idle {
@@ -45,7 +49,7 @@ export class BackendPool {
   readonly #bySocket = new WeakMap<Socket, BackendConnection>()
   /** The connection that was used last is used first. */
   #idle: Idle[] = []
-  readonly #queue = new FairQueue<QueuedRequest>()
+  #queue: QueuedRequest[] = []
   #freed: BackendConnection[] = []
   #connecting = 0
   #isClosed = false
@@ -64,32 +68,34 @@ export class BackendPool {
     return { connected: this.#connections.size, idle: this.#idle.length }
   }
 
-  /** Connections, open or not yet, that carry no request. */
+  /**
+   * The number of connections, including those not yet open, that carry no request, minus the number of
+   * requests that wait for one. It may be negative.
+   */
   get free(): number {
-    return this.#options.size - this.#connections.size + this.#idle.length
+    return this.#options.size - this.#connections.size + this.#idle.length - this.#queue.length
   }
 
-  /** `flow`: requests of different flows that wait for a connection are sent in turn. */
-  send(request: BackendRequest, handler: ResponseHandler, flow?: object): void {
+  send(request: BackendRequest, handler: ResponseHandler): void {
     const idle = this.#queue.length === 0 ? this.#takeIdle() : undefined
     if (idle === undefined) {
-      this.#queue.push(flow, { request, handler })
+      this.#queue.push({ request, handler })
       this.#serveQueue()
     } else if (handler.onSend(idle)) idle.send(request, handler)
     else this.#free(idle)
   }
 
-  /** Requests that wait for a connection. */
+  /** The number of requests that wait for a connection. */
   get queued(): number {
     return this.#queue.length
   }
 
-  /** Fails the requests that wait for a connection, or the first ones in turn. */
+  /** Rejects the requests that wait for a connection, or only the first `max`. */
   rejectQueued(reason: Error, max = this.#queue.length): void {
-    for (let rejected = 0; rejected < max; rejected++) this.#queue.shift()?.handler.onError(reason)
+    for (const { handler } of this.#queue.splice(0, max)) handler.onError(reason)
   }
 
-  /** Accepts no more requests; those queued or in progress are finished. */
+  /** Accepts no more requests. Queued requests and those in progress are completed. */
   close(): void {
     this.#isClosed = true
     this.closeIdle()
@@ -122,9 +128,9 @@ export class BackendPool {
       if (next?.handler.onSend(idle)) idle.send(next.request, next.handler)
       else this.#free(idle)
     }
-    // A closed pool keeps a connection only for the requests that are queued.
+    // A closed pool keeps connections only for queued requests.
     if (this.#isClosed) this.closeIdle()
-    if (this.#idle.length > 0 && this.#queue.length === 0) this.#options.onIdle?.()
+    if (this.#queue.length === 0 && this.free > 0) this.#options.onFree?.(this.#idle.length > 0)
     const wanted = Math.min(
       this.#queue.length - this.#connecting,
       this.#options.size - this.#connections.size - this.#connecting,
@@ -149,9 +155,7 @@ export class BackendPool {
       socket,
       host: this.#url.host,
       onFree: () => this.#freeSoon(connection),
-      // A backend that drains ends each connection with its response, and soon closes the idle ones. To close those
-      // first keeps a request from being lost on a connection that the backend closes at the same moment.
-      onLastResponse: () => this.closeIdle(),
+      onLastResponse: this.#options.onLastResponse,
       onClose: () => {
         this.#connections.delete(connection)
         this.#serveQueue()
@@ -163,8 +167,8 @@ export class BackendPool {
   }
 
   /**
-   * Frees the connection in the next turn of the event loop. A backend that closes behind its response
-   * without saying so is then noticed before another request is lost on the connection.
+   * Frees the connection in the next turn of the event loop. If the backend closes the connection after its
+   * response without announcing it, this is detected before another request is lost on the connection.
    */
   #freeSoon(connection: BackendConnection): void {
     this.#freed.push(connection)
@@ -184,10 +188,11 @@ export class BackendPool {
 
   #checkTime(): void {
     const now = performance.now()
-    // A timer for each request would cost more than the rest of its bookkeeping. A set of the requests in
-    // progress would keep finished ones alive: V8's old hash tables point at those that replaced them.
+    // Requests have no timers of their own, which would cost more than all other bookkeeping. A set of the
+    // requests in progress would keep finished requests alive, because V8's old hash tables refer to the
+    // tables that replaced them.
     for (const connection of this.#connections) connection.checkTime(now)
-    this.#queue.filter(({ handler }) => handler.checkTime(now))
+    this.#queue = this.#queue.filter(({ handler }) => handler.checkTime(now))
     if (this.#isClosed && this.#connections.size + this.#queue.length === 0) {
       clearInterval(this.#checking)
     }

@@ -1,4 +1,4 @@
-/** Chooses the headers of a backend's response that reach the client. */
+/** Selects the headers of a backend's response that are forwarded to the client. */
 
 /** RFC 9110, section 7.6.1, and those that concern the connection to the backend. */
 const HOP_BY_HOP = [
@@ -13,7 +13,7 @@ const HOP_BY_HOP = [
   'transfer-encoding',
   'upgrade',
 ]
-/** Only the gateway sends these. */
+/** Headers that only the gateway sets. */
 const GATEWAY_ONLY = ['content-length', 'date', 'server', 'via', 'x-powered-by', 'x-request-id']
 const DROPPED = new Set([...HOP_BY_HOP, ...GATEWAY_ONLY])
 const DROPPED_PREFIXES = ['x-ratelimit-', 'ratelimit', 'x-receivables-', 'access-control-']
@@ -39,6 +39,6 @@ function connectionOptions(headers: readonly string[]): readonly string[] {
   for (let at = 0; at < headers.length; at += 2) {
     if (headers[at] === 'connection') text += `${headers[at + 1]},`
   }
-  // Mostly it names nothing else.
+  // Usually it lists nothing else.
   return text === '' || text === 'keep-alive,' ? NONE : text.toLowerCase().split(/[\t ]*,[\t ]*/)
 }

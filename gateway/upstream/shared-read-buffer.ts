@@ -1,6 +1,6 @@
 /**
- * One buffer that all connections to backends read into, one after another. A buffer for each read, as
- * streams allocate it, costs more than the reading itself.
+ * One buffer that all connections to backends read into, one after another. Allocating a buffer for each
+ * read, as streams do, costs more than the reading itself.
  */
 import type { OnReadOpts, Socket } from 'node:net'
 

@@ -15,14 +15,17 @@ interface Prefix {
 }
 
 export interface AddressPrefixes {
-  /** False for text that is not an address. */
+  /** Returns false for text that is not an address. */
   contain(address: string): boolean
 }
 
-/** The canonical text of a prefix or of a single address, or what is wrong with it. */
+/** The canonical text of a prefix or of a single address, or the fault of the text. */
 export type ParsedPrefix = { readonly prefix: string } | { readonly fault: string }
 
-/** `203.0.113.7` becomes `203.0.113.7/32`. A prefix with bits beyond its length is ambiguous: a fault. */
+/**
+ * Parses a prefix or an address; `203.0.113.7` becomes `203.0.113.7/32`. A prefix with bits beyond its
+ * length is ambiguous, which is a fault.
+ */
 export function parsePrefix(text: string): ParsedPrefix {
   const [address = '', length, ...rest] = text.trim().split('/')
   const words = rest.length > 0 ? undefined : wordsOf(address, false)
@@ -43,7 +46,7 @@ export function parsePrefix(text: string): ParsedPrefix {
   return { prefix: canonical }
 }
 
-/** Of texts that `parsePrefix` returned; throws on any other. */
+/** Takes texts that `parsePrefix` returned. Throws on any other text. */
 export function readAddressPrefixes(prefixes: readonly string[]): AddressPrefixes {
   const parsed = prefixes.map(readPrefix)
   return {
@@ -71,7 +74,7 @@ function contains({ network, mask }: Prefix, words: readonly number[]): boolean 
   return true
 }
 
-/** Undefined unless it is an address in its usual form; `010.0.0.1` and `10.1` are not. */
+/** Returns undefined unless the text is an address in its usual form; `010.0.0.1` and `10.1` are not. */
 function wordsOf(text: string, allowsZone: boolean): readonly number[] | undefined {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return [toWord(ipaddr.IPv4.parse(text).octets, 8)]
   if (!ipaddr.IPv6.isValid(text) || (!allowsZone && text.includes('%'))) return undefined

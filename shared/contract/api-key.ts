@@ -1,11 +1,12 @@
 /**
- * The format of an API key (contract 1.12):
+ * The format of an API key:
  *
  *     rcv_ 7Qd4xK2m _ ‹43 base62 characters: 256 random bits› ‹6 base62 characters: CRC-32›
  *     └─ prefix ──┘
  *
- * The checksum covers all that precedes it, so that secret scanners know a key when they see one
- * and a mistyped one is rejected without a look-up. It proves nothing: only the digest does.
+ * The checksum covers everything that precedes it. With it, secret scanners recognize keys, and a mistyped
+ * key is rejected without a look-up. It proves nothing about a key's validity: only a look-up of the digest
+ * does.
  */
 import { hash, randomInt } from 'node:crypto'
 import { crc32 } from 'node:zlib'
@@ -13,26 +14,26 @@ import { crc32 } from 'node:zlib'
 const ALPHABET = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const PREFIX_LENGTH = 'rcv_'.length + 8
 const CHECKSUM_LENGTH = 6
-/** Characters of every key. */
+/** The number of characters of every key. */
 export const API_KEY_LENGTH = PREFIX_LENGTH + '_'.length + 43 + CHECKSUM_LENGTH
-/** Keys that a gateway may look up at a backend with one request. */
+/** The maximum number of keys that a gateway looks up with one request. */
 export const LOOK_UPS_MAX = 50
 const SHAPE = /^rcv_[0-9A-Za-z]{8}_[0-9A-Za-z]{49}$/
 
 export interface ApiKey {
-  /** The whole key. Shown once, never stored, never logged. */
+  /** The whole key, which is shown once, never stored and never logged. */
   readonly secret: string
-  /** What may be shown for ever: `rcv_` and eight characters. */
+  /** The part that may always be shown: `rcv_` and eight characters. */
   readonly prefix: string
 }
 
-/** A new key from the system's random source. */
+/** Creates a key from the system's random source. */
 export function mintApiKey(): ApiKey {
   const body = `rcv_${randomBase62(8)}_${randomBase62(43)}`
   return { secret: body + checksum(body), prefix: body.slice(0, PREFIX_LENGTH) }
 }
 
-/** The key in `text`, or undefined where shape or checksum is wrong. Nothing is trimmed. */
+/** Parses a key. Returns undefined if its format or its checksum is wrong. The text is not trimmed. */
 export function parseApiKey(text: string): ApiKey | undefined {
   if (!SHAPE.test(text)) return undefined
   const body = text.slice(0, -CHECKSUM_LENGTH)
@@ -40,7 +41,7 @@ export function parseApiKey(text: string): ApiKey | undefined {
   return { secret: text, prefix: text.slice(0, PREFIX_LENGTH) }
 }
 
-/** SHA-256 of the secret, base64url: what the gateway caches and sends to the look-up. */
+/** Returns the SHA-256 of the secret as base64url, which the gateway caches and sends in look-ups. */
 export function digestApiKey(secret: string): string {
   return hash('sha256', secret, 'base64url')
 }

@@ -1,7 +1,8 @@
 /**
- * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. What
- * the table cannot express (a second scheme or scope, a public operation, a method that the gateway does
- * not route) stops the start. If it were skipped, an operation would be missing or open to every key.
+ * Reads the route table from the OpenAPI document, which alone defines the operations and their scopes. The
+ * process does not start if the document contains something that the table cannot express: a second scheme
+ * or scope, a public operation, or a method that the gateway does not route. If it were ignored, an
+ * operation would be missing or open to every key.
  */
 import { readFileSync } from 'node:fs'
 import { load } from 'js-yaml'
@@ -35,12 +36,12 @@ const METHODS: ReadonlyMap<string, Operation['method']> = new Map([
 ])
 /** Members of a path item that do not affect routing. */
 const DESCRIPTIVE = new Set(['summary', 'description', 'servers', 'parameters'])
-/** Whole segments only, literal or parameter, so that paths can be matched segment by segment. */
+/** Each segment is either literal or a parameter: paths can therefore be matched segment by segment. */
 const PATH = /^(\/([\w.~-]+|\{\w+\}))+$/
 
 const CONTRACT_FILE = new URL('./openapi.yaml', import.meta.url)
 
-/** The document in YAML, as it is written, and in JSON. */
+/** Returns the document as written, in YAML, and as JSON. */
 export function readContractDocument(): { readonly yaml: string; readonly json: string } {
   const yaml = readFileSync(CONTRACT_FILE, 'utf8')
   return { yaml, json: JSON.stringify(load(yaml)) }

@@ -1,6 +1,7 @@
 /**
- * Identifiers: a prefix that names the kind, and a ULID, so that ids sort by the time they were
- * made and a log line explains itself. Opaque to clients; at most 64 characters (contract 1.1).
+ * Ids consist of a prefix that names the kind of object, and a ULID. They sort by the time of their
+ * creation, and a log line shows what an id refers to. For clients they are opaque texts of at most 64
+ * characters.
  */
 import { incrementBase32, ulid } from 'ulid'
 import { randomByte } from '../process/random.ts'
@@ -10,11 +11,13 @@ export type IdPrefix =
   | 'usr'
   | 'ivt'
   | 'pwr'
+  | 'psk'
   | 'key'
   | 'deb'
   | 'inv'
   | 'pay'
   | 'msg'
+  | 'imp'
   | 'mtr'
   | 'evt'
   | 'whe'
@@ -26,13 +29,16 @@ export type IdPrefix =
   | 'gtw'
 
 let last = ''
-/** When it was made, in milliseconds since the epoch. */
+/** The time of the last id, in milliseconds since the epoch. */
 let lastAt = 0
 
-/** A new id. Two made by one process in the same millisecond still sort in the order made. */
+/**
+ * Creates an id. Ids that a process creates in the same millisecond still sort in the order of their
+ * creation.
+ */
 export function createId(prefix: IdPrefix): string {
   const now = Date.now()
-  // Not by ulid's own factory: it writes the time anew for each, a third of what an id costs.
+  // ulid's own factory would format the time for each id again, which is a third of the cost.
   last = now > lastAt ? ulid(now, () => randomByte() / 256) : incrementBase32(last)
   lastAt = Math.max(now, lastAt)
   return `${prefix}_${last}`

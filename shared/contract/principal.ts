@@ -1,15 +1,15 @@
 /**
  * Two kinds of signatures between gateway and backend, both with `GATEWAY_SECRET`:
  *
- * - the principal, "key K at revision R of account A at revision S calls": minted by the backend at
- *   a look-up, forwarded by the gateway with each call, valid for a minute;
- * - the signature of every other request a gateway sends (look-ups, readiness, pages).
+ * - the principal, which states "key K at revision R of account A at revision S calls". The backend signs
+ *   it at a look-up, the gateway forwards it with each call, and it is valid for a minute;
+ * - the signature of every other request of a gateway (look-ups, readiness, pages).
  *
- * A secret may be a list: the first signs, all verify, so that it can be rotated without an outage.
+ * The secret is a list, for a rotation without an outage: the first secret signs, and all of them verify.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 
-/** Headers between gateway and backend. The gateway drops every `x-receivables-*` of a client. */
+/** Headers between gateway and backend. The gateway removes every `x-receivables-*` header of a client. */
 export const PRINCIPAL_HEADER = 'x-receivables-principal'
 export const SIGNATURE_HEADER = 'x-receivables-signature'
 export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
@@ -17,9 +17,9 @@ export const CLIENT_ADDRESS_HEADER = 'x-receivables-client-address'
 export const REFUSAL_HEADER = 'x-receivables-refusal'
 
 /**
- * `key_revoked`, `key_expired`: final. `revision_changed`: look up again, then repeat the call.
- * `principal_expired`, `principal_invalid`: look up once more; if that does not help, the two
- * processes disagree on clock or secret.
+ * `key_revoked` and `key_expired` are final. After `revision_changed`, the gateway looks the key up again
+ * and repeats the call. It does the same after `principal_expired` and `principal_invalid`; if these recur,
+ * the clocks or the secrets of the two processes differ.
  */
 export type Refusal =
   | 'key_revoked'
@@ -34,10 +34,10 @@ const SIGNATURE_TOLERANCE_MS = 60_000
 
 export interface Principal {
   readonly keyId: string
-  /** Raised by a revocation, an expiry, and a change of the expiry or the allowed addresses. */
+  /** Increased by a revocation, an expiry, and a change of the expiry or of the allowed addresses. */
   readonly keyRevision: number
   readonly accountId: string
-  /** Raised by a narrowing and by a change of the account's status. */
+  /** Increased when the account's scopes are narrowed and when its status changes. */
   readonly accountRevision: number
 }
 
@@ -57,13 +57,13 @@ export function signPrincipal(
   return `${claims}.${mac('principal', claims, firstOf(secrets))}`
 }
 
-/** What a gateway may say of a call until `expiresAt`, in milliseconds since the epoch. */
+/** A principal that is valid until `expiresAt`, in milliseconds since the epoch. */
 export interface SignedPrincipal {
   readonly principal: Principal
   readonly expiresAt: number
 }
 
-/** Undefined where it is not signed. */
+/** Returns undefined if the principal has no valid signature. */
 export function verifyPrincipal(
   text: string,
   secrets: readonly string[],
@@ -83,12 +83,14 @@ export function verifyPrincipal(
 
 export interface SignedRequest {
   readonly method: string
-  /** Path and query as sent. */
+  /** The path and the query, as they are sent. */
   readonly path: string
   readonly body: Buffer | string
 }
 
-/** The value of the signature header: the time of signing and the MAC over it and the request. */
+/**
+ * Returns the value of the signature header: the time of signing, and the MAC of this time and the request.
+ */
 export function signRequest(
   request: SignedRequest,
   now: number,
@@ -120,7 +122,7 @@ function isSigned(use: string, text: string, signature: string, secrets: readonl
   })
 }
 
-/** `use` keeps the two kinds of signature apart: neither can pose as the other. */
+/** `use` separates the two kinds of signatures: a signature of one kind is invalid for the other. */
 function mac(use: string, text: string, secret: string): string {
   return createHmac('sha256', secret).update(`${use}\n${text}`).digest('base64url')
 }

@@ -1,13 +1,13 @@
 /**
- * The catalogue of problems (RFC 9457) of both processes. A rejection is thrown as a `Problem` and
- * rendered in one place of each process. Clients branch on `code`, which never changes; `detail` is for
- * people and may.
+ * The catalog of problems (RFC 9457) of both processes. A rejection is thrown as a `Problem`, and one
+ * module of each process renders it. Clients branch on `code`, which never changes; `detail` is for people
+ * and may change.
  */
 
 interface ProblemType {
   readonly status: number
   readonly title: string
-  /** Whether the same request may succeed later. Writes: only with the same Idempotency-Key. */
+  /** Whether the same request may succeed later. A write must be repeated with the same Idempotency-Key. */
   readonly retryable: boolean
 }
 
@@ -22,7 +22,7 @@ const transient = (status: number, title: string): ProblemType => ({
   retryable: true,
 })
 
-/** Every code of the API (contract 1.9). */
+/** All codes of the API. */
 export const PROBLEM_TYPES = {
   bad_request: final(400, 'Bad request'),
   malformed_json: final(400, 'Malformed JSON'),
@@ -69,7 +69,7 @@ export const PROBLEM_TYPES = {
   gateway_timeout: transient(504, 'Gateway timeout'),
 } as const satisfies Record<string, ProblemType>
 
-/** Further codes of the Settings pages. */
+/** The codes that only the Settings pages have. */
 export const SETTINGS_PROBLEM_TYPES = {
   not_logged_in: final(401, 'Not logged in'),
   invalid_mail_secret: final(401, 'Invalid mail secret'),
@@ -110,11 +110,11 @@ export interface FieldError {
 }
 
 export interface ProblemOptions {
-  /** Further members of the document, in snake_case, e.g. `{ required_scope }`. */
+  /** Additional members of the document, in snake_case, e.g. `{ required_scope }`. */
   readonly members?: Readonly<Record<string, unknown>>
   /** Headers of the response, in lower case, e.g. `{ 'retry-after': '1' }`. */
   readonly headers?: Readonly<Record<string, string>>
-  /** What went wrong inside. Logged, never shown. */
+  /** The internal cause, which is logged and never shown. */
   readonly cause?: unknown
 }
 
@@ -139,7 +139,10 @@ export class Problem extends Error {
 
 export const PROBLEM_MEDIA_TYPE = 'application/problem+json; charset=utf-8'
 
-/** The document of RFC 9457. `baseUrl` (no trailing slash) leads `type` to the code's page. */
+/**
+ * Renders the document of RFC 9457. `type` is the URL of the code's documentation below `baseUrl`, which
+ * has no trailing slash.
+ */
 export function renderProblem(problem: Problem, baseUrl: string, requestId: string): string {
   const { status, title, retryable } = problemType(problem.code)
   return JSON.stringify({
@@ -154,7 +157,7 @@ export function renderProblem(problem: Problem, baseUrl: string, requestId: stri
   })
 }
 
-/** For the title that a page shows. */
+/** Returns the type of a problem, for the title of a page. */
 export function problemType(code: ProblemCode): ProblemType {
   return ALL_TYPES[code]
 }

@@ -5,21 +5,21 @@
  */
 
 export interface UsageReport {
-  /** The gateway's process: another one after each start. */
+  /** The id of the gateway process, which is new after each start. */
   readonly gateway: string
-  /** 1 for its first report, then one more each time. */
+  /** The number of the report: 1 for the first, increased by one for each further report. */
   readonly batch: number
   /** Calls of known keys that were not forwarded. */
   readonly refused: readonly RefusedCalls[]
   /** The codes with which the gateway rejected calls. */
   readonly errors: readonly RefusalCode[]
-  /** As the last responses reported them. */
+  /** The windows, as the last responses showed them. */
   readonly windows: readonly KeyWindow[]
 }
 
 export interface RefusedCalls {
   readonly key_id: string
-  /** UTC, `2026-11-21T10`. */
+  /** The hour in UTC, e.g. `2026-11-21T10`. */
   readonly hour: string
   /** 4 for 400 to 499, 5 for 500 to 599, 2 for OPTIONS. */
   readonly status_class: number
@@ -28,9 +28,9 @@ export interface RefusedCalls {
 
 export interface RefusalCode {
   readonly key_id: string
-  /** UTC, `2026-11-21`. */
+  /** The day in UTC, e.g. `2026-11-21`. */
   readonly day: string
-  /** Of the catalogue of problems, so that there are never more than a few dozen. */
+  /** A code of the catalog of problems: there are never more than a few dozen. */
   readonly code: string
   readonly calls: number
 }
@@ -46,5 +46,5 @@ export interface KeyWindow {
 
 export const USAGE_REPORT_PATH = '/internal/usage'
 
-/** Entries of each list that one report may have. */
+/** The maximum number of entries of each list in one report. */
 export const USAGE_REPORT_ENTRIES_MAX = 1000

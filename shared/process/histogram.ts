@@ -1,6 +1,6 @@
 /**
- * A histogram of durations that is cheap to observe. prom-client's own joins the labels and looks them up at
- * each observation: 2 µs, of some 50 µs for a whole call.
+ * A histogram of durations that is cheap to observe. The histogram of prom-client joins the
+ * labels and looks them up on each observation, which takes 2 µs of the 50 µs or so that a whole call takes.
  */
 import type { Histogram as PromHistogram } from 'prom-client'
 
@@ -10,7 +10,7 @@ const BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 /** Durations with the same labels. */
 export class Durations {
   readonly labels: Readonly<Record<string, string>>
-  /** By bucket, not cumulative; the last counts observations beyond every bound. */
+  /** The counts by bucket, not cumulative. The last one counts observations above every bound. */
   readonly counts = new Float64Array(BUCKETS.length + 1)
   sum = 0
 

@@ -1,6 +1,6 @@
 /**
- * The life of a process, the same for gateway and backend: settings, logger, the ready line, signals, drain.
- * Nothing else ends the process.
+ * The lifecycle of a process, the same for gateway and backend: settings, logger, the ready line, signals,
+ * drain. No other module ends the process.
  */
 import cluster from 'node:cluster'
 import { parseArgs } from 'node:util'
@@ -23,16 +23,16 @@ import {
 export const PROCESS_SETTINGS = {
   LOG_LEVEL: oneOf('The least severe event that is logged.', LOG_LEVELS, { fallback: 'info' }),
   DRAIN_TIMEOUT_MS: integer(
-    'How long a draining process may take. After that it exits, and unfinished calls are lost.',
+    'The time that calls and jobs in progress have to finish after SIGTERM. Then the process exits, and unfinished calls are lost.',
     { min: 1_000, max: 600_000, fallback: '10000' },
   ),
   OTEL_EXPORTER_OTLP_ENDPOINT: optional(
     httpUrl(
-      'A collector that accepts OTLP over HTTP, e.g. http://collector:4318. Unset: no traces.',
+      'The collector that receives traces, by OTLP over HTTP, e.g. http://collector:4318. If unset, there are no traces.',
     ),
   ),
   OTEL_TRACES_SAMPLER_ARG: share(
-    'The sampled fraction of the traces that begin here, from 0 to 1. A trace of a caller is sampled if the caller samples it.',
+    'The fraction of new traces that is sampled, from 0 to 1. A trace that the caller began is sampled if the caller sampled it.',
     { fallback: '1' },
   ),
 }
@@ -81,7 +81,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
     log.flush(() => process.exit(1))
   })
 
-  // Ignored during the start, which reads all settings anyway. Without a listener it would end the process.
+  // Without a listener, SIGHUP would end the process. During the start, the settings are read anyway.
   process.on('SIGHUP', () => {})
   let running: Running<SettingsOf<S>>
   try {
@@ -92,7 +92,7 @@ export async function runProcess<S extends Schema>(options: ProcessOptions<S>): 
   }
   reloadOnSignal(options, settings, running, log)
   drainOnSignal(() => running.drain(), own.DRAIN_TIMEOUT_MS, log)
-  // Written last, since its reader may send a signal at once.
+  // The ready line comes last: its reader may send a signal immediately, and the handlers must exist by then.
   process.stdout.write(`${JSON.stringify({ listening: running.listening })}\n`)
   log.info(running.listening, 'listening')
 }
@@ -120,12 +120,12 @@ function reloadOnSignal<S extends Schema>(
       const changed = Object.keys(schema).filter((name) => isChanged(name, fresh))
       const ignored = changed.filter((name) => !reloadable.includes(name))
       if (ignored.length > 0)
-        log.warn({ settings: ignored }, 'changed, but takes effect after a restart')
+        log.warn({ settings: ignored }, 'changed settings need a restart to apply')
       log.info({ changed: changed.filter((name) => reloadable.includes(name)) }, 'reloaded')
       // Settings that need a restart are reported at each reload.
       current = { ...fresh, ...Object.fromEntries(ignored.map((name) => [name, current[name]])) }
     } catch (error) {
-      log.error({ err: error }, 'not reloaded: the earlier settings stay in use')
+      log.error({ err: error }, 'settings not reloaded: the previous ones stay in use')
     }
   })
 }
@@ -172,7 +172,7 @@ function readCommandLine<S extends Schema>(options: ProcessOptions<S>): Settings
     const notes = [...check(settings)]
     if (values['check-config']) {
       for (const name of findUnknown(schema, process.env)) {
-        // OpenTelemetry's packages read further variables of theirs.
+        // OpenTelemetry's packages read more variables than our settings name.
         if (!name.startsWith('OTEL_')) notes.push(`${name} is not a setting of this process.`)
       }
       const lines = [describeSettings(schema, process.env), ...notes.map((note) => `# ${note}`)]

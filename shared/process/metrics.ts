@@ -1,6 +1,6 @@
 /**
- * The metrics of a process, in Prometheus' format. Most are plain numbers of the modules that count them, and
- * are read at each scrape, so that they cost a call nothing.
+ * The metrics of a process, in Prometheus' format. Most of them are plain numbers in the modules that count
+ * them, and are read only at a scrape: they cost a call nothing.
  */
 import { readFileSync } from 'node:fs'
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
@@ -8,10 +8,7 @@ import { asMetric, type Durations, Histogram } from './histogram.ts'
 
 export type { Counter, Durations, Histogram }
 
-/**
- * A number, or a sample for each set of labels: its values in the order of the label names, then the
- * number.
- */
+/** A number, or one sample per set of labels: the label values in the order of the names, then the number. */
 export type Reading = number | readonly (readonly [...labels: string[], value: number])[]
 
 /** How a supervisor combines the numbers of several processes. */
@@ -99,7 +96,7 @@ export function createMetrics(process: string): Metrics {
   return metrics
 }
 
-/** Undefined if it fails or takes too long, so that the other metrics are still scraped. */
+/** Resolves to undefined if the read fails or takes too long: the other metrics are then still scraped. */
 async function readSoon(read: Read): Promise<Reading | undefined> {
   const { promise: tooLate, resolve } = Promise.withResolvers<undefined>()
   const timer = setTimeout(() => resolve(undefined), READ_MS_MAX)
@@ -149,9 +146,9 @@ export function cachedFor<T>(ms: number, read: () => Promise<T>): () => Promise<
 export type MetricsSnapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>
 
 /**
- * Adds up the metrics of several processes, each metric as it declares. `query` returns a snapshot by process
- * id, undefined for a process that does not respond. Totals of a process that hangs or has ended are kept: a
- * total that decreases would be taken for a restart, and all of it counted again.
+ * Combines the metrics of several processes in the way that each metric declares. `query` returns snapshots
+ * by process id, undefined for a process that does not respond. The totals of a process that hangs or has
+ * ended are kept: Prometheus would interpret a lower total as a restart, and count all of it again.
  */
 export function gatherFrom(
   query: () => Promise<ReadonlyMap<number, MetricsSnapshot | undefined>>,

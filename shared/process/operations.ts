@@ -34,7 +34,7 @@ export interface OperationsDeps {
   onLogLevel?(level: LogLevel): Promise<void>
 }
 
-/** Listens when the promise resolves. */
+/** The promise resolves when the listener accepts connections. */
 export async function listenForOperations(deps: OperationsDeps): Promise<Operations> {
   const { host, port, metrics } = deps
   measureHealth(metrics, cachedFor(HEALTH_CACHED_MS, deps.health))
@@ -82,7 +82,7 @@ async function serve(
   respondJson(response, ready ? 200 : 503, { ready, reasons: unready, degraded })
 }
 
-/** `curl -X PUT -d debug …/log-level`: until the next start, or the next change. */
+/** Changes the log level until the next start or the next change: `curl -X PUT -d debug …/log-level`. */
 async function serveLogLevel(
   request: IncomingMessage,
   response: ServerResponse,

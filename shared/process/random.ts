@@ -1,19 +1,19 @@
 /**
- * Random bytes for ids. A call to the system for each byte is expensive (half a µs, which was 7 µs a
- * call), so that they come from a pool that is filled a page at a time.
+ * Random bytes for ids. A system call for each byte is expensive (half a µs, in total 7 µs per request), so
+ * bytes come from a pool that is filled page by page.
  */
 import { randomFillSync } from 'node:crypto'
 
 const pool = Buffer.alloc(4096)
 let used = pool.length
 
-/** At most a page. */
+/** Returns `bytes` random bytes, at most a page, as hexadecimal text. */
 export function randomHex(bytes: number): string {
   const from = take(bytes)
   return pool.toString('hex', from, from + bytes)
 }
 
-/** From 0 to 255. */
+/** Returns a number from 0 to 255. */
 export function randomByte(): number {
   return pool[take(1)] ?? 0
 }

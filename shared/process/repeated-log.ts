@@ -1,7 +1,7 @@
 /**
- * Logs what happens to every call during an outage. The first event is logged in full, with its stack; those
- * like it within the next second become one line with their number. An outage is therefore one line a second,
- * not a flood that hides its cause and costs more than the calls.
+ * Logs events that occur for every call during an outage. The first event is logged in full, with its
+ * stack; equal events within the next second are combined into one line with their number. An outage then
+ * writes one line per second, instead of a flood that hides its cause and costs more than the calls.
  */
 import type { Logger } from './log.ts'
 

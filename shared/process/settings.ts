@@ -1,18 +1,19 @@
 /**
- * Settings are read from the environment at the start and passed down as values. A secret may also be read
- * from the file that `NAME_FILE` names, and again at each reload. All faults are reported together. An
- * unknown name with our prefix is a fault too: a mistyped limit must not become a silent default.
+ * Settings are read from the environment at the start and passed down as values. A secret can also be read
+ * from the file that `NAME_FILE` names, and is then read again at each reload. All faults are reported
+ * together. An unknown name with our prefix is a fault too: without this, a mistyped name would silently
+ * select the default.
  */
 import { readFileSync } from 'node:fs'
 
 export interface Setting<T> {
   /** One sentence for `--help` and the documentation. */
   readonly description: string
-  /** The value in text form where the variable is unset; undefined: the setting is required. */
+  /** The text that applies if the variable is unset. If it is undefined, the setting is required. */
   readonly fallback: string | undefined
-  /** Shown as `[set]`, never in clear text; may be read from a file. */
+  /** A secret is shown as `[set]`, never in clear text, and can be read from a file. */
   readonly secret: boolean
-  /** Throws an `Error` whose message completes "NAME …". */
+  /** Throws an `Error` whose message continues a sentence that begins with the name of the setting. */
   parse(text: string): T
 }
 
@@ -28,7 +29,7 @@ export class SettingsError extends Error {
 export interface ReadOptions {
   /** Every variable with this prefix must be a setting, e.g. `GATEWAY_`. */
   readonly prefix: string
-  /** Settings of the other process that begin with our prefix. */
+  /** Settings of other processes that begin with the same prefix, and are ignored. */
   readonly foreign?: readonly string[]
 }
 
@@ -64,11 +65,11 @@ export function readSettings<S extends Record<string, Setting<unknown>>>(
 /** A fault of the file that `NAME_FILE` names. */
 class FileFault extends Error {}
 
-/** Undefined if neither the variable nor a file is given. */
+/** Returns the value of the variable or of its file; undefined if neither is set. */
 function readText(name: string, { secret }: Setting<unknown>, environment: Environment) {
   const path = secret ? environment[fileName(name)] : undefined
   if (!path) return environment[name] || undefined
-  if (environment[name]) throw new FileFault(`is set, and so is ${name}: only one of them may be`)
+  if (environment[name]) throw new FileFault(`and ${name} are both set: remove one of them`)
   let text: string
   try {
     text = readFileSync(path, 'utf8').trim()
@@ -85,8 +86,8 @@ function isNameIn(schema: Record<string, Setting<unknown>>, name: string): boole
 }
 
 /**
- * Returns the variables that share their first word with a setting but are not settings: perhaps mistyped,
- * perhaps of another process.
+ * Returns the variables that share their first word with a setting but are not settings. They may be
+ * mistyped, or belong to another process.
  */
 export function findUnknown(
   schema: Record<string, Setting<unknown>>,
@@ -106,7 +107,7 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** One `NAME=value` line a setting, secrets masked, for `--check-config`. */
+/** Renders one `NAME=value` line per setting, with secrets masked, for `--check-config`. */
 export function describeSettings(
   schema: Record<string, Setting<unknown>>,
   environment: Environment,
@@ -208,7 +209,7 @@ export function secret(description: string): Setting<string> {
   return setting(description, { secret: true }, (value) => {
     if (value.length < 32) throw new Error('must have at least 32 characters')
     if (/^(.)\1*$|change.?me|default|example|secret/i.test(value)) {
-      throw new Error('looks like a placeholder; make one with: openssl rand -base64 33')
+      throw new Error('looks like a placeholder. Create a secret with: openssl rand -base64 33')
     }
     return value
   })

@@ -1,6 +1,6 @@
 /**
- * W3C Trace Context, level 2: which trace a call belongs to. A caller's is continued where its headers
- * are as the standard says; what is passed on names a span of our own.
+ * W3C Trace Context, level 2: determines the trace of a call. A caller's trace is continued if its headers
+ * are valid, and the forwarded headers name one of our own spans as the parent.
  */
 import { randomHex } from './random.ts'
 
@@ -10,21 +10,21 @@ const TRACESTATE_MEMBERS_MAX = 32
 /** Section 3.3.1.3: a key, `=`, and a value that does not end with a space. */
 const TRACESTATE_MEMBER =
   /^[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
-/** Of the flags, those that are known: sampled, and a trace id that is random. */
+/** The known flags: the trace is sampled, and its id is random. */
 const SAMPLED = 1
 const RANDOM_ID = 2
 
 export interface Trace {
   /** 32 hexadecimal digits. */
   readonly id: string
-  /** The caller's span; undefined where the trace begins here. */
+  /** The caller's span; undefined if the trace begins here. */
   readonly parentSpanId: string | undefined
   readonly flags: number
-  /** What other vendors keep with it, or empty. */
+  /** The `tracestate` of other vendors, or an empty text. */
   readonly state: string
 }
 
-/** The trace that the headers name; undefined where they name none, or not as they should. */
+/** Returns the trace in the headers; undefined if they have none or are invalid. */
 export function continueTrace(
   traceparent: string | undefined,
   tracestate: string | undefined,
@@ -32,7 +32,7 @@ export function continueTrace(
   if (traceparent === undefined) return undefined
   const [, version = 'ff', id = '', parentSpanId = '', flags = '', rest] =
     TRACEPARENT.exec(traceparent) ?? []
-  // Versions to come may have more behind it; those of today may not.
+  // Future versions may append more fields; the current one may not.
   const isKnown = version !== 'ff' && (version !== '00' || rest === undefined)
   if (!isKnown || /^0+$/.test(id) || /^0+$/.test(parentSpanId)) return undefined
   const kept = Number.parseInt(flags, 16) & (SAMPLED | RANDOM_ID)
@@ -44,7 +44,7 @@ export function beginTrace(isKept: boolean): Trace {
   return { id: randomHex(16), parentSpanId: undefined, flags, state: '' }
 }
 
-/** The headers that pass the trace on, with `spanId` as the parent of what comes of it. */
+/** Returns the headers that propagate the trace, with `spanId` as the parent of the next spans. */
 export function traceHeaders({ id, flags, state }: Trace, spanId: string): Record<string, string> {
   const traceparent = `00-${id}-${spanId}-0${flags}`
   return state === '' ? { traceparent } : { traceparent, tracestate: state }
@@ -58,7 +58,7 @@ export function createSpanId(): string {
   return randomHex(8)
 }
 
-/** All of it or nothing: what is cut would be wrong. */
+/** Returns the whole state or nothing: a truncated one would be invalid. */
 function readState(tracestate: string | undefined): string {
   if (tracestate === undefined || tracestate.length > TRACESTATE_LENGTH_MAX) return ''
   const members = tracestate

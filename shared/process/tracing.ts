@@ -1,6 +1,6 @@
 /**
- * Exports spans to a collector by OTLP over HTTP. A span is created when its work has ended, from times that
- * were recorded meanwhile: an unsampled call costs next to nothing, and no call waits for the collector.
+ * Exports spans to a collector by OTLP over HTTP. A span is created when its work has ended, from the
+ * recorded times: an unsampled call costs almost nothing, and no call waits for the collector.
  * OpenTelemetry's packages are loaded only if an endpoint is configured.
  */
 import { randomUUID } from 'node:crypto'
@@ -34,7 +34,7 @@ export interface Span {
 }
 
 export interface Tracing {
-  /** Begins a trace for a call that carries none. Whether it is sampled is random. */
+  /** Begins a trace for a call without one. Whether it is sampled is random. */
   begin(): Trace
   /** Records a span and its children. Never throws, never waits. */
   record(trace: Trace, span: Span, children: readonly Span[]): void
@@ -43,7 +43,7 @@ export interface Tracing {
 }
 
 export interface TracingOptions {
-  /** E.g. `http://collector:4318`. Undefined: tracing is off. */
+  /** The URL of the collector, e.g. `http://collector:4318`. If it is undefined, tracing is off. */
   readonly endpoint: string | undefined
   /** The sampled fraction of the traces that begin here, from 0 to 1. */
   readonly share: number

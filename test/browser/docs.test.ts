@@ -9,12 +9,14 @@ import {
   violationsOf,
 } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
+import { untilDocumented } from '../fixtures/service/documentation.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const office = await openOffice(t)
+await untilDocumented(office.url)
 const PHONE = { width: 320, height: 640 }
 
-/** Those that the start page links to, and the one that is missing; the reference has tests of its own. */
+/** The pages that the start page links to, and the page for an unknown path; the reference has tests of its own. */
 async function servedPages(): Promise<readonly string[]> {
   const page = await (await office.open()).newPage()
   await page.goto('/docs')
@@ -26,7 +28,7 @@ async function servedPages(): Promise<readonly string[]> {
   return ['/docs', ...paths.filter((path) => path !== '/docs/reference'), '/docs/nowhere']
 }
 
-t.test('every page can be read by everyone, on any screen, by day and by night', async (t) => {
+t.test('every page is accessible, on a desktop and a phone, light and dark', async (t) => {
   const settings = [
     { viewport: { width: 1280, height: 800 }, colorScheme: 'light' },
     { viewport: PHONE, colorScheme: 'dark' },
@@ -53,13 +55,13 @@ t.test('every page can be read by everyone, on any screen, by day and by night',
   }
 })
 
-t.test('pages come zipped', async (t) => {
+t.test('pages are compressed', async (t) => {
   const page = await (await office.open()).newPage()
   const response = await page.goto('/docs/reference')
   t.equal(await response?.headerValue('content-encoding'), 'gzip')
 })
 
-t.test('the search finds by keyboard what a reader looks for', async (t) => {
+t.test('the search works by keyboard', async (t) => {
   const page = await (await office.open()).newPage()
   await page.goto('/docs')
   const search = page.getByRole('searchbox', { name: 'Search' })
@@ -110,7 +112,8 @@ const QUESTIONS: Readonly<Record<string, RegExp>> = {
   'how do I test webhooks on my machine': /testing/,
   'what time zone is due_date': /glossary/,
   refund: /glossary#refunds-and-reversals/,
-  'write off': /glossary/,
+  'write off': /glossary|questions#can-i-change/,
+  'partial refund': /glossary#refunds-and-reversals/,
   'rate limit': /rate-limits/,
   throttling: /rate-limits/,
   sandbox: /testing/,
@@ -123,6 +126,44 @@ const QUESTIONS: Readonly<Record<string, RegExp>> = {
   'get help': /help/,
   insufficient_scope: /errors#insufficient_scope|authentication/,
   sdk: /clients/,
+  'what is money on account': /questions#what-is-money-on-account/,
+  'how do I test without sending mail': /questions#can-i-test|testing/,
+  'what does Retry-After mean': /questions#how-long-should-i-wait/,
+  'can two calls run at the same time': /questions#how-many-calls/,
+  'how do I void an invoice': /questions#can-i-change/,
+  'how do I delete a customer': /questions#can-i-change/,
+  'how do I find a customer by my own number': /questions#how-do-i-find/,
+  'how do I import invoices': /questions#is-there-a-batch/,
+  'is there a batch endpoint': /questions#is-there-a-batch/,
+  'how long is an idempotency key kept': /questions#how-long-is-an-idempotency-key-kept/,
+  'what happens if the connection breaks': /questions#what-happens-if/,
+  'webhook signature does not match': /webhooks#verify-the-signature/,
+  'how do I rotate the webhook secret': /webhooks#rotate-a-secret/,
+  'which IP addresses do webhooks come from': /questions#which-ip-addresses/,
+  'how do I get overdue invoices': /questions#how-do-i-list-overdue-invoices/,
+  'how do I filter by date': /pagination#filter-a-list/,
+  'what is the maximum page size': /pagination/,
+  'is the API versioned': /versioning/,
+  'early payment discount': /questions#how-do-i-record-a-discount/,
+  chargeback: /questions#how-do-i-record-a-chargeback/,
+  'how do I restrict a key to an IP': /authentication#allowed-addresses/,
+  'what is a cursor': /pagination/,
+  'error format': /errors$/,
+  'gdpr erase personal data': /questions#can-i-change/,
+  'which currencies are supported': /questions#which-currencies/,
+  'can I send a reminder by API': /questions#can-i-send-a-reminder/,
+  'how do I know that an invoice was paid': /questions#how-do-i-know/,
+  'what does draft mean': /questions#what-does-the-status/,
+  'can I change the due date': /questions#can-i-change/,
+  'how do I see deliveries that failed': /questions#how-do-i-see-which-deliveries/,
+  'what happens when my server is down': /questions#what-happens-to-webhooks/,
+  'is the order of webhooks guaranteed': /questions#do-webhooks-arrive-in-order/,
+  'how do I reconcile a bank statement': /questions#how-do-i-record-the-payments/,
+  'maximum request size': /questions#what-is-the-maximum-size/,
+  'can I store my own data on an invoice': /questions#can-i-store-my-own-data/,
+  'language of the reminder': /questions#in-which-language/,
+  'how do I stop reminders for one customer': /questions#how-do-i-stop-or-pause/,
+  'python client': /clients/,
 }
 
 t.test('the first result matches what integrators search for', async (t) => {
@@ -158,7 +199,7 @@ t.test('a reader goes from page to page', async (t) => {
   t.equal(await page.getByRole('tab', { name: 'Ruby', selected: true }).count(), 1)
 })
 
-t.test('the list of contents opens where there is little room', async (t) => {
+t.test('on a small screen the list of contents is closed at first', async (t) => {
   const page = await (await office.open({ viewport: PHONE })).newPage()
   await page.goto('/docs/reference')
   const contents = page.getByRole('navigation', { name: 'Documentation' })
@@ -171,7 +212,7 @@ t.test('the list of contents opens where there is little room', async (t) => {
   t.equal(await contents.isVisible(), true)
 })
 
-t.test('a sample is copied, or selected where that is not allowed', async (t) => {
+t.test('a sample is copied, or selected if the browser does not allow that', async (t) => {
   const context = await office.open()
   const page = await context.newPage()
   await page.goto('/docs/first-call')
@@ -190,7 +231,7 @@ t.test('a sample is copied, or selected where that is not allowed', async (t) =>
   matches(t, String(await page.evaluate('String(getSelection())')), /^curl -i \$API\/me/)
 })
 
-t.test('without scripts everything can be read and reached', async (t) => {
+t.test('without scripts every page can be read and reached', async (t) => {
   const page = await (await office.open({ viewport: PHONE, javaScriptEnabled: false })).newPage()
   await page.goto('/docs')
   await page.getByRole('navigation').getByRole('link', { name: 'Reference' }).click()
@@ -198,7 +239,7 @@ t.test('without scripts everything can be read and reached', async (t) => {
   t.equal(await page.getByRole('searchbox').count(), 0)
 })
 
-// With SCREENSHOTS it makes what docs/images/settings.png is the upper part of, with fewer colours.
+// With SCREENSHOTS it makes the image whose upper part, with fewer colors, is docs/images/settings.png.
 t.test('the pane that the README shows is there', async (t) => {
   const { operator } = office.system
   const account = await operator.createAccount('Acme Ltd')

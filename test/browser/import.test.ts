@@ -1,26 +1,12 @@
 // A CSV file imported in Settings, as an Admin does it: with and without script.
 import type { Page } from 'playwright-core'
-import t, { type Test } from 'tap'
-import { logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import t from 'tap'
+import { checking, logIn, openOffice } from '../fixtures/servers/browser.ts'
 
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)
 
 const office = await openOffice(t)
-
-function checking(t: Test, page: Page) {
-  return async (name: string) => {
-    await photograph(page, name)
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme })
-      t.strictSame(await violationsOf(page), [], `${name}: no violations, ${colorScheme}`)
-    }
-    const size = page.viewportSize()
-    await page.setViewportSize({ width: 320, height: 640 })
-    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
-    if (size !== null) await page.setViewportSize(size)
-  }
-}
 
 const fileOf = (name: string, rows: readonly string[]) => ({
   name,
@@ -61,7 +47,20 @@ t.test('from a faulty file to a corrected import', async (t) => {
   await check('import-faults')
 
   const rows = Array.from({ length: 1500 }, (_, at) => rowOf(at + 1))
-  await choose(page, fileOf('ledger.csv', rows))
+  await page.getByLabel('CSV file').setInputFiles(fileOf('ledger.csv', rows))
+  await page.getByLabel('Dates are written as').selectOption('YYYY-MM-DD')
+  await page.getByRole('button', { name: 'Check the file' }).click()
+  await page
+    .getByRole('alert')
+    .getByText(/^Line 2: issued/)
+    .waitFor()
+  t.equal(
+    await page.getByLabel('CSV file').inputValue(),
+    'C:\\fakepath\\ledger.csv',
+    'still chosen',
+  )
+  await page.getByLabel('Dates are written as').selectOption('D/M/YYYY')
+  await page.getByRole('button', { name: 'Check the file' }).click()
   await page.getByText('The file has 1,500 invoices of 7 customers.').waitFor()
   await check('import-preview')
   t.equal(await page.locator('textarea').isVisible(), false, 'the text of the file is hidden')
@@ -71,6 +70,19 @@ t.test('from a faulty file to a corrected import', async (t) => {
   await check('import-report')
 
   await page.getByRole('link', { name: 'Import another file' }).click()
+  await choose(page, fileOf('mistake.csv', [rowOf(7001), rowOf(7002)]))
+  await page.getByRole('button', { name: 'Record 2 records' }).click()
+  await page.getByRole('link', { name: 'Take this import back…' }).click()
+  await page.getByText('2 invoices are voided').waitFor()
+  await check('import-take-back')
+  await page.getByRole('button', { name: 'Take back' }).click()
+  await page.getByText('2 records taken back.').waitFor()
+  await check('import-taken-back')
+  await page.goto('/settings/imports')
+  await page.getByRole('row', { name: /^mistake\.csv .* Taken back$/ }).waitFor()
+  await check('imports')
+
+  await page.goto('/settings/import')
   await choose(page, fileOf('corrected.csv', [rowOf(1), rowOf(2, '30/11/2026')]))
   await page.getByText('due on 2026-11-30 instead of 2026-10-31').waitFor()
   await check('import-corrections')

@@ -1,14 +1,14 @@
 // What reminders say: how to pay, the wording with its preview, and the whole mail before it is approved.
-import type { Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
-import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { PNG } from '../fixtures/reminders/images.ts'
+import { checking, follow, logIn, openOffice } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)
 
-// The engine stands still, and is run by hand as at an instant.
+// The backend sends nothing by itself; the test runs reminders as at an instant.
 const office = await openOffice(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = office
 const { secret: key } = await system.operator.issueKey(accountId)
@@ -27,15 +27,6 @@ await create('invoices', {
   ...{ debtor_id: debtor['id'], number: 'R-7', currency: 'EUR', amount: 123_450 },
   ...{ issue_date: dayIn(-60), due_date: dayIn(-40), chase_if_overdue: true },
 })
-
-/** Looks at the page as it is, with axe and by photograph. */
-function checking(t: Test, page: Page) {
-  return async (name: string) => {
-    await photograph(page, name)
-    t.strictSame(await violationsOf(page), [], `${name}: no violations`)
-    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
-  }
-}
 
 t.test('an Admin enters how to pay, where the page says that it is missing', async (t) => {
   const context = await office.open()
@@ -81,7 +72,7 @@ t.test(
     t.equal(await page.evaluate('history.length'), steps)
     await check('wording')
     await follow(page, page.getByRole('button', { name: 'Send me a test' }))
-    await page.getByText('The test mail is on its way to you.').waitFor()
+    await page.getByText('The test mail waits').waitFor()
     t.equal(await page.getByLabel('Greeting').inputValue(), 'Good morning {customer},')
     await preview.getByText('Good morning Zoë & Söhne <b>GmbH</b>,').waitFor()
     await page.setViewportSize({ width: 320, height: 640 })
@@ -98,13 +89,68 @@ t.test(
   },
 )
 
+t.test('an Admin chooses the sender’s name and a logo, also without a script', async (t) => {
+  const context = await office.open({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/reminders')
+  await follow(page, page.getByRole('link', { name: 'Sender' }))
+  await page.getByLabel('Name').fill('Acme Billing')
+  await follow(page, page.getByRole('button', { name: 'Save the name' }))
+  const logo = { name: 'logo.svg', mimeType: 'image/svg+xml', buffer: Buffer.from('<svg/>') }
+  await page.getByLabel('Image', { exact: true }).setInputFiles(logo)
+  await follow(page, page.getByRole('button', { name: 'Save the logo' }))
+  await page.getByText('Logo must be a PNG or JPEG image').first().waitFor()
+  await page
+    .getByLabel('Image', { exact: true })
+    .setInputFiles({ name: 'logo.png', mimeType: 'image/png', buffer: PNG })
+  await follow(page, page.getByRole('button', { name: 'Save the logo' }))
+  await page.getByRole('button', { name: 'Remove the logo' }).waitFor()
+  await context.close()
+
+  const enhanced = await office.open()
+  const shown = await enhanced.newPage()
+  const check = checking(t, shown)
+  await logIn(shown, 'ada@acme.example')
+  await shown.goto('/settings/sender')
+  const mail = shown.frameLocator('.preview iframe')
+  const picture = mail.getByRole('img', { name: 'Acme Billing' })
+  await picture.waitFor()
+  const frame = shown.frames().find((candidate) => candidate !== shown.mainFrame())
+  const width = 'document.images[0].decode().then(() => document.images[0].naturalWidth)'
+  t.equal(await frame?.evaluate(width), 320)
+  await check('sender')
+  await shown.getByLabel('Name').fill('x@y.nl')
+  await follow(shown, shown.getByRole('button', { name: 'Save the name' }))
+  await check('sender-fault')
+  await enhanced.close()
+})
+
+t.test('an Admin chooses by keyboard which notices are mailed', async (t) => {
+  const context = await office.open()
+  const page = await context.newPage()
+  const check = checking(t, page)
+  await logIn(page, 'ada@acme.example')
+  await page.goto('/settings/login-details')
+  await check('login-details')
+  await follow(page, page.getByRole('link', { name: 'Choose notices by mail' }))
+  const issued = page.getByLabel('An API key was issued')
+  await issued.focus()
+  await page.keyboard.press('Space')
+  const loaded = page.waitForEvent('load')
+  await page.keyboard.press('Enter')
+  await loaded
+  await page.getByText('Saved. It applies from the next notice on.').waitFor()
+  t.equal(await page.getByLabel('An API key was issued').isChecked(), false)
+  t.equal(await page.getByLabel('A customer replied').isChecked(), true)
+  await check('notices')
+  await context.close()
+})
+
 t.test('without a script the preview is a press of a button away', async (t) => {
   const context = await office.open({ javaScriptEnabled: false })
   const page = await context.newPage()
-  await page.goto('/settings')
-  await page.getByLabel('E-mail').fill('ada@acme.example')
-  await page.getByLabel('Password').fill('correct horse battery')
-  await follow(page, page.getByRole('button', { name: 'Log in' }))
+  await logIn(page, 'ada@acme.example')
   await page.goto('/settings/wording/reminder-nl')
   await page.getByLabel('Greeting').fill('Dag {customer},')
   await page.getByRole('button', { name: 'Preview' }).click()
@@ -126,7 +172,7 @@ t.test('an approval shows the whole mail, without scrolling in it', async (t) =>
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/approvals')
   await follow(page, page.getByRole('link', { name: 'Zoë & Söhne' }))
-  await page.getByText('Please pay invoice R-7 – Acme <b>Ltd</b>').first().waitFor()
+  await page.getByText('Please pay invoice R-7 – Acme Billing').first().waitFor()
   const mail = page.frameLocator('iframe.letter-html')
   await mail.getByText('Please pay €1,234.50 today.').waitFor()
   await mail.getByText('NL91 ABNA 0417 1643 00').first().waitFor()

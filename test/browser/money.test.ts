@@ -1,8 +1,7 @@
 // Money by hand, as an Admin sees it: with the keyboard alone, and without script.
-import type { Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import type { Json } from '../fixtures/books/books.ts'
-import { follow, logIn, openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { checking, follow, logIn, openOffice } from '../fixtures/servers/browser.ts'
 import { call } from '../fixtures/service/call.ts'
 
 // A browser on a busy machine is slow.
@@ -30,21 +29,6 @@ const invoiceOf = (debtor: Json, amount: number, days: number) =>
     ...{ debtor_id: debtor.id, currency: 'EUR', amount },
     ...{ issue_date: dayIn(days - 30), due_date: dayIn(days) },
   })
-
-/** Looks at the page as it is, with axe, by photograph, and on a small telephone. */
-function checking(t: Test, page: Page) {
-  return async (name: string) => {
-    await photograph(page, name)
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme })
-      t.strictSame(await violationsOf(page), [], `${name}: no violations, ${colorScheme}`)
-    }
-    const size = page.viewportSize()
-    await page.setViewportSize({ width: 320, height: 640 })
-    t.equal(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), true, name)
-    if (size !== null) await page.setViewportSize(size)
-  }
-}
 
 t.test('a cheque is recorded, put to two invoices, moved, and an invoice credited', async (t) => {
   const context = await office.open()
@@ -92,6 +76,14 @@ t.test('a cheque is recorded, put to two invoices, moved, and an invoice credite
   await check('payment-allocate-preview')
   await page.getByRole('button', { name: 'Allocate' }).click()
   await page.getByText('Allocated.').waitFor()
+  await check('payment-allocated')
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('Taken back.').waitFor()
+  t.equal((await read(`invoices/${later.id}`)).amount_paid, 0)
+  await page.getByRole('link', { name: 'Allocate €150.00' }).click()
+  await page.getByRole('button', { name: 'Preview' }).click()
+  await page.getByRole('button', { name: 'Allocate' }).click()
+  await page.getByText('Allocated.').waitFor()
   const { amount_paid: paid } = await read(`invoices/${later.id}`)
   t.equal(paid, 15_000)
 
@@ -107,6 +99,10 @@ t.test('a cheque is recorded, put to two invoices, moved, and an invoice credite
   await page.getByText('Credited.').waitFor()
   const { amount_due: due } = await read(`invoices/${later.id}`)
   t.equal(due, 30_000)
+  await page.getByRole('row', { name: /Credited an invoice Two hours were billed twice/ }).waitFor()
+  await check('invoice-credited')
+  await page.goto('/settings/payments')
+  await check('payments')
   await context.close()
 })
 
@@ -125,11 +121,11 @@ t.test('a customer and its invoice are entered, and the invoice corrected', asyn
   await page.getByRole('button', { name: 'Add customer' }).click()
   await page.getByText('Customer added.').waitFor()
   await follow(page, page.getByRole('link', { name: 'Enter an invoice' }))
-  await page.getByLabel('Amount, tax included').fill('12,50')
+  await page.getByLabel('Amount, tax included').fill('0,500')
   await page.getByRole('button', { name: 'Enter invoice' }).click()
   await page.getByRole('alert').getByText('must be a number such as 1234.50').waitFor()
   await check('invoice-new')
-  await page.getByLabel('Amount, tax included').fill('12.50')
+  await page.getByLabel('Amount, tax included').fill('12,50')
   await page.getByRole('button', { name: 'Enter invoice' }).click()
   await page.getByText('Invoice entered.').waitFor()
   await follow(page, page.getByRole('link', { name: 'Change' }))

@@ -1,11 +1,13 @@
 // The reference as integrators use it: in both schemes, on a telephone, by keyboard.
 import t from 'tap'
 import { openOffice, photograph, violationsOf } from '../fixtures/servers/browser.ts'
+import { untilDocumented } from '../fixtures/service/documentation.ts'
 
 // axe looks at 15,000 elements, twice.
 t.setTimeout(300_000)
 
 const office = await openOffice(t)
+await untilDocumented(office.url)
 
 for (const [colorScheme, width] of [
   ['light', 1280],

@@ -8,7 +8,7 @@ import { call } from '../fixtures/service/call.ts'
 // A browser on a busy machine is slow.
 t.setTimeout(300_000)
 
-// The engine stands still, and is run by hand as at an instant.
+// The backend sends nothing by itself; the test runs reminders as at an instant.
 const office = await openOffice(t, { REHEARSAL: 'on' })
 const { url, system, accountId } = office
 const { secret: key } = await system.operator.issueKey(accountId)
@@ -53,7 +53,7 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   const check = checking(t, page)
   await logIn(page, 'ada@acme.example')
   await page.goto('/settings/customers')
-  await page.getByText('There is no customer yet.').waitFor()
+  await page.getByText('There are no customers yet.').waitFor()
   await check('customers-none')
 
   const jansen = await create('debtors', {
@@ -104,11 +104,14 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   await page.getByRole('dialog').getByLabel('Reason').fill('Two windows are broken')
   await check('invoice-dispute')
   await page.getByRole('button', { name: 'Note a dispute', exact: true }).click()
-  await page.getByText('Held: the invoice is disputed').waitFor()
+  await page.getByText('Blocked: the invoice is disputed').waitFor()
   await check('invoice-disputed')
   await page.goto(`/settings/invoices/${draft.id}`)
-  await page.getByRole('button', { name: 'Finalise' }).click()
-  await page.getByText('The invoice is open.').waitFor()
+  await page.getByRole('button', { name: 'Finalise…' }).click()
+  await page.getByRole('dialog').getByText('It cannot be a draft again.').waitFor()
+  await check('invoice-finalise')
+  await page.getByRole('button', { name: 'Finalise', exact: true }).click()
+  await page.getByText('Finalised. The invoice is owed now.').waitFor()
   await page.getByText('Void…').click()
   await page.getByRole('dialog').getByLabel('Reason').fill('Sent twice')
   await page.getByRole('button', { name: 'Void', exact: true }).click()
@@ -128,7 +131,7 @@ t.test('an Admin finds a customer, edits it, pauses it and acts on its invoices'
   await context.close()
 })
 
-t.test('an Admin sees what will be sent, approves, rejects, and stops it all', async (t) => {
+t.test('an Admin previews, approves and rejects reminders, and stops all of them', async (t) => {
   const bouw = await create('debtors', {
     ...{ name: 'De Vries Installatie', email: 'crediteuren@devries-installatie.nl' },
     language: 'nl',
@@ -165,8 +168,11 @@ t.test('an Admin sees what will be sent, approves, rejects, and stops it all', a
   await letter.locator('body').getByText('INV-').first().waitFor()
   await page.getByText('As plain text').click()
   await check('approval')
-  await page.getByRole('button', { name: 'Approve and send' }).click()
-  await page.getByText('Approved. It is sent in the customer’s business hours.').waitFor()
+  await page.getByRole('button', { name: 'Approve and send…' }).click()
+  await page.getByRole('dialog').getByText('crediteuren@devries-installatie.nl').waitFor()
+  await check('approval-approve')
+  await page.getByRole('button', { name: 'Approve and send', exact: true }).click()
+  await page.getByText('Approved. It is').waitFor()
   await page.getByRole('link', { name: 'Smit & Co' }).click()
   await page.getByText('Reject…').click()
   await page.getByRole('button', { name: 'Reject', exact: true }).click()
@@ -219,7 +225,7 @@ t.test('an Admin sees what will be sent, approves, rejects, and stops it all', a
   await context.close()
 })
 
-t.test('a Member reads, and reminders are stopped without script', async (t) => {
+t.test('a Member reads, and an Admin stops reminders without script', async (t) => {
   const context = await office.open({ javaScriptEnabled: false })
   const member = await context.newPage()
   await logIn(member, 'max@acme.example')

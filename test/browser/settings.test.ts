@@ -110,7 +110,7 @@ t.test('an Admin issues a key, uses it, and revokes it', async (t) => {
   await check('used')
 
   await page.getByRole('link', { name: 'ERP in Utrecht' }).first().click()
-  await page.getByRole('heading', { name: 'The last 24 hours' }).waitFor()
+  await page.getByRole('heading', { name: 'The last 24 hours', exact: true }).waitFor()
   await page.getByText('Show as a table').first().click()
   await check('usage')
   await page.goBack()

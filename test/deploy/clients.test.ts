@@ -6,15 +6,13 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
-import { startReceiver } from '../fixtures/servers/receiver.ts'
 import { type Outcome, startUnreliableFront } from '../fixtures/servers/unreliable-front.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
-import { until } from '../fixtures/service/until.ts'
+import { receiveWebhook } from '../fixtures/service/webhook.ts'
 
 const run = promisify(execFile)
 const ROOT = join(import.meta.dirname, '..', '..')
-const PASSWORD = 'correct horse battery'
 // Settings accept a password over plain http on this machine alone.
 const BASE_URL = { BASE_URL: 'http://127.0.0.1:8080' }
 
@@ -151,7 +149,7 @@ console.log(limited.response.status, rejected.response.status, rejected.error?.c
 })
 
 t.test('it verifies a webhook of the service, and nothing else', async (t) => {
-  const webhook = await receiveWebhook()
+  const webhook = await receiveWebhook(t, system)
   const env = { HEADERS: JSON.stringify(webhook.headers), BODY: webhook.body }
   const printed = await runProgram(
     `const { HEADERS = '', BODY = '', SECRET = '' } = process.env
@@ -167,33 +165,6 @@ try {
   )
   matches(t, printed, /^Globex\n.*No matching signature found\n$/)
 })
-
-async function receiveWebhook() {
-  const account = await operator.createAccount()
-  const login = ['--email', 'ada@acme.example', '--role', 'admin', '--password', PASSWORD]
-  await operator.cli('users', 'create', '--account', account, ...login)
-  const { secret: key } = await operator.issueKey(account)
-  const receiver = await startReceiver(t)
-  const accept = { accept: 'application/json' }
-  const session = await call(`${url}/settings/login`, {
-    headers: accept,
-    body: { email: 'ada@acme.example', password: PASSWORD },
-  })
-  const cookie = String(session.headers['set-cookie']).split(';')[0] ?? ''
-  const endpoint = await call(`${url}/settings/webhook-endpoints`, {
-    headers: { ...accept, cookie, 'x-csrf-token': session.json.csrf_token },
-    body: { url: receiver.url, events: ['debtor.created'] },
-  })
-  await call(`${url}/api/v1/debtors`, { key, body: { name: 'Globex' } })
-  await until(() => receiver.webhooks.length > 0, 'the webhook')
-  const { headers = {}, body = '' } = receiver.webhooks[0] ?? {}
-  const signed = ['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const
-  return {
-    body,
-    headers: Object.fromEntries(signed.map((name) => [name, String(headers[name])])),
-    secret: String(endpoint.json.secret),
-  }
-}
 
 t.test('the program of the guide runs', async (t) => {
   const { secret: key } = await operator.issueKey(await operator.createAccount())

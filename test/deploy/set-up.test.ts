@@ -1,5 +1,5 @@
-// "Set-up by hand" of docs/operations.md, as it stands there, but for what only a fresh machine has: the
-// packages, the servers' own commands, the places of files, the ports.
+// Runs "Set-up by hand" of docs/operations.md as it is written, except what only a fresh machine has: packages, the
+// servers' own commands, the locations of files, and ports.
 
 import { execFile } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'

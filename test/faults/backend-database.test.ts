@@ -47,7 +47,7 @@ t.test(
   },
 )
 
-t.test('a full disk: writes are refused, reads live, it says so, and recovers', async (t) => {
+t.test('a full disk: writes are rejected, reads live, it says so, and recovers', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'full-disk-'))
   t.teardown(() => rmSync(directory, { recursive: true }))
   const dataDir = join(directory, 'data')

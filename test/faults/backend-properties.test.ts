@@ -1,8 +1,8 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { type CursorScope, openCursor, sealCursor } from '../../backend/api/cursor.ts'
 import { type NewLine, totalsOf } from '../../backend/invoices/lines.ts'
 import { AMOUNT_MAX, isQuantity } from '../../backend/money/money.ts'
+import { fc } from '../fixtures/properties.ts'
 
 const KEY = Buffer.alloc(32, 1)
 
@@ -27,7 +27,7 @@ function opens(key: Buffer, scope: CursorScope, cursor: string): boolean {
   }
 }
 
-t.test('every position of every list comes back from its cursor', async (t) => {
+t.test('the cursor of every position in every list opens as that position', async (t) => {
   fc.assert(
     fc.property(scope, position, (scope, position) => {
       const cursor = sealCursor(KEY, scope, position)
@@ -38,7 +38,7 @@ t.test('every position of every list comes back from its cursor', async (t) => {
   t.pass()
 })
 
-t.test('a cursor opens for nothing but its own account, list, sort and filters', async (t) => {
+t.test('a cursor opens only for its own account, list, sort and filters', async (t) => {
   fc.assert(
     fc.property(scope, scope, position, (mine, other, position) => {
       const cursor = sealCursor(KEY, mine, position)
@@ -54,7 +54,7 @@ t.test('a cursor opens for nothing but its own account, list, sort and filters',
   t.pass()
 })
 
-t.test('a cursor with any bit, any byte or any end changed does not open', async (t) => {
+t.test('a cursor that was changed, shortened or extended does not open', async (t) => {
   const change = fc.oneof(
     fc.record({ kind: fc.constant('flip' as const), at: fc.nat(), bit: fc.nat(7) }),
     fc.record({ kind: fc.constant('cut' as const), at: fc.nat(), bit: fc.constant(0) }),
@@ -78,7 +78,7 @@ t.test('a cursor with any bit, any byte or any end changed does not open', async
   t.pass()
 })
 
-/** Filters are the same whatever order they come in. */
+/** The order of filters does not matter. */
 function isSame(a: CursorScope, b: CursorScope): boolean {
   const sorted = ({ filters }: CursorScope) =>
     Object.entries(filters).toSorted(([one], [other]) => (one < other ? -1 : 1))
@@ -122,7 +122,7 @@ function exactAmount({ quantity, unitAmount }: NewLine): bigint {
   return twiceRest > denominator ? floor + 1n : floor
 }
 
-t.test('an invoice comes to what fractions of whole numbers say, to the last unit', async (t) => {
+t.test('the total of an invoice is that of exact fractions, to the last unit', async (t) => {
   let accepted = 0
   fc.assert(
     fc.property(lines, (lines) => {
@@ -147,7 +147,7 @@ t.test('an invoice comes to what fractions of whole numbers say, to the last uni
   t.ok(accepted > 100)
 })
 
-t.test('an amount is taken beside lines only where it is their sum', async (t) => {
+t.test('an amount beside lines is accepted only if it is their sum', async (t) => {
   fc.assert(
     fc.property(lines, fc.integer({ min: 1, max: AMOUNT_MAX }), (lines, amount) => {
       const own = totalsOf(undefined, lines)

@@ -53,7 +53,7 @@ for (const name of MUTANTS) {
   })
 }
 
-t.test('the checker finds the caller who takes a new key for a retry', async (t: Test) => {
+t.test('the checker finds a caller that uses a new key for a retry', async (t: Test) => {
   const directory = mkdtempSync(join(tmpdir(), 'failpoints-'))
   t.teardown(() => rmSync(directory, { recursive: true }))
   const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
@@ -67,7 +67,7 @@ t.test('the checker finds the caller who takes a new key for a retry', async (t:
   t.ok(violations.some(({ invariant }) => invariant === 'I2'))
 })
 
-/** Two at once, repeats, another body, refusals early and late: what a bug needs to show itself. */
+/** Makes concurrent calls, repeats, calls with another body, and calls that are rejected: each bug shows in one. */
 async function makeDemands(ledger: Ledger): Promise<void> {
   const invoiceId = await ledger.invoice(10_000)
   const payer = ledger.payer('one')
@@ -81,7 +81,7 @@ async function makeDemands(ledger: Ledger): Promise<void> {
   await payer.send(money(4, 3_000))
   await other.send(money(2, 2_000))
   await other.send(money(1, 1_001))
-  // The second is refused when its invoice has been settled already.
+  // The second is rejected, because its external id exists.
   await payer.send({ ...money(5, 500), externalId: 'bank-1' })
   await payer.send({ ...money(6, 500), externalId: 'bank-1' })
 }

@@ -43,7 +43,8 @@ function startLoad(t: Test, url: () => string, write = false): Load {
   }
 }
 
-const nameOf = (error: { code?: string }) => (error.code === 'ECONNREFUSED' ? 'refused' : 'broken')
+/** A connection that waits to be accepted while the listener closes is reset by the kernel. */
+const nameOf = (error: { syscall?: string }) => (error.syscall === 'connect' ? 'refused' : 'broken')
 const shown = ({ seen }: Load) => JSON.stringify(Object.fromEntries(seen))
 
 t.test('a gateway that drains under load fails no call that it accepted', async (t) => {

@@ -18,7 +18,7 @@ import { until } from '../fixtures/service/until.ts'
 
 const CALLERS = [1, 2, 8]
 
-/** Whatever becomes of the first call, its payment stands from this point on. */
+/** From these points on, the payment is recorded, even if the caller gets no response. */
 const DURABLE: readonly Point[] = ['after_commit', 'half_answer']
 
 // Processes start many times: on a busy machine that takes minutes.
@@ -26,11 +26,11 @@ t.setTimeout(300_000)
 t.jobs = 3
 
 t.test(
-  'a backend killed at any point of a payment has recorded it once or not at all',
+  'a backend that is killed at any point of a payment has recorded it once or not at all',
   sweep('kill'),
 )
-t.test('a backend that fails at any point of a payment has, too', sweep('throw'))
-t.test('a backend that stalls at any point of a payment has, too', sweep('stall'))
+t.test('so has a backend that fails at any point of a payment', sweep('throw'))
+t.test('so has a backend that stalls at any point of a payment', sweep('stall'))
 
 function sweep(fault: Fault) {
   return async (t: Test) => {
@@ -47,7 +47,7 @@ function sweep(fault: Fault) {
         await restarted
         if (fault !== 'stall') {
           const originals = replayed.filter((is) => !is).length
-          t.equal(originals, DURABLE.includes(point) ? 0 : 1, `${key}: answers that are no replay`)
+          t.equal(originals, DURABLE.includes(point) ? 0 : 1, `${key}: responses but replays`)
         }
       }
     }
@@ -62,7 +62,7 @@ t.test('a backend killed within a group of payments has recorded none of it', as
   const directory = failpointsDirectory(t)
   const ledger = await openLedger(t, { backendEnv: failpointsEnv(directory) })
   const { system, databasePath } = ledger
-  // Between its members: some are done, one in part, one not begun. And when all are done.
+  // In the middle of the group (two done, one in progress, one not begun), and after its last payment.
   const groups = [
     ['a', 'b', failpointKey('kill', 'after_payment', 'c'), 'd'],
     ['e', 'f', failpointKey('kill', 'before_commit', 'g')],
@@ -72,7 +72,7 @@ t.test('a backend killed within a group of payments has recorded none of it', as
     const pay = (key: string) =>
       ledger.payer(key).pay({ key, reference: key, invoiceId, amount: 100 })
     const unlock = await lockDatabase(t, databasePath)
-    // The first has a group of its own, which waits for the lock; the others wait for it, in order.
+    // The first payment is a group by itself, which waits for the lock; the others queue behind it as one group.
     const paid = []
     for (const key of [`alone-${keys[0]}`, ...keys]) {
       paid.push(pay(key))
@@ -84,14 +84,14 @@ t.test('a backend killed within a group of payments has recorded none of it', as
     await restarted
     t.ok(keys.some((key) => hasFired(directory, key)))
     const replays = responses.filter(({ headers }) => headers['idempotent-replayed'] === 'true')
-    t.equal(replays.length, 0, 'nothing was left of what nobody was told')
+    t.equal(replays.length, 0, 'nothing of the group was recorded')
   }
   const { violations, figures } = await ledger.check()
   t.strictSame(violations, [])
   matches(t, figures, { intents: 9, acknowledged: 9, payments: 9, duplicates: 0 })
 })
 
-/** Transactions that wait for the writer. */
+/** The number of transactions that wait for the writer. */
 async function waitingIn({ operationsPort }: { operationsPort: number }): Promise<number> {
   const metrics = await (await fetch(`http://127.0.0.1:${operationsPort}/metrics`)).text()
   const [, waiting] =
@@ -105,7 +105,7 @@ function failpointsDirectory(t: Test): string {
   return directory
 }
 
-/** Resolves with which of the acknowledgements were replays; then come a repeat and another body. */
+/** Resolves with whether each acknowledgement was a replay. Then sends a repeat and another body. */
 async function payAtOnce(ledger: Ledger, money: Money, callers: number): Promise<boolean[]> {
   const responses = await Promise.all(
     Array.from({ length: callers }, (_, n) => ledger.payer(`${money.key}-${n}`).pay(money)),

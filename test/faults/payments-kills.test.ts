@@ -2,10 +2,9 @@ import t from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { openLedger } from '../fixtures/payments/ledger.ts'
 import { storm } from '../fixtures/payments/storm.ts'
+import { SEED } from '../fixtures/properties.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 
-/** Who pays what, how often, and what is struck when: the same seed asks for the same. */
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const KILLS = 10
 
 // Processes start many times: on a busy machine that takes minutes.

@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { openBooks } from '../fixtures/books/books.ts'
 import type { Model } from '../fixtures/payments/model.ts'
@@ -15,6 +14,7 @@ import {
   setClock,
   takeBackAmount,
 } from '../fixtures/payments/model-commands.ts'
+import { fc } from '../fixtures/properties.ts'
 
 /** Thousands by hand: `PAYMENT_RUNS=5000 npx tap -t 0 test/faults/payments-model.test.ts`. */
 const RUNS = Number(process.env['PAYMENT_RUNS'] ?? 40)

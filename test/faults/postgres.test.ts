@@ -1,4 +1,4 @@
-// PostgreSQL stopped, crashed and started while payers pay through three backends.
+// PostgreSQL is stopped, crashed and started again while payers pay through three backends.
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
@@ -18,7 +18,7 @@ async function open(t: Test) {
   return { server, ...(await openLedger(t, { databaseUrl, backends: 3 })) }
 }
 
-t.test('payments are exact over stops and crashes of the database', async (t) => {
+t.test('payments are exact through stops and crashes of the database', async (t) => {
   const { server, system, history, apiKey, invoice, payer, check } = await open(t)
   const invoiceId = await invoice(PAYERS * PAYMENTS_EACH * 100)
   let paid = 0
@@ -42,7 +42,7 @@ t.test('payments are exact over stops and crashes of the database', async (t) =>
   t.strictSame(
     [...codes].filter((status) => status !== undefined && ![502, 503, 504].includes(status)),
     [],
-    'only errors that are promised, that ask for another try',
+    'only errors that are documented as retryable',
   )
   const { json } = await call(`${system.url}/api/v1/invoices/${invoiceId}`, { key: apiKey })
   matches(t, json, { status: 'paid', amount_due: 0 })
@@ -52,7 +52,7 @@ t.test('payments are exact over stops and crashes of the database', async (t) =>
   t.comment(figures)
 })
 
-t.test('a revoked key stays revoked over a crash of the database', async (t) => {
+t.test('a revoked key stays revoked after a crash of the database', async (t) => {
   const { server, system } = await open(t)
   const account = await system.operator.createAccount('Other')
   const { id, secret } = await system.operator.issueKey(account)

@@ -88,7 +88,7 @@ t.test('while it is sick a gateway admits no more than the limit', async (t) => 
   t.equal(admitted.length, LIMIT - 100)
 })
 
-t.test('with the policy to deny, calls are refused in time', async (t) => {
+t.test('with the policy to deny, calls are rejected in time', async (t) => {
   const { proxy, rateLimiter } = await startThroughProxy(t, 'deny')
   proxy.set('hole')
   const from = performance.now()

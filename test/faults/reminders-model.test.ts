@@ -1,5 +1,5 @@
-import fc from 'fast-check'
 import t from 'tap'
+import { fc } from '../fixtures/properties.ts'
 import { createScenario, type Step } from '../fixtures/reminders/scenario.ts'
 import { openTestDatabase } from '../fixtures/service/database.ts'
 
@@ -22,7 +22,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('plan') }) },
   { weight: 6, arbitrary: fc.record({ do: fc.constant('send') }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('approve') }) },
-  fc.record({ do: fc.constantFrom('reject', 'restart', 'reverse') }),
+  fc.record({ do: fc.constantFrom('reject', 'withdraw', 'restart', 'reverse') }),
   { weight: 2, arbitrary: fc.record({ do: fc.constant('kill'), handedOver: on }) },
   {
     weight: 3,

@@ -1,11 +1,12 @@
 /**
- * Every gateway and every backend is restarted in turn while payers pay: no call that was accepted
- * fails, the money is exact, and so is a key's limit. Two of each, once; three of each, `ROUNDS` times,
+ * Every gateway and every backend is restarted in turn while payers pay and an Admin credits invoices: no call or page
+ * that was accepted fails, the money is exact, and so is a key's limit. Two of each, once; three of each, `ROUNDS` times,
  * where that is set.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { Agent } from 'undici'
+import { logInCreditor } from '../fixtures/payments/credits.ts'
 import { openLedger } from '../fixtures/payments/ledger.ts'
 import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
@@ -17,11 +18,12 @@ const ROUNDS = Number(process.env['ROUNDS'] ?? 1)
 const SIZE = process.env['ROUNDS'] === undefined ? 2 : 3
 const PAYERS = 4
 const LIMIT = 600
+const ADMIN = { email: 'ada@acme.example', password: 'correct horse battery' }
 
 /** Three of each may take long on a busy machine. */
 t.setTimeout(180_000 + (SIZE - 2) * ROUNDS * 200_000)
 
-t.test('a rolling restart under payments fails no accepted call', async (t) => {
+t.test('a rolling restart under payments and credits fails no call or page', async (t) => {
   const server = await startPostgres()
   t.teardown(() => server.remove())
   const { url: databaseUrl } = await copyTemplate(server.url('postgres'))
@@ -50,6 +52,13 @@ t.test('a rolling restart under payments fails no accepted call', async (t) => {
       await pay({ key, reference: key, invoiceId, amount: 100 })
     }
   })
+  const login = ['--email', ADMIN.email, '--role', 'admin', '--password', ADMIN.password]
+  await system.operator.cli('users', 'create', '--account', ledger.accountId, ...login)
+  const creditor = await logInCreditor({ urls, ...ADMIN })
+  // A gateway cannot repeat these, as it does a call that was lost.
+  const crediting = (async () => {
+    for (let n = 0; !isOver; n++) await creditor.credit(invoiceId, `credit-${n}`, 1)
+  })()
   const { secret: key } = await system.operator.issueKey(
     await system.operator.createAccount('Counted'),
     { rateLimit: LIMIT },
@@ -85,11 +94,12 @@ t.test('a rolling restart under payments fails no accepted call', async (t) => {
     }
   }
   isOver = true
-  await Promise.all([...paying, counting])
+  await Promise.all([...paying, crediting, counting])
 
   for (const gateway of inService) lines.push(...gateway.log().split('\n'))
   const faults = lines.filter((line) => line.includes('"status":5'))
   t.strictSame(faults, [], 'no gateway answered with an error of ours')
+  t.strictSame(creditor.refusals, [], 'each credit was carried out at once')
   const unsure = ledger.history.events.filter(({ type }) => type === 'info')
   t.strictSame(unsure, [], 'each call was answered for good')
   t.strictSame([...seen.keys()].sort(), [200, 429], 'so was each of the counted ones')

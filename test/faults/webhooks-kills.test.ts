@@ -66,7 +66,7 @@ t.test('every event arrives, whenever the delivering backend is killed', async (
 
   for (let kill = 0; kill < KILLS; kill++) {
     await happen()
-    // Struck while it waits for this answer, or after it: anywhere between claim and record.
+    // The backend is killed while it waits for this response or after it: anywhere between claim and record.
     const { promise: struck, resolve: strike } = Promise.withResolvers<void>()
     const last = receiver.webhooks.length + 1 + Math.floor(Math.random() * EVENTS_A_LIFE)
     receiver.respondWith((webhook, res) => {

@@ -103,7 +103,7 @@ t.test('of a response of ten gigabytes, 64 KiB are read', async (t) => {
   t.ok(sent < 20_000_000, `${sent} bytes left the receiver, the most of them into buffers`)
 })
 
-t.test('a certificate is verified, for the name that was asked for', async (t) => {
+t.test('the certificate must be valid for the name in the URL', async (t) => {
   const dns = await startDns(t, () => ['127.0.0.1'])
   const tls = await createCertificate(t, 'DNS:hooks.example')
   const receiver = await startReceiver(t, { tls })
@@ -143,7 +143,7 @@ async function http(t: Test, respond: (res: ServerResponse) => void): Promise<st
   return receiver.url
 }
 
-/** Answers once a request's first bytes came. */
+/** Responds as soon as the first bytes of a request arrive. */
 async function raw(t: Test, respond: (socket: Socket) => void): Promise<string> {
   const sockets = new Set<Socket>()
   const server = createServer((socket) => {

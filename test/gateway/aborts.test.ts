@@ -86,7 +86,7 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
     ['closes', 'destroy'],
     ['resets', 'resetAndDestroy'],
   ] as const) {
-    t.test(`a client that ${how} ${phase} leaves nothing`, async (t) => {
+    t.test(`a client that ${how} ${phase} leaves no resources behind`, async (t) => {
       backend.respondWith((_, res) => (respond === undefined ? res.end('{}') : respond(res)))
       for (let round = 0; round < ROUNDS; round++) {
         const from = backend.requests.length
@@ -107,7 +107,7 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
 }
 
 // The memory of a page's form was never given back, until every body was refused.
-t.test('pages that nobody waits for give their memory back', async (t) => {
+t.test('pages whose clients have disconnected release their memory', async (t) => {
   const form = `POST /settings/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 250000\r\n\r\n${'x'.repeat(250_000)}`
   backend.respondWith((_, res) => hold(res))
   for (let round = 0; round < 300; round++) {
@@ -124,7 +124,7 @@ t.test('pages that nobody waits for give their memory back', async (t) => {
   t.equal((await call(url, { key, body: {} })).status, 200)
 })
 
-t.test('no socket is left, and the log has no fault', async (t) => {
+t.test('no socket is left open, and the log has no error', async (t) => {
   await until(() => descriptors() <= before + 2 * CONNECTIONS + 4, 'the sockets are closed')
   t.equal(gateway.log(), '')
   t.equal(await gateway.stop(), 0, 'it drains')

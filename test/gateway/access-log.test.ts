@@ -15,7 +15,7 @@ const linesOf = (gateway: StartedGateway): Record<string, unknown>[] => {
   return whole.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'call')
 }
 
-t.test('what is refused at the door has a line, and nothing of what was sent', async (t) => {
+t.test('a malformed request has a log line, which contains nothing of what was sent', async (t) => {
   const gateway = await startGateway(t, backend.url)
   await exchangeBytes(gateway.port, 'S3CR3T\r\n\r\n')
   await exchangeBytes(gateway.port, 'GET /S3CR3T HTTP/1.1\r\nHost: a\r\nHost: S3CR3T\r\n\r\n')
@@ -29,7 +29,7 @@ t.test('what is refused at the door has a line, and nothing of what was sent', a
   t.notMatch(gateway.log(), 'S3CR3T')
 })
 
-t.test('a client that goes away has a line with 499, once', async (t) => {
+t.test('the call of a client that disconnects has one line, with 499', async (t) => {
   const gateway = await startGateway(t, backend.url)
   let responded = false
   backend.respondWith(() => {
@@ -44,14 +44,17 @@ t.test('a client that goes away has a line with 499, once', async (t) => {
   matches(t, linesOf(gateway), [{ status: 499, route: '/api/v1/debtors', keyId: /^key_/ }])
 })
 
-t.test('behind a trusted proxy the line names the client that the proxy saw', async (t) => {
-  const gateway = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
-  await call(gateway.url, { headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' } })
-  await until(() => linesOf(gateway).length === 1, 'it has its line')
-  matches(t, linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
-})
+t.test(
+  'behind a trusted proxy the log line names the address that the proxy reports',
+  async (t) => {
+    const gateway = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
+    await call(gateway.url, { headers: { 'x-forwarded-for': '1.1.1.1, 203.0.113.7' } })
+    await until(() => linesOf(gateway).length === 1, 'it has its line')
+    matches(t, linesOf(gateway), [{ status: 302, client: '203.0.113.7' }])
+  },
+)
 
-t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
+t.test('ACCESS_LOG=off leaves out the lines of calls, and no others', async (t) => {
   const gateway = await startGateway(t, backend.url, { ACCESS_LOG: 'off' })
   await call(gateway.url)
   await exchangeBytes(gateway.port, 'junk\r\n\r\n')
@@ -60,14 +63,20 @@ t.test('ACCESS_LOG=off drops the lines of calls, and no other', async (t) => {
   matches(t, gateway.log(), containing('"msg":"drained"'))
 })
 
-t.test('while a backend is away there is a line a second, not a stack a call', async (t) => {
-  const gateway = await startGateway(t, backend.url)
-  backend.respondWith((_, res) => res.destroy())
-  for (let calls = 0; calls < 40; calls++) {
-    await call(`${gateway.url}/api/v1/debtors`, { key, body: {} })
-  }
-  const stacks = () => gateway.log().split('"stack"').length - 1
-  // The attempts and what became of them, each when it first happened.
-  t.ok(stacks() <= 4, `${stacks()} stacks`)
-  await until(() => /"more":\d\d,"seconds":1,"msg":"attempt failed"/.test(gateway.log()), 'the sum')
-})
+t.test(
+  'while a backend is unavailable there is one line a second, not one stack for each call',
+  async (t) => {
+    const gateway = await startGateway(t, backend.url)
+    backend.respondWith((_, res) => res.destroy())
+    for (let calls = 0; calls < 40; calls++) {
+      await call(`${gateway.url}/api/v1/debtors`, { key, body: {} })
+    }
+    const stacks = () => gateway.log().split('"stack"').length - 1
+    // The attempts and what became of them, each when it first happened.
+    t.ok(stacks() <= 4, `${stacks()} stacks`)
+    await until(
+      () => /"more":\d\d,"seconds":1,"msg":"attempt failed"/.test(gateway.log()),
+      'the sum',
+    )
+  },
+)

@@ -42,13 +42,12 @@ async function openRoute(t: Test, zone: { addresses: readonly string[] | Error }
   })
   const limits = { timeoutMs: 2_000, waitMs: 250, streamsMax: 2 }
   const { admit, forward } = createForwarder({ backends, ...limits, log })
-  const flow = admit('key_1')
-  flow.leave()
   return {
     port,
+    admit,
     requested,
     backends,
-    send: () => forward({ ...REQUEST, flow }, new Abort(), createCallRecord('127.0.0.1', false)),
+    send: () => forward(REQUEST, new Abort(), createCallRecord('127.0.0.1', false)),
     /** Waits until exactly these are ready, and asks the name meanwhile. */
     async settled(...ready: string[]) {
       const seen = () => backends.statuses().filter((one) => one.ready)
@@ -123,20 +122,27 @@ t.test('calls that wait for a backend that is removed are finished', async (t) =
   await until(() => second.connections() === 0, 'the removed one is left')
 })
 
-t.test('while no address is known, and none answers, nothing is sent and it says so', async (t) => {
-  const zone = { addresses: new Error('no such name') as readonly string[] | Error }
-  const { port, send, settled } = await openRoute(t, zone)
-  const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
-  await rejectsWith(t, send(), refusal)
-  zone.addresses = ['127.0.0.2']
-  await until(() => send().catch((error) => error.cause?.code === 'ECONNREFUSED'), 'known, refused')
-  await startRawBackend(t, port, '127.0.0.2')
-  await settled('127.0.0.2')
-  t.equal((await send()).status, 200)
-})
+t.test(
+  'while no address is known and none responds, nothing is sent, and the log says so',
+  async (t) => {
+    const zone = { addresses: new Error('no such name') as readonly string[] | Error }
+    const { port, admit, send, settled } = await openRoute(t, zone)
+    const refusal = { code: 'service_unavailable', status: 503, headers: { 'retry-after': '1' } }
+    throwsWith(t, () => admit('key_1', new Abort()), refusal, 'not admitted, so not counted')
+    await rejectsWith(t, send(), refusal)
+    zone.addresses = ['127.0.0.2']
+    await until(
+      () => send().catch((error) => error.cause?.code === 'ECONNREFUSED'),
+      'known, refused',
+    )
+    await startRawBackend(t, port, '127.0.0.2')
+    await settled('127.0.0.2')
+    t.equal((await send()).status, 200)
+  },
+)
 
 t.test(
-  'of a name with addresses of both kinds the IPv4 ones count, else the IPv6 ones',
+  'the IPv4 addresses of a name are used, and the IPv6 addresses only if there are no others',
   async (t) => {
     const zone = { addresses: ['::1', '127.0.0.2', '127.0.0.2'] as readonly string[] | Error }
     const { port, backends } = await openRoute(t, zone)

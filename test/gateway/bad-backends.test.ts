@@ -1,6 +1,6 @@
 /**
- * Every way a backend can fail an answer: a problem that says what may have been done, or a connection
- * that breaks; never an answer that looks whole and is not, never a pool that is stuck.
+ * Every way in which a backend can fail: the client gets a problem that says what may have been done, or a connection
+ * that breaks; never a response that looks complete and is not, and no pool is stuck.
  */
 
 import { once } from 'node:events'
@@ -101,7 +101,7 @@ const FAULTS: [what: string, behaviour: Behaviour, status: number, sent: number]
 ]
 
 for (const [what, behaviour, status, sent] of FAULTS) {
-  t.test(`an answer with a fault, ${what}: ${status}`, async (t) => {
+  t.test(`a malformed response, ${what}: ${status}`, async (t) => {
     backend.behave(behaviour)
     const from = backend.calls.length
     const responses = await Promise.all(
@@ -145,7 +145,7 @@ const PASSED: [what: string, bytes: string, status: number, body: string][] = [
 ]
 
 for (const [what, bytes, status, body] of PASSED) {
-  t.test(`an answer with ${what} is passed on`, async (t) => {
+  t.test(`a response with ${what} is forwarded`, async (t) => {
     backend.behave(say(bytes))
     for (let round = 0; round < 3; round++) {
       const response = await call(`${gateway.url}/api/v1/debtors`, READ)
@@ -156,7 +156,7 @@ for (const [what, bytes, status, body] of PASSED) {
   })
 }
 
-t.test("headers of the connection and of the gateway are not the backend's to say", async (t) => {
+t.test('a backend cannot set headers of the connection or of the gateway', async (t) => {
   const lines = [
     'Connection: close, X-Private',
     'Connection: keep-alive , X-Own',
@@ -176,7 +176,7 @@ t.test("headers of the connection and of the gateway are not the backend's to sa
   t.equal(headers['connection'], 'keep-alive')
 })
 
-t.test('a large answer that breaks off breaks off for the client', async (t) => {
+t.test('a large response that is incomplete is incomplete for the client too', async (t) => {
   const begin = `${head('Content-Length: 1000000')}${'x'.repeat(500_000)}`
   const chunk = `${(500_000).toString(16)}\r\n${'x'.repeat(500_000)}\r\n`
   for (const behaviour of [
@@ -221,7 +221,7 @@ t.test('idle connections are closed once the backend ends one with its response'
 
 // A connection that the backend closes while it is idle costs nobody an answer, where it may be sent
 // again.
-t.test('a stale connection is not seen by a read or a keyed write', async (t) => {
+t.test('a stale connection fails neither a read nor a write with an Idempotency-Key', async (t) => {
   for (const options of [READ, KEYED_WRITE]) {
     for (let round = 0; round < 5; round++) {
       backend.behave((socket, calls) => {
@@ -233,7 +233,7 @@ t.test('a stale connection is not seen by a read or a keyed write', async (t) =>
   }
 })
 
-t.test('nothing is left of it all', async (t) => {
+t.test('no connection or memory is left at the end', async (t) => {
   backend.behave(say(RAW_OK))
   // Four for calls, eight for keys never seen, as far as they were needed.
   await until(() => backend.connections() <= CONNECTIONS + 8, 'the connections are closed')

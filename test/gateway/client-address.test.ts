@@ -13,13 +13,13 @@ async function addressSeen(url: string, headers: Record<string, string>) {
   return backend.requests.at(-1)?.headers[CLIENT_ADDRESS_HEADER]
 }
 
-t.test('a client cannot name its own address', async (t) => {
+t.test('a client cannot choose its own address', async (t) => {
   const { url } = await startGateway(t, backend.url)
   t.equal(await addressSeen(url, forged), '127.0.0.1')
   t.equal(await addressSeen(url, { [CLIENT_ADDRESS_HEADER]: '203.0.113.9' }), '127.0.0.1')
 })
 
-t.test('behind one trusted proxy, what that one saw counts', async (t) => {
+t.test('behind one trusted proxy, the address that it reports is used', async (t) => {
   const { url } = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
   t.equal(await addressSeen(url, forged), '198.51.100.7')
   t.equal(await addressSeen(url, {}), '127.0.0.1')
@@ -27,7 +27,7 @@ t.test('behind one trusted proxy, what that one saw counts', async (t) => {
 })
 
 // All who named it in `Connection` were taken for the proxy itself.
-t.test('a client cannot take away what a trusted proxy says of it', async (t) => {
+t.test('a client cannot remove the address that a trusted proxy reports', async (t) => {
   const { port } = await startGateway(t, backend.url, { TRUST_PROXY: '1' })
   const lines = ['Host: a', 'X-Forwarded-For: 198.51.100.7', 'Connection: close, X-Forwarded-For']
   await exchangeBytes(port, `GET /settings HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`)

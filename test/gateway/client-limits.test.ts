@@ -1,4 +1,4 @@
-/** Clients beyond the limits of connections and of files, and bodies that arrive too slowly. */
+/** Clients that exceed the limits on connections and file descriptors, and bodies that arrive too slowly. */
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
@@ -46,7 +46,7 @@ async function callWell(t: Test, to: StartedGateway, localAddress: string) {
   }
 }
 
-t.test('connections beyond the limit are at the expense of the client that has most', async (t) => {
+t.test('beyond the limit, the client with most connections loses one', async (t) => {
   const callApart = await callWell(t, gateway, '127.0.0.1')
   const callBeside = await callWell(t, gateway, '127.0.2.1')
   const crowd = startCrowd(t, { port: gateway.port, count: 400, addresses: 30 })
@@ -64,18 +64,19 @@ t.test('connections beyond the limit are at the expense of the client that has m
   await crowd.close()
 })
 
-t.test('a client that opens too many connections closes its own', async (t) => {
+t.test('a client that opens too many connections loses its own ones', async (t) => {
   const callApart = await callWell(t, gateway, '127.0.0.1')
   const callBeside = await callWell(t, gateway, '127.0.2.1')
   const before = await metricOf('evictions_total')
   const crowd = startCrowd(t, { port: gateway.port, count: 100, addresses: 1 })
   await until(async () => (await metricOf('evictions_total')) > before + 50, 'all were accepted')
   t.strictSame([await callApart(), await callBeside()], [[200], [200]])
-  t.ok((await metricOf('connections')) <= 42)
+  // The gateway may not have read yet that the last of the calls' own connections are closed.
+  await until(async () => (await metricOf('connections')) <= 42, 'the crowd keeps its 40')
   await crowd.close()
 })
 
-t.test('a body that arrives too slowly is a 408 long before its deadline', async (t) => {
+t.test('a body that arrives too slowly gets 408 long before its deadline', async (t) => {
   const socket = connect(gateway.port, '127.0.0.1')
   t.teardown(() => socket.destroy())
   const head = `POST /api/v1/debtors HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key}\r\n`
@@ -86,7 +87,7 @@ t.test('a body that arrives too slowly is a 408 long before its deadline', async
   t.equal(String(response).split('\r\n', 1)[0], 'HTTP/1.1 408 Request Timeout')
 })
 
-t.test('without files for new connections, those that are open are served', async (t) => {
+t.test('without free file descriptors for new connections, the open ones are served', async (t) => {
   const own = await startGateway(t, backend.url, { LOG_LEVEL: 'warn' })
   const url = `${own.url}/api/v1/debtors`
   const kept = new Agent({ connections: 1 })
@@ -105,7 +106,7 @@ t.test('without files for new connections, those that are open are served', asyn
   t.equal((await call(url, { key, dispatcher })).status, 200)
 })
 
-t.test('an old connection ends with a response that says so', async (t) => {
+t.test('an old connection is closed after a response with Connection: close', async (t) => {
   const own = await startGateway(t, backend.url, {
     GATEWAY_CONNECTION_AGE_S: '1',
     LOG_LEVEL: 'warn',

@@ -31,7 +31,7 @@ async function open(t: Test, port = gateway.port): Promise<{ socket: Socket; tex
 
 const statuses = (text: string) => text.match(/(?<=HTTP\/1\.1 )\d+/g) ?? []
 
-t.test('behind an ignored h2c the connection serves the next call', async (t) => {
+t.test('after an ignored h2c upgrade the connection serves the next call', async (t) => {
   const { socket, text } = await open(t)
   socket.write(get('/api/v1/debtors?1', H2C))
   await until(() => text().includes('"list"'), 'the first answer')
@@ -43,7 +43,7 @@ t.test('behind an ignored h2c the connection serves the next call', async (t) =>
 // Parsers that drop what stands behind an upgrade in the same packet read a request from its middle
 // that came half in it and half in the next one.
 t.test(
-  'what stands behind an ignored h2c in the same packet is never read from its middle',
+  'bytes behind an ignored h2c upgrade in the same packet are read from their beginning',
   async (t) => {
     const from = backend.requests.length
     const { socket, text } = await open(t)
@@ -66,7 +66,7 @@ t.test(
 )
 
 // An error of a socket that Node had taken from its parser ended the process.
-t.test('a CONNECT that is reset ends its connection alone', async (t) => {
+t.test('a CONNECT that is reset ends only its own connection', async (t) => {
   for (let round = 0; round < 20; round++) {
     const { socket } = await open(t)
     socket.write(`CONNECT api.test:443 HTTP/1.1\r\n${BASE}\r\n`)
@@ -78,7 +78,7 @@ t.test('a CONNECT that is reset ends its connection alone', async (t) => {
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
 })
 
-t.test('a client that sends on after a refusal still reads the refusal', async (t) => {
+t.test('a client that continues to send after a rejection can still read it', async (t) => {
   const body = 'x'.repeat(1_000_000)
   const head = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 2000000\r\n\r\n`
   const { text } = await exchangeBytes(gateway.port, head + body)
@@ -86,7 +86,7 @@ t.test('a client that sends on after a refusal still reads the refusal', async (
 })
 
 t.test(
-  'a client that is gone has its call given up; one that half closed has its answer',
+  'the call of a client that disconnected is aborted; a client that half-closed gets its response',
   async (t) => {
     const finish: (() => void)[] = []
     const gone: string[] = []
@@ -117,15 +117,15 @@ t.test(
   },
 )
 
-t.test('what a client pipelined that is gone is not acted on', async (t) => {
-  let givenUp = 0
-  backend.respondWith((_, res) => void res.on('close', () => givenUp++))
+t.test('requests that a client pipelined before it disconnected are not carried out', async (t) => {
+  let aborted = 0
+  backend.respondWith((_, res) => void res.on('close', () => aborted++))
   const { socket } = await open(t)
   const from = backend.requests.length
   socket.write(get('/api/v1/debtors?first') + get('/api/v1/debtors?second'))
   await until(() => backend.requests.length > from, 'the backend has the first')
   socket.resetAndDestroy()
-  await until(() => givenUp > 0, 'the first is given up')
+  await until(() => aborted > 0, 'the first call is aborted')
   backend.respondWith((_, res) => res.end('{}'))
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
   t.strictSame(
@@ -135,27 +135,30 @@ t.test('what a client pipelined that is gone is not acted on', async (t) => {
 })
 
 // What had been read ahead was acted on although the connection was gone.
-t.test('what is pipelined behind an answer that breaks off is not acted on', async (t) => {
-  // So that a connection to the backend is free at once.
-  await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
-  const from = backend.requests.length
-  backend.respondWith((_, res) => {
-    res.writeHead(200, { 'content-length': 1_000_000 })
-    res.write(Buffer.alloc(500_000, 'x'), () => res.destroy())
-  })
-  const { socket } = await open(t)
-  socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?behind'))
-  await untilClosed(socket)
-  backend.respondWith((_, res) => res.end('{}'))
-  t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
-  t.strictSame(
-    backend.requests.slice(from).map(({ url }) => url),
-    ['/api/v1/debtors?broken', '/api/v1/debtors'],
-  )
-})
+t.test(
+  'requests that are pipelined behind an incomplete response are not carried out',
+  async (t) => {
+    // So that a connection to the backend is free at once.
+    await Promise.all([1, 2, 3].map(() => call(`${gateway.url}/api/v1/debtors`, { key })))
+    const from = backend.requests.length
+    backend.respondWith((_, res) => {
+      res.writeHead(200, { 'content-length': 1_000_000 })
+      res.write(Buffer.alloc(500_000, 'x'), () => res.destroy())
+    })
+    const { socket } = await open(t)
+    socket.write(get('/api/v1/debtors?broken') + get('/api/v1/debtors?behind'))
+    await untilClosed(socket)
+    backend.respondWith((_, res) => res.end('{}'))
+    t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)
+    t.strictSame(
+      backend.requests.slice(from).map(({ url }) => url),
+      ['/api/v1/debtors?broken', '/api/v1/debtors'],
+    )
+  },
+)
 
 // To HTTP/1.0 it ended with its connection, and looked whole.
-t.test('an answer that breaks off looks whole to no version of HTTP', async (t) => {
+t.test('an incomplete response looks complete in no version of HTTP', async (t) => {
   backend.respondWith((_, res) => void res.write(Buffer.alloc(500_000, 'x'), () => res.destroy()))
   for (const version of ['HTTP/1.0', 'HTTP/1.1']) {
     const { socket } = await open(t)
@@ -165,18 +168,21 @@ t.test('an answer that breaks off looks whole to no version of HTTP', async (t) 
 })
 
 // It was cut off a second after it had closed its half.
-t.test('a client that has closed its half takes its answer as slowly as others', async (t) => {
-  backend.respondWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
-  const socket = connect(gateway.port, '127.0.0.1')
-  socket.end(get('/api/v1/debtors'))
-  let bytes = 0
-  for await (const part of socket.iterator()) {
-    bytes += part.length
-    // A megabyte takes so long.
-    if (bytes % MEGABYTE < part.length) await delay(80)
-  }
-  t.ok(bytes > 24 * MEGABYTE)
-})
+t.test(
+  'a client that has half-closed its connection may read its response as slowly as others',
+  async (t) => {
+    backend.respondWith((_, res) => res.end(Buffer.alloc(24 * MEGABYTE)))
+    const socket = connect(gateway.port, '127.0.0.1')
+    socket.end(get('/api/v1/debtors'))
+    let bytes = 0
+    for await (const part of socket.iterator()) {
+      bytes += part.length
+      // A megabyte takes so long.
+      if (bytes % MEGABYTE < part.length) await delay(80)
+    }
+    t.ok(bytes > 24 * MEGABYTE)
+  },
+)
 
 function untilClosed(socket: Socket): Promise<'with an error' | 'in order'> {
   return new Promise((resolve) => {
@@ -190,7 +196,7 @@ async function untilRead(): Promise<void> {
 }
 
 // A connection that was held for what was read ahead of a call was not read on for a body.
-t.test('a large body behind a call under way arrives whole', async (t) => {
+t.test('a large body behind a call in progress arrives complete', async (t) => {
   const finish: (() => void)[] = []
   backend.respondWith((_, res) => void finish.push(() => res.end('{}')))
   const from = backend.requests.length
@@ -210,7 +216,7 @@ t.test('a large body behind a call under way arrives whole', async (t) => {
   t.equal(backend.requests[from + 1]?.body, body)
 })
 
-t.test('a body that breaks off behind another call is refused like any other', async (t) => {
+t.test('an incomplete body behind another call is rejected like any other', async (t) => {
   backend.respondWith((_, res) => res.end('{}'))
   const half = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}Content-Length: 10\r\n\r\n{}`
   const { text, closed } = await exchangeBytes(gateway.port, get('/api/v1/debtors') + half, {
@@ -229,4 +235,19 @@ t.test('a gateway drains although a client has begun a request and sends no more
   await until(async () => (await fetch(own.url, { redirect: 'manual' })).status === 302, 'read')
   t.equal(await own.stop(), 0)
   t.equal(text(), '', 'an idle one is closed')
+})
+
+t.test('a defect of the gateway costs the connection that meets it, and no other', async (t) => {
+  const defect = `ArrayBuffer.prototype.transfer = () => { throw new Error('a defect') }`
+  const broken = await startGateway(t, backend.url, {
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(defect)}`,
+  })
+  const other = await open(t, broken.port)
+  // The memory of a large packet that is rejected is released at once.
+  const { closed } = await exchangeBytes(broken.port, `\0${'x'.repeat(40_000)}`)
+  t.ok(closed)
+  other.socket.write(get('/api/v1/debtors', 'Connection: close\r\n'))
+  await once(other.socket, 'end')
+  t.strictSame(statuses(other.text()), ['200'])
+  matches(t, broken.log(), /"level":"error".*a defect.*"connection failed"/)
 })

@@ -1,6 +1,6 @@
 /**
  * Each case of the corpus in front of a real gateway, sent whole and split at awkward places: one
- * answer a request, at most one approved upstream request each, nothing parsed behind a refusal.
+ * response to each request, at most one approved upstream request each, nothing parsed after a rejection.
  */
 import { connect } from 'node:net'
 import t from 'tap'
@@ -8,7 +8,7 @@ import { call } from '../fixtures/service/call.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { CORPUS } from './fixtures/corpus/index.ts'
-import { SPLITS, type Trial, tryCase, withBehind } from './fixtures/corpus/trial.ts'
+import { countCalls, SPLITS, type Trial, tryCase, withBehind } from './fixtures/corpus/trial.ts'
 
 const backend = await startCapturingBackend(t)
 const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'error' })
@@ -18,10 +18,10 @@ const trial: Trial = {
   backend,
   key,
   connect: (open) => connect({ port: gateway.port, host: '127.0.0.1', noDelay: true }, open),
-  async remaining() {
+  counted: await countCalls(async () => {
     const { headers } = await call(`${gateway.url}/api/v1/debtors?probe`, { key })
     return Number(headers['x-ratelimit-remaining'])
-  },
+  }),
 }
 
 t.ok(Object.values(CORPUS).flat().length >= 500)
@@ -38,6 +38,6 @@ for (const [name, split] of Object.entries(SPLITS)) {
   }
 }
 
-t.test('the gateway says nothing of it all but to its log', async (t) => {
+t.test('clients learn nothing of the cause, which is in the log', async (t) => {
   t.notMatch(gateway.log(), /"level":(?:50|60)|uncaught/)
 })

@@ -65,7 +65,7 @@ t.test('readiness', async (t) => {
   }
 })
 
-t.test('a refusal of the real one is an empty 401 that names its reason', async (t) => {
+t.test('the backend rejects with an empty 401 that names the reason', async (t) => {
   const response = await real.send('GET', '/api/v1/me', { headers: { [PRINCIPAL_HEADER]: 'x' } })
   const { status, text, headers } = response
   t.strictSame([status, text, headers.get(REFUSAL_HEADER)], [401, '', 'principal_invalid'])

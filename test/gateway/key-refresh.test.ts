@@ -48,7 +48,7 @@ async function startAuthenticator(t: Test) {
 const settled = (authenticator: Authenticator) =>
   until(() => authenticator.counts().inFlight === 0, 'look-ups have ended')
 
-t.test('a key in use is looked up before it is too old, and no call waits', async (t) => {
+t.test('a cached key in use is looked up again before it expires, and no call waits', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secret = backend.issue()
   await call(secret)
@@ -67,7 +67,7 @@ t.test('a key in use is looked up before it is too old, and no call waits', asyn
   await settled(authenticator)
 })
 
-t.test('keys looked up together do not stay together', async (t) => {
+t.test('keys that were looked up together are not refreshed together', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secrets = Array.from({ length: 200 }, () => backend.issue())
   await Promise.all(secrets.map(call))
@@ -88,7 +88,24 @@ t.test('keys looked up together do not stay together', async (t) => {
   t.ok(backend.lookUps() > 1.7 * secrets.length, 'most of them')
 })
 
-t.test('what a look-up behind a call finds is told to the next', async (t) => {
+t.test('keys that are due together are refreshed by one request for each fifty', async (t) => {
+  const { backend, authenticator, call } = await startAuthenticator(t)
+  const secrets = Array.from({ length: 120 }, () => backend.issue())
+  await Promise.all(secrets.map(call))
+  pass(LAST_MOMENT_S)
+  const before = { keys: backend.lookUps(), requests: backend.lookUpRequests() }
+  t.notOk(secrets.map(call).some((key) => key instanceof Promise))
+  await settled(authenticator)
+  t.equal(backend.lookUps() - before.keys, secrets.length)
+  t.equal(backend.lookUpRequests() - before.requests, 3)
+  pass(REFRESHED_FROM_S)
+  t.notOk(
+    secrets.map(call).some((key) => key instanceof Promise),
+    'each is as new',
+  )
+})
+
+t.test('the next call uses the result of a look-up in the background', async (t) => {
   const { backend, authenticator, call } = await startAuthenticator(t)
   const secret = backend.issue()
   await call(secret)
@@ -99,7 +116,7 @@ t.test('what a look-up behind a call finds is told to the next', async (t) => {
   throwsWith(t, () => call(secret), { code: 'revoked_api_key' })
 })
 
-t.test('a look-up that fails costs no call, and is not asked for by each', async (t) => {
+t.test('a failed look-up fails no call, and is not repeated by every call', async (t) => {
   const { backend, authenticator, call, stopBackend } = await startAuthenticator(t)
   // Of so many some are due seconds before the last moment.
   const secrets = Array.from({ length: 50 }, () => backend.issue())

@@ -1,4 +1,4 @@
-/** Answers that are passed on as they come, and connections to a backend that serve others after them. */
+/** Large responses are forwarded as they arrive, and their connections to the backend are used again. */
 
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
@@ -18,7 +18,7 @@ import { RAW_OK, startRawBackend } from './fixtures/raw-backend.ts'
 const TIMEOUT_MS = 500
 const MEGABYTE = 1024 * 1024
 
-/** A backend, and what forwards to it; one large answer at once. */
+/** A backend, and a forwarder that buffers one large response at a time. */
 async function start(t: Test) {
   const backend = await startRawBackend(t)
   const log = createLogger('gateway', 'silent')
@@ -30,17 +30,15 @@ async function start(t: Test) {
     backends.close()
   })
   const forwarder = createForwarder({ backends, log, ...limits })
-  const flow = forwarder.admit('key_1')
-  flow.leave()
   const forward = (method = 'GET') =>
-    forwarder.forward({ ...request(method), flow }, new Abort(), {
+    forwarder.forward(request(method), new Abort(), {
       backend: undefined,
       upstreamMs: 0,
     })
   return { backend, forward }
 }
 
-function request(method: string): Omit<UpstreamRequest, 'flow'> {
+function request(method: string): UpstreamRequest {
   return {
     method,
     target: '/api/v1/debtors',
@@ -54,12 +52,12 @@ const large = (bytes: number, length = bytes) =>
   `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\n\r\n${'x'.repeat(bytes)}`
 
 function streamOf({ body }: UpstreamResponse): Readable {
-  if (!(body instanceof Readable)) throw new Error('the answer came whole')
+  if (!(body instanceof Readable)) throw new Error('the response was complete at once')
   return body
 }
 
-// It ended the connection, which served another call by then: a write was lost for it.
-t.test('an answer that is given up when all of it is here ends no call of others', async (t) => {
+// Before, the abort closed a connection that already served another call, whose write was lost.
+t.test('a response that is aborted when all of it has arrived ends no other call', async (t) => {
   const { backend, forward } = await start(t)
   backend.behave((socket) => socket.write(large(MEGABYTE / 2)))
   const given = streamOf(await forward())
@@ -74,21 +72,24 @@ t.test('an answer that is given up when all of it is here ends no call of others
   t.equal(backend.calls.length, 2, 'each sent once')
 })
 
-// A connection that was held for a slow client had no deadline any more.
-t.test('a backend that stalls behind a slow client is given up in time', async (t) => {
+// Before, a connection that waited for a slow client had no deadline.
+t.test('a call to a backend that stalls ends in time, even if its client is slow', async (t) => {
   const { backend, forward } = await start(t)
-  // As much as is kept for a slow client: then the connection is held, and nothing more comes.
+  // As much as is buffered for a slow client. Then the gateway stops reading, and the backend sends no more.
   backend.behave((socket) => socket.write(large(MEGABYTE, 2 * MEGABYTE)))
   const stalled = streamOf(await forward())
   await until(() => stalled.readableLength === MEGABYTE, 'the connection is held')
   await t.rejects(stalled.resume().toArray())
 })
 
-t.test('a write whose answer is one too many is not said to have done nothing', async (t) => {
-  const { backend, forward } = await start(t)
-  backend.behave((socket) => socket.write(large(MEGABYTE / 2, MEGABYTE)))
-  const first = streamOf(await forward())
-  await rejectsWith(t, forward('GET'), { code: 'service_unavailable' })
-  await rejectsWith(t, forward('POST'), { code: 'gateway_timeout' })
-  first.destroy()
-})
+t.test(
+  'a write whose response exceeds a limit is not reported as having changed nothing',
+  async (t) => {
+    const { backend, forward } = await start(t)
+    backend.behave((socket) => socket.write(large(MEGABYTE / 2, MEGABYTE)))
+    const first = streamOf(await forward())
+    await rejectsWith(t, forward('GET'), { code: 'service_unavailable' })
+    await rejectsWith(t, forward('POST'), { code: 'gateway_timeout' })
+    first.destroy()
+  },
+)

@@ -1,10 +1,12 @@
 /** With one listening socket, new connections starved under overload: libuv accepts one a turn of each. */
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { rejectsWith } from '../fixtures/matches.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { startCapturingBackend } from '../fixtures/service/capturing-backend.ts'
-import { exchangeBytes, startGateway } from '../fixtures/service/gateway.ts'
+import { exchangeBytes, GATEWAY_SECRET, startGateway } from '../fixtures/service/gateway.ts'
+import { startProcess } from '../fixtures/service/process.ts'
 
 const backend = await startCapturingBackend(t)
 const key = backend.issue()
@@ -19,20 +21,48 @@ function listeningSockets(port: number): number {
 
 const canCount = process.platform === 'linux' ? {} : { skip: 'needs /proc/net/tcp' }
 
-t.test('several sockets accept, on a free port and on one that is named', canCount, async (t) => {
-  for (const port of [0, await reservePort()]) {
-    const gateway = await startGateway(t, backend.url, { GATEWAY_PORT: String(port) })
-    t.equal(listeningSockets(gateway.port), 16)
-    const exchanges = Array.from({ length: 100 }, () => exchangeBytes(gateway.port, GET))
-    const texts = (await Promise.all(exchanges)).map(({ text }) => text.split('\r\n', 1)[0])
-    t.strictSame([...new Set(texts)], ['HTTP/1.1 200 OK'], 'each of them is served')
-    t.equal(await gateway.stop(), 0)
-    t.equal(listeningSockets(gateway.port), 0)
-  }
-})
+t.test(
+  'several sockets accept connections, on a free port and on a given port',
+  canCount,
+  async (t) => {
+    for (const port of [0, await reservePort()]) {
+      const gateway = await startGateway(t, backend.url, { GATEWAY_PORT: String(port) })
+      t.equal(listeningSockets(gateway.port), 16)
+      const exchanges = Array.from({ length: 100 }, () => exchangeBytes(gateway.port, GET))
+      const texts = (await Promise.all(exchanges)).map(({ text }) => text.split('\r\n', 1)[0])
+      t.strictSame([...new Set(texts)], ['HTTP/1.1 200 OK'], 'each of them is served')
+      t.equal(await gateway.stop(), 0)
+      t.equal(listeningSockets(gateway.port), 0)
+    }
+  },
+)
 
-t.test('a port that another gateway has is an error', async (t) => {
+t.test('a port that another gateway listens on is an error', async (t) => {
   const gateway = await startGateway(t, backend.url)
   const second = startGateway(t, backend.url, { GATEWAY_PORT: String(gateway.port) })
   await rejectsWith(t, second, { message: /EADDRINUSE/ })
 })
+
+// The other tests of this tier start `gateway/gateway.ts`, which has no flags.
+t.test(
+  'the program gives itself its V8 flags, within the process that was started',
+  canCount,
+  async (t) => {
+    const gateway = await startProcess(t, 'gateway/main.ts', {
+      GATEWAY_SECRET,
+      GATEWAY_PORT: '0',
+      GATEWAY_OPERATIONS_PORT: '0',
+      BACKEND_URLS: backend.url,
+    })
+    const [, ...words] = readFileSync(`/proc/${gateway.pid}/cmdline`, 'utf8').split('\0')
+    t.strictSame(words, [
+      '--max-semi-space-size=16',
+      '--heap-growing-percent=15',
+      '--single-threaded-gc',
+      '--expose-gc',
+      join(process.cwd(), 'gateway/main.ts'),
+      '',
+    ])
+    t.equal(await gateway.stop(), 0)
+  },
+)

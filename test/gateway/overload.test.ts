@@ -1,7 +1,9 @@
 /** One key's flood was first come, first served: another key's calls waited behind it or got 503. */
-import { Agent as HttpAgent, request } from 'node:http'
+import { Agent as HttpAgent, request, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
 import {
   type CapturingBackend,
@@ -10,18 +12,30 @@ import {
 import { startGateway } from '../fixtures/service/gateway.ts'
 import { until } from '../fixtures/service/until.ts'
 
-/** More than the line before a backend takes. */
-const FLOODERS = 1_200
+/** Several times what the gateway lets wait for four connections that serve 200 calls a second. */
+const FLOODERS = 500
 const LIMIT = 1_000_000
+const CONNECTIONS = 4
+const SHED = 'Nothing was done or counted.'
 
 /** A gateway whose backend serves four calls at once, and takes some time for each. */
 async function startSlow(t: Test) {
   const backend = await startCapturingBackend(t)
   const gateway = await startGateway(t, backend.url, {
-    BACKEND_CONNECTIONS: '4',
+    BACKEND_CONNECTIONS: String(CONNECTIONS),
     LOG_LEVEL: 'fatal',
   })
-  return { backend, url: `${gateway.url}/api/v1/debtors` }
+  const { address, operationsPort } = gateway
+  const metrics = `http://${address}:${operationsPort}/metrics`
+  return {
+    backend,
+    url: `${gateway.url}/api/v1/debtors`,
+    async untilWaiting(calls: number) {
+      const line = `receivables_gateway_calls_waiting ${calls}\n`
+      const isSo = async () => (await (await fetch(metrics)).text()).includes(line)
+      await until(isSo, `${calls} calls wait`)
+    },
+  }
 }
 
 function respondAfter(backend: CapturingBackend, ms: number): void {
@@ -30,8 +44,9 @@ function respondAfter(backend: CapturingBackend, ms: number): void {
 
 interface Outcome {
   readonly status: number
+  /** Not admitted. A call that waited for a connection in vain gets 503 as well, and was counted. */
+  readonly isShed: boolean
   readonly retryAfter: string | undefined
-  readonly remaining: number
 }
 
 /** Calls over connections of its own until `end`; after a 503 each caller waits as it is told. */
@@ -62,21 +77,23 @@ function callOnce(agent: HttpAgent, url: string, key: string): Promise<Outcome> 
     const sent = request(url, { agent, headers }, (response) => {
       const { statusCode: status = 0, headers: received } = response
       const retryAfter = received['retry-after']
-      const remaining = Number(received['x-ratelimit-remaining'])
-      response.resume().on('end', () => resolve({ status, retryAfter, remaining }))
+      text(response).then(
+        (body) => resolve({ status, isShed: body.includes(SHED), retryAfter }),
+        reject,
+      )
     })
     sent.on('error', reject).end()
   })
 }
 
-t.test("one key's flood does not take the calls of another", async (t) => {
+t.test('a flood of one key does not displace the calls of another', async (t) => {
   const { backend, url } = await startSlow(t)
   const [good, greedy] = [backend.issue(undefined, LIMIT), backend.issue(undefined, LIMIT)]
   t.equal((await call(url, { key: good })).status, 200)
   t.equal((await call(url, { key: greedy })).status, 200)
   respondAfter(backend, 20)
   const { outcomes, end } = flood(t, url, greedy)
-  await until(() => outcomes.some(({ status }) => status === 503), 'the flood is shed', 30_000)
+  await until(() => outcomes.some(({ isShed }) => isShed), 'the flood is shed', 30_000)
   const statuses: number[] = []
   const times: number[] = []
   for (let round = 0; round < 20; round++) {
@@ -97,7 +114,8 @@ t.test("one key's flood does not take the calls of another", async (t) => {
   )
   const { headers } = await call(url, { key: greedy })
   const counted = LIMIT - Number(headers['x-ratelimit-remaining'])
-  t.equal(counted, served.length + 2, 'what was shed is not counted')
+  const admitted = outcomes.filter(({ isShed }) => !isShed)
+  t.equal(counted, admitted.length + 2, 'what was shed is not counted')
 })
 
 t.test('many keys that call at once share a slow backend', async (t) => {
@@ -107,4 +125,128 @@ t.test('many keys that call at once share a slow backend', async (t) => {
   respondAfter(backend, 50)
   const responses = await Promise.all(keys.map((key) => call(url, { key })))
   t.strictSame([...new Set(responses.map(({ status }) => status))], [200], 'a short line is served')
+})
+
+// After a pause, backends look as if they served nothing: even a short line was shed.
+t.test('a call with few ahead of it waits, however slow the backends were', async (t) => {
+  const { backend, url, untilWaiting } = await startSlow(t)
+  const [busy, other] = [backend.issue(), backend.issue()]
+  for (const key of [busy, other]) t.equal((await call(url, { key })).status, 200)
+  const held: ServerResponse[] = []
+  backend.respondWith((_, res) => void held.push(res))
+  const few = CONNECTIONS - 1
+  const pausedAt = performance.now()
+  const waiting = Array.from({ length: CONNECTIONS + few }, () => call(url, { key: busy }))
+  await untilWaiting(few)
+  // Calls that disconnect make the gateway measure its line, which does not move.
+  const measured = async () => {
+    const signal = AbortSignal.timeout(20)
+    await fetch(url, { headers: { authorization: `Bearer ${busy}` }, signal }).catch(() => {})
+    return performance.now() - pausedAt > 3_000
+  }
+  await until(measured, 'the backend looks slow')
+  await untilWaiting(few)
+  const last = call(url, { key: other })
+  await Promise.race([last, untilWaiting(few + 1)])
+  respondAfter(backend, 0)
+  for (const res of held) res.end('{}')
+  t.equal((await last).status, 200)
+  await Promise.all(waiting)
+})
+
+t.test('a call that waits for a connection in vain is not counted', async (t) => {
+  const { backend, url } = await startSlow(t)
+  const [busy, waiting] = [backend.issue(), backend.issue()]
+  t.equal((await call(url, { key: busy })).status, 200)
+  const { headers: before } = await call(url, { key: waiting })
+  const held: ServerResponse[] = []
+  backend.respondWith((_, res) => void held.push(res))
+  const occupying = Array.from({ length: CONNECTIONS }, () => call(url, { key: busy }))
+  await until(() => held.length === CONNECTIONS, 'every connection carries a call')
+  const refused = await Promise.all([
+    call(url, { key: waiting }),
+    call(url, { key: waiting }),
+    call(url, { key: waiting }),
+  ])
+  t.strictSame(
+    refused.map(({ status, headers }) => `${status} ${headers['retry-after']}`),
+    ['503 1', '503 1', '503 1'],
+  )
+  for (const { headers } of refused) {
+    t.equal(headers['x-ratelimit-remaining'], before['x-ratelimit-remaining'])
+  }
+  respondAfter(backend, 0)
+  for (const res of held) res.end('{}')
+  for (const { status } of await Promise.all(occupying)) t.equal(status, 200)
+  const { headers: after } = await call(url, { key: waiting })
+  const remaining = (headers: typeof after) => Number(headers['x-ratelimit-remaining'])
+  t.equal(remaining(before) - remaining(after), 1, 'only the call that was served is counted')
+})
+
+t.test('a key that waits is limited exactly', async (t) => {
+  const { backend, url } = await startSlow(t)
+  const limit = 30
+  const key = backend.issue(undefined, limit)
+  t.equal((await call(url, { key })).status, 200)
+  respondAfter(backend, 10)
+  const responses = await Promise.all(Array.from({ length: 50 }, () => call(url, { key })))
+  const count = (wanted: number) => responses.filter(({ status }) => status === wanted).length
+  t.equal(count(200), limit - 1)
+  t.equal(count(200) + count(429), responses.length)
+  const numbers = responses
+    .filter(({ status }) => status === 200)
+    .map(({ headers }) => Number(headers['x-ratelimit-remaining']))
+  t.equal(new Set(numbers).size, numbers.length, 'each served call has its own number')
+})
+
+t.test('a caller that disconnects while it waits is not counted', async (t) => {
+  const { backend, url, untilWaiting } = await startSlow(t)
+  const [busy, ending] = [backend.issue(), backend.issue()]
+  t.equal((await call(url, { key: busy })).status, 200)
+  const { headers: before } = await call(url, { key: ending })
+  const held: ServerResponse[] = []
+  backend.respondWith((_, res) => void held.push(res))
+  const occupying = Array.from({ length: CONNECTIONS }, () => call(url, { key: busy }))
+  await until(() => held.length === CONNECTIONS, 'every connection carries a call')
+  const abort = new AbortController()
+  const headers = { authorization: `Bearer ${ending}` }
+  const left = fetch(url, { headers, signal: abort.signal })
+  await untilWaiting(1)
+  abort.abort()
+  await t.rejects(left)
+  await untilWaiting(0)
+  const seen = backend.requests.length
+  respondAfter(backend, 0)
+  for (const res of held) res.end('{}')
+  await Promise.all(occupying)
+  const { headers: after } = await call(url, { key: ending })
+  const remaining = (one: typeof after) => Number(one['x-ratelimit-remaining'])
+  t.equal(remaining(before) - remaining(after), 1)
+  t.equal(backend.requests.length, seen + 1)
+})
+
+t.test('calls that Redis keeps waiting are not shed: the backend is idle', async (t) => {
+  const redis = await startRedis(t)
+  const backend = await startCapturingBackend(t)
+  const gateway = await startGateway(t, backend.url, {
+    BACKEND_CONNECTIONS: String(CONNECTIONS),
+    REDIS_URL: redis.url,
+    LOG_LEVEL: 'fatal',
+  })
+  const agent = new HttpAgent({ keepAlive: true })
+  t.teardown(() => agent.destroy())
+  const key = backend.issue(undefined, LIMIT)
+  const send = () => callOnce(agent, `${gateway.url}/api/v1/debtors`, key)
+  t.equal((await send()).status, 200)
+  redis.signal('SIGSTOP')
+  let isCounting = true
+  const sent = [send().finally(() => (isCounting = false))]
+  // Far more than connections, and for longer than a burst lasts.
+  while (isCounting) {
+    sent.push(send())
+    await delay(2)
+  }
+  const statuses = (await Promise.all(sent)).map(({ status }) => status)
+  t.ok(statuses.length > 5 * CONNECTIONS, `${statuses.length} calls`)
+  t.strictSame([...new Set(statuses)], [200])
 })

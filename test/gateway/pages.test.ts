@@ -52,7 +52,7 @@ t.test('a page is requested again over another connection if an idle one was clo
   t.equal(backend.calls.length, from + 2)
 })
 
-t.test('60 pages at once wait in turn, and calls do not wait behind them', async (t) => {
+t.test('60 requests for pages at once wait in turn, and no call waits behind them', async (t) => {
   const held: Socket[] = []
   const sockets = new Set<Socket>()
   let isHeld = true
@@ -74,13 +74,13 @@ t.test('60 pages at once wait in turn, and calls do not wait behind them', async
   t.equal(sockets.size, PAGES_AT_ONCE)
 })
 
-t.test('with one page at a time', async (t) => {
+t.test('one page at a time', async (t) => {
   const slow = await startRawBackend(t)
   const narrow = await start(t, [slow.url], {
     ...{ BACKEND_CONNECTIONS: '4', GATEWAY_UPSTREAM_TIMEOUT_MS: '7000' },
   })
 
-  await t.test('a client that leaves the queue frees its place', async (t) => {
+  await t.test('a client that disconnects while it is queued frees its place', async (t) => {
     const held: Socket[] = []
     slow.behave((socket) => void held.push(socket))
     const first = narrow.page()
@@ -96,14 +96,17 @@ t.test('with one page at a time', async (t) => {
     t.equal(slow.calls.length, 1, 'its page was not requested')
   })
 
-  await t.test('what is not loaded in time is 504, and what waits for too long 503', async (t) => {
-    slow.behave(() => {})
-    const results = await Promise.all([narrow.page(), narrow.page()])
-    t.strictSame(results.map(({ status, retryAfter }) => [status, retryAfter]).sort(), [
-      [503, '1'],
-      [504, null],
-    ])
-  })
+  await t.test(
+    'a page that takes too long is 504, and one that waits too long is 503',
+    async (t) => {
+      slow.behave(() => {})
+      const results = await Promise.all([narrow.page(), narrow.page()])
+      t.strictSame(results.map(({ status, retryAfter }) => [status, retryAfter]).sort(), [
+        [503, '1'],
+        [504, null],
+      ])
+    },
+  )
 })
 
 // No page had a deadline for connecting.
@@ -117,7 +120,7 @@ t.test('a backend to which no connection can be opened', async (t) => {
   for (let round = 0; round < 10; round++) t.equal((await both.page()).status, 200)
 })
 
-t.test('a page larger than what is buffered arrives whole, or breaks off', async (t) => {
+t.test('a page larger than the buffer arrives complete, or its connection breaks', async (t) => {
   const size = 3 * 1024 * 1024
   const head = `HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ${size}\r\n\r\n`
   const from = backend.calls.length

@@ -32,39 +32,49 @@ async function consumeMany(
 
 const admittedOf = (allowances: Allowance[]) => allowances.filter((one) => !isOverLimit(one))
 
-t.test('in one process: every call its number, refusals not counted', async (t) => {
-  const rateLimiter = createLocalRateLimiter()
-  t.teardown(() => rateLimiter.close())
-  const allowances = await consumeMany(rateLimiter, 'key_1', LIMIT + 5)
-  t.equal(admittedOf(allowances).length, LIMIT)
-  t.strictSame(
-    allowances.slice(0, 3).map(({ used }) => used),
-    [1, 2, 3],
-  )
-  t.equal(
-    (await rateLimiter.consume('key_1', LIMIT + 1)).used,
-    LIMIT + 1,
-    'a raised limit admits one',
-  )
-  t.equal((await rateLimiter.consume('key_2', LIMIT)).used, 1, 'keys do not share')
-})
+t.test(
+  'in one process, each call has its own number, and rejected calls are not counted',
+  async (t) => {
+    const rateLimiter = createLocalRateLimiter()
+    t.teardown(() => rateLimiter.close())
+    const allowances = await consumeMany(rateLimiter, 'key_1', LIMIT + 5)
+    t.equal(admittedOf(allowances).length, LIMIT)
+    t.strictSame(
+      allowances.slice(0, 3).map(({ used }) => used),
+      [1, 2, 3],
+    )
+    t.equal(
+      (await rateLimiter.consume('key_1', LIMIT + 1)).used,
+      LIMIT + 1,
+      'a raised limit admits one',
+    )
+    t.equal((await rateLimiter.consume('key_2', LIMIT)).used, 1, 'keys do not share')
+  },
+)
 
-t.test('over two gateways: each number once, one window, exactly the limit', async (t) => {
-  const redis = await startRedis(t)
-  const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
-  const key = newKey()
-  const allowances = (
-    await Promise.all([consumeMany(a, key, 350), consumeMany(b, key, 350)])
-  ).flat()
-  const admitted = admittedOf(allowances)
-  t.equal(admitted.length, LIMIT)
-  t.equal(new Set(admitted.map(({ used }) => used)).size, LIMIT)
-  t.equal(new Set(allowances.map(({ windowEndsAt }) => windowEndsAt)).size, 1)
-  t.notOk(allowances.some(({ degraded }) => degraded))
-  t.equal(await redis.client.get(`rate-limit:{${key}}`), String(LIMIT), 'refusals are not counted')
-})
+t.test(
+  'two gateways share one window, number each call once, and allow exactly the limit',
+  async (t) => {
+    const redis = await startRedis(t)
+    const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
+    const key = newKey()
+    const allowances = (
+      await Promise.all([consumeMany(a, key, 350), consumeMany(b, key, 350)])
+    ).flat()
+    const admitted = admittedOf(allowances)
+    t.equal(admitted.length, LIMIT)
+    t.equal(new Set(admitted.map(({ used }) => used)).size, LIMIT)
+    t.equal(new Set(allowances.map(({ windowEndsAt }) => windowEndsAt)).size, 1)
+    t.notOk(allowances.some(({ degraded }) => degraded))
+    t.equal(
+      await redis.client.get(`rate-limit:{${key}}`),
+      String(LIMIT),
+      'refusals are not counted',
+    )
+  },
+)
 
-t.test('each window that changed is told of once, as it is by then', async (t) => {
+t.test('each window that changed is reported once, with its latest count', async (t) => {
   const redis = await startRedis(t)
   const alone = createLocalRateLimiter()
   t.teardown(() => alone.close())
@@ -84,7 +94,7 @@ t.test('each window that changed is told of once, as it is by then', async (t) =
   }
 })
 
-t.test('flushed scripts are brought again unseen', async (t) => {
+t.test('flushed scripts are loaded again without a failed call', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url)
   const key = newKey()
@@ -94,41 +104,47 @@ t.test('flushed scripts are brought again unseen', async (t) => {
   }
 })
 
-t.test('an emptied Redis is raised to what a gateway last knew', async (t) => {
-  const redis = await startRedis(t)
-  const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
-  const key = newKey()
-  const [first] = await consumeMany(a, key, 100)
-  await redis.client.flushall()
-  matches(t, await a.consume(key, LIMIT), { used: 101, windowEndsAt: first?.windowEndsAt })
+t.test(
+  'after Redis was emptied, a counter continues from the value that a gateway last knew',
+  async (t) => {
+    const redis = await startRedis(t)
+    const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
+    const key = newKey()
+    const [first] = await consumeMany(a, key, 100)
+    await redis.client.flushall()
+    matches(t, await a.consume(key, LIMIT), { used: 101, windowEndsAt: first?.windowEndsAt })
 
-  await redis.client.flushall()
-  matches(t, await b.consume(key, LIMIT), { used: 1 }, 'it did not know, and opened a window')
-  matches(
-    t,
-    await a.consume(key, LIMIT),
-    { used: 103, windowEndsAt: first?.windowEndsAt },
-    'the older window holds, with the calls of both',
-  )
-  matches(t, await b.consume(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
-})
+    await redis.client.flushall()
+    matches(t, await b.consume(key, LIMIT), { used: 1 }, 'it did not know, and opened a window')
+    matches(
+      t,
+      await a.consume(key, LIMIT),
+      { used: 103, windowEndsAt: first?.windowEndsAt },
+      'the older window holds, with the calls of both',
+    )
+    matches(t, await b.consume(key, LIMIT), { used: 104, windowEndsAt: first?.windowEndsAt })
+  },
+)
 
 // A slot that moved took its counts along with ends some milliseconds later, and they counted twice.
-t.test('a count whose end shifted, as where a cluster moves it, is the same count', async (t) => {
-  const redis = await startRedis(t)
-  const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
-  const key = newKey()
-  const [first] = await consumeMany(a, key, 100)
-  await consumeMany(b, key, 50)
-  for (const [place, shiftMs] of [40, -40, 900, -900].entries()) {
-    const end = await redis.client.pexpiretime(`rate-limit:{${key}}`)
-    await redis.client.pexpireat(`rate-limit:{${key}}`, end + shiftMs)
-    matches(t, await a.consume(key, LIMIT), { used: 151 + 2 * place }, `${shiftMs} ms`)
-    matches(t, await b.consume(key, LIMIT), { used: 152 + 2 * place })
-  }
-  const { windowEndsAt } = await a.consume(key, LIMIT)
-  t.ok(Math.abs(windowEndsAt - (first?.windowEndsAt ?? 0)) <= 2_000)
-})
+t.test(
+  'a counter whose expiry shifted, as when a cluster moves it, is the same counter',
+  async (t) => {
+    const redis = await startRedis(t)
+    const [a, b] = [await connect(t, redis.url), await connect(t, redis.url)]
+    const key = newKey()
+    const [first] = await consumeMany(a, key, 100)
+    await consumeMany(b, key, 50)
+    for (const [place, shiftMs] of [40, -40, 900, -900].entries()) {
+      const end = await redis.client.pexpiretime(`rate-limit:{${key}}`)
+      await redis.client.pexpireat(`rate-limit:{${key}}`, end + shiftMs)
+      matches(t, await a.consume(key, LIMIT), { used: 151 + 2 * place }, `${shiftMs} ms`)
+      matches(t, await b.consume(key, LIMIT), { used: 152 + 2 * place })
+    }
+    const { windowEndsAt } = await a.consume(key, LIMIT)
+    t.ok(Math.abs(windowEndsAt - (first?.windowEndsAt ?? 0)) <= 2_000)
+  },
+)
 
 for (const fault of ['stopped', 'killed'] as const) {
   t.test(`${fault} Redis: calls settle, are counted here, and reported once`, async (t) => {
@@ -175,7 +191,7 @@ t.test('with the policy to deny, an outage is a 503', async (t) => {
   matches(t, await rateLimiter.consume('key_1', LIMIT), { degraded: false })
 })
 
-t.test('a replica and a full store are outages too', async (t) => {
+t.test('a read-only replica and a full Redis are outages too', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url)
   await redis.client.replicaof('127.0.0.1', redis.port + 1)
@@ -235,25 +251,28 @@ for (const onOutage of ['local', 'deny'] as const) {
   })
 }
 
-t.test('a counter whose end is beyond any window gets the end of its window again', async (t) => {
-  const redis = await startRedis(t)
-  const rateLimiter = await connect(t, redis.url)
-  const [known, unknown] = [newKey(), newKey()]
-  const [first] = await consumeMany(rateLimiter, known, 10)
-  for (const key of [known, unknown]) {
-    await redis.client.incrby(`rate-limit:{${key}}`, 2)
-    await redis.client.expire(`rate-limit:{${key}}`, 10 ** 15)
-  }
-  matches(t, await rateLimiter.consume(known, LIMIT), {
-    used: 13,
-    windowEndsAt: first?.windowEndsAt,
-  })
-  const { used, windowEndsInMs } = await rateLimiter.consume(unknown, LIMIT)
-  t.strictSame([used, windowEndsInMs], [3, 3_600_000])
-})
+t.test(
+  'a counter that expires later than any window gets the expiry of its window again',
+  async (t) => {
+    const redis = await startRedis(t)
+    const rateLimiter = await connect(t, redis.url)
+    const [known, unknown] = [newKey(), newKey()]
+    const [first] = await consumeMany(rateLimiter, known, 10)
+    for (const key of [known, unknown]) {
+      await redis.client.incrby(`rate-limit:{${key}}`, 2)
+      await redis.client.expire(`rate-limit:{${key}}`, 10 ** 15)
+    }
+    matches(t, await rateLimiter.consume(known, LIMIT), {
+      used: 13,
+      windowEndsAt: first?.windowEndsAt,
+    })
+    const { used, windowEndsInMs } = await rateLimiter.consume(unknown, LIMIT)
+    t.strictSame([used, windowEndsInMs], [3, 3_600_000])
+  },
+)
 
 // The timers fired before the replies that had arrived meanwhile were read.
-t.test('a stall of this process is no outage of Redis', async (t) => {
+t.test('a stall of the event loop is not an outage of Redis', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url, 'deny')
   const key = newKey()
@@ -273,7 +292,7 @@ t.test('a stall of this process is no outage of Redis', async (t) => {
 })
 
 // The breaker rejected them all with the first error, and those that Redis then counted were reported again.
-t.test('calls in flight behind one that the server rejects are counted once', async (t) => {
+t.test('calls pipelined behind one that Redis rejects are counted once', async (t) => {
   const redis = await startRedis(t)
   const rateLimiter = await connect(t, redis.url)
   const key = newKey()

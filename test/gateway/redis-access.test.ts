@@ -29,7 +29,7 @@ async function startGuarded(t: Test, more: readonly string[] = []) {
   return startRedis(t, ['--aclfile', aclFile, ...more])
 }
 
-t.test('the documented ACL line is enough, and not too much', async (t) => {
+t.test('the documented ACL line grants what is needed, and no more', async (t) => {
   const { port } = await startGuarded(t)
   const rateLimiter = connectRateLimiter(t, `redis://gateway:${PASSWORD}@127.0.0.1:${port}`)
   await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
@@ -45,7 +45,7 @@ t.test('the documented ACL line is enough, and not too much', async (t) => {
 })
 
 t.test(
-  'the documented ACL line of sentinels is enough to find the master and to follow it',
+  'the documented ACL line for Sentinel is enough to find and follow the master',
   async (t) => {
     const sentinels = await startSentinels(t, [SENTINELS_ACL_LINE.replace('PASSWORD', PASSWORD)])
     const rateLimiter = connectRateLimiter(
@@ -74,7 +74,7 @@ t.test(
 )
 
 t.test(
-  'a refusal says why in the log and in /readyz, and nothing of it in an answer',
+  'a rejection by Redis is explained in the log and in /readyz, and in no response',
   async (t) => {
     const { port, client } = await startGuarded(t)
     client.disconnect()
@@ -95,7 +95,7 @@ t.test(
   },
 )
 
-t.test('the reasons of refusals', async (t) => {
+t.test('the reasons of rejections', async (t) => {
   const guarded = await startGuarded(t)
   const old = await startRedis(t, ['--rename-command', 'PEXPIRETIME', ''])
   const reasons: [string, string, RegExp][] = [
@@ -104,6 +104,11 @@ t.test('the reasons of refusals', async (t) => {
     ['no password', `redis://127.0.0.1:${guarded.port}`, /requires a password/],
     ['Redis before 7.0', old.url, /older than Redis 7\.0/],
     ['nobody there', `redis://127.0.0.1:${await reservePort()}`, /ECONNREFUSED/],
+    [
+      'no sentinel',
+      `redis-sentinel://127.0.0.1:${await reservePort()}/one`,
+      /no sentinel responds, or/,
+    ],
   ]
   for (const [name, url, reason] of reasons) {
     const rateLimiter = connectRateLimiter(t, url)
@@ -113,7 +118,7 @@ t.test('the reasons of refusals', async (t) => {
 })
 
 t.test(
-  'a permission that is taken away is an outage that names it, and ends with it',
+  'a missing Redis permission is an outage whose log names it, and which ends when it is granted',
   async (t) => {
     const { port } = await startGuarded(t)
     const operator = new Redis(port, '127.0.0.1', { username: 'tests', password: 'any' })
@@ -137,35 +142,44 @@ const outer = Object.values(networkInterfaces())
   .find((one) => one?.family === 'IPv4' && !one.internal)?.address
 const skip = outer === undefined && 'this machine has no address but loopback'
 
-t.test('protected mode is named', { skip }, async (t) => {
+t.test('the log names protected mode', { skip }, async (t) => {
   const { port } = await startRedis(t, ['--bind', '0.0.0.0', '--protected-mode', 'yes'])
   const rateLimiter = connectRateLimiter(t, `redis://${outer}:${port}`)
-  await until(() => /protected mode/.test(rateLimiter.outage() ?? ''), 'protected mode is named')
+  await until(
+    () => /protected mode/.test(rateLimiter.outage() ?? ''),
+    'the log names protected mode',
+  )
 })
 
-t.test('TLS: a certificate of our own authority is trusted where it is named', async (t) => {
-  const directory = t.testdir()
-  const { key, cert } = await createCertificate(t, 'IP:127.0.0.1')
-  const files = { key: join(directory, 'tls.key'), cert: join(directory, 'tls.crt') }
-  writeFileSync(files.key, key)
-  writeFileSync(files.cert, cert)
-  const port = await startOnReservedPort(async (port) => {
-    await startRedis(t, [
-      ...['--tls-port', String(port), '--tls-auth-clients', 'no'],
-      ...['--tls-ca-cert-file', files.cert, '--tls-cert-file', files.cert],
-      ...['--tls-key-file', files.key],
-    ])
-    return port
-  })
-  const url = `rediss://127.0.0.1:${port}`
-  const rateLimiter = connectRateLimiter(t, url, { ca: cert })
-  await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
-  matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
+t.test(
+  'TLS: the certificate of a private authority is trusted if a setting names the authority',
+  async (t) => {
+    const directory = t.testdir()
+    const { key, cert } = await createCertificate(t, 'IP:127.0.0.1')
+    const files = { key: join(directory, 'tls.key'), cert: join(directory, 'tls.crt') }
+    writeFileSync(files.key, key)
+    writeFileSync(files.cert, cert)
+    const port = await startOnReservedPort(async (port) => {
+      await startRedis(t, [
+        ...['--tls-port', String(port), '--tls-auth-clients', 'no'],
+        ...['--tls-ca-cert-file', files.cert, '--tls-cert-file', files.cert],
+        ...['--tls-key-file', files.key],
+      ])
+      return port
+    })
+    const url = `rediss://127.0.0.1:${port}`
+    const rateLimiter = connectRateLimiter(t, url, { ca: cert })
+    await until(() => rateLimiter.state() === 'exact', 'the rate limit is shared')
+    matches(t, await rateLimiter.consume('key_1', 600), { used: 1, degraded: false })
 
-  const distrustful = connectRateLimiter(t, url)
-  await until(() => /self-signed certificate/.test(distrustful.outage() ?? ''), 'refused, by name')
-  t.equal(distrustful.state(), 'starting')
-})
+    const distrustful = connectRateLimiter(t, url)
+    await until(
+      () => /self-signed certificate/.test(distrustful.outage() ?? ''),
+      'refused, by name',
+    )
+    t.equal(distrustful.state(), 'starting')
+  },
+)
 
 t.test('a Unix socket', async (t) => {
   const path = `/tmp/redis-${process.pid}.sock`

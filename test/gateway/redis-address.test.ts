@@ -45,7 +45,7 @@ t.test('every form of REDIS_URL', async (t) => {
   for (const [text, address] of forms) matches(t, parseRedisAddress(text), address, text)
 })
 
-t.test('what is wrong is named, the password never', async (t) => {
+t.test('the log names the mistake, and never the password', async (t) => {
   const faults: [string, RegExp][] = [
     ['localhost:6379', /must be an address/],
     ['http://canary@host', /must begin with redis:/],

@@ -136,7 +136,7 @@ t.test('a call that is rejected after its key got another limit is counted once'
   t.equal((await call(debtors, { key })).headers['x-ratelimit-remaining'], '697')
 })
 
-t.test('a call over the old limit is counted once under the new one', async (t) => {
+t.test('a call beyond the old limit is counted once under the new limit', async (t) => {
   const key = backend.issue(['debtors:read'], 1)
   t.equal((await call(debtors, { key })).status, 200)
   t.equal((await call(debtors, { key })).status, 429)
@@ -145,28 +145,31 @@ t.test('a call over the old limit is counted once under the new one', async (t) 
   t.strictSame([status, headers['x-ratelimit-remaining']], [200, '1'])
 })
 
-t.test('a call whose key was meanwhile confined to other addresses shows its limit', async (t) => {
-  const steps: [limit: number, newLimit: number, remaining: [number, number]][] = [
-    // The first call with the confined key was counted before the gateway learned of the change.
-    [600, 700, [698, 698]],
-    [1, 1, [0, 0]],
-    [1, 3, [2, 2]],
-  ]
-  for (const [limit, newLimit, remaining] of steps) {
-    const key = backend.issue(['debtors:read'], limit)
-    const { headers } = await call(debtors, { key })
-    backend.limit(key, newLimit)
-    backend.confine(key, ['203.0.113.0/24'])
-    for (const left of remaining) {
-      const confined = await call(`${gateway.url}/api/v1/invoices`, { key })
-      t.strictSame(
-        [confined.json.code, ...LIMIT_HEADERS.map((name) => confined.headers[name])],
-        ['address_not_allowed', `${newLimit}`, `${left}`, headers['x-ratelimit-reset']],
-        `${limit} → ${newLimit}`,
-      )
+t.test(
+  'the response shows the limit of a key that was restricted to other addresses during the call',
+  async (t) => {
+    const steps: [limit: number, newLimit: number, remaining: [number, number]][] = [
+      // The first call with the confined key was counted before the gateway learned of the change.
+      [600, 700, [698, 698]],
+      [1, 1, [0, 0]],
+      [1, 3, [2, 2]],
+    ]
+    for (const [limit, newLimit, remaining] of steps) {
+      const key = backend.issue(['debtors:read'], limit)
+      const { headers } = await call(debtors, { key })
+      backend.limit(key, newLimit)
+      backend.confine(key, ['203.0.113.0/24'])
+      for (const left of remaining) {
+        const confined = await call(`${gateway.url}/api/v1/invoices`, { key })
+        t.strictSame(
+          [confined.json.code, ...LIMIT_HEADERS.map((name) => confined.headers[name])],
+          ['address_not_allowed', `${newLimit}`, `${left}`, headers['x-ratelimit-reset']],
+          `${limit} → ${newLimit}`,
+        )
+      }
     }
-  }
-})
+  },
+)
 
 t.test('with the policy to deny, a 503 has the limit of the key', async (t) => {
   const redis = await startRedis(t)

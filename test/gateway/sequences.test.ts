@@ -1,20 +1,19 @@
 /**
  * Any sequence of requests on a connection, cut anyhow on its way, read fast or slowly, left early or not:
  * exactly the good ones reach the backend, byte for byte, and are answered in order, up to the first that
- * closes. The seed is printed; `PROPERTY_SEED` and `PROPERTY_RUNS` repeat a run.
+ * closes. `SEED` draws others, `PROPERTY_RUNS` more.
  */
 import { connect } from 'node:net'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
-import fc from 'fast-check'
 import t from 'tap'
+import { fc } from '../fixtures/properties.ts'
 import {
   type CapturedRequest,
   startCapturingBackend,
 } from '../fixtures/service/capturing-backend.ts'
-import { startGateway } from '../fixtures/service/gateway.ts'
+import { EXCHANGE_MS_MAX, startGateway } from '../fixtures/service/gateway.ts'
 import { parseResponses } from './fixtures/responses.ts'
 
-const seed = Number(process.env['PROPERTY_SEED'] ?? Date.now() % 2 ** 31)
 const numRuns = Number(process.env['PROPERTY_RUNS'] ?? 200)
 const BODY_BYTES_MAX = 256 * 1024
 /** Beyond what a connection holds for a client that does not read, and what is sent in one part. */
@@ -230,8 +229,7 @@ type Sequence = typeof sequence extends fc.Arbitrary<infer S> ? S : never
 
 let connections = 0
 
-t.test('what is good arrives and is answered, whatever it comes with', async (t) => {
-  t.comment(`seed ${seed}`)
+t.test('valid requests are forwarded and get responses, whatever surrounds them', async (t) => {
   await fc.assert(
     fc.asyncProperty(sequence, async (drawn) => {
       const connection = ++connections
@@ -251,7 +249,7 @@ t.test('what is good arrives and is answered, whatever it comes with', async (t)
       if (drawn.ending !== 'reset') compareResponses(expected, targets, text, drawn)
     }),
     // A hang shrinks at five seconds a step.
-    { seed, numRuns, endOnFailure: true },
+    { numRuns, endOnFailure: true },
   )
   t.notMatch(gateway.log(), /"level":(?:50|60)|uncaught/)
 })
@@ -343,7 +341,7 @@ function exchange(parts: readonly string[], drawn: Sequence): Promise<string> {
       for (let n = 0; n < readsAfter; n++) await turn()
       socket.on('data', (chunk: Buffer) => chunks.push(chunk))
     })
-    socket.setTimeout(5_000, () => {
+    socket.setTimeout(EXCHANGE_MS_MAX, () => {
       reject(new Error(`a hang after ${Buffer.concat(chunks).toString('latin1').slice(-500)}`))
       socket.destroy()
     })

@@ -21,7 +21,7 @@ const url = `${gateway.url}/api/v1/debtors`
 const sockets: Socket[] = []
 t.teardown(closeAll)
 
-/** Resolves when the half of each body is with the gateway, or its call was refused. */
+/** Resolves when the gateway has received half of each body, or has rejected its call. */
 async function stall(addresses: number, secretOf: () => string): Promise<void> {
   const half = Buffer.alloc(BODY_BYTES / 2, ' ')
   await Promise.all(
@@ -52,7 +52,7 @@ function closeAll(): void {
   for (const socket of sockets.splice(0)) socket.destroy()
 }
 
-/** Statuses of writes, one after the other: a small one, and one that is nearly as large as it may be. */
+/** Makes two writes, a small one and one nearly as large as allowed. Resolves with their statuses. */
 async function write(key: string, times: number): Promise<number[]> {
   const statuses: number[] = []
   for (let n = 0; n < times; n++) {
@@ -79,32 +79,38 @@ for (const [addresses, share] of [
 ] as const) {
   const from = addresses === 1 ? 'the address of the key' : `${addresses} addresses`
 
-  t.test(`bodies of made-up keys from ${from} take nothing from a key in use`, async (t) => {
-    await stall(addresses, () => mintApiKey().secret)
-    const used = 9 * MIB * share
-    await until(async () => (await bodyBytes('unknown')) > used, 'their memory is used up')
-    t.strictSame(await write(key, 12), OK)
-  })
+  t.test(
+    `stalled bodies of made-up keys from ${from} take no memory from a key in use`,
+    async (t) => {
+      await stall(addresses, () => mintApiKey().secret)
+      const used = 9 * MIB * share
+      await until(async () => (await bodyBytes('unknown')) > used, 'their memory is used up')
+      t.strictSame(await write(key, 12), OK)
+    },
+  )
 
-  t.test('a new key is served among them: who stalls gives way', async (t) => {
+  t.test('a new key is served meanwhile, because stalled bodies are evicted', async (t) => {
     const newKey = backend.issue(undefined, 1_000_000)
     t.strictSame(await write(newKey, 12), OK)
     closeAll()
   })
 
-  t.test(`bodies of a key in use from ${from} take nothing from another`, async (t) => {
-    const other = cachedKey()
-    t.equal((await other.cached).status, 200)
-    await stall(addresses, () => other.key)
-    const used = 24 * MIB * share
-    await until(async () => (await bodyBytes('known')) > used, 'the memory is used up')
-    t.strictSame(await write(key, 12), OK)
-    closeAll()
-  })
+  t.test(
+    `stalled bodies of a key in use from ${from} take no memory from another client`,
+    async (t) => {
+      const other = cachedKey()
+      t.equal((await other.cached).status, 200)
+      await stall(addresses, () => other.key)
+      const used = 24 * MIB * share
+      await until(async () => (await bodyBytes('known')) > used, 'the memory is used up')
+      t.strictSame(await write(key, 12), OK)
+      closeAll()
+    },
+  )
 }
 
-// When the only body of a client gave way to its next one, what followed was counted for another client.
-t.test('behind a proxy, a client whose bodies give way keeps its limit', async (t) => {
+// When the only body of a client was evicted for its next one, later bytes were counted for another client.
+t.test('behind a proxy, a client keeps its limit although its bodies give way', async (t) => {
   const proxied = await startGateway(t, backend.url, {
     TRUST_PROXY: '1',
     GATEWAY_MEMORY_PER_CLIENT_MIB: '1',
@@ -132,7 +138,7 @@ t.test('behind a proxy, a client whose bodies give way keeps its limit', async (
   closeAll()
 })
 
-t.test('no memory is used when they are gone', async () => {
+t.test('no memory is in use after they have disconnected', async () => {
   const isFree = async () => (await bodyBytes('known')) === 0 && (await bodyBytes('unknown')) === 0
   await until(isFree, 'every body is released')
 })

@@ -41,16 +41,19 @@ t.test('idle backends get the calls in turn', async (t) => {
   t.ok(Math.min(...shares) >= 10)
 })
 
-t.test('a backend that refuses is passed over, however many ask at once', async (t) => {
-  const { one, statuses } = await startBoth(t)
-  for (let round = 0; round < 5; round++) {
-    one.stop()
-    t.strictSame(await statuses(50), [200])
-    t.strictSame(await statuses(50, KEYED_WRITE), [200])
-  }
-})
+t.test(
+  'a backend that refuses connections gets no calls, however many clients call at once',
+  async (t) => {
+    const { one, statuses } = await startBoth(t)
+    for (let round = 0; round < 5; round++) {
+      one.stop()
+      t.strictSame(await statuses(50), [200])
+      t.strictSame(await statuses(50, KEYED_WRITE), [200])
+    }
+  },
+)
 
-t.test('a page too passes over a backend that refuses', async (t) => {
+t.test('requests for pages avoid a backend that refuses connections, too', async (t) => {
   const { one, other, gateway } = await startBoth(t)
   for (const stopped of [one, other]) {
     stopped.stop()
@@ -60,7 +63,7 @@ t.test('a page too passes over a backend that refuses', async (t) => {
   }
 })
 
-t.test('two that refuse of three are passed over', async (t) => {
+t.test('two of three backends refuse connections: calls go to the third', async (t) => {
   const good = await startRawBackend(t)
   const dead = [await reservePort(), await reservePort()].map((port) => `http://127.0.0.1:${port}`)
   const gateway = await startGateway(t, [...dead, good.url].join(), { LOG_LEVEL: 'fatal' })
@@ -68,34 +71,37 @@ t.test('two that refuse of three are passed over', async (t) => {
   t.ok((await Promise.all(responses)).every(({ status }) => status === 200))
 })
 
-t.test('with every backend away the answer is at once 503, and sound again after', async (t) => {
-  const { one, other, gateway, statuses } = await startBoth(t)
-  one.stop()
-  other.stop()
-  const times: number[] = []
-  const send = async () => {
-    const from = performance.now()
-    const response = await call(`${gateway.url}/api/v1/debtors`, { key })
-    times.push(performance.now() - from)
-    return response
-  }
-  const response = await send()
-  matches(t, response, { status: 503, headers: { 'retry-after': '1' } })
-  for (let round = 0; round < 9; round++) t.equal((await send()).status, 503)
-  const fastestMs = Math.min(...times)
-  t.ok(fastestMs < 500, `503 after ${fastestMs.toFixed(1)} ms; the machine may pause some of ten`)
-  await startRawBackend(t, Number(new URL(one.url).port))
-  await until(async () => (await statuses(1))[0] === 200, 'sound again')
-})
+t.test(
+  'with no backend available the response is 503 at once, and calls succeed again afterwards',
+  async (t) => {
+    const { one, other, gateway, statuses } = await startBoth(t)
+    one.stop()
+    other.stop()
+    const times: number[] = []
+    const send = async () => {
+      const from = performance.now()
+      const response = await call(`${gateway.url}/api/v1/debtors`, { key })
+      times.push(performance.now() - from)
+      return response
+    }
+    const response = await send()
+    matches(t, response, { status: 503, headers: { 'retry-after': '1' } })
+    for (let round = 0; round < 9; round++) t.equal((await send()).status, 503)
+    const fastestMs = Math.min(...times)
+    t.ok(fastestMs < 500, `503 after ${fastestMs.toFixed(1)} ms; the machine may pause some of ten`)
+    await startRawBackend(t, Number(new URL(one.url).port))
+    await until(async () => (await statuses(1))[0] === 200, 'sound again')
+  },
+)
 
-t.test('a backend that is frozen is passed over once its readiness is missed', async (t) => {
+t.test('a frozen backend gets no more calls once it misses a readiness probe', async (t) => {
   const { one, statuses } = await startBoth(t)
   one.freeze()
   await until(async () => (await statuses(20)).join() === '200', 'only the other is asked')
   for (let round = 0; round < 5; round++) t.strictSame(await statuses(20), [200])
 })
 
-t.test('a backend that breaks everything is not asked twice as much', async (t) => {
+t.test('a backend that fails every call does not get twice as many requests', async (t) => {
   const backend = await startRawBackend(t)
   const gateway = await startGateway(t, backend.url, { LOG_LEVEL: 'fatal' })
   t.equal((await call(`${gateway.url}/api/v1/debtors`, { key })).status, 200)

@@ -1,17 +1,16 @@
 /**
  * Whatever `gateway/http1` accepts, each of Node, nginx, HAProxy and Go that accepts it too reads as the
- * same requests: method, target, host and body. The seeds are the corpus, changed by the grammar. The
- * seed of a run is printed; `DIFFERENTIAL_SEED` repeats it, `DIFFERENTIAL_CASES` says how many (the long
- * form: 100,000).
+ * same requests: method, target, host and body. The seeds are the corpus, changed by the grammar;
+ * `SEED` changes them otherwise, and `DIFFERENTIAL_CASES` says how many are sent (the long form: 100,000).
  */
 import t from 'tap'
+import { SEED } from '../fixtures/properties.ts'
 import { CORPUS } from '../gateway/fixtures/corpus/index.ts'
 import { disagreementReason } from './fixtures/disagreements.ts'
 import { mutate, Random } from './fixtures/mutate.ts'
 import { byteByByte, type ReadRequest, readRequests } from './fixtures/our-reading.ts'
 import { type Peer, startPeers } from './fixtures/peers.ts'
 
-const seed = Number(process.env['DIFFERENTIAL_SEED'] ?? Date.now() % 2 ** 31)
 const cases = Number(process.env['DIFFERENTIAL_CASES'] ?? 3_000)
 const AT_ONCE = 8
 /** Enough to see what is wrong. */
@@ -45,11 +44,11 @@ async function compare(bytes: Buffer, ours: readonly ReadRequest[], peer: Peer) 
   return { agreed: at, disagreement }
 }
 
-t.test('what the gateway accepts, others read as the same requests', async (t) => {
+t.test('other servers read what the gateway accepts as the same requests', async (t) => {
   const { peers, missing } = await startPeers(t)
   for (const name of missing) t.comment(`${name} is not installed: not compared`)
-  t.comment(`seed ${seed}, ${cases} cases`)
-  const random = new Random(seed)
+  t.comment(`seed ${SEED}, ${cases} cases`)
+  const random = new Random(SEED)
   const found: Disagreement[] = []
   const reasons = new Map<string, number>()
   const agreed = new Map(peers.map(({ name }) => [name, 0]))

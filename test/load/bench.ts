@@ -13,10 +13,11 @@ Usage: npm run bench                         gateway, then product
   overload  the whole product at three times what it can serve
   lists     reads and lists in books of a thousand to a million invoices
   key-use   payments beside 10,000 keys that are used in four seconds
+  docs      how soon a browser shows pages of the documentation
 
 docs/performance.md says how to read them.
 `
-const NAMES = ['gateway', 'product', 'overload', 'lists', 'key-use']
+const NAMES = ['gateway', 'product', 'overload', 'lists', 'key-use', 'docs']
 
 const [name, ...options] = process.argv.slice(2)
 if (name === undefined) {

@@ -1,6 +1,6 @@
 /**
- * How much of PostgreSQL's disk a row takes, with its indexes: `node test/load/disk.ts`. Rows are copies
- * of one that the service wrote, with identifiers of their own.
+ * Measures how much disk space PostgreSQL uses per row, with its indexes: `node test/load/disk.ts`. The rows are
+ * copies of one that the service wrote, with other identifiers.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ import { copyTemplate, startPostgres } from '../fixtures/servers/postgres.ts'
 
 const ROWS = 5_000
 
-/** What each copy has of its own; `n` is its number. */
+/** The columns that differ between copies; `n` is the number of the copy. */
 const OWN: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   invoices: { id: "'inv_01M' || lpad(n::text, 23, '0')", number: "'INV-' || n" },
   payments: {
@@ -42,7 +42,7 @@ try {
   const client = new pg.Client({ connectionString: url })
   client.on('error', () => {})
   await client.connect()
-  // References are not what is measured.
+  // Foreign keys are not measured.
   await client.query('set session_replication_role = replica')
   for (const [table, own] of Object.entries(OWN)) {
     const pairs = Object.entries(own).map(([column, value]) => `'${column}', ${value}`)

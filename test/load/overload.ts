@@ -24,7 +24,7 @@ import {
   Stage,
   SUBJECT_CORE,
 } from './machine.ts'
-import { callAtPace, type Finished, type Request } from './paced.ts'
+import { callAtPace, type Finished, type Lateness, type Request } from './paced.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 
 const KEYS = 1_000
@@ -55,6 +55,7 @@ const COLUMNS = [
   'p99 of shed ms',
   'most ms',
   'other failures',
+  'generator ms',
 ]
 
 const HELP = `The whole product at three times what it can serve.
@@ -64,6 +65,7 @@ Usage: npm run bench -- overload [options]
   --seconds N    how long it is overloaded (120)
   --times N      what it can serve, so many times over (3)
   --engine NAME  SQLite or PostgreSQL alone
+  --part NAME    overload or fairness alone
 `
 
 const { values: options } = parseArgs({
@@ -71,6 +73,7 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '120' },
     times: { type: 'string', default: '3' },
     engine: { type: 'string' },
+    part: { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
 })
@@ -85,6 +88,12 @@ let payments = 0
 
 type Caller = 'others' | 'greedy'
 type Call = Finished<Caller>
+
+interface Outcome {
+  readonly calls: readonly Call[]
+  /** What the load generator adds to the times. */
+  readonly lateness: Lateness
+}
 
 /** Calls of all keys in turn. */
 interface Mix {
@@ -117,39 +126,47 @@ async function measure(engine: string): Promise<void> {
 
     const full = await run(Number.POSITIVE_INFINITY, FULL_SECONDS, CALLERS)
     const most = goodput(full, FULL_SECONDS)
-    const calm = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
-    const memory = watchMemory(pids)
-    const overloaded = await run(times * most, overloadSeconds, CONNECTIONS)
-    const after = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
-    const megabytes = memory()
-    const title = (name: string) => `${engine}, ${name}`
-    const rows = [
-      row(title('64 callers at once'), full, FULL_SECONDS),
-      row(title('calm'), calm, CALM_SECONDS),
-      row(title(`${times} times the most`), overloaded, overloadSeconds),
-      row(title('calm again'), after, CALM_SECONDS),
-    ]
-    print(`${tableOf(COLUMNS, rows)}\n`)
-    print(
-      `back to normal (within ${NORMAL_TIMES} × the p99 of calm calls) ${rounded(secondsToNormal(after, calm), 1)} s after the overload; resident MB of gateway and backend ${megabytes}\n`,
-    )
-    await measureFairness(engine, most, run)
+    if (options.part !== 'fairness') await measureOverload(engine, most, full, pids, run)
+    if (options.part !== 'overload') await measureFairness(engine, most, run)
   } finally {
     await own.end()
   }
 }
 
-/** What the others notice of one key that sends as much as all of them, or far more than can be served. */
-async function measureFairness(
+type Run = (rate: number, seconds: number, connections: number, greedy?: number) => Promise<Outcome>
+
+async function measureOverload(
   engine: string,
   most: number,
-  run: (rate: number, seconds: number, connections: number, greedy?: number) => Promise<Call[]>,
+  full: Outcome,
+  pids: readonly number[],
+  run: Run,
 ): Promise<void> {
+  const calm = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
+  const memory = watchMemory(pids)
+  const overloaded = await run(times * most, overloadSeconds, CONNECTIONS)
+  const after = await run(CALM_SHARE * most, CALM_SECONDS, CALLERS)
+  const megabytes = memory()
+  const title = (name: string) => `${engine}, ${name}`
+  const rows = [
+    row(title('64 callers at once'), full, FULL_SECONDS),
+    row(title('calm'), calm, CALM_SECONDS),
+    row(title(`${times} times the most`), overloaded, overloadSeconds),
+    row(title('calm again'), after, CALM_SECONDS),
+  ]
+  print(`${tableOf(COLUMNS, rows)}\n`)
+  print(
+    `back to normal (within ${NORMAL_TIMES} × the p99 of calm calls) ${rounded(secondsToNormal(after, calm), 1)} s after the overload; resident MB of gateway and backend ${megabytes}\n`,
+  )
+}
+
+/** What the others notice of one key that sends as much as all of them, or far more than can be served. */
+async function measureFairness(engine: string, most: number, run: Run): Promise<void> {
   const share = 0.4 * most
   const rows: string[][] = []
   for (const greedy of [0, share, 2 * most]) {
-    const calls = await run(share, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
-    const others = calls.filter(({ tag }) => tag === 'others')
+    const { calls, lateness } = await run(share, FAIRNESS_SECONDS, CONNECTIONS / 2, greedy)
+    const others = { calls: calls.filter(({ tag }) => tag === 'others'), lateness }
     rows.push(row(`${engine}, one key at ${rounded(greedy)}/s`, others, FAIRNESS_SECONDS))
   }
   print(`the calls of the other keys, at ${rounded(share)}/s\n\n${tableOf(COLUMNS, rows)}\n`)
@@ -218,7 +235,7 @@ interface Load {
   readonly connections: number
 }
 
-async function record(url: string, mix: Mix, load: Load): Promise<Call[]> {
+async function record(url: string, mix: Mix, load: Load): Promise<Outcome> {
   const { rate, greedyRate, seconds, connections } = load
   const calls: Call[] = []
   const paced = (tag: Caller, next: () => Buffer) => ({
@@ -230,7 +247,7 @@ async function record(url: string, mix: Mix, load: Load): Promise<Call[]> {
   })
   const [greedy = '', ...keys] = mix.keys
   const others = { ...mix, keys }
-  await Promise.all([
+  const [lateness] = await Promise.all([
     callAtPace(url, { ...paced('others', () => mixedCall(others)), rate }),
     greedyRate > 0 &&
       callAtPace(url, {
@@ -238,7 +255,7 @@ async function record(url: string, mix: Mix, load: Load): Promise<Call[]> {
         rate: greedyRate,
       }),
   ])
-  return calls
+  return { calls, lateness }
 }
 
 function mixedCall({ keys, ids }: Mix): Buffer {
@@ -258,11 +275,11 @@ function isServed({ status }: Call): boolean {
   return status >= 200 && status < 300
 }
 
-function goodput(calls: readonly Call[], seconds: number): number {
+function goodput({ calls }: Outcome, seconds: number): number {
   return calls.filter(isServed).length / seconds
 }
 
-function row(title: string, calls: readonly Call[], seconds: number): string[] {
+function row(title: string, { calls, lateness }: Outcome, seconds: number): string[] {
   const served = calls.filter(isServed).map(({ ms }) => ms)
   const shed = calls.filter(({ status }) => status === 503).map(({ ms }) => ms)
   const others = new Map<number, number>()
@@ -280,11 +297,12 @@ function row(title: string, calls: readonly Call[], seconds: number): string[] {
     rounded(quantile(shed, 0.99), 1),
     rounded(Math.max(0, ...[quantile(served, 1), quantile(shed, 1)].filter(Number.isFinite)), 1),
     [...others].map(([status, count]) => `${count} × ${status}`).join(', '),
+    rounded(lateness.sentMs + lateness.readMs, 1),
   ]
 }
 
-/** Until the end of the last slice of time in which more than one call in twenty failed or was slow. */
-function secondsToNormal(after: readonly Call[], calm: readonly Call[]): number {
+/** Until the first second in none of whose slices more than one call in twenty failed or was slow. */
+function secondsToNormal({ calls: after }: Outcome, { calls: calm }: Outcome): number {
   const msMax =
     NORMAL_TIMES *
     quantile(
@@ -295,13 +313,15 @@ function secondsToNormal(after: readonly Call[], calm: readonly Call[]): number 
   const slices = Map.groupBy(after, ({ dueAt }) =>
     Math.floor((dueAt - (first?.dueAt ?? 0)) / SLICE_MS),
   )
-  const abnormal = [...slices]
-    .filter(([, calls]) => {
-      const bad = calls.filter((one) => !isServed(one) || one.ms > msMax)
-      return bad.length > calls.length / 20
-    })
-    .map(([slice]) => slice + 1)
-  return (Math.max(0, ...abnormal) * SLICE_MS) / 1000
+  const isNormal = (slice: number) => {
+    const calls = slices.get(slice) ?? []
+    const bad = calls.filter((one) => !isServed(one) || one.ms > msMax)
+    return bad.length <= calls.length / 20
+  }
+  const second = Array.from({ length: 1000 / SLICE_MS }, (_, slice) => slice)
+  let from = 0
+  while (slices.has(from) && !second.every((slice) => isNormal(from + slice))) from++
+  return (from * SLICE_MS) / 1000
 }
 
 /** Returns a function that says least and most since. */

@@ -40,8 +40,15 @@ export interface Paced<Tag> {
   onFinished(call: Finished<Tag>): void
 }
 
-/** Returns how late the generator itself began a call, in ms at p99: the other figures include it. */
-export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<number> {
+/** What the generator itself adds to the figures, in ms at p99. */
+export interface Lateness {
+  /** From the moment at which a call was due until it was sent. */
+  readonly sentMs: number
+  /** For how long a response may have waited to be read: the generator's own turns of the event loop. */
+  readonly readMs: number
+}
+
+export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<Lateness> {
   const { rate, seconds, connections, addresses = [], next, onFinished } = paced
   const { hostname, port } = new URL(url)
   const idle: Line<Tag>[] = []
@@ -72,8 +79,12 @@ export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<n
   /** When the last call found every line busy. Those due before are late through the subject. */
   let crowdedAt = Number.NEGATIVE_INFINITY
   const isOver = () => dueAt >= end && idle.length === lines.length
+  const turns: number[] = []
+  let turnedAt = begin
   while (!isOver() && performance.now() < end + END_MS_MAX) {
     const now = performance.now()
+    turns.push(now - turnedAt)
+    turnedAt = now
     // Infinite pace: due is whatever finds a line.
     if (intervalMs === 0) dueAt = now
     for (; dueAt <= now && dueAt < end; dueAt += intervalMs) {
@@ -89,7 +100,18 @@ export async function callAtPace<Tag>(url: string, paced: Paced<Tag>): Promise<n
     Atomics.wait(CLOCK, 0, 0, NAP_MS)
   }
   for (const line of lines) line.close()
-  return quantile(lateness, 0.99)
+  return { sentMs: quantile(lateness, 0.99), readMs: quantileByTime(turns, 0.99) }
+}
+
+/** The duration that a turn has, or falls short of, at this share of all moments: responses arrive mostly in long ones. */
+function quantileByTime(turns: readonly number[], share: number): number {
+  const sorted = turns.toSorted((a, b) => a - b)
+  let rest = share * sorted.reduce((sum, ms) => sum + ms, 0)
+  for (const ms of sorted) {
+    rest -= ms
+    if (rest <= 0) return ms
+  }
+  return Number.NaN
 }
 
 /** What all lines read into, one at a time: the generator shall cost its core as little as can be. */

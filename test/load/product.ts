@@ -3,7 +3,7 @@
  * product has one core, load and Redis the other. PostgreSQL stands for another machine: it has the
  * third core, on a machine of two that of the load;
  * beside it the floor, bare hapi over the raw driver, and how often this disk syncs. Every payment is
- * on disk before it is answered.
+ * on disk before the response is sent.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -138,16 +138,17 @@ type Cores = 'one core' | 'both cores'
 async function startSubjects(directory: string): Promise<Subject[]> {
   const at = (name: string) => join(directory, name)
   const [onSqlite, alone] = await startProduct('SQLite', at('sqlite'), 'one core')
-  const floor = await startFloor(onSqlite, join(at('sqlite'), 'data', 'receivables.db'))
+  const path = join(at('sqlite'), 'data', 'receivables.db')
+  const floor = await startFloor('bare hapi, raw sqlite3', onSqlite, path)
   const others = {
     PostgreSQL: (name: string) => startOnPostgres(name, at('postgres')),
-    'SQLite, both cores': (name: string) => startProduct(name, at('both'), 'both cores'),
+    'SQLite, both cores': (name: string) => startWhole(name, at('both')),
     'the same, 2 gateway workers': (name: string) =>
-      startProduct(name, at('workers'), 'both cores', { gatewayEnv: { GATEWAY_WORKERS: '2' } }),
+      startWhole(name, at('workers'), { gatewayEnv: { GATEWAY_WORKERS: '2' } }),
   }
   const subjects = [onSqlite, alone, floor].filter(({ name }) => isWanted(name))
   for (const [name, start] of Object.entries(others)) {
-    if (isWanted(name)) subjects.push(...(await start(name)).slice(0, 1))
+    if (isWanted(name)) subjects.push(...(await start(name)))
   }
   return subjects
 }
@@ -163,8 +164,12 @@ async function startOnPostgres(name: string, directory: string) {
   const databaseUrl = postgres.url('product')
   const server = Number.parseInt(readFileSync(join(postgres.data, 'postmaster.pid'), 'utf8'), 10)
   pin(server, SERVER_CORE)
-  const subjects = await startProduct(name, directory, 'one core', { databaseUrl, backends: 1 })
-  return subjects.map((subject) => ({ ...subject, server }))
+  const [whole, alone] = await startProduct(name, directory, 'one core', {
+    databaseUrl,
+    backends: 1,
+  })
+  const floor = await startFloor('bare hapi, raw pg', whole, databaseUrl)
+  return [whole, alone, floor].map((subject) => ({ ...subject, server }))
 }
 
 async function createDatabase(url: string, name: string): Promise<void> {
@@ -172,6 +177,12 @@ async function createDatabase(url: string, name: string): Promise<void> {
   await client.connect()
   await client.query(`create database ${name}`)
   await client.end()
+}
+
+/** The whole on both cores. */
+async function startWhole(name: string, directory: string, systemOptions: SystemOptions = {}) {
+  const [whole] = await startProduct(name, directory, 'both cores', systemOptions)
+  return [whole]
 }
 
 /** The whole, and its backend as a gateway calls it. */
@@ -205,7 +216,7 @@ async function startProduct(
       who: () => [PRINCIPAL_HEADER, principal()],
       idFile,
       pids: [pid],
-      kinds: ['read', 'pay', 'settle'],
+      kinds: ['read', 'list', 'pay', 'settle'],
     },
   ]
 }
@@ -247,10 +258,14 @@ async function inParallel(count: number, work: (n: number) => Promise<void>): Pr
 }
 
 /** Over the same database as the product. */
-async function startFloor({ who, idFile }: Subject, databasePath: string): Promise<Subject> {
+async function startFloor(
+  name: string,
+  { who, idFile }: Subject,
+  database: string,
+): Promise<Subject> {
   const port = await reservePort()
   const script = fileURLToPath(new URL('product/bare-hapi.ts', import.meta.url))
-  const command = [process.execPath, script, databasePath, String(port)]
+  const command = [process.execPath, script, database, String(port)]
   const { pid } = startOn(stage, SUBJECT_CORE, command, { UV_THREADPOOL_SIZE: '16' })
   const url = `http://127.0.0.1:${port}`
   await until(
@@ -261,7 +276,7 @@ async function startFloor({ who, idFile }: Subject, databasePath: string): Promi
       ),
     'bare hapi answers',
   )
-  return { name: 'bare hapi, raw sqlite3', url, who, idFile, pids: [pid], kinds: ['read'] }
+  return { name, url, who, idFile, pids: [pid], kinds: ['read'] }
 }
 
 async function measureRound(

@@ -38,7 +38,7 @@ const ISOLATION_SECONDS = 20
 if (process.argv[2] === 'receiver') await receive()
 else await measure()
 
-/** Answers 204 at once, or never under /hang; prints how long after its event each one came. */
+/** Responds 204 at once, or never under /hang; prints how long after its event each webhook arrived. */
 async function receive(): Promise<void> {
   let count = 0
   let latencies: number[] = []
@@ -133,7 +133,7 @@ async function measureThroughput(database: OpenDatabase, receiver: Receiver, end
   await setStatus(database, ids, 'paused')
 }
 
-/** Ten that answer and are measured, ten more that answer or hang; ten events a second at each. */
+/** Ten endpoints that respond are measured beside ten that respond or hang; each gets ten events a second. */
 async function measureIsolation(
   database: OpenDatabase,
   receiver: Receiver,

@@ -14,7 +14,7 @@ export interface WrkOptions {
 export interface WrkSummary {
   readonly calls: number
   readonly seconds: number
-  /** Not answered, or with a status from 400 on. */
+  /** Calls without a response, or with a status of 400 or more. */
   readonly failed: number
   readonly p50_ms: number
   readonly p99_ms: number

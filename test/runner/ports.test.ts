@@ -73,7 +73,7 @@ t.test('a port that a server took without a reservation is passed over', async (
   })
 })
 
-t.test('a start that finds its port taken begins again with another', async (t) => {
+t.test('a start that finds its port in use begins again with another', async (t) => {
   const tried: number[] = []
   const port = await startOnReservedPort(async (port) => {
     tried.push(port)

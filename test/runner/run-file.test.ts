@@ -110,7 +110,7 @@ t.test('files that a process did not finish fail', async (t) => {
     ends.map(({ isOk }) => isOk),
     [true, false, false],
   )
-  // An exit within a subtest is to tap a failure: it exits with 1.
+  // tap treats an exit within a subtest as a failure and exits with 1.
   t.strictSame(ends[2]?.failures[0]?.path, ['the file did not end well: exit code 1'])
   const late = await runAll(t, {
     'a.mjs': 't.pass()',

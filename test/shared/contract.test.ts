@@ -94,7 +94,7 @@ t.test('the documented codes, statuses and titles are those of the catalogue', a
   }
 })
 
-t.test('an unusable document is refused with the operation and the fault', async (t) => {
+t.test('an unusable document is rejected with the operation and the fault', async (t) => {
   const operation = "{ operationId: a, security: [{ key: ['x:read'] }] }"
   const cases: [name: string, paths: string, fault: RegExp][] = [
     ['no paths', '[]', /paths is not an object/],

@@ -58,8 +58,8 @@ t.test('domain files know neither HTTP nor its validation', async (t) => {
   t.strictSame(domain, [])
 })
 
-t.test('each package that talks to the world has its one door', async (t) => {
-  const doors: [packageName: string, allowed: RegExp][] = [
+t.test('only one module imports each package that communicates with other systems', async (t) => {
+  const wrappers: [packageName: string, allowed: RegExp][] = [
     ['ioredis', /^gateway\/rate-limit\/redis-store\.ts$/],
     ['http-proxy-3', /^gateway\/pages\/proxy\.ts$/],
     [
@@ -74,7 +74,7 @@ t.test('each package that talks to the world has its one door', async (t) => {
     ['pino', /^shared\/process\/log\.ts$/],
     ['js-yaml', /^shared\/contract\/contract\.ts$/],
   ]
-  for (const [packageName, allowed] of doors) {
+  for (const [packageName, allowed] of wrappers) {
     const importers = importersOf((name) => name === packageName)
     t.strictSame(
       importers.filter((file) => !allowed.test(file)),

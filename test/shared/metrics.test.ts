@@ -7,7 +7,7 @@ import {
 } from '../../shared/process/metrics.ts'
 import { matches } from '../fixtures/matches.ts'
 
-t.test('numbers are read at each scrape; one that cannot be read is left out', async (t) => {
+t.test('numbers are read at each scrape; one that cannot be read is omitted', async (t) => {
   const metrics = createMetrics('test')
   let calls = 0
   metrics.total('calls_total', 'Calls.', () => [['a', ++calls]], { labels: ['name'] })

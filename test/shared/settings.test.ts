@@ -39,7 +39,7 @@ t.test('a file that cannot stand for it is named, and what is in it is not', asy
   refused({ APP_SECRET_FILE: `${directory}/short` }, /^APP_SECRET must have at least 32 char[^3]+$/)
   refused(
     { APP_SECRET_FILE: `${directory}/short`, APP_SECRET: GOOD },
-    /^APP_SECRET_FILE is set, and so is APP_SECRET/,
+    /^APP_SECRET_FILE and APP_SECRET are both set/,
   )
   refused({ APP_SECRET: GOOD, APP_NAME_FILE: 'x' }, /^APP_NAME_FILE is not a setting/)
 })

@@ -24,18 +24,18 @@ t.test("a caller's trace is continued, with a span of our own", async (t) => {
   })
 })
 
-t.test('flags that are not known are not passed on', async (t) => {
+t.test('unknown flags are not forwarded', async (t) => {
   const headers = traceHeaders(read(`00-${ID}-${SPAN}-ff`), SPAN)
   t.strictSame(headers, { traceparent: `00-${ID}-${SPAN}-03` })
   t.notOk(isSampled(read(`00-${ID}-${SPAN}-02`)))
 })
 
-t.test('a version to come is read as far as we know it', async (t) => {
+t.test('of a future version, the known part is read', async (t) => {
   t.equal(read(`cc-${ID}-${SPAN}-01-more`).id, ID)
   t.equal(read(`cc-${ID}-${SPAN}-01`).id, ID)
 })
 
-t.test('what is no trace is not continued', async (t) => {
+t.test('a malformed trace is not continued', async (t) => {
   const zero = (digits: number) => '0'.repeat(digits)
   for (const traceparent of [
     undefined,
@@ -62,7 +62,7 @@ t.test('a trace that begins here is sampled as configured', async (t) => {
   matches(t, traceHeaders(beginTrace(false), SPAN), { traceparent: /^00-[0-9a-f]{32}-\w{16}-02$/ })
 })
 
-t.test('a state that is not well formed is dropped whole', async (t) => {
+t.test('a malformed state is dropped as a whole', async (t) => {
   const state = (tracestate: string) => read(`00-${ID}-${SPAN}-01`, tracestate).state
   t.equal(state('a=1 , b=2,,'), 'a=1,b=2')
   t.equal(state(`a=${'x'.repeat(256)}`), `a=${'x'.repeat(256)}`)

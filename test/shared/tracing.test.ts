@@ -30,7 +30,7 @@ async function startHangingCollector(t: Test) {
   return { url: `http://127.0.0.1:${port}`, batches: () => batches, release }
 }
 
-t.test('spans that too many wait before are dropped and counted', async (t) => {
+t.test('spans are dropped and counted when the queue is full', async (t) => {
   const collector = await startHangingCollector(t)
   const metrics = createMetrics('test')
   const log = createLogger('test', 'silent')

@@ -49,7 +49,7 @@ t.test('a payment recorded before is found while the account is read-only', asyn
   await system.operator.setStatus(account, 'active')
 })
 
-t.test('a body that is not JSON is 415, and says what is taken', async (t) => {
+t.test('a body that is not JSON gets 415 with the accepted media type', async (t) => {
   const types = [
     'application/x-www-form-urlencoded',
     'multipart/form-data; boundary=x',

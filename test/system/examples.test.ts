@@ -50,7 +50,7 @@ function operationOf(id: string): DocumentedOperation {
   return found
 }
 
-/** The one that the answer of the same name shows. */
+/** The key that the response with the same name shows. */
 function keyOf({ responses }: DocumentedOperation, example?: Example): string {
   const shown = responses[0]?.content?.examples.find(({ name }) => name === example?.name)
   return textOf(membersOf(shown?.value)['idempotency_key'])

@@ -2,28 +2,28 @@
  * Requests made from the OpenAPI document, through a gateway to the running service: none gives a 5xx,
  * what is accepted and what is refused is as the document says, and so is every answer. Of each
  * operation GENERATED_REQUESTS are sent (200 unless set; many need a longer --timeout of tap), and
- * GENERATED_SEED makes the same ones again.
+ * SEED makes others.
  */
 import assert from 'node:assert/strict'
-import fc from 'fast-check'
 import t from 'tap'
 import { Agent } from 'undici'
 import { type DocumentedOperation, readDocument } from '../../backend/docs/document.ts'
 import { readContractDocument } from '../../shared/contract/contract.ts'
 import { type GeneratedRequest, requestsOf } from '../fixtures/contract/generated-requests.ts'
 import { refusalsOf, rulesOf } from '../fixtures/contract/request-refusals.ts'
+import { fc, SEED } from '../fixtures/properties.ts'
 import { call, type Response } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const COUNT = Number(process.env['GENERATED_REQUESTS'] ?? 200)
-const SEED = Number(process.env['GENERATED_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 
-/** Found in the past; each was answered otherwise than the document said. */
+/** Requests whose response once deviated from the document. */
 const FOUND: Readonly<Record<string, readonly GeneratedRequest[]>> = {
   listInvoices: [{ target: '/api/v1/invoices?cursor=', headers: {} }],
   createDebtor: [
     { target: '/api/v1/debtors', headers: {}, body: '{"name":"!","timezone":""}' },
     { target: '/api/v1/debtors?a%zz=1', headers: {}, body: '{"name":"!"}' },
+    { target: '/api/v1/debtors', headers: {}, body: '{"name":"!","metadata":{"__proto__":"x"}}' },
   ],
   createInvoice: [
     {
@@ -147,7 +147,7 @@ for (const operation of document.operations) {
       counts[judge(operation, request, await send(operation, request))] += 1
     })
     const examples = (FOUND[operationId] ?? []).map((it): [GeneratedRequest] => [it])
-    await fc.assert(property, { numRuns: COUNT + examples.length, seed: SEED, examples })
+    await fc.assert(property, { numRuns: COUNT + examples.length, examples })
     t.comment(`${operationId}: ${JSON.stringify(counts)}, seed ${SEED}`)
     t.ok(counts.accepted > COUNT / 50, 'enough of them are accepted to mean something')
     t.ok(counts.refused > COUNT / 50, 'and enough refused')

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { matches } from '../fixtures/matches.ts'
 import { type KeyInput, startSystem } from '../fixtures/service/system.ts'
 
-/** 60 invoices of 9 customers; every fourth is still owed, two are in another currency. */
+/** 60 invoices of 9 customers; every fourth is unpaid, and two are in another currency. */
 const ROWS = Array.from({ length: 60 }, (_, place) => {
   const settled = place % 4 === 0 ? '' : `3/${(place % 28) + 1}/2013`
   const currency = place < 2 ? 'KWD' : 'USD'
@@ -30,7 +30,7 @@ async function startWithLedger(t: Test) {
   let keys = 0
   return {
     ...system,
-    /** The words of an import with a key of its own. */
+    /** The arguments of an import, with a key of its own. */
     async words(input: KeyInput = {}): Promise<{ secret: string; words: string[] }> {
       const { secret } = await system.operator.issueKey(accountId, { scopes: SCOPES, ...input })
       const keyFile = join(directory, `key-${keys++}`)
@@ -78,9 +78,9 @@ interface Balance {
   readonly outstanding: number
 }
 
-const LIMITED = /hourly limit of the key is reached, on in/
+const LIMITED = /hourly limit of the key is reached, continues in/
 
-t.test('an import that met its limit and was stopped is finished with another key', async (t) => {
+t.test('an import that stopped at the limit of its key is completed with another', async (t) => {
   const { operator, env, words: wordsOf } = await startWithLedger(t)
   const { words } = await wordsOf({ rateLimit: 40 })
   const child = spawn(process.execPath, ['backend/cli.ts', ...words], {
@@ -96,10 +96,13 @@ t.test('an import that met its limit and was stopped is finished with another ke
     if (!waited && LIMITED.test(shown)) child.kill('SIGINT')
   }
   matches(t, shown, /117 calls. At 40 an hour, this takes about [12] h/)
-  matches(t, shown, /Run the same command again: it continues from there/)
+  matches(t, shown, /Run the same command again: it continues where it stopped/)
   t.equal((await exited)[0], 1)
 
   const rest = JSON.parse(await operator.cli(...(await wordsOf()).words, '--json'))
   matches(t, rest, { agrees: true })
-  t.ok(rest.recorded.invoices > 0 && rest.recorded.invoices < 60, 'it went on where it was stopped')
+  t.ok(
+    rest.recorded.invoices > 0 && rest.recorded.invoices < 60,
+    'it continued where it was stopped',
+  )
 })

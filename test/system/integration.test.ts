@@ -1,6 +1,6 @@
 /**
- * The example integration of deploy/examples, killed at any moment, in front of it a network that loses
- * calls and answers, behind it a backend that is killed: at the end the books agree.
+ * The example integration of deploy/examples is killed at any moment, while a network loses calls and responses
+ * and the backend is killed too. At the end the books agree.
  */
 
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -22,7 +22,7 @@ const DUE = 10_000
 const system = await startSystem(t)
 const { operator, url } = system
 
-/** What a call meets on its way, in turn; then they begin again. */
+/** What happens to each call, in turn and over again. */
 const WAYS = [
   ...(['pass', 'pass', 'lose', 'pass', 'pass', 'drop'] as const),
   ...(['pass', 'pass', 'garble', 'pass', 'pass', 'refuse', 'pass'] as const),
@@ -180,7 +180,7 @@ t.test(
   },
 )
 
-t.test('what concerns every line ends the run, and refuses none', async (t) => {
+t.test('an error that concerns every line ends the run and rejects no line', async (t) => {
   const account = await operator.createAccount()
   const { id, secret } = await operator.issueKey(account)
   await operator.revokeKey(id)

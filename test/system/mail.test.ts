@@ -1,4 +1,4 @@
-// A reminder's whole life: planned, mailed, bounced or stopped by whoever reads it, end to end.
+// A reminder from its planning to its mail, and to its bounce or an unsubscribe, end to end.
 import { once } from 'node:events'
 import { request } from 'node:http'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const INBOUND_SECRET = 'posts+mail+that+came+in+0123456789abcdef'
-/** A Wednesday, at work. */
+/** A Wednesday, in business hours. */
 const THEN = '2031-03-05T10:00:00+01:00'
 
 t.test('a reminder is mailed; its bounce and its link come back through the gateway', async (t) => {
@@ -55,7 +55,7 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
     { status: 'sent', to: 'a•••@weber.de', delivery: { provider_message_id: /^\d$/ } },
   ])
   const report = { 'content-type': 'message/rfc822' }
-  // With what was returned, and its attachments, over all that an API call may bring.
+  // With the returned mail and its attachments it is larger than the body of any API call.
   const inbound = (headers: Record<string, string>) =>
     call(`${url}/mail/inbound`, {
       headers: { ...report, ...headers },
@@ -73,7 +73,7 @@ t.test('a reminder is mailed; its bounce and its link come back through the gate
   t.notMatch(log, /ap@(?:jansen|weber)/, 'addresses are not logged')
 })
 
-/** The status of the answer to mail of this length, of which nothing is sent. */
+/** Returns the status of the response to mail of this declared length, without sending any of it. */
 async function announceMail(url: string, bytes: number): Promise<number> {
   const headers = { 'content-type': 'message/rfc822', 'content-length': bytes }
   const sent = request(`${url}/mail/inbound`, { method: 'POST', headers })

@@ -4,7 +4,7 @@ import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
-t.test('operators act on what the API made, and the API shows it', async (t) => {
+t.test('operators act on records that the API created, and the API shows it', async (t) => {
   const { operator, url } = await startSystem(t)
   const accountId = await operator.createAccount()
   const { secret: key } = await operator.issueKey(accountId)
@@ -85,5 +85,5 @@ t.test('operators act on what the API made, and the API shows it', async (t) => 
     status: 'written_off',
   })
   await rejectsWith(t, operator.cli('invoices', 'void', 'inv_none', '--reason', 'x'), /inv_none/)
-  await rejectsWith(t, operator.cli('payments', 'reverse', payment.id), /Missing: --reason/)
+  await rejectsWith(t, operator.cli('payments', 'reverse', payment.id), /lacks --reason/)
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { matches, rejectsWith } from '../fixtures/matches.ts'
 import { call } from '../fixtures/service/call.ts'
+import { untilDocumented } from '../fixtures/service/documentation.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
@@ -9,40 +10,50 @@ const { cli, cliProcess } = system.operator
 const url = `${system.url}/api/v1`
 const json = async (...words: string[]) => JSON.parse(await cli(...words, '--json'))
 
-t.test('an account, a user and a key, made and ended beside the running service', async (t) => {
-  const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'EUR')
-  matches(t, account.id, /^acct_/)
-  const user = ['--email', 'ann@acme.example', '--role', 'admin', '--password', 'correct horse']
-  matches(t, (await json('users', 'create', '--account', account.id, ...user)).id, /^usr_/)
-  const named = ['--account', account.id, '--name', 'ERP', '--scopes', 'debtors:read,debtors:write']
-  const key = await json('keys', 'issue', ...named, '--rate-limit', '1000')
-  matches(t, key, { id: /^key_/, secret: /^rcv_/, prefix: /^rcv_/ })
-  t.ok(key.secret.startsWith(key.prefix))
+t.test(
+  'operators create and disable an account, a user and a key while the service runs',
+  async (t) => {
+    const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'EUR')
+    matches(t, account.id, /^acct_/)
+    const user = ['--email', 'ann@acme.example', '--role', 'admin', '--password', 'correct horse']
+    matches(t, (await json('users', 'create', '--account', account.id, ...user)).id, /^usr_/)
+    const named = [
+      '--account',
+      account.id,
+      '--name',
+      'ERP',
+      '--scopes',
+      'debtors:read,debtors:write',
+    ]
+    const key = await json('keys', 'issue', ...named, '--rate-limit', '1000')
+    matches(t, key, { id: /^key_/, secret: /^rcv_/, prefix: /^rcv_/ })
+    t.ok(key.secret.startsWith(key.prefix))
 
-  const probe = await call(`${url}/me`, { key: key.secret })
-  matches(t, probe, {
-    status: 200,
-    json: { key: { rate_limit: 1000, label: 'ERP', last_used_at: null } },
-  })
-  await until(async () => {
-    const [listed] = await json('keys', 'list', '--account', account.id)
-    return listed?.last_used_at !== null
-  }, 'the last use is stamped')
+    const probe = await call(`${url}/me`, { key: key.secret })
+    matches(t, probe, {
+      status: 200,
+      json: { key: { rate_limit: 1000, label: 'ERP', last_used_at: null } },
+    })
+    await until(async () => {
+      const [listed] = await json('keys', 'list', '--account', account.id)
+      return listed?.last_used_at !== null
+    }, 'the last use is stamped')
 
-  await cli('accounts', 'set-scopes', account.id, 'payments:read')
-  t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 403)
-  await cli('accounts', 'set-scopes', account.id, 'all')
-  t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 200)
-  await cli('accounts', 'set-status', account.id, 'suspended')
-  t.equal((await call(`${url}/debtors`, { key: key.secret, body: { name: 'x' } })).status, 423)
-  await cli('keys', 'revoke', key.id)
-  matches(t, await call(`${url}/debtors`, { key: key.secret }), {
-    status: 401,
-    json: { code: 'revoked_api_key' },
-  })
-})
+    await cli('accounts', 'set-scopes', account.id, 'payments:read')
+    t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 403)
+    await cli('accounts', 'set-scopes', account.id, 'all')
+    t.equal((await call(`${url}/debtors`, { key: key.secret })).status, 200)
+    await cli('accounts', 'set-status', account.id, 'suspended')
+    t.equal((await call(`${url}/debtors`, { key: key.secret, body: { name: 'x' } })).status, 423)
+    await cli('keys', 'revoke', key.id)
+    matches(t, await call(`${url}/debtors`, { key: key.secret }), {
+      status: 401,
+      json: { code: 'revoked_api_key' },
+    })
+  },
+)
 
-t.test('what cannot be done says why, with an exit code', async (t) => {
+t.test('a command that fails says why, and exits with a code', async (t) => {
   await rejectsWith(t, cliProcess('keys', 'revoke', 'key_none'), {
     code: 1,
     stderr: /no API key key_none/,
@@ -52,7 +63,7 @@ t.test('what cannot be done says why, with an exit code', async (t) => {
   matches(t, await cliProcess('--help'), /keys issue/)
 })
 
-t.test('pages come through the gateway; what is internal does not', async (t) => {
+t.test('the gateway forwards requests for pages, and not for internal routes', async (t) => {
   const page = await call(`${system.url}/settings/login`)
   matches(t, page, {
     status: 200,
@@ -67,7 +78,8 @@ t.test('pages come through the gateway; what is internal does not', async (t) =>
   matches(t, await call(`${system.url}/`), { status: 302, headers: { location: '/docs' } })
 })
 
-t.test('the contract is served to whoever reads it', async (t) => {
+t.test('the contract is served without a key', async (t) => {
+  await untilDocumented(system.url)
   const document = await call(`${system.url}/docs/openapi.json`)
   matches(t, document, {
     status: 200,

@@ -60,7 +60,7 @@ t.test('700 calls at two gateways at once: exactly 600 admitted', async (t) => {
   for (const response of refused) checkRefusal(t, response, 600)
 })
 
-t.test('a limit of its own is what /me, headers and refusal say', async (t) => {
+t.test('the limit of a key is the same in /me, in the headers and in the 429', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 2 })
   t.equal((await call(`${one}/api/v1/me`, { key })).json.key.rate_limit, 2)
   t.equal((await call(`${other}/api/v1/me`, { key })).status, 200)

@@ -11,6 +11,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { containing, matches } from '../fixtures/matches.ts'
+import { PNG } from '../fixtures/reminders/images.ts'
+import { reservePort } from '../fixtures/servers/ports.ts'
+import { call } from '../fixtures/service/call.ts'
 
 const LEDGER = `invoiceNumber,customerID,InvoiceDate,DueDate,InvoiceAmount,SettledDate
 0001,C 1,1/2/2013,2/1/2013,55.94,2/3/2013
@@ -21,11 +24,14 @@ const ROOT = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
 const pages = [readme, ...['settings-api', 'cli'].map(readGuide)]
-const directory = t.testdir({ 'ledger.csv': LEDGER })
+const directory = t.testdir({ 'ledger.csv': LEDGER, 'acme.png': PNG })
 const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: join(directory, 'data') }
 
-/** Installs, needs another server, or is what this test began with. */
-const NOT_HERE = /^npm (?:ci|test|start)\b|database copy /
+/**
+ * Installs, needs another server or a file that an Admin imported in Settings, or is what this test began
+ * with.
+ */
+const NOT_HERE = /^npm (?:ci|test|start)\b|database copy |imports take-back /
 
 /** The lines of all code blocks, each command whole. */
 const commands = pages
@@ -83,6 +89,7 @@ async function follow(command: string): Promise<string> {
     .replace(/^export (\w+)=\S*….*$/, (_, name: string) => `export ${name}=${value(name)}`)
     .replace(/"password": "…"/, `"password": "${value('password')}"`)
     .replace(/ --to ([\w.-]+)$/, (_, file: string) => ` --to ${join(directory, file)}`)
+    .replace(/ (acme\.png|firm-en\.json)$/, (_, file: string) => ` ${join(directory, file)}`)
     .replaceAll(/\b(key|acct|deb|pay|inv)_…/g, (_, name: string) => value(name))
     .replace(' ledger.csv ', ` ${join(directory, 'ledger.csv')} --base-url ${url} `)
     // Once by npm, whose own start takes longer than most of the commands.
@@ -126,6 +133,31 @@ t.test('npm start prints two calls that work when pasted', async (t) => {
   }
 })
 
+t.test('the receiver of the guide verifies a webhook of the demo account', async (t) => {
+  const [receiver = ''] = /(?<=```js\n).*?(?=```)/s.exec(readGuide('webhooks')) ?? []
+  const port = await reservePort()
+  const accept = { accept: 'application/json' }
+  const login = await call(`${url}/settings/login`, {
+    headers: accept,
+    body: { email: 'admin@demo.example', password: value('password') },
+  })
+  const cookie = String(login.headers['set-cookie']).split(';')[0] ?? ''
+  const endpoint = await call(`${url}/settings/webhook-endpoints`, {
+    headers: { ...accept, cookie, 'x-csrf-token': login.json.csrf_token },
+    body: { url: `http://127.0.0.1:${port}/`, events: ['debtor.created'] },
+  })
+  t.equal(endpoint.status, 201, endpoint.text)
+  const file = join(t.testdir({ 'receiver.mjs': receiver }), 'receiver.mjs')
+  const child = spawn(process.execPath, [file], {
+    env: { PORT: String(port), WEBHOOK_SECRET: endpoint.json.secret },
+  })
+  t.teardown(() => child.kill('SIGKILL'))
+  await call(`${url}/api/v1/debtors`, { key: value('KEY'), body: { name: 'Globex' } })
+  // A delivery that comes before the receiver listens is repeated after 5 seconds.
+  const [printed] = await once(child.stdout, 'data')
+  matches(t, String(printed), /^evt_\w{26} debtor\.created\n$/)
+})
+
 for (const command of commands) {
   t.test(command, async (t) => {
     const printed = await follow(command)
@@ -133,9 +165,22 @@ for (const command of commands) {
     if (command.startsWith('curl')) matches(t, printed, /^HTTP\/1\.1 20[01] /)
     else if (command.startsWith('ask')) t.notMatch(printed, /"code":/)
     else if (command.includes(' import ')) matches(t, printed, /agree/i)
-    else if (!KEPT.test(command)) t.not(printed, '')
+    else if (!KEPT.test(command) && !command.includes(' > ')) t.not(printed, '')
   })
 }
+
+t.test('npm start names the port that another process holds', async (t) => {
+  const { port } = new URL(url)
+  const started = run('npm', ['-s', 'start'], { env: { ...env, GATEWAY_PORT: port } })
+  const { code, stderr } = await started.catch((error) => error)
+  t.strictSame(
+    { code, stderr },
+    {
+      code: 2,
+      stderr: `Port ${port} is in use. Stop the process that uses it, or run: GATEWAY_PORT=0 npm start\n`,
+    },
+  )
+})
 
 t.test('every picture and every file that it names is there', async (t) => {
   for (const [, target = ''] of readme.matchAll(/\]\(([^)#]+)(?:#[^)]*)?\)/g)) {

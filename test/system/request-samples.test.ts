@@ -1,4 +1,4 @@
-// The requests of the reference, in each language that is installed here: run as they are shown.
+// Runs the requests of the reference in each language that is installed, as they are shown.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -19,7 +19,7 @@ const PROGRAMS: Readonly<Record<string, { file: string; command: string; args?: 
   go: { file: 'sample.go', command: 'go', args: ['run'] },
   java: { file: 'Example.java', command: 'java' },
 }
-/** A C# program is a project of several files: it is not run. */
+/** C# is not run, because a program is a project of several files. */
 const NOT_RUN = ['csharp']
 
 const system = await startSystem(t)

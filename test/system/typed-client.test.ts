@@ -7,6 +7,7 @@ import createClient from 'openapi-fetch'
 import t from 'tap'
 import type { Invoice, paths } from '../../deploy/examples/receivables-api.ts'
 import { containing, matches, rejectsWith } from '../fixtures/matches.ts'
+import { untilDocumented } from '../fixtures/service/documentation.ts'
 import { startSystem } from '../fixtures/service/system.ts'
 
 const run = promisify(execFile)
@@ -44,7 +45,7 @@ t.test('a typed client creates, pays and reads', async (t) => {
   t.equal(one.data?.balances[0]?.outstanding, 300)
 })
 
-t.test('a refusal has its type too', async (t) => {
+t.test('a rejection has its type too', async (t) => {
   const { error, response } = await client.POST('/api/v1/payments', {
     params: { header: { 'Idempotency-Key': 'bank-2' } },
     body: { invoice_id: 'inv_none', currency: 'EUR', amount: 1 },
@@ -104,6 +105,7 @@ t.test('the program of the guide compiles and runs', async (t) => {
   const guide = readFileSync(new URL('../../docs/clients.md', import.meta.url), 'utf8')
   const [, program = ''] = /^```ts\n(import createClient .*?)^```$/ms.exec(guide) ?? []
   const directory = t.testdir({ 'program.ts': program })
+  await untilDocumented(url)
   const served = await (await fetch(`${url}/docs/receivables-api.ts`)).text()
   t.equal(
     served.replaceAll('https://api.test', 'http://localhost:8080'),

@@ -16,7 +16,7 @@ function socketFor(t: Test): string {
   return join(directory, 'backend.sock')
 }
 
-t.test('gateway and backend meet on a socket, also after the backend was killed', async (t) => {
+t.test('gateway and backend use a socket, also after the backend was killed', async (t) => {
   const socket = socketFor(t)
   const system = await startSystem(t, {
     backends: 1,
@@ -27,7 +27,7 @@ t.test('gateway and backend meet on a socket, also after the backend was killed'
   const me = () => call(`${system.url}/api/v1/me`, { key })
   t.equal((await me()).status, 200)
   t.equal(lstatSync(socket).mode & 0o777, 0o660, 'for its user and group')
-  const page = await fetch(`${system.url}/docs`)
+  const page = await fetch(`${system.url}/settings/login`)
   t.equal(page.status, 200, 'pages come the same way')
 
   await system.backend.stop('SIGKILL')
@@ -38,7 +38,7 @@ t.test('gateway and backend meet on a socket, also after the backend was killed'
   t.ok(responses.every(({ status }) => status === 200))
 })
 
-t.test('a socket in use, or a file that is none, is left alone', async (t) => {
+t.test('a socket in use, or a file that is not a socket, is not replaced', async (t) => {
   const socket = socketFor(t)
   const start = () =>
     startProcess(t, 'backend/main.ts', {
@@ -50,10 +50,10 @@ t.test('a socket in use, or a file that is none, is left alone', async (t) => {
       SECRET_BOX_KEY: 'box+of+the+tests+0123456789abcdefghijklmn',
     })
   const other = createServer().listen(socket)
-  await rejectsWith(t, start(), /is another process's/)
+  await rejectsWith(t, start(), /is in use by another process/)
   t.ok(other.listening && lstatSync(socket).isSocket())
   await new Promise((resolve) => other.close(resolve))
   writeFileSync(socket, 'precious')
-  await rejectsWith(t, start(), /no socket/)
+  await rejectsWith(t, start(), /is not a socket/)
   t.ok(lstatSync(socket).isFile())
 })

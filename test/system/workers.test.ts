@@ -1,4 +1,5 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { Agent } from 'undici'
 import { containing, matches, throwsWith } from '../fixtures/matches.ts'
@@ -32,19 +33,19 @@ const sumOf = (name: string, text: string) => {
 }
 const metric = async (name: string) => sumOf(name, (await operations('/metrics')).text)
 const workers = () =>
-  execFileSync('ps', ['--ppid', String(gateway.pid), '-o', 'pid='], { encoding: 'utf8' })
+  readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8')
     .trim()
-    .split(/\s+/)
+    .split(' ')
     .map(Number)
 
-/** A connection for each call, as clients without a pool make them. */
+/** Opens a new connection for each call, as clients without a pool do. */
 function connections(t: Test, count: number) {
   const agents = Array.from({ length: count }, () => new Agent({ connections: 1 }))
   t.teardown(() => Promise.all(agents.map((agent) => agent.destroy())))
   return agents
 }
 
-t.test('the limit is exact over the workers, and each takes its share', async (t) => {
+t.test('the workers share one exact limit, and each serves a part of the calls', async (t) => {
   const { secret: key } = await system.operator.issueKey(account)
   const agents = connections(t, 30)
   const responses = await Promise.all(
@@ -64,7 +65,7 @@ t.test('the limit is exact over the workers, and each takes its share', async (t
   t.equal(takers.size, WORKERS, 'all of them took calls')
 })
 
-t.test('readiness, liveness and the log level are of all workers', async (t) => {
+t.test('readiness, liveness and the log level apply to all workers', async (t) => {
   matches(t, await operations('/healthz'), { status: 200 })
   t.strictSame(JSON.parse((await operations('/readyz')).text), {
     ready: true,
@@ -85,12 +86,12 @@ t.test('readiness, liveness and the log level are of all workers', async (t) => 
   await until(async () => (await operations('/readyz')).text.includes('"degraded":[]'), 'sound')
   await operations('/log-level', { method: 'PUT', body: 'warn' })
   const changed = () => gateway.log().split('log level changed').length - 1
-  // Each process writes its line by itself, before or after the response.
+  // Each process writes its own log line, before or after the response.
   await until(() => changed() >= 1 + WORKERS, 'every process has logged it')
   t.equal(changed(), 1 + WORKERS)
 })
 
-t.test('a worker that hangs takes no numbers with it', async (t) => {
+t.test('the metrics keep the last values of a worker that hangs', async (t) => {
   const before = await operations('/metrics')
   t.equal(sumOf('receivables_processes', before.text), WORKERS)
   const [hanging = 0] = workers()
@@ -109,7 +110,7 @@ t.test('a worker that hangs takes no numbers with it', async (t) => {
   matches(t, gateway.log(), containing('metrics scrape of a worker failed; using its last values'))
 })
 
-t.test('a worker that is killed costs its own calls alone, and is replaced', async (t) => {
+t.test('if a worker is killed, only its own calls fail, and it is replaced', async (t) => {
   await until(async () => (await metric('receivables_processes')) === WORKERS, 'all answer')
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
   const before = workers()
@@ -131,7 +132,7 @@ t.test('a worker that is killed costs its own calls alone, and is replaced', asy
   t.ok((await metric('receivables_gateway_calls_total')) >= counted + 20, 'no total goes back')
 })
 
-// It kept its share of new connections unanswered, and nothing replaced it.
+// Before, new connections were still assigned to the worker and never served, since nothing replaced it.
 t.test('a worker that hangs is killed and replaced', async (t) => {
   const [hung = 0] = workers()
   process.kill(hung, 'SIGSTOP')
@@ -152,13 +153,14 @@ t.test('a worker that hangs is killed and replaced', async (t) => {
 
 t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
+  // Refused: no connection came about. The kernel resets those that wait to be accepted while the listener closes.
   const seen = new Map<string, number>()
   let isOver = false
   const load = connections(t, 8).map(async (dispatcher) => {
     while (!isOver) {
       const outcome = await call(`${url}/me`, { key, dispatcher }).then(
         ({ status }) => String(status),
-        (error) => (error.code === 'ECONNREFUSED' ? 'refused' : `broken: ${error}`),
+        (error) => (error.syscall === 'connect' ? 'refused' : `broken: ${error}`),
       )
       seen.set(outcome, (seen.get(outcome) ?? 0) + 1)
       if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
@@ -186,7 +188,7 @@ t.test('several workers without Redis do not start, and say why', async (t) => {
     t,
     stderr,
     containing(
-      'GATEWAY_WORKERS is 2: several workers share the rate limit in Redis, set REDIS_URL',
+      'GATEWAY_WORKERS is 2, but REDIS_URL is not set: several workers count calls in Redis. Set REDIS_URL',
     ),
   )
 })

@@ -99,7 +99,7 @@ export function createApi({
   })
   let allowance: Allowance | undefined
   let calls = 0
-  /** The limit applies to the key, so that one 429 delays all requests. */
+  /** The limit applies to the key: one 429 therefore delays all requests. */
   let limitedUntilMs = 0
 
   async function call(request: Call, tries: number): Promise<ApiResponse> {

@@ -41,7 +41,7 @@ export async function readBooks(api: Api, onPage: (count: number) => void): Prom
   }
 }
 
-/** Oldest first, so that records created in the meantime come last and shift no page. */
+/** Sorted oldest first: records that are created during the reading come last, and shift no page. */
 async function listAll<T>(
   api: Api,
   resource: string,
@@ -60,7 +60,9 @@ async function listAll<T>(
     const path = `/api/v1/${resource}?sort=created_at&limit=${PAGE_SIZE}${cursor}`
     const { value: page, error } = schema.validate(await api.get(path), { convert: false })
     if (error !== undefined) {
-      throw new ImportStopped(`The list of ${resource} is not as documented: ${error.message}.`)
+      throw new ImportStopped(
+        `The list of ${resource} does not match the API's documentation: ${error.message}.`,
+      )
     }
     records.push(...page.data)
     onPage(page.data.length)

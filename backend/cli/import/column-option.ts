@@ -12,7 +12,7 @@ export function parseColumns(text: string): ReadonlyMap<FieldName, string> {
       const field = pair.slice(0, Math.max(at, 0)).trim()
       if (!isFieldName(field)) {
         throw new UsageError(
-          `--columns pairs one of ${FIELD_NAMES.join(', ')} with a header of the file, e.g. ${EXAMPLE}; not understood: ${pair}`,
+          `--columns must pair fields (${FIELD_NAMES.join(', ')}) with headers of the file, e.g. ${EXAMPLE}, not ${pair}`,
         )
       }
       return [field, pair.slice(at + 1).trim()] as const

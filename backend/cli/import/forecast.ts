@@ -1,4 +1,4 @@
-/** Forecasts how long the key's hourly limit makes an import take. */
+/** Estimates the duration of an import from the key's hourly limit. */
 import type { Allowance } from './api.ts'
 
 const WINDOW_SECONDS = 3600

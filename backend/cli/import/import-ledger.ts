@@ -50,7 +50,7 @@ const probeSchema = joi
   .options({ presence: 'required' })
   .unknown()
 
-/** Few, so that the command fails quickly if the base URL is wrong. */
+/** With only a few tries, the command fails quickly if the base URL is wrong. */
 const FIRST_CALL_TRIES = 3
 const READ_SCOPES = ['debtors:read', 'invoices:read', 'payments:read']
 const WRITE_SCOPES = ['debtors:write', 'invoices:write', 'payments:write']
@@ -61,9 +61,11 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
   const startedAtMs = Date.now()
   const { account, key } = await probe(api)
   checkAccess({ account, key }, dryRun)
-  progress.note(`Account ${account.name} (${account.id}), key ${key.label} (${key.prefix}).`)
+  progress.note(
+    `Importing into account ${account.name} (${account.id}) with the key ${key.label} (${key.prefix}).`,
+  )
   progress.note(describeLimit(api, key.rate_limit))
-  progress.note(`Columns: ${ledger.mapping}.`)
+  progress.note(`The columns of the file: ${ledger.mapping}.`)
 
   const books = await listBooks(api, progress)
   const before = compare(ledger, books)
@@ -88,7 +90,9 @@ async function probe(api: Api): Promise<Probe> {
   const body = await api.get('/api/v1/me', { tries: FIRST_CALL_TRIES })
   const { value, error } = probeSchema.validate(body, { convert: false })
   if (error === undefined) return value
-  throw new ImportStopped(`GET /api/v1/me is not as documented: ${error.message}.`)
+  throw new ImportStopped(
+    `The response of GET /api/v1/me does not match the API's documentation: ${error.message}. Check the base URL.`,
+  )
 }
 
 function checkAccess({ account, key }: Probe, dryRun: boolean): void {
@@ -96,7 +100,7 @@ function checkAccess({ account, key }: Probe, dryRun: boolean): void {
   const lacking = needed.filter((scope) => !key.scopes.includes(scope))
   if (lacking.length > 0) {
     throw new ImportStopped(
-      `The key ${key.prefix} lacks ${lacking.join(', ')}. Issue one that has them.`,
+      `The key ${key.prefix} lacks the scopes ${lacking.join(', ')}. Issue a key that has them.`,
     )
   }
   if (account.read_only && !dryRun) {
@@ -135,7 +139,7 @@ async function postAll(
   } catch (error) {
     if (!(error instanceof ImportStopped)) throw error
     throw new ImportStopped(
-      `${error.message} ${count(api.calls, 'call')} of about ${calls.toLocaleString('en-US')} were made. Run the same command again: it continues from there, and records nothing twice.`,
+      `${error.message} The import made ${count(api.calls, 'call')} of about ${calls.toLocaleString('en-US')}. Run the same command again: it continues where it stopped, and records nothing twice.`,
       { cause: error },
     )
   } finally {

@@ -35,12 +35,12 @@ export interface PostingOptions {
   readonly onDone: () => void
 }
 
-/** So many rejections have one cause, and the requests of an hour are limited. */
+/** So many rejections usually have one cause; further requests would only use up the hourly limit. */
 const REFUSALS_MAX = 100
 
 /**
- * The payment follows directly after its invoice: an interrupted import leaves at most `concurrency`
- * settled invoices open, rather than a ledger of them to be chased.
+ * Each payment directly follows its invoice: an interrupted import leaves at most `concurrency` settled
+ * invoices open. If all payments came last, reminders could go out for every settled invoice.
  */
 export async function postMissing(options: PostingOptions): Promise<Posted> {
   const { api, customers, rows, concurrency, chaseOverdue, onDone } = options
@@ -61,7 +61,7 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
     posted.refusals.push({ record, ...explainRefusal(response) })
     if (posted.refusals.length < REFUSALS_MAX) return undefined
     throw new ImportStopped(
-      `${REFUSALS_MAX} records were refused, the last: ${record}, ${explainRefusal(response).detail}`,
+      `The service rejected ${REFUSALS_MAX} records. The last was ${record}: ${explainRefusal(response).detail}`,
     )
   }
 
@@ -81,8 +81,8 @@ export async function postMissing(options: PostingOptions): Promise<Posted> {
 }
 
 /**
- * Equal in every run, so that the service recognizes a repetition whatever the outcome of the first
- * request.
+ * The key is the same in every run: the service then recognizes a repeated request, whether the first one
+ * succeeded or not.
  */
 function idempotencyKey(kind: string, externalId: string): string {
   const plain = /^[!-~]{1,200}$/.test(externalId)

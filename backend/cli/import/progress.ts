@@ -1,6 +1,6 @@
 /**
- * Shows progress on standard error: on a terminal as one line that is redrawn, otherwise as a line now and
- * then.
+ * Shows progress on standard error: on a terminal as one line that is redrawn, otherwise as a new line
+ * every few seconds.
  */
 import { formatDuration } from './forecast.ts'
 
@@ -14,8 +14,8 @@ export interface Progress {
   /** Writes a line that is not overwritten. */
   note(line: string): void
   /**
-   * `total` is undefined if it is not known beforehand. `secondsAtLeast` returns the minimum duration of
-   * the rest under the rate limit.
+   * `total` is undefined if it is not known beforehand. `secondsAtLeast` returns the minimum duration that
+   * the rate limit allows for the remaining records.
    */
   begin(label: string, total?: number, secondsAtLeast?: (rest: number) => number): void
   advance(count?: number): void
@@ -35,7 +35,7 @@ export interface ProgressState {
 
 const REDRAW_MS = 200
 const LOG_LINE_MS = 5000
-/** A wait of an hour writes 60 lines to a log, not 720. */
+/** A wait of an hour then writes 60 lines to a log, not 720. */
 const LOG_WAIT_LINE_MS = 60_000
 const BAR_WIDTH = 24
 
@@ -114,8 +114,9 @@ export function renderProgress(state: ProgressState): string {
   if (total !== undefined && rate > 0 && done < total) {
     parts.push(`${formatDuration(Math.max((total - done) / rate, secondsAtLeast))} left`)
   }
-  // At the front, because a narrow terminal cuts off the end.
-  if (wait !== undefined) parts.unshift(`${wait.reason}, on in ${formatDuration(wait.seconds)};`)
+  // The reason comes first, because a narrow terminal cuts off the end.
+  if (wait !== undefined)
+    parts.unshift(`${wait.reason}, continues in ${formatDuration(wait.seconds)};`)
   return parts.join('  ')
 }
 

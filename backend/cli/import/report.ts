@@ -46,7 +46,9 @@ export function renderReport(result: ImportResult): Output & { readonly agrees: 
           ]
         : []),
       ...renderLists(result),
-      agrees ? 'File and service agree to the last minor unit.' : describeDisagreement(result),
+      agrees
+        ? 'The file and the service agree to the last minor unit.'
+        : describeDisagreement(result),
     ].join('\n\n'),
   }
 }
@@ -57,13 +59,13 @@ export function count(number: number, noun: string): string {
 
 function describePosted({ file, account, dryRun, posted, calls, seconds }: ImportResult): string {
   if (dryRun)
-    return `${file} compared with ${account.name} (${account.id}). Dry run: nothing was sent.`
+    return `Compared ${file} with ${account.name} (${account.id}). This was a dry run: nothing was recorded.`
   const records = [
     count(posted.debtors, 'customer'),
     count(posted.invoices, 'invoice'),
     count(posted.payments, 'payment'),
   ]
-  return `${file} into ${account.name} (${account.id}): ${records.join(', ')} recorded, with ${count(calls, 'call')} in ${formatDuration(seconds)}.`
+  return `Imported ${file} into ${account.name} (${account.id}): recorded ${records.join(', ')} with ${count(calls, 'call')} in ${formatDuration(seconds)}.`
 }
 
 function renderTotals(currency: string, file: Totals, service: Totals): string {
@@ -94,8 +96,8 @@ function renderLists({ comparison, posted }: ImportResult): string[] {
     ({ record, code, detail }) => `  ${record}: ${code}, ${detail}`,
   )
   return [
-    ...(differences.length > 0 ? [`Different:\n${shorten(differences)}`] : []),
-    ...(refusals.length > 0 ? [`Refused:\n${shorten(refusals)}`] : []),
+    ...(differences.length > 0 ? [`Differences:\n${shorten(differences)}`] : []),
+    ...(refusals.length > 0 ? [`Rejected records:\n${shorten(refusals)}`] : []),
   ]
 }
 
@@ -116,7 +118,7 @@ function describeDisagreement({ comparison, posted, dryRun }: ImportResult): str
   const missing = `missing at the service: ${count(customers, 'customer')}, ${count(invoices, 'invoice')}, ${count(payments, 'payment')}`
   const found = `${count(comparison.differences.length, 'difference')}; ${missing}`
   if (dryRun) return `${found}.`
-  return `File and service do not agree. ${count(posted.refusals.length, 'record')} refused; ${found}.`
+  return `The file and the service do not agree: ${count(posted.refusals.length, 'rejected record')}; ${found}.`
 }
 
 function representResult(result: ImportResult, agrees: boolean) {

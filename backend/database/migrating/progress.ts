@@ -12,7 +12,7 @@ export interface MigrationProgress {
 
 const LOGGED_EVERY_MS = 10_000
 
-/** For a starting backend: logs a line every ten seconds, and none for work that is quick. */
+/** Logs the progress of a starting backend: a line every ten seconds, and none if the work is quicker. */
 export function createLoggedProgress(log: Logger): MigrationProgress {
   let work: { readonly label: string; readonly total: number | undefined; done: number } | undefined
   let timer: NodeJS.Timeout | undefined

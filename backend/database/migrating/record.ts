@@ -44,7 +44,7 @@ export async function readRecords({
 }
 
 /**
- * Creates the table with the records of its predecessor. That table remains, because programs from before
+ * Creates the table with the records of its predecessor. The predecessor remains: programs from before
  * migrations had steps read it, and can therefore start on a newer schema.
  */
 export async function createRecords(

@@ -25,7 +25,7 @@ import type { MigrationTarget } from './target.ts'
 
 export type Migrations = Readonly<Record<string, Migration>>
 
-/** The approximate time for which a batch locks its rows; a payment of one of them waits. */
+/** The approximate time for which a batch locks its rows. A payment that needs one of these rows waits. */
 const BATCH_MS = 50
 /** Smaller batches would save little, since the commit takes most of their time. */
 const BATCH_ROWS_MIN = 200

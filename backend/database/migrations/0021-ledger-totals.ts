@@ -56,7 +56,10 @@ const TABLES = [
   'create index debtor_terms_by_term on debtor_terms (account_id, term, debtor_id)',
 ]
 
-/** The only table that differs between databases, which number rows differently. */
+/**
+ * The only table that differs between SQLite and PostgreSQL, because they generate row numbers in different
+ * ways.
+ */
 const logTable = (id: string) => [
   `create table ledger_changes (
     ${id},

@@ -31,10 +31,10 @@ const SAVEPOINT = 'savepoint statement'
  * The connection of one transaction. Statements are sent as soon as they are executed, and the server runs
  * them in that order.
  *
- * The connection does not wait for a prepared write that returns no rows: if it fails, the next awaited
- * statement throws its error, or `commit` returns false. In PostgreSQL, a failed statement ends the whole
- * transaction. Other writes therefore have a savepoint, so that a constraint violation undoes only the
- * write itself. A prepared write has no savepoint.
+ * The connection does not wait for a prepared write that returns no rows. If such a write fails, the next
+ * awaited statement throws its error, or `commit` returns false. In PostgreSQL, a failed statement ends the
+ * whole transaction. Other writes therefore have a savepoint, so that a constraint violation undoes only
+ * the write itself. A prepared write has no savepoint.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
@@ -73,7 +73,7 @@ export class TransactionConnection implements DatabaseConnection {
     this.#sendAhead(CompiledQuery.raw('begin isolation level read committed'))
   }
 
-  /** Returns false if `failure` prevented the commit. */
+  /** Commits. Returns false if `failure` prevented the commit. */
   async commit(): Promise<boolean> {
     await this.#undoable
     const { command } = await this.#client.query('commit')

@@ -12,7 +12,7 @@ import { ConstraintViolation } from '../constraint-violation.ts'
  */
 export type Trouble = 'conflict' | 'locked' | 'unavailable' | 'lost'
 
-/** By code, or else by its class, the first two characters. */
+/** Kinds by error code, or by the class of the code, which is its first two characters. */
 const TROUBLES: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
   ['40001', 'conflict'],
   ['40P01', 'conflict'],

@@ -19,6 +19,7 @@ import type {
   Transaction,
 } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
+import { resetReads } from '../once.ts'
 import type { Tables } from '../tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from '../unavailable.ts'
 import { PostgresAnnouncements } from './announcements.ts'
@@ -158,7 +159,7 @@ class PostgresDatabase implements OpenDatabase {
   }
 
   get fault(): Error | undefined {
-    return this.#fault
+    return this.#primary.fault ?? this.#fault
   }
 
   activity(): DatabaseActivity {
@@ -258,6 +259,7 @@ class PostgresDatabase implements OpenDatabase {
     const tx = kyselyOnConnection<Tables>(guarded(connection, state))
     const topics = new Set<string>()
     collectAnnouncements(tx, topics)
+    resetReads(tx)
     let [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
     state.active = false
     if (outcome.status === 'fulfilled' && connection.trouble === undefined) {

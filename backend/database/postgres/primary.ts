@@ -1,20 +1,23 @@
 /**
- * Finds the one of several servers that accepts writes. A standby that is promoted starts a timeline with a
- * higher number. A former primary that still runs, or runs again, has a lower number and is never used
- * again. Without this, a backend could read from it that a revoked key is valid.
+ * Finds which of several servers accepts writes. A standby that is promoted starts a timeline with a higher
+ * number. A former primary that still runs, or runs again, has a lower number and is never used again.
+ * Without this, a backend could read from it that a revoked key is valid.
  *
  * Each server is polled over a connection of its own, so that one that hangs does not delay the others.
  *
- * The poll also finds connections that lead nowhere, e.g. because a firewall lost its table or a server its
- * power: when the poll's connection is silent and a new one works, every other connection that has been silent
- * for as long is closed. Without this, each statement on such a connection would wait for its full time limit.
+ * The poll also finds dead connections, e.g. after a firewall has lost its table or a server its power.
+ * When the poll's connection is silent but a new one works, every other connection that has been silent for
+ * as long is closed. Without this, each statement on such a connection would wait for its full time limit.
  */
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
 import { describeServer } from './servers.ts'
 
-/** A quarter of the second within which all connections to a demoted server are closed. */
+/**
+ * All connections to a demoted server must be closed within a second: a quarter of that leaves time for a
+ * slow reply.
+ */
 const POLL_MS = 250
 
 /** A server that does not respond for this long is unreachable. */
@@ -31,7 +34,7 @@ export interface PrimaryOptions {
    * Whether the URL is that of a pooler, whose sessions may change to another server between transactions.
    */
   readonly hasPooler: boolean
-  /** Whether connections are kept for long, as a backend does, so that they may lead nowhere one day. */
+  /** Whether connections are kept for a long time, as in a backend, and can therefore become dead. */
   readonly isLasting: boolean
 }
 
@@ -39,6 +42,8 @@ export interface PrimaryOptions {
 interface State {
   readonly isStandby: boolean
   readonly timeline: number
+  /** Whether commits have been waiting for a synchronous standby for a second or longer. */
+  readonly awaitsStandby: boolean
 }
 
 interface Server {
@@ -86,6 +91,16 @@ export class Primary {
   /** The URL of the server that accepts writes, as far as is known. */
   get url(): string {
     return this.#url
+  }
+
+  /**
+   * Why commits do not end although the server accepts writes; undefined while they do. Transactions that write
+   * nothing still commit, so their success does not show that writes work.
+   */
+  get fault(): Error | undefined {
+    const current = this.#servers.find(({ url }) => url === this.#url)
+    if (current?.state?.awaitsStandby !== true) return undefined
+    return new Error('commits wait for the synchronous standby, which does not respond')
   }
 
   /** Finds the server that accepts writes, then polls for changes. Throws if no server accepts writes. */
@@ -146,18 +161,19 @@ export class Primary {
       server.client ??= await this.#connect(server.url)
       server.state = await readState(server.client, this.#servers.length > 1)
       server.failure = undefined
-      // The others had the time of two polls to receive what was on its way.
+      // By now, the other connections have had the time of two polls to receive pending responses.
       if (!isNew) this.#endSilent(server)
     } catch (error) {
       if (performance.now() - from >= RESPONSE_MS_MAX - 1) server.receivedBefore ??= received
-      // Not awaited, since the connection may hang.
+      // The end is not awaited, since the connection may hang.
       void server.client?.end().catch(() => {})
       server.client = undefined
       server.state = undefined
       server.failure = error
     }
     if (!this.#isClosed) this.#decide(server)
-    // It may have been opened while everything else was closed, and would keep the process from ending.
+    // The connection may have been opened while all others were closed. Left open, it would keep the
+    // process from exiting.
     else void server.client?.end().catch(() => {})
   }
 
@@ -227,15 +243,32 @@ export class Primary {
 }
 
 async function readState(client: pg.Client, isOneOfSeveral: boolean): Promise<State> {
-  const { rows } = await client.query<{ standby: boolean; timeline: string }>(
+  const { rows } = await client.query<{ standby: boolean; timeline: string; waitable: boolean }>(
     // The first eight digits of a WAL file's name are the timeline. A server in recovery cannot report it.
-    isOneOfSeveral
-      ? `select pg_is_in_recovery() as standby, case when pg_is_in_recovery() then ''
-          else substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end as timeline`
-      : `select pg_is_in_recovery() as standby, '' as timeline`,
+    `select pg_is_in_recovery() as standby, ${
+      isOneOfSeveral
+        ? `case when pg_is_in_recovery() then ''
+            else substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) end`
+        : "''"
+    } as timeline, current_setting('synchronous_standby_names') <> '' as waitable`,
   )
-  const { standby = true, timeline = '' } = rows[0] ?? {}
-  return { isStandby: standby, timeline: Number.parseInt(timeline || '0', 16) }
+  const { standby = true, timeline = '', waitable = false } = rows[0] ?? {}
+  return {
+    isStandby: standby,
+    timeline: Number.parseInt(timeline || '0', 16),
+    // Without synchronous standbys no commit waits for one, and this query costs ten times as much.
+    awaitsStandby: waitable && (await awaitsStandby(client)),
+  }
+}
+
+async function awaitsStandby(client: pg.Client): Promise<boolean> {
+  const { rows } = await client.query<{ waits: boolean }>(
+    `select exists (
+      select from pg_stat_activity
+        where wait_event = 'SyncRep' and state_change < now() - interval '1 second'
+    ) as waits`,
+  )
+  return rows[0]?.waits ?? false
 }
 
 function describeFailure({ url, state, failure }: Server): string {

@@ -13,7 +13,7 @@ export interface ReadStatement {
 }
 
 export interface ReadResult {
-  readonly columns: readonly string[]
+  readonly fields: readonly pg.FieldDef[]
   readonly rows: readonly (readonly unknown[])[]
 }
 
@@ -51,7 +51,7 @@ export class ReaderConnection {
       const { fields, rows } = await client.query<unknown[]>(
         name === undefined ? config : { ...config, name },
       )
-      return { columns: fields.map((field) => field.name), rows }
+      return { fields, rows }
     } catch (error) {
       // The server reports the end of a session before it closes the connection.
       if (client === this.#client && troubleOf(error) === 'lost') this.drop()

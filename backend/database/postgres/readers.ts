@@ -1,21 +1,29 @@
 /**
  * Reads outside of transactions. Reads with the same text in one turn of the event loop are sent as one
  * statement with the parameters of all: one round trip and one plan for up to `GROUP_MAX` reads. Prepared
- * statements have connections of their own, each with several statements in progress. Any other statement
- * may be slow and would delay those behind it, so it has a connection to itself while it runs.
+ * statements have connections of their own, each with several statements in progress. Any other statement,
+ * including a page of a list, may be slow and would delay the statements behind it: it has a connection to
+ * itself while it runs. Different pages are not combined in one statement, since the server would need as
+ * much time as for separate ones.
  */
 import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
+import type pg from 'pg'
 import { Problem } from '../../../shared/contract/problem.ts'
-import { isPrepared } from '../prepared.ts'
+import { countSharing, distinctReads } from '../equal-reads.ts'
+import { isPrepared, isPreparedPage } from '../prepared.ts'
 import { unavailable } from '../unavailable.ts'
 import { troubleOf } from './errors.ts'
+import { PageForms, rowsOf } from './page-forms.ts'
 import { ReaderConnection, type ReadResult } from './reader-connection.ts'
 import type { SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 
 /** Bounds how long the first read of a group waits for the last. */
 const GROUP_MAX = 32
+
+/** Only equal pages are read together. */
+const PAGES = { distinctMax: 1, readsMax: GROUP_MAX }
 
 /** Connections for prepared statements; more would only split groups. */
 const QUICK_CONNECTIONS = 2
@@ -35,28 +43,32 @@ interface Read {
   reject(error: unknown): void
 }
 
+/** Statements that are neither prepared nor a prepared page (`single`) run alone. */
+type Kind = 'prepared' | 'page' | 'single'
+
 /** Reads with the same text. */
 interface Group {
   readonly sql: string
-  readonly isPrepared: boolean
+  readonly kind: Kind
   readonly reads: readonly Read[]
 }
 
 export interface ReadersOptions extends SessionOptions {
-  /** At least two. */
+  /** The maximum number of connections, at least two. */
   readonly connectionsMax: number
   /** Called before each read. */
   readonly assertUsable: () => void
 }
 
-/** Returns what was committed when a read started, which is after it was requested. */
+/** Each read sees everything that was committed before it was requested. */
 export class PostgresReaders implements DatabaseConnection {
   readonly #options: ReadersOptions
   readonly #quick: readonly ReaderConnection[]
   readonly #slow: readonly ReaderConnection[]
   readonly #names: StatementNames
-  /** By text, those that have waited longest first. */
-  readonly #waiting = new Map<string, { readonly isPrepared: boolean; readonly reads: Read[] }>()
+  /** Waiting groups by SQL text, the longest waiting first. */
+  readonly #waiting = new Map<string, { readonly kind: Kind; readonly reads: Read[] }>()
+  readonly #pageForms = new PageForms()
   #isTurnEnding = false
   #waitTimer: NodeJS.Timeout | undefined
 
@@ -80,7 +92,7 @@ export class PostgresReaders implements DatabaseConnection {
     assert(query.kind === 'SelectQueryNode', 'Readers read')
     this.#options.assertUsable()
     return new Promise((resolve, reject) => {
-      const group = this.#waiting.get(sql) ?? { isPrepared: isPrepared(compiled), reads: [] }
+      const group = this.#waiting.get(sql) ?? { kind: kindOf(compiled), reads: [] }
       group.reads.push({ parameters, waitsFrom: performance.now(), resolve, reject })
       this.#waiting.set(sql, group)
       this.#sendAfterTurn()
@@ -110,15 +122,15 @@ export class PostgresReaders implements DatabaseConnection {
   #send(): void {
     const sent = new Map<ReaderConnection, Group[]>()
     // A text with more than one group is visited again, after the others.
-    for (const [sql, { isPrepared, reads }] of this.#waiting) {
-      const connection = this.#connectionFor(isPrepared, sent)
+    for (const [sql, { kind, reads }] of this.#waiting) {
+      const connection = this.#connectionFor(kind, sent)
       if (connection === undefined) continue
-      const next = reads.splice(0, isPrepared ? GROUP_MAX : 1)
+      const next = reads.splice(0, groupSize(kind, reads))
       this.#waiting.delete(sql)
-      if (reads.length > 0) this.#waiting.set(sql, { isPrepared, reads })
+      if (reads.length > 0) this.#waiting.set(sql, { kind, reads })
       const groups = sent.get(connection) ?? []
       sent.set(connection, groups)
-      groups.push({ sql, isPrepared, reads: next })
+      groups.push({ sql, kind, reads: next })
     }
     for (const [connection, groups] of sent) {
       connection.together(() => {
@@ -133,9 +145,9 @@ export class PostgresReaders implements DatabaseConnection {
    * Returns the least busy connection; undefined if all are at their limit. `sent` are groups that are
    * about to be sent.
    */
-  #connectionFor(isPrepared: boolean, sent: ReadonlyMap<ReaderConnection, readonly Group[]>) {
-    const connections = isPrepared ? this.#quick : this.#slow
-    const max = isPrepared ? PIPELINE_MAX : 1
+  #connectionFor(kind: Kind, sent: ReadonlyMap<ReaderConnection, readonly Group[]>) {
+    const connections = kind === 'prepared' ? this.#quick : this.#slow
+    const max = kind === 'prepared' ? PIPELINE_MAX : 1
     let least: ReaderConnection | undefined
     let leastLoad = max
     for (const connection of connections) {
@@ -169,16 +181,17 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /** Returns the rows of each read, by its index in the group. */
-  async #query(connection: ReaderConnection, { sql, isPrepared, reads }: Group) {
+  async #query(connection: ReaderConnection, { sql, kind, reads }: Group) {
     const lists = reads.map(({ parameters }) => parameters)
     const [own = []] = lists
+    if (kind === 'page') return await this.#queryPage(connection, sql, own)
     if (reads.length > 1 && own.length > 0 && lists.every(isAllText)) {
       return await this.#queryTogether(connection, sql, lists)
     }
     const results = await Promise.all(
       lists.map(async (values) => {
-        const { columns, rows } = await this.#runNamed(connection, sql, isPrepared, values)
-        return rows.map((row) => rowOf(columns, row, 0))
+        const { fields, rows } = await this.#runNamed(connection, sql, kind === 'prepared', values)
+        return rows.map((row) => rowOf(fields, row, 0))
       }),
     )
     return (index: number) => results[index] ?? []
@@ -189,22 +202,35 @@ export class PostgresReaders implements DatabaseConnection {
     sql: string,
     lists: readonly (readonly unknown[])[],
   ): Promise<(index: number) => Row[]> {
-    // Many callers send the same parameters, e.g. those of their account's key.
-    const numbers = new Map<string, number>()
-    const distinct: (readonly unknown[])[] = []
-    const numberOf = lists.map((list) => {
-      const text = JSON.stringify(list)
-      const known = numbers.get(text)
-      if (known !== undefined) return known
-      numbers.set(text, distinct.push(list))
-      return distinct.length
-    })
+    const { distinct, placeOf } = distinctReads(lists)
     const [own = []] = lists
     const columnsOfParameters = own.map((_, at) => distinct.map((list) => list[at]))
     const form = groupForm(sql, own.length)
-    const { columns, rows } = await this.#runNamed(connection, form, true, columnsOfParameters)
+    const { fields, rows } = await this.#runNamed(connection, form, true, columnsOfParameters)
     const byNumber = Map.groupBy(rows, ([number]) => number)
-    return (index) => (byNumber.get(numberOf[index]) ?? []).map((row) => rowOf(columns, row, 1))
+    return (index) =>
+      (byNumber.get((placeOf[index] ?? 0) + 1) ?? []).map((row) => rowOf(fields, row, 1))
+  }
+
+  /** The first page of a text shows the columns. */
+  async #queryPage(
+    connection: ReaderConnection,
+    sql: string,
+    values: readonly unknown[],
+  ): Promise<() => Row[]> {
+    const form = this.#pageForms.formOf(sql)
+    const { fields, rows } = await this.#runNamed(
+      connection,
+      form?.text ?? sql,
+      form !== undefined,
+      values,
+    )
+    if (form === undefined) {
+      this.#pageForms.learn(sql, fields)
+      return () => rows.map((row) => rowOf(fields, row, 0))
+    }
+    // Each reader gets rows of its own.
+    return () => rowsOf(form, rows[0] ?? [])
   }
 
   async #runNamed(
@@ -229,18 +255,24 @@ export class PostgresReaders implements DatabaseConnection {
       this.#waitTimer = undefined
       const since = performance.now() - this.#options.waitMsMax
       let oldest = Infinity
-      for (const [sql, { isPrepared, reads }] of this.#waiting) {
+      for (const [sql, { kind, reads }] of this.#waiting) {
         const late = reads.filter(({ waitsFrom }) => waitsFrom <= since)
         for (const { reject } of late) reject(unavailable(new Error('No connection was free')))
         const left = reads.slice(late.length)
         oldest = Math.min(oldest, left[0]?.waitsFrom ?? Infinity)
         if (left.length === 0) this.#waiting.delete(sql)
-        else this.#waiting.set(sql, { isPrepared, reads: left })
+        else this.#waiting.set(sql, { kind, reads: left })
       }
       if (oldest < Infinity) this.#limitWaiting(Math.max(oldest - since, 1))
     }, afterMs)
     this.#waitTimer.unref()
   }
+}
+
+/** Returns how many of the reads, from the first, are sent together. */
+function groupSize(kind: Kind, reads: readonly Read[]): number {
+  if (kind === 'prepared') return GROUP_MAX
+  return kind === 'page' ? countSharing(reads, PAGES) : 1
 }
 
 /** Runs the statement once per set of parameters, whose number is the first column of its rows. */
@@ -257,8 +289,13 @@ function isAllText(parameters: readonly unknown[]): boolean {
   return parameters.every((parameter) => typeof parameter === 'string')
 }
 
-function rowOf(columns: readonly string[], values: readonly unknown[], from: number): Row {
+function rowOf(fields: readonly pg.FieldDef[], values: readonly unknown[], from: number): Row {
   const row: Row = {}
-  for (let at = from; at < columns.length; at++) row[columns[at] ?? ''] = values[at]
+  for (let at = from; at < fields.length; at++) row[fields[at]?.name ?? ''] = values[at]
   return row
+}
+
+function kindOf(compiled: CompiledQuery): Kind {
+  if (isPrepared(compiled)) return 'prepared'
+  return isPreparedPage(compiled) ? 'page' : 'single'
 }

@@ -1,13 +1,13 @@
 /** Sessions on a PostgreSQL server: how they are opened, and their time limits. */
 import pg from 'pg'
 import type { Logger } from '../../../shared/process/log.ts'
-import { BadValue } from './errors.ts'
 import type { Client, Primary } from './primary.ts'
+import { TYPES } from './types.ts'
 
 export interface SessionOptions {
   readonly primary: Primary
   readonly log: Logger
-  /** Shown to the database's operators. */
+  /** The name of the session, which the database shows to its operators. */
   readonly name: string
   /** How long to wait for a free or a new connection. */
   readonly waitMsMax: number
@@ -36,8 +36,9 @@ const STATEMENT_MS_MAX = 8000
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
- * Inside a transaction, code waits only for the database. Shorter than others wait for a row: where a backend loses its
- * power or its connections inside transactions, the others get the rows it had locked before their calls fail.
+ * Inside a transaction, code waits only for the database. The limit is shorter than the time that other
+ * backends wait for a row: if a backend loses its power or its connections inside a transaction, the others
+ * get the rows that it had locked before their calls fail.
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
@@ -87,8 +88,8 @@ function clientClass(primary: Primary) {
 }
 
 /**
- * An idle connection is probed before a firewall forgets it. With the system's default of two hours, one that leads
- * nowhere would be found by the next statement, which waits for its full time limit.
+ * An idle connection is probed before a firewall forgets it. With the system's default of two hours, the
+ * next statement on a dead connection would wait for its full time limit.
  */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }
 
@@ -108,7 +109,7 @@ function sessionConfig(options: SessionOptions): pg.ClientConfig {
 /** Startup parameters, which a pooler rejects because its sessions are already open. */
 function startupLimits({ lockMsMax, isPatient, readOnly }: SessionOptions): pg.ClientConfig {
   const settings = [
-    // The role may have a limit.
+    // The role may have a time limit of its own, which this removes.
     ...(isPatient ? ['-c statement_timeout=0'] : []),
     ...(readOnly ? ['-c default_transaction_read_only=on'] : []),
   ]
@@ -192,20 +193,4 @@ export async function checkRoleLimits(url: string, name: string, lockMsMax: numb
   } finally {
     await client.end()
   }
-}
-
-const INT8 = 20
-const NUMERIC = 1700
-
-/** Parses whole numbers as numbers; `pg` returns types with larger values as text. */
-const TYPES = {
-  getTypeParser(oid: number, format?: 'text' | 'binary') {
-    return oid === INT8 || oid === NUMERIC ? parseWhole : pg.types.getTypeParser(oid, format)
-  },
-} as pg.CustomTypesConfig
-
-function parseWhole(text: string): number {
-  const value = Number(text)
-  if (Number.isSafeInteger(value)) return value
-  throw new BadValue(`${text} is no whole number that can be represented exactly`)
 }

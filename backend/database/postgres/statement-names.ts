@@ -25,8 +25,8 @@ export class StatementNames {
   }
 
   /**
-   * Issues a new name for the statement if `error` reports that the statement prepared as `name` is
-   * outdated on that connection. Returns whether it is, in which case the statement can be run again.
+   * If `error` reports that the statement prepared as `name` is outdated, issues a new name for it and
+   * returns true: the statement can then be run again.
    */
   renewAfter(error: unknown, sql: string, name: string | undefined): boolean {
     if (name === undefined || !isStale(error)) return false

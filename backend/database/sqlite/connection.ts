@@ -6,8 +6,8 @@ import { ConstraintViolation } from '../constraint-violation.ts'
 import { outcomeUnknown, unavailable } from '../unavailable.ts'
 
 /**
- * Prepared statements, cached by text. The service has fewer, but the text of lists varies with their
- * filters.
+ * Prepared statements, cached by text. The service has fewer fixed statements, but the text of a
+ * list's query varies with its filters.
  */
 const STATEMENTS_MAX = 250
 
@@ -67,7 +67,7 @@ export class SqliteConnection implements DatabaseConnection {
       await connection.exec('pragma foreign_keys = on; pragma trusted_schema = off')
       // Deleted and overwritten data is also overwritten on disk, in pages that are written anyway.
       await connection.exec('pragma secure_delete = on')
-      // Data for undoing a savepoint stays in memory, since another disk for it may be full.
+      // Data for undoing a savepoint stays in memory: the disk of the temporary directory may be full.
       await connection.exec('pragma temp_store = memory')
       if (use === 'read') await connection.exec('pragma query_only = on')
       else await connection.exec(`pragma cache_size = -${WRITER_CACHE_KIB}`)
@@ -84,7 +84,7 @@ export class SqliteConnection implements DatabaseConnection {
     return this.#fault
   }
 
-  /** Runs one or more statements without parameters and rows: transactions, pragmas. */
+  /** Runs one or more statements that take no parameters and return no rows: transactions, pragmas. */
   exec(sql: string): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#handle.exec(sql, (error) => (error ? reject(this.#translate(error)) : resolve()))

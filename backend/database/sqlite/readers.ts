@@ -7,6 +7,7 @@
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
+import { countSharing, distinctReads } from '../equal-reads.ts'
 import type { SqliteConnection } from './connection.ts'
 
 /**
@@ -15,14 +16,20 @@ import type { SqliteConnection } from './connection.ts'
  */
 const GROUP_MAX = 16
 
-/** Pages in one statement; each is expensive. */
-const PAGES_MAX = 4
+/** Each of the different pages of lists in one statement is expensive. */
+const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 
 /**
  * Compiled forms, cached by query text. Without lists there are fewer; the text of a list varies with its
  * filters.
  */
 const FORMS_MAX = 500
+
+/**
+ * A usual group of transactions ends before this time. After it, reads continue, so a long transaction does
+ * not block them.
+ */
+const PAUSE_MS_MAX = 60
 
 interface Read {
   readonly parameters: readonly unknown[]
@@ -50,6 +57,7 @@ export class SqliteReaders implements DatabaseConnection {
   readonly #waiting = new Map<string, Group>()
   readonly #forms = new LRUCache<string, string>({ max: FORMS_MAX })
   #isTurnEnding = false
+  #pauseEnds: NodeJS.Timeout | undefined
 
   /** `assertUsable` is called before each read. */
   constructor(connections: readonly SqliteConnection[], assertUsable: () => void) {
@@ -79,8 +87,24 @@ export class SqliteReaders implements DatabaseConnection {
     await Promise.all(this.#all.map((connection) => connection.close()))
   }
 
+  /** Starts no reads until `resume` is called, but for `PAUSE_MS_MAX` at most. */
+  pause(): void {
+    this.#pauseEnds ??= setTimeout(() => this.resume(), PAUSE_MS_MAX)
+  }
+
+  resume(): void {
+    clearTimeout(this.#pauseEnds)
+    this.#pauseEnds = undefined
+    this.#beginAfterTurn()
+  }
+
+  get #isPaused(): boolean {
+    return this.#pauseEnds !== undefined
+  }
+
   #beginAfterTurn(): void {
     if (this.#isTurnEnding || this.#free.length === 0 || this.#waiting.size === 0) return
+    if (this.#isPaused) return
     this.#isTurnEnding = true
     setImmediate(() => {
       this.#isTurnEnding = false
@@ -89,12 +113,13 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   #begin(): void {
+    if (this.#isPaused) return
     // A group that is added again is visited again, after the others.
     for (const [sql, group] of this.#waiting) {
       const reader = this.#free.pop()
       if (reader === undefined) return
       const { isPage, reads } = group
-      const next = reads.splice(0, isPage ? pagesOf(reads.length) : GROUP_MAX)
+      const next = reads.splice(0, isPage ? countSharing(reads, PAGES) : GROUP_MAX)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
       void this.#run(reader, sql, isPage, next).then(() => {
@@ -123,7 +148,7 @@ export class SqliteReaders implements DatabaseConnection {
 
   /** Returns the rows of each read, in the order of the reads. */
   async #query(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
-    const lists = reads.map(({ parameters }) => parameters)
+    const { distinct: lists, placeOf } = distinctReads(reads.map(({ parameters }) => parameters))
     const [own = []] = lists
     const count = isPage ? lists.length : Math.min(lists.length, 2)
     const form =
@@ -134,7 +159,8 @@ export class SqliteReaders implements DatabaseConnection {
       CompiledQuery.raw(form, parameters),
     )
     const texts = isPage ? Object.values(rows[0] ?? {}) : rows.map(({ found = '[]' }) => found)
-    return texts.map((text): never[] => JSON.parse(text))
+    // Each reader gets rows of its own.
+    return placeOf.map((place): never[] => JSON.parse(texts[place] ?? '[]'))
   }
 
   /** `count` is the number of pages; for other reads, 2 means any number above one. */
@@ -164,11 +190,6 @@ export class SqliteReaders implements DatabaseConnection {
     this.#forms.set(formName(sql, count), form)
     return form
   }
-}
-
-/** Returns the largest power of two, so that there are few forms. */
-function pagesOf(waiting: number): number {
-  return Math.min(PAGES_MAX, 2 ** Math.floor(Math.log2(waiting)))
 }
 
 function formName(sql: string, count: number): string {

@@ -5,6 +5,7 @@ import { sql } from 'kysely'
 import { collectAnnouncements, Listeners } from '../announcements.ts'
 import type { DatabaseOptions, OpenDatabase } from '../database.ts'
 import { createLoggedProgress } from '../migrating/progress.ts'
+import { resetReads } from '../once.ts'
 import type { Reader, Tables } from '../tables.ts'
 import { acquireBackendLock } from './backend-lock.ts'
 import { SqliteConnection } from './connection.ts'
@@ -31,17 +32,18 @@ export async function openSqlite(
   const lock = user === 'backend' ? await lockForBackend(path) : undefined
   try {
     const migrated = await migrateFile(path, { progress, onlyIfEmpty: user === 'operator' })
+    const readers = new SqliteReaders(
+      await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
+      () => queue.assertOutside('Inside a transaction, read through it'),
+    )
     const queue = new WriteQueue({
       open: () => SqliteConnection.open(path, 'write'),
       log,
       waitMsMax,
       waits,
+      readers,
     })
     const writer = kyselyOnConnection<Tables>(queue.connection)
-    const readers = new SqliteReaders(
-      await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
-      () => queue.assertOutside('Inside a transaction, read through it'),
-    )
     const listeners = new Listeners()
     const closeAll = async () => {
       await queue.close()
@@ -56,6 +58,7 @@ export async function openSqlite(
         const topics = new Set<string>()
         const value = await queue.add(() => {
           collectAnnouncements(writer, topics)
+          resetReads(writer)
           return work(writer)
         })
         listeners.call(topics)

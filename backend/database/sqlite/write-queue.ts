@@ -3,6 +3,9 @@
  * that they share the cost of a write to disk. A job that throws undoes only its own writes; an error that
  * ends the outer transaction rejects every job of the group with 503. No job is settled before the COMMIT,
  * not even a rejected one, because its reason may depend on a write of the group.
+ *
+ * Each statement of a job waits for a turn of the event loop, which takes longer the more reads it serves.
+ * Readers are therefore paused while jobs run, and start the reads that have arrived during the COMMIT.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -13,20 +16,15 @@ import { createRepeatedLog, type RepeatedLog } from '../../../shared/process/rep
 import type { DatabaseActivity, DatabaseOptions } from '../database.ts'
 import { unavailable } from '../unavailable.ts'
 import type { SqliteConnection } from './connection.ts'
+import { JobConnection } from './job-connection.ts'
+import type { SqliteReaders } from './readers.ts'
+import { WriteBatches } from './write-batches.ts'
 
 /** Jobs committed together, which bounds how long the first of a group waits for the last. */
 const GROUP_MAX = 64
 
-/** After this time, a group starts no more jobs, so that few jobs wait for a long one. */
-const GROUP_MS_MAX = 100
-
-const AMONG_OTHERS = {
-  begin: '; savepoint job',
-  onSuccess: 'release job',
-  onFailure: 'rollback to job; release job',
-}
-// The commit after this rollback commits an empty transaction.
-const ALONE = { begin: '', onSuccess: '', onFailure: 'rollback; begin' }
+/** After this time, a group starts no more jobs, so that few jobs and reads wait for a long one. */
+const GROUP_MS_MAX = 50
 
 /** The context of the job's asynchronous calls; inactive once its savepoint is settled. */
 interface JobState {
@@ -50,6 +48,7 @@ export interface WriteQueueOptions {
   /** How long a job may wait for its turn. */
   readonly waitMsMax: number
   readonly waits?: DatabaseOptions['waits']
+  readonly readers: Pick<SqliteReaders, 'pause' | 'resume'>
 }
 
 export class WriteQueue {
@@ -58,15 +57,20 @@ export class WriteQueue {
   readonly #losses: RepeatedLog
   readonly #waitMsMax: number
   readonly #waits: DatabaseOptions['waits']
+  readonly #readers: WriteQueueOptions['readers']
   readonly #ended = { committed: 0, rolledBack: 0, lost: 0 }
   readonly #running = new AsyncLocalStorage<JobState>()
   #waiting: Job[] = []
   #draining: Promise<void> | undefined
   #closed = false
   #writer: SqliteConnection | undefined
+  #batches: WriteBatches | undefined
+  /** The connection of the running job. */
+  #job: JobConnection | undefined
   #fault: Error | undefined
 
-  constructor({ open, log, waitMsMax, waits }: WriteQueueOptions) {
+  constructor({ open, log, waitMsMax, waits, readers }: WriteQueueOptions) {
+    this.#readers = readers
     this.#waits = waits
     this.#open = open
     this.#log = log
@@ -88,8 +92,8 @@ export class WriteQueue {
   readonly connection: DatabaseConnection = {
     executeQuery: (query) => {
       assert(this.#running.getStore()?.active, 'A statement ran outside of its transaction')
-      assert(this.#writer !== undefined)
-      return this.#writer.executeQuery(query)
+      assert(this.#job !== undefined)
+      return this.#job.executeQuery(query)
     },
     streamQuery() {
       throw new Error('Writes are not streamed')
@@ -155,25 +159,26 @@ export class WriteQueue {
     try {
       const writer = this.#writer ?? (await this.#open())
       this.#writer = writer
+      this.#batches ??= new WriteBatches(writer)
+      await this.#batches.createMissing()
+      this.#readers.pause()
+      await writer.exec('begin immediate')
+      // The limit starts when the writer has the lock, for which it may have waited.
+      const endsAt = performance.now() + GROUP_MS_MAX
       // A savepoint keeps a copy of changed pages, which a single job does not need.
-      const steps = group.length === 1 ? ALONE : AMONG_OTHERS
-      // The end of one step and the start of the next are sent to the database in one call.
-      let ending = 'begin immediate'
-      let endsAt = Infinity
+      const savepoint = group.length === 1 ? undefined : new Savepoint(writer)
       for (const job of group) {
         if (settles.length > 0 && performance.now() > endsAt) break
-        await writer.exec(ending + steps.begin)
-        // The limit starts when the writer has the lock, for which it may have waited.
-        if (settles.length === 0) endsAt = performance.now() + GROUP_MS_MAX
-        const { settle, undo } = await this.#runJob(writer, job)
+        const { settle, undo } = await this.#runJob(writer, this.#batches, savepoint, job)
         settles.push(settle)
         if (undo) undone++
-        // The rollback fails if SQLite has ended the outer transaction by itself.
-        ending = undo ? steps.onFailure : steps.onSuccess
       }
-      await writer.commit(ending)
+      this.#readers.resume()
+      // After the rollback of a single job, an empty transaction is committed.
+      await writer.commit(savepoint === undefined && undone > 0 ? 'rollback; begin' : '')
       this.#fault = undefined
     } catch (error) {
+      this.#readers.resume()
       this.#fault = rootOf(error)
       this.#losses.error('lost', { err: error, jobs: group.length }, 'transactions lost')
       this.#ended.lost += group.length
@@ -190,26 +195,59 @@ export class WriteQueue {
   /** Throws only if the outer transaction cannot continue. */
   async #runJob(
     writer: SqliteConnection,
+    batches: WriteBatches,
+    savepoint: Savepoint | undefined,
     job: Job,
   ): Promise<{ readonly settle: () => void; readonly undo: boolean }> {
     // The job may have timed out while another process had the lock.
     if (!job.waiting) return { settle: () => {}, undo: false }
     const state = { active: true }
-    const [outcome] = await Promise.allSettled([job.run(state)])
+    const beginUndo = async () => await savepoint?.begin()
+    const connection = new JobConnection({ writer, batches, beginUndo })
+    this.#job = connection
+    const run = async () => {
+      const settle = await job.run(state)
+      state.active = false
+      await connection.end()
+      return settle
+    }
+    const [outcome] = await Promise.allSettled([run()])
     state.active = false
     if (writer.fault !== undefined) throw writer.fault
-    return outcome.status === 'fulfilled'
-      ? { settle: outcome.value, undo: false }
-      : { settle: () => job.refuse(outcome.reason), undo: true }
+    if (outcome.status === 'fulfilled') return { settle: outcome.value, undo: false }
+    // The rollback fails if SQLite has ended the outer transaction by itself.
+    if (connection.hasWritten) await savepoint?.rollBack()
+    return { settle: () => job.refuse(outcome.reason), undo: true }
   }
 
   /** Closing rolls back from any state; the next group opens another connection. */
   async #dropWriter(): Promise<void> {
     const writer = this.#writer
     this.#writer = undefined
+    this.#batches = undefined
     await writer
       ?.close()
       .catch((error: unknown) => this.#log.error({ err: error }, 'writer not closed'))
+  }
+}
+
+/** The savepoint of the running job. The one of an earlier job is released when the next one begins. */
+class Savepoint {
+  readonly #writer: SqliteConnection
+  #isOpen = false
+
+  constructor(writer: SqliteConnection) {
+    this.#writer = writer
+  }
+
+  async begin(): Promise<void> {
+    await this.#writer.exec(this.#isOpen ? 'release job; savepoint job' : 'savepoint job')
+    this.#isOpen = true
+  }
+
+  async rollBack(): Promise<void> {
+    await this.#writer.exec('rollback to job; release job')
+    this.#isOpen = false
   }
 }
 

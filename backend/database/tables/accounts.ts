@@ -20,12 +20,16 @@ export interface AccountRow {
   revision: number
   /** The number of the next generated invoice number. */
   next_invoice_number: number
-  /** An additional address for replies of debtors; null: replies are sent only to us. */
+  /** An additional address for replies of debtors. If it is null, replies come only to us. */
   reply_to: string | null
-  /** How money that a payment does not allocate to invoices is used. */
+  /** Whether unallocated money waits for a person, or is allocated to the oldest invoices. */
   apply_credit: 'manual' | 'oldest_first'
   /** Since when Admins need a second factor; null: they need none. */
   second_factor_required_at: string | null
+  /** The name in reminders; null: the account's name. */
+  sender_name: string | null
+  /** The id of the logo in reminders; null: no logo. */
+  logo_id: string | null
   created_at: string
   updated_at: string
 }
@@ -60,8 +64,23 @@ export interface PaymentDetailsRow {
   updated_at: string
 }
 
+/** A logo that an account or one of its messages uses. */
+export interface AccountLogoRow {
+  account_id: string
+  /** SHA-256 of the content, base64url. */
+  id: string
+  media_type: 'image/png' | 'image/jpeg'
+  /** In pixels. */
+  width: number
+  height: number
+  /** Base64. */
+  content: string
+  created_at: string
+}
+
 export interface AccountTables {
   accounts: AccountRow
+  account_logos: AccountLogoRow
   payment_details: PaymentDetailsRow
   audit_log: AuditRow
 }

@@ -50,6 +50,18 @@ export interface KeyUsageRow {
   calls: number
 }
 
+/** The calls of a key to an operation in an hour. */
+export interface KeyOperationRow {
+  key_id: string
+  /** The hour in UTC, as in `KeyUsageRow`. */
+  hour: string
+  /** The operationId of the contract. */
+  operation: string
+  calls: number
+  /** Responses with 4xx or 5xx. */
+  errors: number
+}
+
 /** Calls of a key on one day that were refused or failed with the same code. */
 export interface KeyErrorRow {
   key_id: string
@@ -78,6 +90,7 @@ export interface ApiKeyTables {
   api_keys: ApiKeyRow
   key_submissions: KeySubmissionRow
   key_usage: KeyUsageRow
+  key_operations: KeyOperationRow
   key_errors: KeyErrorRow
   key_windows: KeyWindowRow
   usage_reports: UsageReportRow

@@ -1,4 +1,5 @@
 /** Rows of debtors. */
+import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 
 export interface DebtorRow {
@@ -37,6 +38,36 @@ export interface DebtorRow {
   /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
+
+export const DEBTOR_COLUMNS = allColumns<DebtorRow>({
+  id: true,
+  account_id: true,
+  external_id: true,
+  name: true,
+  name_search: true,
+  email: true,
+  phone: true,
+  language: true,
+  timezone: true,
+  currency: true,
+  payment_terms_days: true,
+  address: true,
+  tax_id: true,
+  company_number: true,
+  status: true,
+  is_demo: true,
+  contactability_email: true,
+  chasing_status: true,
+  chasing_reason: true,
+  chasing_until: true,
+  ladder: true,
+  plan_at: true,
+  erased_at: true,
+  metadata: true,
+  created_at: true,
+  updated_at: true,
+  revision: true,
+})
 
 export interface DebtorTables {
   debtors: DebtorRow

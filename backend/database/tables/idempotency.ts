@@ -1,6 +1,6 @@
 /** Rows of responses that are stored for repeated requests. */
 
-/** One row per committed write with an Idempotency-Key (contract 1.10). */
+/** One row per committed write with an Idempotency-Key: the response that a repeated request gets. */
 export interface IdempotencyRow {
   account_id: string
   /** The operation's id in the OpenAPI document, e.g. `createPayment`. */

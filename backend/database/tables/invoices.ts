@@ -1,4 +1,5 @@
 /** Rows of invoices. */
+import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 import type { ReminderStage } from './messages.ts'
 
@@ -40,8 +41,10 @@ export interface InvoiceRow {
   chasing_cycle: number
   /** Null: not disputed, or resolved. Kept while the invoice is paid, since the payment may be reversed. */
   disputed_at: string | null
-  /** Only for a paid invoice: the decision of a person that blocked its reminders when it was paid. */
-  chasing_hold: 'history' | 'approval_rejected' | null
+  /** Only for a paid or disputed invoice: what blocks its reminders once it is neither. */
+  chasing_hold: 'history' | 'approval_rejected' | 'payment_received' | null
+  /** When that ends; null: when a person resumes chasing. */
+  chasing_hold_until: string | null
   paid_at: string | null
   voided_at: string | null
   written_off_at: string | null
@@ -52,6 +55,44 @@ export interface InvoiceRow {
   /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
+
+export const INVOICE_COLUMNS = allColumns<InvoiceRow>({
+  id: true,
+  account_id: true,
+  debtor_id: true,
+  number: true,
+  external_id: true,
+  currency: true,
+  amount: true,
+  amount_paid: true,
+  amount_credited: true,
+  amount_due: true,
+  line_items: true,
+  issue_date: true,
+  due_date: true,
+  overdue_announced: true,
+  status: true,
+  po_number: true,
+  notes: true,
+  payment_url: true,
+  chasing_status: true,
+  chasing_stage: true,
+  chasing_next_stage: true,
+  chasing_next_action_at: true,
+  chasing_last_message_at: true,
+  chasing_blocked_reason: true,
+  chasing_cycle: true,
+  disputed_at: true,
+  chasing_hold: true,
+  chasing_hold_until: true,
+  paid_at: true,
+  voided_at: true,
+  written_off_at: true,
+  metadata: true,
+  created_at: true,
+  updated_at: true,
+  revision: true,
+})
 
 export interface InvoiceTables {
   invoices: InvoiceRow

@@ -5,6 +5,10 @@ export interface MessageHtmlRow {
   message_id: string
   account_id: string
   html: string
+  /** The sender's name with which the text was written; null: the account's name. */
+  sender_name: string | null
+  /** The id of the logo in the HTML; null: no logo. */
+  logo_id: string | null
 }
 
 /** An address to which an account sends no mail, with one row per reason. */
@@ -26,7 +30,7 @@ export interface InboundMailRow {
   digest: string
   kind: 'bounce' | 'delay' | 'delivery' | 'complaint' | 'reply' | 'auto_reply' | 'unknown'
   account_id: string | null
-  /** Our message, to which the mail refers or replies. */
+  /** The message of ours that the mail refers or replies to. */
   message_id: string | null
   /** The sender that the mail states, in clear text. */
   sender: string | null
@@ -44,6 +48,14 @@ export interface NoticeRow {
   detail: string
   created_at: string
   mailed_at: string | null
+}
+
+/** A kind of notice that a person does not receive by mail. */
+export interface MutedNoticeRow {
+  account_id: string
+  user_id: string
+  kind: string
+  created_at: string
 }
 
 /** A notice that is being sent to one address. */
@@ -68,5 +80,6 @@ export interface MailTables {
   suppressed_addresses: SuppressedAddressRow
   inbound_mail: InboundMailRow
   notices: NoticeRow
+  muted_notices: MutedNoticeRow
   mail_outbox: MailOutboxRow
 }

@@ -1,4 +1,5 @@
 /** Rows of the message log. */
+import { allColumns } from './all-columns.ts'
 import type { Bit } from './bit.ts'
 
 export type ReminderStage = 'friendly' | 'reminder' | 'firm' | 'final'
@@ -53,6 +54,39 @@ export interface MessageRow {
   /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
+
+export const MESSAGE_COLUMNS = allColumns<MessageRow>({
+  id: true,
+  account_id: true,
+  debtor_id: true,
+  channel: true,
+  direction: true,
+  kind: true,
+  stage: true,
+  status: true,
+  suppression_reason: true,
+  suppression_detail: true,
+  approval_required: true,
+  approval_status: true,
+  approval_decided_by: true,
+  approval_decided_at: true,
+  recipient: true,
+  subject: true,
+  body: true,
+  amount_due: true,
+  currency: true,
+  days_past_due: true,
+  provider_message_id: true,
+  delivered_at: true,
+  bounce_type: true,
+  bounce_code: true,
+  soft_bounces: true,
+  scheduled_for: true,
+  sent_at: true,
+  created_at: true,
+  updated_at: true,
+  revision: true,
+})
 
 export interface MessageInvoiceRow {
   message_id: string

@@ -1,4 +1,5 @@
 /** Rows of payments. */
+import { allColumns } from './all-columns.ts'
 
 export interface PaymentRow {
   id: string
@@ -12,7 +13,7 @@ export interface PaymentRow {
   reference: string | null
   external_id: string | null
   status: 'recorded' | 'reversed'
-  /** Kept for ever, so that a repeat is recognized after any time. */
+  /** The key is kept forever: a repetition is recognized after any time. */
   idempotency_key: string | null
   /**
    * The fingerprint of the call that recorded the payment, as in `idempotency_keys`; null without a key,
@@ -30,6 +31,29 @@ export interface PaymentRow {
   /** Starts at 1 and increases by one with each change (see `stampOf`). */
   revision: number
 }
+
+export const PAYMENT_COLUMNS = allColumns<PaymentRow>({
+  id: true,
+  account_id: true,
+  debtor_id: true,
+  amount: true,
+  currency: true,
+  unapplied_amount: true,
+  received_on: true,
+  method: true,
+  reference: true,
+  external_id: true,
+  status: true,
+  idempotency_key: true,
+  request_fingerprint: true,
+  source: true,
+  recorded_by: true,
+  effects: true,
+  metadata: true,
+  created_at: true,
+  updated_at: true,
+  revision: true,
+})
 
 export interface AllocationRow {
   payment_id: string

@@ -18,7 +18,7 @@ export interface DueTotalRow {
   invoices: number
 }
 
-/** The part of a debtor in the totals of its account. */
+/** The amounts that a debtor contributes to the totals of its account. */
 export interface DebtorDueRow {
   debtor_id: string
   currency: string

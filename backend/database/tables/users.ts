@@ -36,7 +36,7 @@ export interface SessionRow {
   user_agent: string | null
   /** When the password was last entered. */
   confirmed_at: string | null
-  /** Until when the second factor may be entered; null: the login is complete. */
+  /** The time until which the second factor may be entered; null if the login is complete. */
   pending_until: string | null
 }
 
@@ -47,6 +47,47 @@ export interface RecoveryCodeRow {
   code_hash: string
   created_at: string
   used_at: string | null
+}
+
+/** A passkey, which proves both that its device is present and that its owner unlocked it. */
+export interface PasskeyRow {
+  id: string
+  account_id: string
+  user_id: string
+  /** Chosen by the user. */
+  name: string
+  /** Chosen by the authenticator; base64url; unique across all accounts. */
+  credential_id: string
+  /** A COSE key, base64url. */
+  public_key: string
+  /** The uses that the authenticator counted, or 0; PostgreSQL returns it as text. */
+  sign_count: number | string
+  /** How browsers reach the authenticator, as a JSON list. */
+  transports: string
+  created_at: string
+  last_used_at: string | null
+}
+
+/** A challenge to which no response has arrived yet. */
+export interface PasskeyChallengeRow {
+  /** SHA-256, base64url. */
+  challenge_hash: string
+  /** SHA-256 of the values that bind the challenge to one browser and one purpose, base64url. */
+  browser_hash: string
+  /** The only user whose response is accepted; null allows any user. */
+  user_id: string | null
+  created_at: string
+  expires_at: string
+}
+
+/** A browser in which a user has logged in, by the cookie that it keeps. */
+export interface KnownBrowserRow {
+  /** SHA-256, base64url. */
+  token_hash: string
+  user_id: string
+  account_id: string
+  created_at: string
+  last_login_at: string
 }
 
 /** A request for a link that sets a new password. */
@@ -95,4 +136,7 @@ export interface UserTables {
   invitations: InvitationRow
   password_resets: PasswordResetRow
   recovery_codes: RecoveryCodeRow
+  known_browsers: KnownBrowserRow
+  passkeys: PasskeyRow
+  passkey_challenges: PasskeyChallengeRow
 }

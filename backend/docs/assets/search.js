@@ -4,12 +4,14 @@
 const SYNONYMS = {
   auth: ['authentication'],
   backoff: ['retry-after', 'retries'],
+  bulk: ['batch'],
   bill: ['invoice'],
   callback: ['webhook'],
   breaks: ['break', 'deprecation'],
   client: ['debtor', 'customer', 'clients'],
   cent: ['minor'],
   cents: ['minor'],
+  cursor: ['pagination'],
   customer: ['debtor'],
   customers: ['customer', 'debtors'],
   decimal: ['minor', 'exponent'],
@@ -44,13 +46,15 @@ const SYNONYMS = {
   throttling: ['limit'],
   timezone: ['zone'],
   token: ['key'],
+  unsubscribe: ['unsubscribed'],
   verify: ['signature'],
+  versioned: ['versions'],
   wrong: ['mismatch', 'unsupported'],
 }
 
 /** Words that are in every question, and say nothing of what is looked for. */
 const STOP_WORDS = new Set(
-  'a about an and any are at avoid be by can do does for from get how i if in is it me my of often on or our s should t that the there to up use was we what when where which who why will with you your'.split(
+  'a about an and any are at avoid be by can do does for from get how i if in is it me mean means my of often on or our s should t that the there to up use was we what when where which who why will with you your'.split(
     ' ',
   ),
 )
@@ -72,8 +76,8 @@ export function createSearcher(MiniSearch, index) {
       .toLowerCase()
       .split(/[\s?!,;:"()]+/)
       .filter((word) => word !== '')
-    const telling = words.filter((word) => !STOP_WORDS.has(word))
-    const chosen = telling.length > 0 ? telling : words
+    const significant = words.filter((word) => !STOP_WORDS.has(word))
+    const chosen = significant.length > 0 ? significant : words
     if (chosen.length === 0) return []
     const boosts = chosen.some((word) => NAME.test(word)) ? NAME_BOOSTS : SUBJECT_BOOSTS
     const options = {

@@ -13,7 +13,7 @@ import ruby from 'highlight.js/lib/languages/ruby'
 import typescript from 'highlight.js/lib/languages/typescript'
 import { Html, html } from '../../html/html.ts'
 
-/** By the language names of code blocks in the guides. */
+/** The languages by their names in code blocks of the guides. */
 const LANGUAGES = {
   sh: bash,
   csharp,

@@ -19,7 +19,7 @@ export interface RenderedMarkdown {
 }
 
 export interface MarkdownOptions {
-  /** By how many levels headings are lowered, for text within a page. */
+  /** The number of levels by which headings are lowered, for text within a page. */
   readonly lower?: number
   /** Returns HTML to insert after the heading with this id. */
   readonly after?: (id: string) => Html

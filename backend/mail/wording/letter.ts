@@ -2,6 +2,7 @@
  * Renders a letter as text and as HTML, with the same contents in the same order. The HTML is for mail
  * programs: tables and inline styles, no external resources, readable without styles, with a dark scheme.
  */
+import type { Logo, LogoFacts } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'
 
 export interface Letter {
@@ -11,8 +12,10 @@ export interface Letter {
   readonly tone: keyof typeof TONES
   /** The sender's name, above the title. */
   readonly sender: string
+  /** The logo, which replaces the sender's name above the title. */
+  readonly logo?: LogoFacts | undefined
   readonly title: string
-  /** The title, unless given. */
+  /** The subject. The default is the title. */
   readonly subject?: string
   readonly greeting: string
   readonly opening: readonly string[]
@@ -52,12 +55,26 @@ export interface LetterLink {
   readonly url: string
 }
 
+/** The Content-ID of the logo, which is part of the mail: nothing is loaded from elsewhere. */
+export const LOGO_CID = 'logo@receivables'
+
+/** The size at which a logo is shown, in CSS pixels; its proportions are kept. */
+const LOGO_WIDTH_MAX = 220
+const LOGO_HEIGHT_MAX = 56
+
 const TONES = {
   calm: { light: '#2f7d6b', dark: '#6fcfb8' },
   plain: { light: '#1f4fd8', dark: '#9bb5ff' },
   firm: { light: '#a65a00', dark: '#f0b266' },
   grave: { light: '#b3261e', dark: '#ff9d94' },
 } as const
+
+/** Returns the HTML of a mail for a page of ours, in which the logo is part of the document. */
+export function embedLogo(text: string, logo: Logo | undefined): string {
+  if (logo === undefined) return text
+  const source = `data:${logo.mediaType};base64,${logo.content.toString('base64')}`
+  return text.replace(`<img src="cid:${LOGO_CID}"`, `<img src="${source}"`)
+}
 
 export function renderLetterText(letter: Letter): string {
   const { table, action, payment = [], unsubscribe } = letter
@@ -113,6 +130,7 @@ function darkStyle(tone: keyof typeof TONES): Html {
 .ink,.ink a{color:#e8ebf0!important}
 .soft,.soft a{color:#a8b1be!important}
 .rule{border-color:#2e3745!important}
+.logo img{padding:6px;border-radius:6px}
 .button{background:${dark}!important}
 .button a{color:#11151c!important}
 a.link{color:${dark}!important}
@@ -139,7 +157,7 @@ export function renderLetterHtml(letter: Letter): string {
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" class="paper" style="max-width:600px;background:#ffffff;border:1px solid #dfe4ea;border-radius:12px;border-collapse:separate;overflow:hidden">
 <tr><td class="bar" style="height:5px;line-height:5px;font-size:0;background:${color}">&nbsp;</td></tr>
 <tr><td class="pad" style="padding:32px 36px;word-break:break-word;overflow-wrap:anywhere;${FONT}">
-<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${SOFT}">${sender}</p>
+${letter.logo === undefined ? html`<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${SOFT}">${sender}</p>` : renderLogo(letter.logo, sender)}
 <h1 class="title ink" style="margin:0 0 20px;font-size:23px;line-height:1.25;font-weight:700;hyphens:auto;-webkit-hyphens:auto;${INK}">${title}</h1>
 ${paragraphs([letter.greeting, ...letter.opening])}
 ${letter.table && renderTable(letter.table, color)}
@@ -156,6 +174,13 @@ ${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${
 </body>
 </html>
 `.text
+}
+
+/** The background is white in the dark scheme too, since most logos are made for paper. */
+function renderLogo({ width, height }: LogoFacts, sender: string): Html {
+  const scale = Math.min(1, LOGO_WIDTH_MAX / width, LOGO_HEIGHT_MAX / height)
+  const size = (pixels: number) => Math.max(1, Math.round(pixels * scale))
+  return html`<p class="logo" style="margin:0 0 20px;font-size:14px;line-height:1.4;font-weight:600"><img src="cid:${LOGO_CID}" alt="${sender}" width="${size(width)}" height="${size(height)}" style="display:inline-block;vertical-align:top;border:0;max-width:100%;height:auto;background:#ffffff;${INK}"></p>`
 }
 
 function paragraphs(texts: readonly string[]): Html {

@@ -1,7 +1,8 @@
 /** The texts of notices. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
-import { type Notice, type NoticeDetails, readNotice } from '../notices.ts'
+import { CHOSEN_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
+import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
 import type { Letter } from './letter.ts'
 import { reminderLetter } from './reminder-text.ts'
 import { fullStop } from './reminder-words/words.ts'
@@ -10,6 +11,11 @@ import { sampleReminder } from './sample-reminder.ts'
 export interface NoticeLetterDeps {
   readonly baseUrl: string
   readonly codes: InvitationCodes
+}
+
+interface LetterContext extends NoticeLetterDeps {
+  /** In the account's time zone, like the pages. */
+  instantText(instant: string): string
 }
 
 /** The most characters of a reply that are quoted. */
@@ -32,19 +38,37 @@ export async function writeNotice(
     const at = new Date(notice.created_at)
     return testReminder(reader, deps, account, parsed.detail, at)
   }
-  const text = await textOf(reader, deps, notice, parsed, account.name)
+  const context = { ...deps, instantText: instantIn(account.timezone) }
+  const text = await textOf(reader, context, notice, parsed, account.name)
   if (text === undefined) return undefined
   return {
     language: 'en',
     sender: 'Receivables',
     greeting: 'Hello,',
     signature: ['Kind regards,', 'Receivables'],
-    footer: [fullStop(`About the account ${account.name}`)],
+    footer: [fullStop(`About the account ${account.name}`), ...choiceOf(parsed.kind, deps.baseUrl)],
     ...text,
   }
 }
 
-/** As a customer would receive it, but for the beginning of its subject. Undefined if its invoice is deleted. */
+/** Where the recipient can turn such mails off, or why this is not possible. */
+function choiceOf(kind: NoticeKind, baseUrl: string): string[] {
+  const page = `${baseUrl}/settings/notices`
+  if (CHOSEN_NOTICES.some((chosen) => chosen === kind)) {
+    return [`Choose which of these mails you receive: ${page}`]
+  }
+  if (SECURITY_NOTICES.some((fixed) => fixed === kind)) {
+    return [
+      `Every other Admin receives this mail for security, and it cannot be turned off. Your other mails: ${page}`,
+    ]
+  }
+  return []
+}
+
+/**
+ * Returns the reminder as a customer would receive it, except for the beginning of its subject. Undefined
+ * if its invoice is deleted.
+ */
 async function testReminder(
   reader: Reader,
   { baseUrl }: NoticeLetterDeps,
@@ -63,7 +87,7 @@ type NoticeText = Pick<Letter, 'tone' | 'title' | 'opening' | 'action' | 'closin
 
 async function textOf(
   reader: Reader,
-  deps: NoticeLetterDeps,
+  deps: LetterContext,
   row: NoticeRow,
   notice: Exclude<Notice, { readonly kind: 'user.test_reminder' }>,
   accountName: string,
@@ -88,6 +112,18 @@ async function textOf(
       }
     case 'api_key.expiring':
       return expiringKey(reader, deps, row.subject_id)
+    case 'api_key.issued':
+      return issuedKey(deps, row.subject_id, notice.detail)
+    case 'payment_details.changed':
+      return changedPayment(deps, row, notice.detail)
+    case 'second_factor.removed':
+      return removedSecondFactor(deps, row, notice.detail)
+    case 'user.second_factor_added':
+      return addedOwnFactor(deps, row, notice.detail)
+    case 'user.second_factor_removed':
+      return removedOwnFactor(deps, row, notice.detail)
+    case 'user.unknown_browser':
+      return unknownBrowser(deps, row, notice.detail)
     case 'message.received':
       return customerReply(reader, deps, row)
   }
@@ -95,7 +131,7 @@ async function textOf(
 
 async function invitation(
   reader: Reader,
-  { baseUrl, codes }: NoticeLetterDeps,
+  { baseUrl, codes, instantText }: LetterContext,
   id: string,
   { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
 ): Promise<NoticeText | undefined> {
@@ -116,7 +152,7 @@ async function invitation(
 
 async function passwordReset(
   reader: Reader,
-  { baseUrl, codes }: NoticeLetterDeps,
+  { baseUrl, codes, instantText }: LetterContext,
   id: string,
 ): Promise<NoticeText | undefined> {
   const link = await findLink(reader, 'password_resets', id, codes)
@@ -151,7 +187,7 @@ async function findLink(
 }
 
 function disabledEndpoint(
-  { baseUrl }: NoticeLetterDeps,
+  { baseUrl, instantText }: LetterContext,
   { subject_id: id, created_at }: NoticeRow,
   { url, reason, failing_since }: NoticeDetails['webhook_endpoint.disabled'],
 ): NoticeText {
@@ -174,7 +210,7 @@ function disabledEndpoint(
 /** Reads the key again: it may have been revoked or its expiry brought forward since. */
 async function expiringKey(
   reader: Reader,
-  { baseUrl }: NoticeLetterDeps,
+  { baseUrl, instantText }: LetterContext,
   id: string,
 ): Promise<NoticeText | undefined> {
   const key = await reader
@@ -198,6 +234,131 @@ async function expiringKey(
     action: { label: 'Rotate the key', url: `${baseUrl}/settings/api-keys/${id}` },
     closing: [
       'If an integration still needs the key, rotate it: the new key has the same permissions, and the old one works until the integration uses the new one.',
+    ],
+  }
+}
+
+function issuedKey(
+  { baseUrl }: NoticeLetterDeps,
+  id: string,
+  { name, prefix, by }: NoticeDetails['api_key.issued'],
+): NoticeText {
+  return {
+    tone: 'plain',
+    title: `The API key ${name} was issued`,
+    opening: [`${by.label} issued the key ${name} (${prefix}).`],
+    action: { label: 'Look at the key', url: `${baseUrl}/settings/api-keys/${id}` },
+    closing: ['If nobody needs it, revoke it there: calls with it are rejected at once.'],
+  }
+}
+
+function changedPayment(
+  { baseUrl, instantText }: LetterContext,
+  { created_at }: NoticeRow,
+  { currency, now, by }: NoticeDetails['payment_details.changed'],
+): NoticeText {
+  const account = now?.account_ending ?? null
+  const ways = [
+    ...(account === null ? [] : [`to the bank account that ends in ${account}`]),
+    ...(now?.has_link ? ['by a payment link'] : []),
+  ]
+  return {
+    tone: 'firm',
+    title: `How customers pay in ${currency} was changed`,
+    opening: [
+      `${by.label} ${now === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${instantText(created_at)}.`,
+      now === null
+        ? `Reminders in ${currency} no longer say how to pay.`
+        : `Reminders now ask customers to pay ${ways.join(', or ')}.`,
+    ],
+    action: { label: 'Look at how to pay', url: `${baseUrl}/settings/payment-details` },
+    closing: [
+      'If you do not expect this, ask the person by telephone, and stop reminders with the kill switch until it is clear.',
+    ],
+  }
+}
+
+function removedSecondFactor(
+  { baseUrl, instantText }: LetterContext,
+  { created_at }: NoticeRow,
+  { email, by }: NoticeDetails['second_factor.removed'],
+): NoticeText {
+  const whose = by.label === email ? 'their own login' : `the login of ${email}`
+  return {
+    tone: 'firm',
+    title: `Two-factor authentication of ${email} was turned off`,
+    opening: [
+      `${by.label} turned it off for ${whose}, on ${instantText(created_at)}. The password alone is now enough.`,
+    ],
+    action: { label: 'Look at the people', url: `${baseUrl}/settings/people` },
+    closing: [
+      'If you do not expect this, ask the person by telephone. An Admin can deactivate the login on that page.',
+    ],
+  }
+}
+
+type OwnFactor = NoticeDetails['user.second_factor_added']
+
+function addedOwnFactor(
+  { baseUrl, instantText }: LetterContext,
+  { created_at }: NoticeRow,
+  { email, factor, name }: OwnFactor,
+): NoticeText {
+  const [title, consequence] =
+    factor === 'passkey'
+      ? [`The passkey ${name} was added to your login`, 'Its owner can log in with it as you.']
+      : [
+          'An authenticator app was added to your login',
+          'You now log in with your password and a code of the app.',
+        ]
+  return {
+    tone: 'plain',
+    title,
+    opening: [`It was added to the login of ${email} on ${instantText(created_at)}.`, consequence],
+    action: { label: 'Look at your login', url: `${baseUrl}/settings/two-factor` },
+    closing: [
+      'If this was not you, remove it there, change your password, and tell an Admin of your account.',
+    ],
+  }
+}
+
+function removedOwnFactor(
+  { baseUrl, instantText }: LetterContext,
+  { created_at }: NoticeRow,
+  { email, factor, name, by }: OwnFactor,
+): NoticeText {
+  const what = factor === 'passkey' ? `The passkey ${name}` : 'The authenticator app'
+  const who = by.label === email ? '' : ` by ${by.label}`
+  return {
+    tone: 'firm',
+    title: `${what} was removed from your login`,
+    opening: [
+      `It was removed from the login of ${email}${who}, on ${instantText(created_at)}. Nobody can log in with it any more.`,
+    ],
+    action: { label: 'Look at your login', url: `${baseUrl}/settings/two-factor` },
+    closing: ['If this was not you, change your password and tell an Admin of your account.'],
+  }
+}
+
+function unknownBrowser(
+  { baseUrl, instantText }: LetterContext,
+  { created_at }: NoticeRow,
+  { email, browser, address, is_last }: NoticeDetails['user.unknown_browser'],
+): NoticeText {
+  const from = address === null ? '' : `, from the address ${address}`
+  return {
+    tone: 'firm',
+    title: 'Your login was used in a new browser',
+    opening: [
+      `Browser: ${browser}${from}. Time: ${instantText(created_at)}. Login: ${email}.`,
+      'Nobody has logged in as you with this browser before, or its cookies were deleted.',
+    ],
+    action: { label: 'Look at your sessions', url: `${baseUrl}/settings/login-details` },
+    closing: [
+      'If this was you, there is nothing to do. If it was not, end all sessions on that page, change your password, and tell an Admin of your account.',
+      ...(is_last
+        ? ['This is the last of these mails for 24 hours. The page lists all sessions.']
+        : []),
     ],
   }
 }
@@ -231,12 +392,12 @@ async function customerReply(
   }
 }
 
-/** `21 November 2026 at 10:15 UTC`. */
-function instantText(instant: string): string {
+/** `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
+function instantIn(timezone: string): LetterContext['instantText'] {
   const format = new Intl.DateTimeFormat('en-GB', {
     dateStyle: 'long',
     timeStyle: 'short',
-    timeZone: 'UTC',
+    timeZone: timezone,
   })
-  return `${format.format(Date.parse(instant))} UTC`
+  return (instant) => `${format.format(Date.parse(instant))} (${timezone})`
 }

@@ -1,4 +1,5 @@
 /** Writes a reminder: subject, text and HTML, with the same contents. */
+import type { LogoFacts } from '../../accounts/logo.ts'
 import { ibanText, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
@@ -20,13 +21,14 @@ export interface ReminderContent {
   readonly language: string | null
   readonly stage: 'courtesy' | ReminderStage
   readonly creditor: {
-    /** The account's name: the account holder remains the creditor. */
+    /** The sender's name, as returned by `senderNameOf`. */
     readonly name: string
+    readonly logo: LogoFacts | undefined
     /** The address for questions; null: reply to the mail. */
     readonly replyTo: string | null
   }
   readonly debtor: { readonly name: string }
-  /** At least one. */
+  /** The invoices of the reminder, at least one. */
   readonly invoices: readonly ReminderInvoice[]
   /** Undefined: the default. */
   readonly wording: Wording | undefined
@@ -102,6 +104,7 @@ export function reminderLetter({
     language,
     tone: TONES[stage],
     sender: name,
+    logo: creditor.logo,
     title,
     subject: `${title} – ${name}`,
     greeting: fillIn(wording.greeting, values),
@@ -126,7 +129,7 @@ export function reminderLetter({
   }
 }
 
-/** What is still to pay, when the oldest of it was due, and for how long it is overdue. */
+/** Returns the amount that is still to be paid, its earliest due date, and the days since then. */
 function figuresOf(
   invoices: readonly ReminderInvoice[],
   language: Language,

@@ -1,10 +1,11 @@
-/**
- * A reminder as it would be written for an invoice, in any stage and language, for previews and test mails.
- */
+/** Writes a sample reminder for an invoice, in any stage and language, for previews and test mails. */
 import { type SqlBool, sql } from 'kysely'
+import { findLogoFacts } from '../../accounts/logo.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
+import { senderNameOf } from '../../accounts/sender.ts'
 import { addDays, daysBetween, todayIn } from '../../calendar/calendar.ts'
-import type { AccountRow, Reader } from '../../database/tables.ts'
+import type { AccountRow, InvoiceRow, Reader } from '../../database/tables.ts'
+import { readCover } from '../../on-account/cover.ts'
 import { UNSUBSCRIBE_PATH } from '../unsubscribe-links.ts'
 import type { WordingKey } from './account-wordings.ts'
 import type { ReminderContent, ReminderInvoice } from './reminder-text.ts'
@@ -18,16 +19,17 @@ const MADE_UP = { number: 'INV-1001', customer: 'Example Customer', amountDue: 1
 
 export interface Sample extends WordingKey {
   readonly wording: Wording
-  /** Null: the unpaid invoice that is due first, or a made-up one. */
+  /** If it is null, the sample is about the unpaid invoice that is due first, or about a made-up one. */
   readonly invoiceId: string | null
 }
 
 export interface SampleReminder {
+  readonly accountId: string
   readonly content: ReminderContent
   readonly invoice: { readonly id: string; readonly number: string } | null
 }
 
-/** Its link to unsubscribe unsubscribes no address. Undefined if the invoice does not exist. */
+/** The unsubscribe link of the sample has no effect. Resolves to undefined if the invoice does not exist. */
 export async function sampleReminder(
   reader: Reader,
   account: AccountRow,
@@ -48,19 +50,40 @@ export async function sampleReminder(
           currency: found.currency,
           daysPastDue: daysBetween(found.due_date, today),
           paymentUrl: found.payment_url,
+          onAccount: await readOnAccount(reader, found),
         }
   const payment = await readPaymentDetails(reader, account.id)
   const content = {
     language,
     stage,
-    creditor: { name: account.name, replyTo: account.reply_to },
+    creditor: {
+      name: senderNameOf(account),
+      logo: await findLogoFacts(reader, account.id, account.logo_id),
+      replyTo: account.reply_to,
+    },
     debtor: { name: found?.customer ?? MADE_UP.customer },
     invoices: [invoice],
     wording,
     payment: payment.filter(({ currency }) => currency === invoice.currency),
     unsubscribeUrl: `${baseUrl}${UNSUBSCRIBE_PATH}/preview`,
   }
-  return { content, invoice: found === undefined ? null : { id: found.id, number: found.number } }
+  return {
+    accountId: account.id,
+    content,
+    invoice: found === undefined ? null : { id: found.id, number: found.number },
+  }
+}
+
+/**
+ * No real reminder is sent about an invoice that is covered in full. The sample then demands its whole
+ * amount.
+ */
+async function readOnAccount(
+  reader: Reader,
+  { id, debtor_id, amount_due }: Pick<InvoiceRow, 'id' | 'debtor_id' | 'amount_due'>,
+): Promise<number> {
+  const covered = (await readCover(reader, debtor_id)).get(id) ?? 0
+  return covered < amount_due ? covered : 0
 }
 
 function madeUp({ default_currency: currency }: AccountRow, today: string): ReminderInvoice {
@@ -75,6 +98,7 @@ async function findInvoice(reader: Reader, accountId: string, invoiceId: string 
     .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
     .select([
       'invoices.id',
+      'invoices.debtor_id',
       'invoices.number',
       'invoices.due_date',
       'invoices.amount_due',

@@ -27,7 +27,7 @@ export type WordingField = (typeof WORDING_FIELDS)[number]
  */
 export type Wording = Readonly<Record<WordingField, string>>
 
-/** What stands in braces. */
+/** The names of the variables, which texts contain in braces. */
 export const VARIABLES = [
   'customer',
   'invoices',
@@ -39,7 +39,7 @@ export const VARIABLES = [
 
 export type Variable = (typeof VARIABLES)[number]
 
-/** Without them a customer could not know what a mail is about. */
+/** Without these variables, a customer could not know what a mail is about. */
 export const REQUIRED_VARIABLES: Readonly<Partial<Record<WordingField, Variable>>> = {
   subject: 'invoices',
 }
@@ -104,7 +104,9 @@ export function checkWording(input: Partial<Wording>): Wording {
   return wording
 }
 
-/** Mail programs hide what follows a line of two hyphens and a space, so that no line ends with a space. */
+/**
+ * Removes spaces at the ends of lines: mail programs hide the text after a line of two hyphens and a space.
+ */
 function tidied(value: string): string {
   return value
     .split(/\r\n|\r|\n/)

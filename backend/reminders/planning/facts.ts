@@ -1,4 +1,7 @@
-/** The facts that a message was planned with, stored beside it. */
+/**
+ * The facts that a message was planned with, stored beside it as JSON. The names of the members must not
+ * change: during an upgrade, each version reads what the other has stored.
+ */
 import type { ReminderStage } from '../../database/tables.ts'
 import type { LadderStage } from './ladder.ts'
 
@@ -9,7 +12,7 @@ export interface Facts {
   readonly invoices: readonly CoveredInvoice[]
   /** How often kill switches had been activated. If the count has risen since, the message is not sent. */
   readonly timesPutOn: number
-  /** It cannot be approved after this. Meaningless without approval. */
+  /** The end of the approval period. It has no meaning for stages without approval. */
   readonly expiresAt: string
 }
 
@@ -23,7 +26,7 @@ export interface CoveredInvoice {
   readonly onAccount?: number
   /** Negative before the due date. */
   readonly daysPastDue: number
-  /** Its own. */
+  /** The stage of this invoice; the message has the highest one of its invoices. */
   readonly stage: LadderStage
   readonly cycle: number
 }

@@ -31,7 +31,7 @@ export const SPACING_DAYS = 5
 const DAYS_MAX = 365
 const COURTESY_DAYS_MAX = 30
 
-/** Undefined after the last stage. */
+/** Returns undefined after the last stage. */
 export function stageAfter(stage: LadderStage): ReminderStage | undefined {
   const next = STAGES[STAGES.indexOf(stage) + 1]
   return next === 'courtesy' ? undefined : next
@@ -61,7 +61,7 @@ export function checkLadder(ladder: Ladder): Ladder {
   return { courtesy, friendly, reminder, firm, final }
 }
 
-/** At `/ladder/…`. */
+/** Returns the faults of a ladder, with pointers `/ladder/…`. */
 export function faultsOfLadder(ladder: Ladder): Fault[] {
   const faults: Fault[] = []
   const fault = (stage: LadderStage, code: string, detail: string) =>

@@ -4,10 +4,11 @@
  */
 
 import { sql } from 'kysely'
+import { announce } from '../../database/announcements.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
-import { announceMessage } from '../../messages/lifecycle.ts'
+import { announceMessage, REMINDERS_DUE } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
 import { messageOf, type Writing } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
@@ -57,6 +58,7 @@ async function writeMessages(
     written.map(({ reminder }) => reminder),
     (part) => tx.insertInto('reminders').values(part).execute(),
   )
+  announce(tx, REMINDERS_DUE)
   await inParts(
     covered
       .filter(({ row }) => row.status !== 'suppressed')

@@ -55,9 +55,12 @@ export type PlannedInvoice = Pick<
   readonly taken: readonly LadderStage[]
   /** A message about it is planned and not sent yet. */
   readonly isWaiting: boolean
-  /** Its message was cancelled for another invoice's sake, so that it is planned again at the next slot. */
+  /**
+   * Whether its message was cancelled because of another invoice: it is then planned again at the next
+   * slot.
+   */
   readonly isReplaced?: boolean
-  /** Money on account covers all of it, so that it is not reminded of. */
+  /** Whether money on account covers all of it: no reminder is then sent about it. */
   readonly isCovered?: boolean
 }
 
@@ -70,15 +73,15 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
-  /** If the invoices themselves block the message: why. It is logged and not sent. */
+  /** The reason if the invoices themselves block the message, which is then logged and not sent. */
   readonly refusal?: Refusal
 }
 
 export interface Plan {
   readonly messages: readonly PlannedMessage[]
-  /** By invoice id. */
+  /** The chasing fields by invoice id. */
   readonly invoices: ReadonlyMap<string, ChasingFields>
-  /** When to plan the debtor again even if nothing changes; null: never. */
+  /** The time at which to plan the debtor again even if nothing changes; null for never. */
   readonly lookAgainAt: Date | null
 }
 
@@ -203,7 +206,7 @@ function blockedBy(
   }
 }
 
-/** Undefined after the last stage. */
+/** Returns undefined after the last stage. */
 function nextOf(
   invoice: PlannedInvoice,
   { ladder, time, lastSentOn }: PlannedDebtor,

@@ -12,7 +12,7 @@ import type {
   KillSwitchRow,
   MessageStatus,
 } from '../../database/tables.ts'
-import { coverInvoices, readCredit } from '../../debtors/credit.ts'
+import { coverInvoices, readCredit } from '../../on-account/cover.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
 import type { Situation } from '../rails.ts'
 import { type ChasingSettings, settingsOf } from '../settings.ts'
@@ -79,7 +79,7 @@ export async function readChasingAccounts(
   )
 }
 
-/** By debtor id. */
+/** Returns the debtors by id. */
 export async function readChasedDebtors(
   reader: Reader,
   debtors: readonly DebtorRow[],
@@ -184,7 +184,7 @@ interface PlannedStage {
   readonly status: MessageStatus
 }
 
-/** Of the current cycle of each open invoice. */
+/** Returns the planned stages of the current cycle of each open invoice. */
 function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promise<PlannedStage[]> {
   return reader
     .selectFrom('invoices')
@@ -205,7 +205,7 @@ function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promis
     .execute()
 }
 
-/** Whatever its later outcome. */
+/** Returns the last sent messages, whatever their later outcome. */
 export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],

@@ -4,9 +4,10 @@
  * `payments/settle-invoices.ts`.
  */
 import type { Transaction } from '../../database/database.ts'
+import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { type IncomingCredit, readCover } from '../../debtors/credit.ts'
 import { CANCELLABLE, cancelMessages, type Stopped } from '../../messages/messages.ts'
+import { type IncomingCredit, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
@@ -20,16 +21,7 @@ export async function stopCovered(
   now: Date,
   detail = 'money came in on account',
 ): Promise<Stopped> {
-  const waiting = await tx
-    .selectFrom('messages')
-    .innerJoin('reminders', 'reminders.message_id', 'messages.id')
-    .select(['messages.id', 'messages.status', 'reminders.facts'])
-    .where('messages.account_id', '=', accountId)
-    .where('messages.debtor_id', '=', id)
-    .where('messages.direction', '=', 'outbound')
-    .where('messages.status', 'in', [...CANCELLABLE, 'sending'])
-    .orderBy('messages.id')
-    .execute()
+  const waiting = await readWaiting(tx, { accountId, debtorId: id })
   if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }
   const cover = await readCover(tx, id, incoming)
   const outdated = waiting.filter(({ facts }) =>
@@ -45,3 +37,16 @@ export async function stopCovered(
   }
   return { cancelledIds, inFlightIds }
 }
+
+const readWaiting = prepared(
+  (tx: Transaction, { accountId, debtorId }: { accountId: string; debtorId: string }) =>
+    tx
+      .selectFrom('messages')
+      .innerJoin('reminders', 'reminders.message_id', 'messages.id')
+      .select(['messages.id', 'messages.status', 'reminders.facts'])
+      .where('messages.account_id', '=', accountId)
+      .where('messages.debtor_id', '=', debtorId)
+      .where('messages.direction', '=', 'outbound')
+      .where('messages.status', 'in', [...CANCELLABLE, 'sending'])
+      .orderBy('messages.id'),
+)

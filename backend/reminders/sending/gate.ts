@@ -3,10 +3,11 @@
  * every rail; the commit that marks the message `sending` decides that it is sent. If a fact cannot be
  * read, the transaction fails and nothing is sent.
  *
- * A message whose lease has expired passes the gate again. It may have been handed over before, so that it
- * is handed over at most once more, with the same Message-ID.
+ * A message whose lease has expired passes the gate again. It may have been handed over before, and is
+ * therefore handed over at most once more, with the same Message-ID.
  */
 import { sql } from 'kysely'
+import { findLogo } from '../../accounts/logo.ts'
 import { addDays } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
@@ -16,9 +17,15 @@ import type { Mail, Mailer } from '../../mail/mail.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { announceMessage, moveMessage } from '../../messages/lifecycle.ts'
 import { hashOf } from '../approvals.ts'
-import { coveredInFull, findRefusal, type Refusal, type Situation } from '../rails.ts'
+import {
+  coveredInFull,
+  findRefusal,
+  findRefusalIgnoringDemo,
+  type Refusal,
+  type Situation,
+} from '../rails.ts'
 import { REMINDERS, START_MS_MAX, scheduleNextRun } from './leases.ts'
-import { ensureText, readHtml, showsOldDetails, writeText } from './text.ts'
+import { ensureText, readFace, showsOldDetails, writeText } from './text.ts'
 import { countUnknown, lockQueuedMessage, situationOf, type Waiting } from './waiting-message.ts'
 
 /** How long a message waits while another one to the same debtor is being handed over. */
@@ -34,11 +41,14 @@ export interface HandOver {
   readonly messageId: string
   readonly lease: string
   readonly mail: Mail
-  /** The hand-over must start before this, so that it does not follow a payment that was recorded since. */
+  /** The hand-over must start before this instant: a payment may have been recorded since the gate. */
   readonly startBefore: Date
 }
 
-/** Undefined if the message must not be sent now: it is blocked, postponed, or another worker has it. */
+/**
+ * Returns undefined if the message must not be sent now: it is blocked or postponed, or another worker has
+ * its lease.
+ */
 export async function openGate(
   tx: Transaction,
   deps: GateDeps,
@@ -50,14 +60,17 @@ export async function openGate(
   const waiting = await countUnknown(tx, held, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  const refusal = findRefusal(situation)
+  // Sample data awaits approval, so that it can be tried; once approved, it is not sent.
+  const isAwaiting = waiting.message.status === 'awaiting_approval'
+  const refusal = (isAwaiting ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
   if (isOutdated(situation)) return cancel(tx, waiting, 'what it would have said has changed', now)
-  if (waiting.message.status === 'awaiting_approval') return requestApproval(tx, deps, waiting, now)
+  if (isAwaiting) return requestApproval(tx, deps, waiting, now)
   if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'how to pay has changed since it was written', now)
   }
-  if (!isApproved(waiting)) return cancel(tx, waiting, 'it is not what was approved', now)
+  if (!(await isApproved(tx, waiting)))
+    return cancel(tx, waiting, 'it is not what was approved', now)
   const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
   return startSending(tx, deps, waiting, now)
@@ -119,8 +132,9 @@ function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['re
 }
 
 /**
- * Whether recipient or amounts differ from the message, or an invoice was paid and reopened meanwhile, so
- * that it is planned again. Rails of their own check whether less is due or more is on account.
+ * Whether recipient or amounts differ from the message, or an invoice was paid and reopened in the
+ * meantime: the message is then planned again. Separate rails check whether less is due or more is on
+ * account.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
@@ -147,8 +161,8 @@ async function cancel(
 }
 
 /**
- * Writes the text that a person is to approve. The message passes here again when the wording or the way to
- * pay has changed, and when the approval expires.
+ * Writes the text that a person is to approve. This is repeated when the wording or the payment details
+ * change, and when the approval expires.
  */
 async function requestApproval(
   tx: Transaction,
@@ -162,12 +176,20 @@ async function requestApproval(
   if (isNew) await announceMessage(tx, message, now)
 }
 
-function isApproved({ message, reminder, facts }: Waiting): boolean {
+async function isApproved(
+  tx: Transaction,
+  { message, reminder, facts }: Waiting,
+): Promise<boolean> {
   if (message.approval_required === 0) return true
-  return message.approval_status === 'approved' && reminder.approved_hash === hashOf(facts, message)
+  if (message.approval_status !== 'approved') return false
+  const { logo_id } = await readFace(tx, message.id)
+  return reminder.approved_hash === hashOf(facts, { ...message, logo_id })
 }
 
-/** Returns when window and daily cap allow the message; undefined: now. */
+/**
+ * Returns the time from which the send window and the daily cap allow the message; undefined if they allow
+ * it now.
+ */
 async function nextAllowedAt(
   tx: Transaction,
   { message, debtor, account, facts }: Waiting,
@@ -244,14 +266,16 @@ async function startSending(
   const lease = await REMINDERS.claim(tx, [id], now, { attempts })
   await moveMessage(tx, message, { status: 'sending' }, null, now)
   const { row: account } = waiting.account
+  const face = await readFace(tx, id)
   const mail = {
     messageId: mailer.messageIdOf(id),
     to: recipient,
-    fromName: account.name,
+    fromName: face.sender_name ?? account.name,
     replyTo: account.reply_to ?? undefined,
     subject,
     text: body,
-    html: await readHtml(tx, id),
+    html: face.html,
+    logo: await findLogo(tx, accountId, face.logo_id),
     unsubscribeUrl: links.linkFor({ accountId, address: recipient }),
   }
   return { messageId: id, lease, mail, startBefore: new Date(now.getTime() + START_MS_MAX) }

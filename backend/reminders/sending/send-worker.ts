@@ -2,13 +2,15 @@
  * Hands due messages over to the mail server, without a lock during network calls. Any number of backends
  * may run a worker.
  *
- * While the mail server is unavailable, one message at a time tests it. The others wait, so that neither
- * the server nor the recipients see a burst.
+ * While the mail server is unavailable, one message at a time tests it. The others wait: neither the server
+ * nor the recipients then receive a burst.
  */
+
 import type { Logger } from '../../../shared/process/log.ts'
-import { startWorker, type Worker } from '../../background/worker.ts'
+import { POLL_MS, startListeningWorker, type Worker } from '../../background/worker.ts'
 import type { Database } from '../../database/database.ts'
 import type { HandOff, Mailer } from '../../mail/mail.ts'
+import { REMINDERS_DUE } from '../../messages/lifecycle.ts'
 import { type GateDeps, type HandOver, openGate } from './gate.ts'
 import { recordHandOff } from './hand-off.ts'
 import { REMINDERS } from './leases.ts'
@@ -19,7 +21,6 @@ const IN_FLIGHT_MAX = 4
 /** Messages in one round. Each that is postponed or suppressed costs a transaction. */
 const DUE_MAX = 64
 
-const POLL_MS = 1000
 const AFTER_ERROR_MS = 5000
 const AFTER_FAULT_MS = 10 * 60_000
 
@@ -38,7 +39,8 @@ export interface SendDeps extends GateDeps {
 
 export interface SendWorkerDeps extends SendDeps {
   /**
-   * No other worker uses this database, so that leases found at the start are of a process that was killed.
+   * Whether no other worker uses this database: leases found at the start then belong to a process that was
+   * killed.
    */
   readonly isOnly: boolean
   readonly pollMs?: number
@@ -54,9 +56,11 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     pollMs = POLL_MS,
     unavailableMs = UNAVAILABLE_RETRY_MS,
   } = deps
-  let isUnavailable = false
-  return startWorker({
+  let unavailableUntil: number | undefined
+  return startListeningWorker({
     name: 'sending reminders',
+    database,
+    topic: REMINDERS_DUE,
     everyMs: pollMs,
     afterErrorMs: AFTER_ERROR_MS,
     log,
@@ -64,10 +68,17 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
       if (isOnly) await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), () => true))
     },
     async round(signal) {
-      const round = await sendRound(deps, isUnavailable ? 1 : IN_FLIGHT_MAX, { signal })
-      isUnavailable = round.isUnavailable
+      const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())
+      // An announcement must not make the worker test an unavailable server more often.
+      if (waitMs > 0) return waitMs
+      const atOnce = unavailableUntil === undefined ? IN_FLIGHT_MAX : 1
+      const { isUnavailable, isFull } = await sendRound(deps, atOnce, { signal })
+      unavailableUntil = isUnavailable ? performance.now() + unavailableMs : undefined
       if (isUnavailable) return unavailableMs
-      return round.isFull ? 0 : undefined
+      if (isFull) return 0
+      const now = clock()
+      const next = await REMINDERS.findNextRun(database.read, now, pollMs)
+      return next && next.getTime() - now.getTime()
     },
   })
 }

@@ -1,16 +1,18 @@
 /**
- * The text of a message is written once, before it is sent or approved. While it awaits approval it is
- * written again if what it is made of changes; what a person has approved never changes.
+ * The text of a message is written once, before it is sent or approved. While it awaits approval, it is
+ * written again if its data or wording changes. An approved text never changes.
  */
+import { findLogoFacts } from '../../accounts/logo.ts'
 import {
   digestOf,
   type PaymentDetails,
   readPaymentDetails,
 } from '../../accounts/payment-details.ts'
+import { senderNameOf } from '../../accounts/sender.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
-import type { DebtorRow, MessageRow } from '../../database/tables.ts'
+import type { DebtorRow, MessageHtmlRow, MessageRow } from '../../database/tables.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { findWording } from '../../mail/wording/account-wordings.ts'
 import { speak } from '../../mail/wording/languages.ts'
@@ -55,10 +57,16 @@ export async function writeText(
   }))
   const language = speak(debtor.language)
   const wording = await findWording(tx, accountId, { stage: facts.stage, language })
+  const { sender_name, logo_id } = account.row
+  const face = { sender_name, logo_id }
   const { subject, text, html } = writeReminder({
     language,
     stage: facts.stage,
-    creditor: { name: account.row.name, replyTo: account.row.reply_to },
+    creditor: {
+      name: senderNameOf(account.row),
+      logo: await findLogoFacts(tx, accountId, face.logo_id),
+      replyTo: account.row.reply_to,
+    },
     debtor: { name: debtor.name },
     invoices,
     wording,
@@ -79,8 +87,8 @@ export async function writeText(
     .executeTakeFirstOrThrow()
   await tx
     .insertInto('message_html')
-    .values({ message_id: id, account_id: accountId, html })
-    .onConflict((conflict) => conflict.column('message_id').doUpdateSet({ html }))
+    .values({ message_id: id, account_id: accountId, html, ...face })
+    .onConflict((conflict) => conflict.column('message_id').doUpdateSet({ html, ...face }))
     .execute()
   await tx
     .updateTable('reminders')
@@ -111,13 +119,13 @@ async function readShownDetails(
   )
 }
 
-export async function readHtml(tx: Transaction, messageId: string): Promise<string> {
-  const { html } = await tx
+/** The HTML with the sender's name and the logo with which it was written. */
+export async function readFace(tx: Transaction, messageId: string): Promise<MessageHtmlRow> {
+  return tx
     .selectFrom('message_html')
-    .select('html')
+    .selectAll()
     .where('message_id', '=', messageId)
     .executeTakeFirstOrThrow()
-  return html
 }
 
 async function readPaymentUrls(tx: Transaction, { invoices }: Facts) {

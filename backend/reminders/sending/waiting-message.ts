@@ -1,11 +1,11 @@
-/** A message that is not sent yet, with all that the gate decides by. */
+/** A message that is not sent yet, with all facts that the gate needs for its decision. */
 
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
-import { readCover } from '../../debtors/credit.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
 import { moveMessage } from '../../messages/lifecycle.ts'
+import { readCover } from '../../on-account/cover.ts'
 import { type Facts, readFacts } from '../planning/facts.ts'
 import {
   type ChasingAccount,
@@ -27,7 +27,7 @@ export interface Waiting {
   readonly account: ChasingAccount
 }
 
-/** Locks a message and all that the gate decides by until the transaction ends. */
+/** Locks a message, and the facts that the gate needs for its decision, until the transaction ends. */
 export async function lockQueuedMessage(
   tx: Transaction,
   messageId: string,
@@ -70,8 +70,8 @@ export async function lockQueuedMessage(
 }
 
 /**
- * The message may have arrived, so that the spacing to the next one about these invoices counts from now, or
- * from when it was handed over where the clock was set back since.
+ * The message may have arrived, so the time to the next one about these invoices counts from now. If the clock was
+ * set back since the hand-over, it counts from the hand-over.
  */
 export async function recordAttempt(
   tx: Transaction,
@@ -123,7 +123,8 @@ export async function markOutcomeUnknown(
   message: MessageRow,
   now: Date,
 ): Promise<void> {
-  const detail = 'the mail server was lost twice while it was handed over: it may have arrived'
+  const detail =
+    'the connection to the mail server broke twice during the hand-over: the message may have arrived'
   const change = { status: 'failed', sent_at: now.toISOString() } as const
   await moveMessage(tx, message, change, detail, now)
   await scheduleNextRun(tx, message.id, null)

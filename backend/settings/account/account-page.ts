@@ -25,7 +25,7 @@ const HINTS: Readonly<Record<keyof AccountProfile, string>> = {
     'From 0 to 365. A new invoice without a due date is due after so many days, unless its customer has other terms.',
 }
 
-/** As a form has them. */
+/** The values of the form. */
 export type ProfileValues = Readonly<Record<keyof AccountProfile, string>>
 
 export function renderAccountPage(

@@ -1,11 +1,8 @@
 /** The routes of the account itself. */
-import {
-  type AccountProfile,
-  changeAccountProfile,
-  PROFILE_FIELDS,
-} from '../../accounts/account-profile.ts'
+import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountRow } from '../../database/tables.ts'
+import { changeProfile } from '../../reminders/letters.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import type { Fields } from '../shell/fields.ts'
 import { inWordsOfForm } from '../shell/form-faults.ts'
@@ -34,7 +31,7 @@ export const accountPages: readonly SessionPage[] = [
     async handle({ session, fields, act, wantsJson }, { database }) {
       const account = await database.transaction(async (tx) => {
         if (!wantsJson) await setFlash(tx, session.token, 'account_changed')
-        return changeAccountProfile(tx, session.account.id, inputOf(fields), act)
+        return changeProfile(tx, session.account.id, inputOf(fields), act)
       })
       return { json: represent(account), location: PATH }
     },
@@ -46,7 +43,7 @@ export const accountPages: readonly SessionPage[] = [
   },
 ]
 
-/** A text that is no number is -1, which the rule of the field refuses. */
+/** Returns -1 for a text that is not a number; the validation of the field rejects that. */
 function inputOf(fields: Fields) {
   const days = fields.number('payment_terms_days')
   return Object.fromEntries(

@@ -55,7 +55,7 @@ export function renderCustomerForm(
   const bounced = row.contactability_email === 'bounced'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Change customer</h1>
-${bounced && html`<p class="lead">Mail to this customer bounced. With another address it is written to again once you say so on its page.</p>`}
+${bounced && html`<p class="lead">Mail to this customer bounced. After you enter another address, confirm on the customer’s page that it works.</p>`}
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
 <div class="pair">

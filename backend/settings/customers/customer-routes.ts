@@ -6,16 +6,11 @@ import { readBalances } from '../../debtors/balances.ts'
 import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../../debtors/chasing.ts'
 import { clearSuppression } from '../../debtors/contactability.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
-import {
-  ADDRESS_PARTS,
-  addressOf,
-  DETAILS,
-  type Details,
-  editDebtor,
-} from '../../debtors/details.ts'
+import { ADDRESS_PARTS, addressOf, DETAILS, type Details } from '../../debtors/details.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/acts.ts'
-import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { changeDetails } from '../../reminders/letters.ts'
+import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
@@ -46,13 +41,23 @@ export const customerPages: readonly SessionPage[] = [
   },
   editPage('POST'),
   editPage('PUT'),
-  actPage('pause', 'customer_paused', ['reason', 'until'], (tx, { session, fields, act, id }) => {
-    const until = untilOf(fields.text('until'), session.account.timezone)
-    const pause = { reason: fields.text('reason'), until }
-    return pauseChasing(tx, session.account.id, id, pause, act)
-  }),
-  actPage('resume', 'customer_resumed', [], (tx, { session, act, id }) =>
-    resumeChasing(tx, session.account.id, id, act),
+  actPage(
+    'pause',
+    'customer_paused',
+    ['reason', 'until'],
+    (tx, { session, fields, act, id }) => {
+      const until = untilOf(fields.text('until'), session.account.timezone)
+      const pause = { reason: fields.text('reason'), until }
+      return pauseChasing(tx, session.account.id, id, pause, act)
+    },
+    (before) => (before.chasing_status === 'active' ? { name: 'resume' } : pauseOf(before)),
+  ),
+  actPage(
+    'resume',
+    'customer_resumed',
+    [],
+    (tx, { session, act, id }) => resumeChasing(tx, session.account.id, id, act),
+    pauseOf,
   ),
   actPage('chase-held', 'customer_chased', [], (tx, { session, act, id }) =>
     resumeInvoicesOf(tx, session.account.id, id, act),
@@ -68,11 +73,21 @@ export const customerPages: readonly SessionPage[] = [
       return { page: (frame) => renderArchive(frame, row, balances.get(id) ?? []) }
     },
   },
-  actPage('archive', 'customer_archived', [], (tx, { session, act, id }) =>
-    archiveDebtor(tx, session.account.id, id, act),
+  actPage(
+    'archive',
+    'customer_archived',
+    [],
+    (tx, { session, act, id }) => archiveDebtor(tx, session.account.id, id, act),
+    // A restored customer is reminded again, also if it was paused before.
+    ({ status, chasing_status }) =>
+      status === 'active' && chasing_status === 'active' ? { name: 'restore' } : undefined,
   ),
-  actPage('restore', 'customer_restored', [], (tx, { session, act, id }) =>
-    restoreDebtor(tx, session.account.id, id, act),
+  actPage(
+    'restore',
+    'customer_restored',
+    [],
+    (tx, { session, act, id }) => restoreDebtor(tx, session.account.id, id, act),
+    ({ status }) => (status === 'archived' ? { name: 'archive' } : undefined),
   ),
   actPage('clear-contact', 'customer_cleared', [], (tx, { session, act, id }) =>
     clearSuppression(tx, session.account.id, id, act),
@@ -90,7 +105,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
       const { session, id, fields, act } = request
       await database.transaction(async (tx) => {
         if (!request.wantsJson) await setFlash(tx, session.token, 'customer_changed')
-        return editDebtor(tx, session.account.id, id, detailsOf(fields), act)
+        return changeDetails(tx, session.account.id, id, detailsOf(fields), act)
       })
       return changed(request, database.read)
     },
@@ -103,11 +118,33 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
   }
 }
 
+/** The act that undoes another, made of the customer before it. */
+interface UndoAct {
+  readonly name: string
+  readonly fields?: Undo['fields']
+}
+
+function pauseOf({
+  chasing_status,
+  chasing_reason,
+  chasing_until,
+}: DebtorRow): UndoAct | undefined {
+  if (chasing_status !== 'paused' || chasing_reason === null) return undefined
+  return {
+    name: 'pause',
+    fields: [
+      ['reason', chasing_reason],
+      ['until', chasing_until ?? ''],
+    ],
+  }
+}
+
 function actPage(
   name: string,
   flash: string,
   texts: readonly string[],
   work: (tx: Transaction, request: SessionRequest) => Promise<unknown>,
+  undoOf: (before: DebtorRow) => UndoAct | undefined = () => undefined,
 ): SessionPage {
   return {
     method: 'POST',
@@ -115,9 +152,13 @@ function actPage(
     admins: ADMINS_ONLY,
     expected: { texts },
     async handle(request, { database }) {
+      const { session, id, wantsJson } = request
       await database.transaction(async (tx) => {
-        if (!request.wantsJson) await setFlash(tx, request.session.token, flash)
-        return work(tx, request)
+        const undo = undoOf(await getDebtor(tx, session, id))
+        await work(tx, request)
+        if (wantsJson) return
+        const path = `${PATH}/${id}/${undo?.name}`
+        await setFlash(tx, session.token, flash, undo && { path, fields: undo.fields ?? [] })
       })
       return changed(request, database.read)
     },

@@ -124,7 +124,7 @@ function renderForm(
     )
   const main = html`<p class="back"><a href="${path}">Invoice <span translate="no">${row.number}</span></a></p>
 <h1>Change invoice <span translate="no">${row.number}</span></h1>
-<p class="lead">Waiting reminders of it are written anew. To lower the amount, credit the invoice.</p>
+<p class="lead">Waiting reminders about it are written again. To lower the amount, credit the invoice.</p>
 ${renderFaults(problem)}
 <form method="post" action="${path}" class="card stack" data-once novalidate>${csrfField(frame)}
 <div class="fields">${field('due_date', undefined, 'date')}${field('po_number')}${field('payment_url', 'An https address where it can be paid.')}${field('notes')}</div>

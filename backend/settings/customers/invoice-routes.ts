@@ -1,5 +1,5 @@
 /** The routes of invoices: the list, one invoice, and its actions. */
-import type { Act } from '../../accounts/audit.ts'
+import { type Act, listActsOn } from '../../accounts/audit.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
@@ -22,10 +22,13 @@ import { blockOf } from '../shell/ledger-words.ts'
 import { newestFrom } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
+import { renderFinalise } from './finalise-page.ts'
 import { type InvoiceView, renderInvoicePage } from './invoice-page.ts'
 
 const PATH = '/settings/invoices'
 const ADMINS_ONLY = 'Only an Admin can act on invoices.'
+/** Far more than a person does to an invoice. */
+const ACTS_MAX = 100
 
 export const invoicePages: readonly SessionPage[] = [
   {
@@ -33,26 +36,54 @@ export const invoicePages: readonly SessionPage[] = [
     path: `${PATH}/{id}`,
     handle: async (request, { database }) => show(await readInvoice(database.read, request)),
   },
-  actPage('finalise', 'invoice_finalised', finaliseInvoice),
-  actPage('resume', 'invoice_resumed', resumeInvoice),
-  reasonedPage('void', 'invoice_voided', voidInvoice),
-  reasonedPage('write-off', 'invoice_written_off', writeOffInvoice),
-  reasonedPage('dispute', 'invoice_disputed', disputeInvoice),
-  reasonedPage('resolve', 'invoice_resolved', resolveDispute),
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/finalise`,
+    admins: ADMINS_ONLY,
+    async handle(request, { database }) {
+      const { row, customer, today } = await readInvoice(database.read, request)
+      // A draft that was finalised meanwhile is shown as it is.
+      if (row.status !== 'draft') return { location: `${PATH}/${row.id}` }
+      return { page: (frame) => renderFinalise(frame, row, customer, today) }
+    },
+  },
+  actPage('finalise', () => 'invoice_finalised', finaliseInvoice),
+  actPage('resume', () => 'invoice_resumed', resumeInvoice),
+  reasonedPage('void', () => 'invoice_voided', voidInvoice),
+  reasonedPage('write-off', () => 'invoice_written_off', writeOffInvoice),
+  reasonedPage('dispute', () => 'invoice_disputed', disputeInvoice, 'resolve'),
+  reasonedPage('resolve', resolvedFlash, resolveDispute, 'dispute'),
 ]
 
-function reasonedPage(name: string, flash: string, work: typeof voidInvoice): SessionPage {
+type FlashOf = (changed: InvoiceRow) => string
+
+function resolvedFlash({ chasing_status }: InvoiceRow): string {
+  return chasing_status === 'active' ? 'invoice_resolved' : 'invoice_resolved_blocked'
+}
+
+function reasonedPage(
+  name: string,
+  flashOf: FlashOf,
+  work: typeof voidInvoice,
+  undoneBy?: ActOptions['undoneBy'],
+): SessionPage {
   return actPage(
     name,
-    flash,
+    flashOf,
     (tx, accountId, id, act, reason) => work(tx, accountId, id, reason, act),
-    ['reason'],
+    { texts: ['reason'], undoneBy },
   )
+}
+
+interface ActOptions {
+  readonly texts?: readonly string[]
+  /** The act that undoes this one, also with a reason. */
+  readonly undoneBy?: 'dispute' | 'resolve' | undefined
 }
 
 function actPage(
   name: string,
-  flash: string,
+  flashOf: FlashOf,
   work: (
     tx: Transaction,
     accountId: string,
@@ -60,7 +91,7 @@ function actPage(
     act: Act,
     reason: string,
   ) => Promise<InvoiceRow>,
-  texts: readonly string[] = [],
+  { texts = [], undoneBy }: ActOptions = {},
 ): SessionPage {
   return {
     method: 'POST',
@@ -70,8 +101,13 @@ function actPage(
     async handle({ session, id, act, fields, now, wantsJson }, { database }) {
       const { id: accountId, timezone } = session.account
       const row = await database.transaction(async (tx) => {
-        if (!wantsJson) await setFlash(tx, session.token, flash)
-        return work(tx, accountId, id, act, fields.text('reason'))
+        const changed = await work(tx, accountId, id, act, fields.text('reason'))
+        const undo = undoneBy && {
+          path: `${PATH}/${id}/${undoneBy}`,
+          fields: [['reason', 'Undone']] as const,
+        }
+        if (!wantsJson) await setFlash(tx, session.token, flashOf(changed), undo)
+        return changed
       })
       return { json: renderInvoice(row, todayIn(timezone, now)), location: `${PATH}/${id}` }
     },
@@ -96,12 +132,14 @@ async function readInvoice(
   const row = (await findInvoice(reader, accountId, id)) ?? notFound('invoice', id)
   const newest = await newestFrom(undefined, 50, async () => undefined)
   const ofInvoice = { invoice_id: id }
-  const [debtor, payments, messages] = await Promise.all([
+  const [debtor, payments, messages, acts] = await Promise.all([
     findDebtor(reader, accountId, row.debtor_id),
     listPayments(reader, accountId, ofInvoice, newest),
     listMessages(reader, accountId, ofInvoice, newest),
+    listActsOn(reader, accountId, id, ACTS_MAX),
   ])
   const today = todayIn(timezone, now)
   const block = debtor && blockOf(debtor)
-  return { session, now, today, row, customer: debtor?.name ?? '', block, payments, messages }
+  const customer = debtor?.name ?? ''
+  return { session, now, today, row, customer, block, payments, messages, acts }
 }

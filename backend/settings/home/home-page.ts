@@ -4,6 +4,7 @@ import { addDays } from '../../calendar/calendar.ts'
 import { AGES, type DueByAge } from '../../debtors/due-totals.ts'
 import { type Html, html } from '../../html/html.ts'
 import { nameOf } from '../reminders/messages-page.ts'
+import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
 import { renderPage } from '../shell/layout.ts'
 import { METHOD_WORDS, renderMessageStatus, renderMoney } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
@@ -42,7 +43,9 @@ ${step(
   steps.hasCustomer,
   'Create or import customers',
   'Through the API or from a CSV file. Imported invoices that are past due are not chased until you say so.',
-  html`${isAdmin && html`<a class="button" href="/settings/customers/new">Add a customer</a> <a class="button" href="/settings/import">Import a CSV file</a> `}<a class="button" href="/settings/customers">Customers</a>`,
+  isAdmin
+    ? html`<a class="button${steps.hasKey && !steps.hasCustomer && ' primary'}" href="/settings/import">Import a CSV file</a> <a class="button" href="/settings/customers/new">Add a customer</a>`
+    : html`<a class="button" href="/settings/customers">Customers</a>`,
 )}
 ${step(
   false,
@@ -100,10 +103,11 @@ function alertsOf({
       text: html`${plural(approvals, 'reminder waits', 'reminders wait')} for approval.`,
     })
   }
-  for (const currency of unpayable) {
+  if (unpayable.length > 0) {
+    const currencies = new Intl.ListFormat('en').format(unpayable)
     alerts.push({
       ...{ kind: 'bad', path: '/settings/payment-details', link: 'How to pay' },
-      text: html`Reminders in ${currency} do not say how to pay.`,
+      text: html`Reminders in ${currencies} do not say how to pay.`,
     })
   }
   for (const { id, url, status, status_since, failing_since } of endpoints) {
@@ -129,7 +133,7 @@ function alertsOf({
     const state = used >= limit ? 'is at its limit' : 'is near its limit'
     alerts.push({
       ...{ kind: used >= limit ? 'bad' : 'todo', path: `/settings/api-keys/${id}`, link: 'Key' },
-      text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls, until ${exactTime(endsAt, times.timezone)}.`,
+      text: html`API key <strong translate="no">${name}</strong> ${state}: ${used.toLocaleString('en')} of ${limit.toLocaleString('en')} calls; resets at ${exactTime(endsAt, times.timezone)}.`,
     })
   }
   return alerts
@@ -208,7 +212,7 @@ function renderAges({ currency, ages }: DueByAge, today: string): Html {
   })}</tbody></table>`
 }
 
-function renderWeek({ reminders, today }: Overview): Html {
+function renderWeek({ reminders, old, today }: Overview): Html {
   const top = Math.max(...reminders.days.map(({ customers }) => customers), 1)
   const total = reminders.days.reduce((sum, { customers }) => sum + customers, 0)
   const dayName = (date: string, options: Intl.DateTimeFormatOptions) =>
@@ -226,8 +230,8 @@ function renderWeek({ reminders, today }: Overview): Html {
           ({ customers }) =>
             html`<td><svg viewBox="0 0 10 40" preserveAspectRatio="none" aria-hidden="true" focusable="false"><rect x="0" y="${(40 - (customers / top) * 40).toFixed(2)}" width="10" height="${((customers / top) * 40).toFixed(2)}"/></svg>${customers === 0 ? html`<span class="hint">–</span>` : html`<strong>${customers.toLocaleString('en')}</strong>`}</td>`,
         )}</tr></tbody></table>
-<p class="hint">Customers who can be reached and have an invoice that reaches its next stage.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
-  }</div></section>`
+<p class="hint">Counts customers who can be contacted and have an invoice due for its next stage.${reminders.isTruncated && ' Only the earliest 400 invoices are counted; the calendar shows all.'}</p>`
+  }${renderOldInvoicesHint(old)}</div></section>`
 }
 
 function renderLatest({ payments, messages, names, session, now }: Overview): Html {

@@ -17,8 +17,18 @@ export const homePages: readonly SessionPage[] = [
 ]
 
 function represent(overview: Overview) {
-  const { due, largest, reminders, approvals, unpayable, endpoints, unreachable, keys, today } =
-    overview
+  const {
+    due,
+    largest,
+    reminders,
+    old,
+    approvals,
+    unpayable,
+    endpoints,
+    unreachable,
+    keys,
+    today,
+  } = overview
   return {
     object: 'overview',
     today,
@@ -30,6 +40,7 @@ function represent(overview: Overview) {
       largest_debtors: (largest.get(currency) ?? []).map((debtor) => ({ ...debtor })),
     })),
     reminders: { by_day: reminders.days, has_more: reminders.isTruncated },
+    old_invoices: { count: old.invoices, has_more: old.isMore },
     approvals_waiting: approvals,
     currencies_without_payment_details: unpayable,
     webhook_endpoints: endpoints.map(({ id, url, status }) => ({ id, url, status })),

@@ -8,6 +8,7 @@ import {
   listLargestDebtors,
   readDueByAge,
 } from '../../debtors/due-totals.ts'
+import { type OldInvoices, readOldInvoices } from '../../invoices/old-invoices.ts'
 import { listUpcomingReminders } from '../../invoices/upcoming-reminders.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
 import { listMessages } from '../../messages/messages.ts'
@@ -42,15 +43,17 @@ export interface Overview {
   readonly today: string
   /** The currency with most open invoices comes first. */
   readonly due: readonly DueByAge[]
-  /** By currency. */
+  /** The largest debtors by currency. */
   readonly largest: ReadonlyMap<string, readonly LargeDebtorView[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
+  /** No reminder is sent about these. */
+  readonly old: OldInvoices
   readonly approvals: number
   /** Currencies in which reminders demand money without saying how to pay. */
   readonly unpayable: readonly string[]
   /** Endpoints that fail or are disabled. */
   readonly endpoints: readonly WebhookEndpointRow[]
-  /** Counted up to `UNREACHABLE_MAX`. */
+  /** The number of unreachable customers, counted up to `UNREACHABLE_MAX`. */
   readonly unreachable: { readonly customers: number; readonly isMore: boolean }
   readonly keys: readonly BusyKey[]
   readonly payments: readonly PaymentRow[]
@@ -71,6 +74,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   const [
     due,
     reminders,
+    old,
     approvals,
     unpayable,
     endpoints,
@@ -82,6 +86,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
   ] = await Promise.all([
     readDueByAge(reader, accountId, today),
     readReminderDays(reader, session, now, today),
+    readOldInvoices(reader, accountId),
     countWaiting(reader, accountId),
     listCurrenciesWithoutPayment(reader, accountId),
     listEndpoints(reader, accountId),
@@ -100,6 +105,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     due,
     largest,
     reminders,
+    old,
     approvals,
     unpayable,
     endpoints: endpoints.filter(

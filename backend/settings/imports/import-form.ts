@@ -16,7 +16,7 @@ export const DATE_FORMATS = [
   ...['YYYY-MM-DD', 'D.M.YYYY', 'D/M/YYYY', 'M/D/YYYY', 'D-M-YYYY', 'YYYY/MM/DD', 'YYYYMMDD'],
 ] as const
 
-/** What the request does with the file. */
+/** The actions of a request with the file. */
 export const STEPS = ['preview', 'record', 'edit'] as const
 export type Step = (typeof STEPS)[number]
 
@@ -25,7 +25,7 @@ export const columnFieldOf = (field: FieldName) => `column_${field}`
 export const IMPORT_FIELDS: Expected = {
   texts: [
     ...['file', 'file_name', 'step', 'date_format', 'currency', 'decimal_comma'],
-    ...['chase_overdue', 'correct', 'recorded'],
+    ...['chase_overdue', 'correct', 'recorded', 'import_id'],
     ...FIELD_NAMES.map(columnFieldOf),
   ],
   file: 'file',
@@ -38,7 +38,7 @@ export interface ImportForm {
   readonly currency: string
   readonly isDecimalComma: boolean
   readonly chaseOverdue: boolean
-  /** Whether records that differ are changed to what the file says. */
+  /** Whether differing records are corrected to the values in the file. */
   readonly correct: boolean
   /** Header names by field; an empty one leaves the field out. */
   readonly columns: ReadonlyMap<FieldName, string>
@@ -51,7 +51,7 @@ export function readForm(fields: Fields): ImportForm {
   const isSet = (name: string) => fields.text(name) !== '' && fields.text(name) !== 'false'
   return {
     content,
-    fileName: fields.text('file_name').slice(0, FILE_NAME_LENGTH_MAX) || 'file.csv',
+    fileName: readFileName(fields.text('file_name')) || 'file.csv',
     dateFormat: fields.text('date_format'),
     currency: fields.text('currency').trim().toUpperCase(),
     isDecimalComma: isSet('decimal_comma'),
@@ -69,6 +69,12 @@ export function readForm(fields: Fields): ImportForm {
   }
 }
 
+/** Without control characters, which no reason of an act may contain. */
+function readFileName(text: string): string {
+  const shown = text.replaceAll(/\p{Cc}/gu, ' ').trim()
+  return [...shown].slice(0, FILE_NAME_LENGTH_MAX).join('')
+}
+
 export const AUTO = 'auto'
 
 function headersOf(content: string): readonly string[] {
@@ -80,8 +86,8 @@ function headersOf(content: string): readonly string[] {
   }
 }
 
-/** Throws `validation_failed` with every fault of the file. */
-export function readFile(form: ImportForm, now: Date): Ledger {
+/** Rejects with `validation_failed` and every fault of the file. */
+export async function readFile(form: ImportForm, now: Date): Promise<Ledger> {
   const bytes = Buffer.from(form.content)
   if (bytes.length === 0) invalid('file', 'Choose a CSV file.')
   if (bytes.length > FILE_BYTES_MAX) {
@@ -99,7 +105,7 @@ export function readFile(form: ImportForm, now: Date): Ledger {
     invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
   }
   try {
-    return readLedger(bytes, {
+    return await readLedger(bytes, {
       currency,
       dateFormat: form.dateFormat,
       readDate: dateReader(form.dateFormat),

@@ -4,7 +4,9 @@ import { attribute, type Html, html } from '../../html/html.ts'
 import { FIELD_NAMES, type FieldName, REQUIRED_FIELDS } from '../../import/columns.ts'
 import { type Comparison, countMissing, type Totals } from '../../import/comparison.ts'
 import type { Ledger } from '../../import/ledger.ts'
+import type { OldInvoices } from '../../invoices/old-invoices.ts'
 import { moneyText } from '../../money/money-text.ts'
+import { renderOldInvoicesHint } from '../reminders/old-invoices.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural } from '../shell/words.ts'
@@ -32,7 +34,7 @@ const FIELD_WORDS: Readonly<Record<FieldName, string>> = {
 export function renderImportForm(frame: Frame, form: ImportForm, problem?: Problem): Html {
   const hasFile = form.content !== ''
   const main = html`<p class="back"><a href="${PLACE}">Customers</a></p>
-<h1>Import a file</h1>
+<div class="heading"><h1>Import a file</h1><a class="button small" href="/settings/imports">Past imports</a></div>
 <p class="lead">A CSV file with one invoice in each row. Customers are created from it too, and a payment for each invoice
 that the file shows as paid. You see what would be recorded before anything is.</p>
 ${renderFaults(problem)}
@@ -40,6 +42,7 @@ ${renderFaults(problem)}
 <div class="card stack">
 <p class="field"><label for="file">CSV file</label>
 <input id="file" name="file" type="file" accept=".csv,text/csv,text/plain"${describedBy(problem, 'file', 'file-hint')}></p>
+${hasFile && renderChosenFile(form)}
 <p class="hint" id="file-hint">UTF-8, with a line of headers, at most 950 KB (some 10,000 invoices). Separated by commas, semicolons or tabs.</p>
 <p class="field"><label for="date_format">Dates are written as</label>
 <select id="date_format" name="date_format" required${describedBy(problem, 'date_format')}>
@@ -62,6 +65,13 @@ ${!hasFile && renderHeaderHelp()}`
   return renderPage(frame, { title: 'Import a file', place: PLACE, main })
 }
 
+/** Browsers choose no file by themselves; the script chooses the one that was sent. */
+function renderChosenFile({ content, fileName }: ImportForm): Html {
+  return html`<p class="hint" data-choose-again>Choose <span translate="no">${fileName}</span> again, or another file.</p>
+<textarea hidden disabled data-chosen="file" data-name="${fileName}">
+${content}</textarea>`
+}
+
 /** A day that shows which part is which. */
 function exampleOf(format: string): string {
   return format
@@ -81,7 +91,6 @@ imported again: what is recorded already is not recorded twice.</p></section>`
 function renderColumns({ headers, columns }: ImportForm, problem: Problem | undefined): Html {
   return html`<fieldset class="card" id="columns" tabindex="-1"${describedBy(problem, 'columns')}><legend class="title">Columns</legend>
 ${renderFault(problem, 'columns')}
-<p class="hint">Choose the file again after you have changed the columns.</p>
 <div class="fields">${FIELD_NAMES.map((field) => {
     const id = columnFieldOf(field)
     const chosen = columns.get(field)
@@ -139,10 +148,12 @@ interface Report {
   readonly result: StepResult
   /** Records that earlier steps of this import created or changed. */
   readonly before: number
+  /** The old invoices of the account after this step. */
+  readonly old: OldInvoices
 }
 
 export function renderImportReport(frame: Frame, report: Report): Html {
-  const { form, result, before } = report
+  const { form, result, before, old } = report
   const { comparison, recorded, refusals, isComplete } = result
   const missing = countMissing(comparison)
   const left = missing.customers + missing.invoices + missing.payments
@@ -153,17 +164,18 @@ export function renderImportReport(frame: Frame, report: Report): Html {
 ${
   isComplete
     ? html`<p class="lead" role="status">${plural(done, 'record')} recorded or changed${left > 0 && `, ${plural(left, 'record')} not recorded`}.</p>`
-    : renderProgress(frame, form, done, left)
+    : renderProgress(frame, report, done, left)
 }
 ${refusals.length > 0 && renderRefusals(refusals)}
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 ${
   isComplete &&
-  html`<p class="row"><a class="button primary" href="/settings/customers">Customers</a>
+  html`${renderOldInvoicesHint(old)}<p class="row"><a class="button primary" href="/settings/customers">Customers</a>
 <a class="button" href="/settings/invoices">Invoices</a> <a class="button" href="${PATH}">Import another file</a></p>
 <section class="card" aria-labelledby="wrong"><h2 id="wrong">If something in the file was wrong</h2>
-<p>Correct the file and import it again. Names, e-mail addresses and due dates can be changed to what the corrected file
+${result.importId !== undefined && html`<p><a class="button" href="/settings/imports/${result.importId}">Take this import back…</a></p>`}
+<p>Or correct the file and import it again. Names, e-mail addresses and due dates can be changed to what the corrected file
 says; what is recorded already is not recorded twice. An amount that is too high is credited, and an invoice that should not
 exist is voided, on its page; a payment is reversed on its page.</p></section>`
 }`
@@ -171,11 +183,17 @@ exist is voided, on its page; a payment is reversed on its page.</p></section>`
   return renderPage(frame, { title, place: PLACE, main })
 }
 
-/** The script sends the form at once, so that the import continues by itself. */
-function renderProgress(frame: Frame, form: ImportForm, done: number, left: number): Html {
+/** The script sends the form immediately: the import then continues by itself. */
+function renderProgress(
+  frame: Frame,
+  { form, result: { importId } }: Report,
+  done: number,
+  left: number,
+): Html {
   return html`<form method="post" action="${PATH}" enctype="multipart/form-data" class="card stack" data-once data-continue>${csrfField(frame)}
 ${renderHidden(form)}${form.correct && html`<input type="hidden" name="correct" value="yes">`}
 <input type="hidden" name="recorded" value="${done}">
+${importId !== undefined && html`<input type="hidden" name="import_id" value="${importId}">`}
 <p role="status">${done.toLocaleString('en')} of ${(done + left).toLocaleString('en')} recorded.</p>
 <progress max="${done + left}" value="${done}" aria-label="Records of the file"></progress>
 <p><button class="primary" name="step" value="record">Continue</button></p></form>`

@@ -1,8 +1,10 @@
 /** The import of a CSV file: chosen, checked and compared, recorded in steps, and reported. */
 import { getAccount } from '../../accounts/accounts.ts'
 import { countMissing } from '../../import/comparison.ts'
+import { findImport } from '../../import/imports.ts'
+import { readOldInvoices } from '../../invoices/old-invoices.ts'
 import { refuseReadOnly } from '../money/money-act.ts'
-import { invalid } from '../shell/faults.ts'
+import { invalid, notFound } from '../shell/faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Response } from '../shell/response.ts'
 import { IMPORT_FIELDS, type ImportForm, readFile, readForm, STEPS } from './import-form.ts'
@@ -52,7 +54,7 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
     STEPS.find((one) => one === text) ?? invalid('step', `step is one of ${STEPS.join(', ')}.`)
   const form = readForm(fields)
   if (step === 'edit') return { page: (frame) => renderImportForm(frame, form) }
-  const ledger = readFile(form, now)
+  const ledger = await readFile(form, now)
   const { account } = session
   if (step === 'preview') {
     const finding = await compareFile(deps.database, account.id, ledger)
@@ -61,15 +63,20 @@ async function importFile(request: SessionRequest, deps: SettingsDeps): Promise<
       page: (frame) => renderImportPreview(frame, { form, ledger, finding }),
     }
   }
+  const importId = fields.text('import_id') || undefined
+  if (importId !== undefined && !(await findImport(deps.database.read, account.id, importId))) {
+    notFound('import', importId)
+  }
   const result = await recordStep({
-    ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName },
+    ...{ database: deps.database, clock: deps.clock, ledger, fileName: form.fileName, importId },
     importing: { account, chaseOverdue: form.chaseOverdue, act },
     correct: form.correct,
   })
   const before = Math.max(0, fields.number('recorded') || 0)
+  const old = await readOldInvoices(deps.database.read, account.id)
   return {
     json: { ...represent(result), ...representStep(result) },
-    page: (frame) => renderImportReport(frame, { form, ledger, result, before }),
+    page: (frame) => renderImportReport(frame, { form, ledger, result, before, old }),
   }
 }
 
@@ -82,6 +89,6 @@ function represent({ comparison, corrections }: Finding) {
   }
 }
 
-function representStep({ recorded, refusals, isComplete }: StepResult) {
-  return { recorded, refusals, complete: isComplete }
+function representStep({ recorded, refusals, isComplete, importId }: StepResult) {
+  return { recorded, refusals, complete: isComplete, import_id: importId ?? null }
 }

@@ -1,6 +1,6 @@
 /**
- * One step of an import. A request works for a few seconds and says what is left; the next request compares
- * again, so that a step that is repeated, or cut off, records nothing twice.
+ * One step of an import. A request works for a few seconds and returns the remaining work. The next request
+ * compares again: a repeated or interrupted step records nothing twice.
  */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
@@ -8,6 +8,7 @@ import type { Database } from '../../database/database.ts'
 import type { Transaction } from '../../database/tables.ts'
 import { readAccountRecords } from '../../import/account-records.ts'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
+import { noteRecords, startImport } from '../../import/imports.ts'
 import type { Ledger } from '../../import/ledger.ts'
 import {
   correctRecord,
@@ -17,11 +18,10 @@ import {
   recordCustomer,
   recordInvoice,
 } from '../../import/recording.ts'
+import type { ImportedRecord } from '../../import/take-back-plan.ts'
+import { STEP_MS } from '../shell/page-request.ts'
 
-/** A gateway waits ten seconds for a page; comparing takes up to two of them, before and after. */
-const STEP_MS = 4000
-
-/** So many refusals have one cause. */
+/** This many rejections usually have one cause. */
 const REFUSALS_MAX = 100
 
 export interface Refusal {
@@ -46,6 +46,8 @@ export interface StepResult extends Finding {
   readonly refusals: readonly Refusal[]
   /** Whether the step came to the end of the file. */
   readonly isComplete: boolean
+  /** Undefined if there was nothing to record. */
+  readonly importId: string | undefined
 }
 
 /** Compares the file with the account. */
@@ -65,6 +67,8 @@ interface StepOptions {
   readonly database: Database
   readonly ledger: Ledger
   readonly fileName: string
+  /** The import that an earlier step of the same file began. */
+  readonly importId: string | undefined
   readonly importing: Importing
   readonly correct: boolean
   readonly clock: () => Date
@@ -77,18 +81,20 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
   const missing = countMissing(before.comparison)
   const corrections = correct ? before.corrections : []
   const total = missing.customers + missing.invoices + missing.payments + corrections.length
+  let importId = options.importId
   if (total > 0) {
-    // Before the first record, so that a step that is cut off has its entry too.
-    await database.transaction((tx) =>
-      recordAudit(tx, act, {
+    // The entry comes before the first record: an interrupted step then has its entry too.
+    importId = await database.transaction(async (tx) => {
+      await recordAudit(tx, act, {
         accountId: account.id,
         action: 'ledger.imported',
         subjectId: account.id,
         detail: { file: fileName, ...missing, corrections: corrections.length },
-      }),
-    )
+      })
+      return options.importId ?? (await startImport(tx, account.id, fileName, act))
+    })
   }
-  const work = createWork(options)
+  const work = createWork(options, importId)
   for (const customer of before.comparison.customers) {
     await work.run('customers', `Customer ${customer.id}`, (tx) =>
       recordCustomer(tx, importing, customer),
@@ -101,9 +107,7 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     await work.run(
       isNew ? 'invoices' : 'payments',
       name,
-      async (tx) => {
-        await recordInvoice(tx, importing, row)
-      },
+      (tx) => recordInvoice(tx, importing, row),
       isNew && paymentMissing ? 'payments' : undefined,
     )
   }
@@ -111,13 +115,13 @@ export async function recordStep(options: StepOptions): Promise<StepResult> {
     await work.run('corrected', record, (tx) => correctRecord(tx, importing, correction))
   }
   const after = await compareFile(database, account.id, ledger)
-  return { ...after, ...work.result() }
+  return { ...after, ...work.result(), importId }
 }
 
 type Kind = keyof StepResult['recorded']
 
 /** Runs one record after the other, each in a transaction of its own, until the time is used up. */
-function createWork({ database, clock }: StepOptions) {
+function createWork({ database, clock, importing }: StepOptions, importId: string | undefined) {
   const endsAtMs = clock().getTime() + STEP_MS
   const recorded: Record<Kind, number> = { customers: 0, invoices: 0, payments: 0, corrected: 0 }
   const refusals: Refusal[] = []
@@ -126,7 +130,7 @@ function createWork({ database, clock }: StepOptions) {
     async run(
       kind: Kind,
       record: string,
-      perform: (tx: Transaction) => Promise<void>,
+      perform: (tx: Transaction) => Promise<ImportedRecord[]>,
       alsoKind?: Kind,
     ): Promise<void> {
       if (clock().getTime() > endsAtMs || refusals.length >= REFUSALS_MAX) {
@@ -134,7 +138,11 @@ function createWork({ database, clock }: StepOptions) {
         return
       }
       try {
-        await database.transaction(perform)
+        await database.transaction(async (tx) => {
+          const records = await perform(tx)
+          if (importId === undefined) return
+          await noteRecords(tx, { importId, accountId: importing.account.id }, records)
+        })
       } catch (error) {
         if (!(error instanceof Problem) || error.status >= 500) throw error
         // A concurrent step of the same file has created the record.

@@ -10,7 +10,7 @@ import { type EditView, renderEditKey } from './edit-page.ts'
 import { getKey, recordSubmission } from './key-records.ts'
 import { representKey } from './key-view.ts'
 import { LIMIT_FIELDS, lastDayOf, readAddresses, readExpiry } from './limit-fields.ts'
-import { type RotateView, renderRotate } from './rotate-page.ts'
+import { type RotateView, renderReplaced, renderRotate } from './rotate-page.ts'
 
 const ADMINS_ONLY = 'Only an Admin can change or rotate API keys.'
 const PATH = '/settings/api-keys/{id}'
@@ -77,14 +77,18 @@ export const keyChangePages: readonly SessionPage[] = [
       const { row, secret, replaced } = await database.transaction(async (tx) => {
         const rotated = await rotateApiKey(tx, id, rotation, peppers, act, account.id)
         await recordSubmission(tx, request, rotated.row)
-        if (!request.wantsJson) await setFlash(tx, session.token, 'key_issued')
+        const flash = rotation.grace === 'now' ? 'key_replaced' : 'key_rotated'
+        if (!request.wantsJson) await setFlash(tx, session.token, flash)
         return rotated
       })
       const represent = (key: typeof row) => representKey(key, account.scopeAllowance, act.now)
       return {
         status: 201,
         json: { ...represent(row), secret, replaced: represent(replaced) },
-        page: (frame) => renderReveal(frame, { row, secret, baseUrl }),
+        page: (frame) => {
+          const next = renderReplaced(replaced, account.timezone)
+          return renderReveal(frame, { row, secret, baseUrl, next })
+        },
       }
     },
     async redraw(request, problem, deps) {

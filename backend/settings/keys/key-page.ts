@@ -4,6 +4,7 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import type { TopError } from '../../usage/key-errors.ts'
+import type { OperationCalls } from '../../usage/key-operations.ts'
 import type { KeyUsage, UsageBar } from '../../usage/usage.ts'
 import { BAR_WIDTH, CHART_HEIGHT, renderChartFrame, topOfScale } from '../shell/chart.ts'
 import { renderPage } from '../shell/layout.ts'
@@ -15,6 +16,8 @@ interface KeyView {
   readonly session: Session
   readonly row: ApiKeyRow
   readonly usage: KeyUsage
+  /** The calls by operation in the last 24 hours. */
+  readonly operations: readonly OperationCalls[]
   readonly errors: readonly TopError[]
   /** Undefined until a gateway has reported one. */
   readonly window: WindowView | undefined
@@ -23,7 +26,7 @@ interface KeyView {
 
 export function renderKey(
   frame: Frame,
-  { session, row, usage, errors, window, now }: KeyView,
+  { session, row, usage, operations, errors, window, now }: KeyView,
 ): Html {
   const { timezone, scopeAllowance } = session.account
   const isAdmin = session.user.role === 'admin'
@@ -46,6 +49,7 @@ ${
 <div class="whole"><dt>Can do</dt><dd>${renderScopes(row, scopeAllowance)}</dd></div>
 </dl></section>
 ${renderChart('hours', 'The last 24 hours', usage.hours, (at) => hourName(at, timezone))}
+${operations.length > 0 && renderOperations(operations)}
 ${renderChart('days', 'The last 30 days, by day of UTC', usage.days, dayName)}
 ${errors.length > 0 && renderErrors(errors)}
 <p class="hint">Counted to within a few seconds.${
@@ -142,6 +146,23 @@ function renderUsageTable(
       (bar) =>
         html`<tr><th scope="row">${nameOf(bar.at)}</th><td>${bar.succeeded}</td><td>${bar.refused}</td><td>${bar.failed}</td></tr>`,
     )}</tbody></table>`
+}
+
+/** The share of errors from which an operation is marked, in percent: amber, and red. */
+const ERRORS_LOW = 5
+const ERRORS_HIGH = 25
+
+/** Renders a row for each operation, with the share of its calls that were refused or failed. */
+function renderOperations(operations: readonly OperationCalls[]): Html {
+  return html`<section class="card" aria-labelledby="operations-title"><h2 id="operations-title">Operations, the last 24 hours</h2>
+<table class="plain operations"><caption class="unseen">Calls by operation, the most frequent first</caption>
+<thead><tr><th scope="col">Operation</th><th scope="col" class="amount">Calls</th><th scope="col" class="amount">Errors</th><th scope="col">Share of errors</th></tr></thead>
+<tbody>${operations.map(({ operation, calls, errors }) => {
+    const percent = (errors / calls) * 100
+    return html`<tr><th scope="row"><a href="/docs/reference#${operation}" translate="no">${operation}</a></th>
+<td class="amount">${calls.toLocaleString('en')}</td><td class="amount">${errors.toLocaleString('en')}</td>
+<td><meter class="window" min="0" max="100" low="${ERRORS_LOW}" high="${ERRORS_HIGH}" optimum="0" value="${percent.toFixed(1)}" aria-label="Share of errors of ${operation}"></meter> ${percent.toFixed(percent > 0 && percent < 10 ? 1 : 0)}%</td></tr>`
+  })}</tbody></table></section>`
 }
 
 /** Renders the most frequent errors of an integration; each links to its remedy. */

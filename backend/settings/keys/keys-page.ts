@@ -136,7 +136,7 @@ ${
     ? html`<p>Everything they were issued for.</p>`
     : html`<p>${
         allowed.length === 0
-          ? 'Nothing: every key can only prove itself.'
+          ? 'Nothing: keys can only call /api/v1/me.'
           : html`Only ${plural(allowed.length, 'thing')}, whatever they were issued for:`
       }</p><ul class="chips">${allowed.map((scope) => html`<li>${SCOPE_WORDS[scope]}</li>`)}</ul>`
 }

@@ -5,6 +5,7 @@ import type { ApiKeyRow } from '../../database/tables.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
+import { exactTime } from '../shell/words.ts'
 import { renderExpiryField } from './limit-fields.ts'
 
 export interface RotateView {
@@ -52,4 +53,16 @@ ${GRACE_WORDS.map(
 <p class="row"><button class="primary">Rotate key</button> <a class="button" href="${path}">Cancel</a></p>
 </form>`
   return renderPage(frame, { title: `Rotate ${row.name}`, place: '/settings/api-keys', main })
+}
+
+/** Says beside the secret of the new key how long the old one works. */
+export function renderReplaced(
+  { prefix, expires_at: endsAt, revoked_at: revokedAt }: ApiKeyRow,
+  timezone: string,
+): Html {
+  const old = html`<code translate="no">${prefix}</code>`
+  return endsAt === null || revokedAt !== null
+    ? html`<p>The old key ${old} has ended. Calls with it fail until your integration uses the new one.</p>`
+    : html`<p>The old key ${old} works until <strong>${exactTime(endsAt, timezone)}</strong>. Let your integration use the new
+one before then.</p>`
 }

@@ -16,6 +16,7 @@ import {
 import type { ApiKeyRow, Reader, Transaction } from '../../database/tables.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { readTopErrors } from '../../usage/key-errors.ts'
+import { readOperations } from '../../usage/key-operations.ts'
 import { readUsage } from '../../usage/usage.ts'
 import { findWindow } from '../../usage/usage-reports.ts'
 import { createToken } from '../../users/tokens.ts'
@@ -148,6 +149,7 @@ export const keyPages: readonly SessionPage[] = [
       const row = await getKey(database.read, session, id)
       const used = await readUsage(database.read, row.id, now)
       const errors = await readTopErrors(database.read, row.id, now)
+      const operations = await readOperations(database.read, row.id, now)
       const reported = await findWindow(database.read, row.id)
       const window = reported && representWindow(row, reported, now)
       return {
@@ -157,6 +159,7 @@ export const keyPages: readonly SessionPage[] = [
             window: window ?? null,
             calls_by_hour: used.hours,
             calls_by_day: used.days,
+            calls_by_operation: operations,
             top_errors: errors.map(({ code, calls, lastDay }) => ({
               code,
               calls,
@@ -164,7 +167,8 @@ export const keyPages: readonly SessionPage[] = [
             })),
           },
         },
-        page: (frame) => renderKey(frame, { session, row, usage: used, errors, window, now }),
+        page: (frame) =>
+          renderKey(frame, { session, row, usage: used, operations, errors, window, now }),
       }
     },
   },
@@ -196,7 +200,7 @@ export const keyPages: readonly SessionPage[] = [
 ]
 
 /**
- * Two keys of one name cannot be told apart in the list, so that a person must ask for the second one.
+ * Two keys with the same name look alike in the list. A person must therefore confirm the second one.
  * Throws `Problem` `validation_failed`.
  */
 async function checkName(

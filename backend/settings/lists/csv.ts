@@ -31,10 +31,16 @@ function lineOf(cells: readonly Cell[]): string {
   return `${cells.map(cellOf).join(',')}\r\n`
 }
 
-/** Prefixes a text that a spreadsheet would run as a formula with an apostrophe. */
+/**
+ * Where a spreadsheet would begin a formula: at the start of a text, and after a semicolon, at which programs
+ * begin a new cell where the comma is the decimal mark.
+ */
+const FORMULA_STARTS = /(?<=^|;\s*)[=+\-@\t\r＝＋－＠]/g
+
+/** Prefixes what a spreadsheet would run as a formula with an apostrophe. */
 function cellOf(cell: Cell): string {
   if (cell === null) return ''
   if (typeof cell === 'number') return String(cell)
-  const text = /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : cell
+  const text = cell.replace(FORMULA_STARTS, "'$&")
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

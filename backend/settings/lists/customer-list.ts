@@ -239,11 +239,11 @@ ${renderPager(PATH, filters, view.list, next)}`
 
 function renderEmpty({ search, query: { view } }: ListView): Html {
   if (search !== undefined) {
-    return html`<div class="card empty"><p><strong>No customer is found by “${search}”.</strong></p>
+    return html`<div class="card empty"><p><strong>No customer matches “${search}”.</strong></p>
 <p class="hint">Search for the beginning of a word of the name, the city, the e-mail address, your own ID or an invoice number.</p></div>`
   }
   const emptyTexts: Readonly<Record<DirectoryView, string>> = {
-    active: 'There is no customer yet.',
+    active: 'There are no customers yet.',
     owing: 'No customer owes anything.',
     overdue: 'No customer is overdue.',
     unreachable: 'Every customer who owes something can be reached.',
@@ -251,7 +251,7 @@ function renderEmpty({ search, query: { view } }: ListView): Html {
     archived: 'No customer is archived.',
   }
   return html`<div class="card empty"><p><strong>${emptyTexts[view]}</strong></p>
-${view === 'active' && html`<p class="hint">Your own systems create them by the <a href="/docs">API</a>.</p>`}</div>`
+${view === 'active' && html`<p class="hint">An Admin adds or imports customers here; your own systems create them through the <a href="/docs">API</a>.</p>`}</div>`
 }
 
 function renderTable({ rows, balances, oldest, filters, query }: ListView): Html {

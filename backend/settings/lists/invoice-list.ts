@@ -176,11 +176,10 @@ async function summarize(
   search: InvoiceSearch,
   today: string,
 ): Promise<Html> {
-  const { view, debtorId, number, dueSince, dueBefore, amount, currency } = search
-  const narrow = [debtorId, number, dueSince, dueBefore, amount.min, amount.max]
+  const { view, currency } = search
   const isKept = view === 'unpaid' || view === 'overdue'
   const options = { noun: 'invoice', most: COUNTED_MAX }
-  if (isKept && narrow.every((value) => value === undefined)) {
+  if (isKept && !isNarrow(search)) {
     const due = await readDueByAge(read, accountId, today)
     const sums = due
       .filter((entry) => currency === undefined || entry.currency === currency)
@@ -196,6 +195,12 @@ async function summarize(
     ...{ currency, count: invoices, amount: amountDue },
   }))
   return html`${renderSummary(sums, { ...options, isMore })}`
+}
+
+/** Whether a filter besides view and currency applies. */
+function isNarrow({ debtorId, number, dueSince, dueBefore, amount }: InvoiceSearch): boolean {
+  const narrow = [debtorId, number, dueSince, dueBefore, amount.min, amount.max]
+  return narrow.some((value) => value !== undefined)
 }
 
 const VIEW_WORDS: Readonly<Record<InvoiceView, string>> = {
@@ -227,10 +232,22 @@ ${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorI
     )
   })}</ul>
 ${renderFilters(filters)}
-${rows.length === 0 ? html`<div class="card empty"><p><strong>No invoice matches.</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>` : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
+${rows.length === 0 ? renderNone(search) : renderInvoiceTable(`Invoices: ${VIEW_WORDS[search.view]}`, rows, table)}
 ${renderPartial(isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Invoices', place: '/settings/customers', main })
+}
+
+function renderNone(search: InvoiceSearch): Html {
+  const { view, currency } = search
+  const isFiltered = isNarrow(search) || currency !== undefined
+  if (view === 'all' && !isFiltered) {
+    return html`<div class="card empty"><p><strong>There is no invoice yet.</strong></p>
+<p class="hint">An Admin enters or imports invoices here; your own systems create them through the <a href="/docs">API</a>.</p></div>`
+  }
+  const isKept = view === 'unpaid' || view === 'overdue'
+  const none = isFiltered || !isKept ? 'No invoice matches.' : `No invoice is ${view}.`
+  return html`<div class="card empty"><p><strong>${none}</strong></p><p class="hint"><a href="${PATH}?view=all">Show all invoices</a></p></div>`
 }
 
 function renderFilters(filters: Filters): Html {

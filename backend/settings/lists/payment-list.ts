@@ -5,7 +5,13 @@ import { type Html, html } from '../../html/html.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
 import { readAllocations } from '../../payments/payment-list.ts'
 import { renderPayment } from '../../payments/representation.ts'
-import { type PaymentSearch, searchPayments } from '../../payments/search-payments.ts'
+import {
+  COUNTED_MAX,
+  countPayments,
+  type PaymentCounts,
+  type PaymentSearch,
+  searchPayments,
+} from '../../payments/search-payments.ts'
 import { CUSTOMER_TABS } from '../customers/customers-page.ts'
 import { renderPaymentTable } from '../customers/payments-page.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
@@ -25,7 +31,7 @@ import { readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
-import { renderAmountFields, renderOption, renderPartial } from './list-parts.ts'
+import { renderAmountFields, renderOption, renderPartial, renderSummary } from './list-parts.ts'
 
 const PATH = '/settings/payments'
 const FILTERS = [
@@ -45,7 +51,8 @@ export const paymentListPages: readonly SessionPage[] = [
       const found = await searchPayments(read, accountId, search, paging)
       const { debtorId } = search
       const owners = debtorId === undefined ? found.rows : [...found.rows, { debtor_id: debtorId }]
-      const [customers, allocations] = await Promise.all([
+      const [counted, customers, allocations] = await Promise.all([
+        countPayments(read, accountId, search),
         readNames(read, accountId, owners),
         readAllocations(
           read,
@@ -58,7 +65,7 @@ export const paymentListPages: readonly SessionPage[] = [
           found.rows.map((row) => renderPayment(row, allocations.get(row.id) ?? [])),
           found.next,
         ),
-        page: (frame) => renderList(frame, { ...found, list, search, filters, customers }),
+        page: (frame) => renderList(frame, { ...found, counted, list, search, filters, customers }),
       }
     },
   },
@@ -118,6 +125,7 @@ interface ListView extends Wanted {
   readonly rows: readonly PaymentRow[]
   readonly next: string | null
   readonly isPartial: boolean
+  readonly counted: PaymentCounts
   readonly customers: ReadonlyMap<string, string>
 }
 
@@ -126,7 +134,7 @@ function renderList(frame: Frame, view: ListView): Html {
   const whose = search.debtorId && customers.get(search.debtorId)
   const isFiltered = Object.values(filters).some((value) => value !== undefined)
   const isAdmin = frame.session?.user.role === 'admin'
-  const main = html`<div class="heading"><h1>Payments</h1>
+  const main = html`<div class="heading"><h1>Payments</h1>${renderCounts(view.counted)}
 ${isAdmin && html`<a class="button small primary" href="${PATH}/new">Record a payment</a>`}</div>
 ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${whose && html`<p class="lead">Of <a href="/settings/customers/${search.debtorId}" translate="no">${whose}</a>. <a href="${PATH}">Of every customer</a></p>`}
@@ -143,4 +151,13 @@ ${rows.length === 0 ? html`<div class="card empty"><p><strong>${isFiltered ? 'No
 ${renderPartial(view.isPartial, rows.length)}
 ${renderPager(PATH, filters, view.list, view.next)}`
   return renderPage(frame, { title: 'Payments', place: '/settings/customers', main })
+}
+
+function renderCounts({ counts, isMore }: PaymentCounts): Html {
+  const sums = counts.map(({ currency, payments, amount }) => ({
+    currency,
+    count: payments,
+    amount,
+  }))
+  return renderSummary(sums, { noun: 'payment', most: COUNTED_MAX, isMore })
 }

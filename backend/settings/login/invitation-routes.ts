@@ -4,6 +4,7 @@
  */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
+import { addKnownBrowser } from '../../sessions/known-browsers.ts'
 import { actorOf } from '../../sessions/login.ts'
 import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
 import { findSession, startSession } from '../../sessions/sessions.ts'
@@ -31,25 +32,28 @@ export const invitationPages: readonly OpenPage[] = [
     method: 'POST',
     path: PATH,
     expected: { texts: ['code', 'password'] },
-    async handle({ fields, address, userAgent, now }, { database, passwords }) {
+    async handle({ fields, address, userAgent, browserToken, now }, { database, passwords }) {
       const codeHash = hashToken(fields.text('code').trim())
       const guesser = { email: 'invitation', address }
       const { email } = await getInvitation(database.read, codeHash, now)
       await database.transaction((tx) => claimGuess(tx, { ...guesser, email }, now))
       checkChosenPassword(fields.text('password'), email, '/password')
       const passwordHash = await passwords.hash(fields.text('password'))
-      const token = await database.transaction(async (tx) => {
+      const started = await database.transaction(async (tx) => {
         await forgiveGuess(tx, { ...guesser, email }, now)
         const actor = actorOf({ id: '', email }, address)
         const user = await acceptInvitation(tx, codeHash, passwordHash, { actor, now })
-        return startSession(tx, user, { address, userAgent }, now)
+        return {
+          token: await startSession(tx, user, { address, userAgent }, now),
+          browserToken: await addKnownBrowser(tx, user, browserToken, now),
+        }
       })
-      const session = await findSession(database.read, token, now)
+      const session = await findSession(database.read, started.token, now)
       return {
         status: 201,
         json: session && representSession(session),
         location: '/settings/api-keys',
-        token,
+        ...started,
       }
     },
     redraw:

@@ -1,6 +1,7 @@
 /** The page of the user's own login: password, second factor and sessions. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
+import { browserName } from '../../sessions/browser-name.ts'
 import type { ListedSession, Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
@@ -39,7 +40,12 @@ ${renderFault(problem, 'new_password')}
 <section class="card" aria-labelledby="factor-title">
 <div class="heading"><h2 id="factor-title">Two-factor authentication</h2>
 <a class="button" href="/settings/two-factor">${user.hasSecondFactor ? 'Manage' : 'Set up'}<span class="unseen"> two-factor authentication</span></a></div>
-<p>${user.hasSecondFactor ? 'On: you log in with your password and a code of your app.' : 'Off: you log in with your password alone.'}</p>
+<p>${user.hasSecondFactor ? (user.hasApp ? 'On: you log in with your password and a code of your app, or with a passkey if you have one.' : 'On: you log in with a passkey.') : 'Off: you log in with your password alone.'}</p>
+</section>
+<section class="card" aria-labelledby="notices-title">
+<div class="heading"><h2 id="notices-title">Notices by mail</h2>
+<a class="button" href="/settings/notices">${user.role === 'admin' ? 'Choose' : 'Look at'}<span class="unseen"> notices by mail</span></a></div>
+<p>${user.role === 'admin' ? 'About keys, webhooks, replies of customers, and changes that concern security.' : 'You receive mail about your own login only.'}</p>
 </section>
 ${renderSessions(frame, details)}`
   return renderPage(frame, { title: 'Your login', place: '/settings/login-details', main })
@@ -69,28 +75,4 @@ ${times.timezone} time.</p>
 function renderEnd(frame: Frame, { id, userAgent, createdAt }: ListedSession): Html {
   return html`<form method="post" action="/settings/sessions/${id}/end" data-once>${csrfField(frame)}
 <button class="small">End<span class="unseen"> the session of ${browserName(userAgent)} since ${createdAt}</span></button></form>`
-}
-
-/** The first match is used: browsers also name the browsers that they are compatible with. */
-const BROWSERS: readonly (readonly [part: RegExp, name: string])[] = [
-  [/Edg\//, 'Edge'],
-  [/OPR\//, 'Opera'],
-  [/Firefox\//, 'Firefox'],
-  [/Chrom(?:e|ium)\//, 'Chrome'],
-  [/Safari\//, 'Safari'],
-]
-const SYSTEMS: readonly (readonly [part: RegExp, name: string])[] = [
-  [/Android/, 'Android'],
-  [/iPhone|iPad/, 'iOS'],
-  [/Windows/, 'Windows'],
-  [/Mac OS X/, 'macOS'],
-  [/Linux/, 'Linux'],
-]
-
-function browserName(userAgent: string | null): string {
-  const nameIn = (names: typeof BROWSERS) => names.find(([part]) => part.test(userAgent ?? ''))?.[1]
-  const browser = nameIn(BROWSERS)
-  if (browser === undefined) return userAgent === null ? 'Unknown' : 'A script'
-  const system = nameIn(SYSTEMS)
-  return system === undefined ? browser : `${browser} on ${system}`
 }

@@ -1,7 +1,6 @@
 /** The routes of login, logout and change of password. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
-import { type Html, html } from '../../html/html.ts'
 import { csrfTokenOf } from '../../sessions/csrf-token.ts'
 import { logIn } from '../../sessions/login.ts'
 import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
@@ -15,17 +14,20 @@ import {
   setFlash,
 } from '../../sessions/sessions.ts'
 import { checkChosenPassword, getUser, setPasswordHash } from '../../users/users.ts'
-import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
-import type { OpenPage, PageRequest, SessionPage } from '../shell/page-request.ts'
-import type { Frame, Response } from '../shell/response.ts'
+import type { OpenPage, PageRequest, SessionPage, SettingsDeps } from '../shell/page-request.ts'
+import type { Response } from '../shell/response.ts'
 import { renderLoginDetails } from './login-details-page.ts'
+import { renderLogin } from './login-page.ts'
 
 const HOME = '/settings'
 
 /** Shows the login form without a session; otherwise redirects to the next page. */
-async function welcome(request: PageRequest): Promise<Response> {
+async function welcome(request: PageRequest, { relyingParty }: SettingsDeps): Promise<Response> {
   if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
-  return { page: (frame) => renderLogin(frame, ''), json: { location: '/settings/login' } }
+  return {
+    page: (frame) => renderLogin(frame, relyingParty, ''),
+    json: { location: '/settings/login' },
+  }
 }
 
 export const loginPages: readonly OpenPage[] = [
@@ -34,31 +36,31 @@ export const loginPages: readonly OpenPage[] = [
     method: 'POST',
     path: '/settings/login',
     expected: { texts: ['email', 'password'] },
-    async handle({ fields, address, userAgent, now, session }, deps) {
-      const { token, needsSecondFactor } = await logIn(
+    async handle({ fields, address, userAgent, browserToken, now, session }, deps) {
+      const { needsSecondFactor, ...started } = await logIn(
         deps,
         {
           email: fields.text('email'),
           password: fields.text('password'),
           address,
           userAgent,
+          browserToken,
           token: session?.token,
         },
         now,
       )
       if (needsSecondFactor) {
         const json = { second_factor_required: true }
-        return { status: 202, json, location: '/settings/login/code', token }
+        return { status: 202, json, location: '/settings/login/code', ...started }
       }
-      const begun = await findSession(deps.database.read, token, now)
+      const begun = await findSession(deps.database.read, started.token, now)
       if (begun === undefined) throw new Problem('login_failed', 'The login is no longer active.')
-      return { json: representSession(begun), location: HOME, token }
+      return { json: representSession(begun), location: HOME, ...started }
     },
     redraw:
-      async ({ fields }, problem) =>
-      (frame) => {
-        return renderLogin(frame, fields.text('email'), problem)
-      },
+      async ({ fields }, problem, { relyingParty }) =>
+      (frame) =>
+        renderLogin(frame, relyingParty, fields.text('email'), problem),
   },
 ]
 
@@ -171,21 +173,4 @@ export function representSession({ user, account, token }: Session) {
 function fault(pointer: string, detail: string): Problem {
   const errors = [{ pointer, code: 'invalid_format', detail }]
   return new Problem('validation_failed', detail, { members: { errors } })
-}
-
-function renderLogin(frame: Frame, email: string, problem?: Problem): Html {
-  const main = html`<div class="narrow card">
-<h1>Log in to Settings</h1>
-${renderFaults(problem)}
-<form method="post" action="/settings/login" class="stack">
-${csrfField(frame)}
-<p class="field"><label for="email">E-mail</label>
-<input id="email" name="email" type="email" value="${email}" autocomplete="username" required></p>
-<p class="field"><label for="password">Password</label>
-<input id="password" name="password" type="password" autocomplete="current-password" required></p>
-<p><button class="primary wide">Log in</button></p>
-</form>
-<p><a href="/settings/password-reset">Forgot your password?</a></p>
-</div>`
-  return renderPage({ ...frame, session: undefined }, { title: 'Log in', main })
 }

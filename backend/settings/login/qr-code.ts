@@ -1,11 +1,11 @@
-/** QR codes as images in the page, so that neither a script nor a request carries what they say. */
+/** Renders QR codes as images in the page: their content is neither in a script nor in a request. */
 import { encode } from 'uqr'
 import { type Html, html } from '../../html/html.ts'
 
 /** Modules of white around the code, which scanners need (ISO/IEC 18004). */
 const QUIET_ZONE = 4
 
-/** Renders black on white in both colour schemes: some scanners read no other. */
+/** Renders black on white in both color schemes, because some scanners read no other colors. */
 export function renderQrCode(text: string, label: string): Html {
   const { data, size } = encode(text, { border: QUIET_ZONE })
   const squares = data.flatMap((row, y) =>

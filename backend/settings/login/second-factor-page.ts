@@ -1,35 +1,55 @@
-/**
- * The pages of the second factor: its description, its setup, and the recovery codes, which are shown once.
- */
+/** The pages of second factors: their description, the setup of the app, and the recovery codes, shown once. */
 import type { Problem } from '../../../shared/contract/problem.ts'
+import type { PasskeyRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
+import type { RelyingParty } from '../../sessions/relying-party.ts'
 import type { TotpSetup } from '../../sessions/second-factor.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
+import { renderPasskeys } from './passkey-page.ts'
 import { renderQrCode } from './qr-code.ts'
 
-const PATH = '/settings/two-factor'
+export const SECOND_FACTOR_PATH = '/settings/two-factor'
+const PATH = SECOND_FACTOR_PATH
 const PLACE = '/settings/login-details'
 const BACK = html`<p class="back"><a href="/settings/login-details">Your login</a></p>`
 
-export function renderSecondFactor(frame: Frame, { user, account }: Session): Html {
+export interface SecondFactorView {
+  readonly session: Session
+  readonly passkeys: readonly PasskeyRow[]
+  /** Absent: passkeys cannot be added. */
+  readonly party: RelyingParty | undefined
+  readonly now: Date
+}
+
+export function renderSecondFactor(frame: Frame, view: SecondFactorView): Html {
+  const { session, passkeys, party, now } = view
+  const { user, account } = session
   const mustSetUp = account.requiresSecondFactor && user.role === 'admin' && !user.hasSecondFactor
   const main = html`${BACK}
 <h1>Two-factor authentication</h1>
-${mustSetUp && html`<p class="lead"><strong>Your account requires this of its Admins.</strong> Set it up to continue.</p>`}
+${mustSetUp && html`<p class="lead"><strong>Your account requires this of its Admins.</strong> Add a passkey or an authenticator app to continue.</p>`}
+${renderPasskeys(passkeys, party, { now, timezone: account.timezone })}
 <section class="card stack" aria-labelledby="app-title"><h2 id="app-title">Authenticator app</h2>
 ${
-  user.hasSecondFactor
+  user.hasApp
     ? html`<p><span class="badge active">On</span> You log in with your password and a code of your app.</p>
-<div class="row">${renderButton(frame, 'recovery-codes', 'New recovery codes')}${renderButton(frame, 'disable', 'Turn off', true)}</div>`
-    : html`<p><span class="badge">Off</span> You log in with your password alone. With an app on your phone, a password that
-another person has guessed or found is not enough.</p>
+<div class="row">${renderButton(frame, 'disable', 'Turn off', true)}</div>`
+    : html`<p><span class="badge">Off</span> With an app on your phone, a password that another person has guessed or found is not
+enough.</p>
 <div class="row">${renderButton(frame, 'setup', 'Set up')}</div>`
 }
 </section>
+${user.hasSecondFactor && renderRecovery(frame)}
 ${user.role === 'admin' && renderPolicy(frame, account.requiresSecondFactor)}`
   return renderPage(frame, { title: 'Two-factor authentication', place: PLACE, main })
+}
+
+function renderRecovery(frame: Frame): Html {
+  return html`<section class="card stack" aria-labelledby="recovery-title"><h2 id="recovery-title">Recovery codes</h2>
+<p>Each replaces your app or your passkey once, after your password. New codes make the earlier ones invalid.</p>
+<div class="row">${renderButton(frame, 'recovery-codes', 'New recovery codes')}</div></section>`
 }
 
 function renderPolicy(frame: Frame, isRequired: boolean): Html {
@@ -71,9 +91,11 @@ ${renderFault(problem, 'code')}
 export function renderCodes(frame: Frame, codes: readonly string[]): Html {
   const main = html`<div class="narrow card reveal">
 <h1 tabindex="-1" autofocus data-focus>Store your recovery codes</h1>
-<p>Each replaces a code of your app once, in case you lose it. They are shown only now: keep them where you would find
-them without your phone. Earlier recovery codes no longer work.</p>
-<ul class="codes" translate="no">${codes.map((code) => html`<li><code>${code}</code></li>`)}</ul>
+<p>Each replaces your app or your passkey once, in case you lose it. They are shown only now: keep them where you would
+find them without your phone. Earlier recovery codes no longer work.</p>
+<div class="field"><label for="codes">Recovery codes</label>
+<div class="copy"><textarea id="codes" class="secret" rows="${codes.length}" readonly spellcheck="false" translate="no">${codes.join('\n')}</textarea>
+<button type="button" data-copy="codes" hidden>Copy<span class="unseen"> recovery codes</span></button></div></div>
 <p><a class="button primary" href="${PATH}">I have stored them</a></p>
 </div>`
   return renderPage(frame, { title: 'Recovery codes', isAlone: true, main })

@@ -1,5 +1,6 @@
 /** The routes of the user's second factor, and of the account's policy for Admins. */
 import { setSecondFactorPolicy } from '../../accounts/accounts.ts'
+import { listPasskeys } from '../../sessions/passkeys.ts'
 import {
   beginSecondFactor,
   disableSecondFactor,
@@ -11,22 +12,31 @@ import { endSessionsOf, setFlash } from '../../sessions/sessions.ts'
 import { getUser } from '../../users/users.ts'
 import { invalid } from '../shell/faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
-import { renderCodes, renderSecondFactor, renderSetup } from './second-factor-page.ts'
-
-const PATH = '/settings/two-factor'
+import { representPasskey } from './passkey-routes.ts'
+import {
+  SECOND_FACTOR_PATH as PATH,
+  renderCodes,
+  renderSecondFactor,
+  renderSetup,
+} from './second-factor-page.ts'
 
 export const secondFactorPages: readonly SessionPage[] = [
   {
     method: 'GET',
     path: PATH,
     beforeSecondFactor: true,
-    handle: async ({ session }) => ({
-      json: {
-        enabled: session.user.hasSecondFactor,
-        required: session.account.requiresSecondFactor,
-      },
-      page: (frame) => renderSecondFactor(frame, session),
-    }),
+    async handle({ session, now }, { database, relyingParty: party }) {
+      const passkeys = await listPasskeys(database.read, session.user.id)
+      return {
+        json: {
+          enabled: session.user.hasSecondFactor,
+          required: session.account.requiresSecondFactor,
+          app: session.user.hasApp,
+          passkeys: passkeys.map(representPasskey),
+        },
+        page: (frame) => renderSecondFactor(frame, { session, passkeys, party, now }),
+      }
+    },
   },
   {
     method: 'POST',

@@ -1,4 +1,5 @@
 /** The form that allocates a payment's money on account to invoices. */
+import { randomUUID } from 'node:crypto'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { InvoiceRow, PaymentRow, Reader } from '../../database/tables.ts'
@@ -6,6 +7,7 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { type Html, html } from '../../html/html.ts'
 import { applyOldestFirst } from '../../payments/allocation.ts'
 import { findPayment } from '../../payments/locked-payment.ts'
+import { readAllocations } from '../../payments/payment-list.ts'
 import { allocatePayment, type Reallocated } from '../../payments/reallocation.ts'
 import { renderPayment } from '../../payments/representation.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
@@ -16,7 +18,7 @@ import { dateWords, METHOD_WORDS, renderMoney } from '../shell/ledger-words.ts'
 import type { SessionPage, SessionRequest } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
 import type { Subject } from './effects.ts'
-import { type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
+import { KEY, type MoneyAct, moneyActPages, type Preview } from './money-act.ts'
 import { renderPreviewPage } from './preview-page.ts'
 import {
   parseShares,
@@ -30,6 +32,8 @@ const PATH = '/settings/payments'
 
 interface AllocateForm extends Subject {
   readonly payment: PaymentRow
+  /** The invoices to which the payment is allocated already. */
+  readonly allocated: readonly string[]
   readonly customer: string
   readonly invoices: readonly InvoiceRow[]
   readonly timezone: string
@@ -47,6 +51,19 @@ const act: MoneyAct<AllocateForm, AllocateInput, Reallocated> = {
   operation: 'settings.allocatePayment',
   admins: 'Only an Admin can allocate payments.',
   flash: 'payment_allocated',
+  undo: ({ payment, allocated }, _done, shares) => {
+    const ids = shares.map(({ invoiceId }) => invoiceId)
+    // What the invoices had from this payment before would be taken back too.
+    if (ids.some((id) => allocated.includes(id))) return undefined
+    const fields = shares.flatMap(({ invoiceId, amount }) => [
+      ['allocations/invoice_id', invoiceId] as const,
+      ['allocations/amount', String(amount)] as const,
+    ])
+    return {
+      path: `${PATH}/${payment.id}/undo-allocation`,
+      fields: [...fields, [KEY, randomUUID()]],
+    }
+  },
   expected: SHARES,
   load: readForm,
   defaults({ payment, invoices }) {
@@ -85,7 +102,9 @@ async function readForm(
     )
   }
   const { debtor_id: debtorId, currency } = payment
+  const before = (await readAllocations(reader, accountId, [id])).get(id) ?? []
   return {
+    allocated: before.map(({ invoice_id }) => invoice_id),
     ...{ accountId, debtorId, payment, timezone, now },
     today: todayIn(timezone, now),
     customer: (await findDebtor(reader, accountId, debtorId))?.name ?? '',

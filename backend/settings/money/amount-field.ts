@@ -1,19 +1,25 @@
 /** Parses amounts from forms and from scripts. */
 import { AMOUNT_MAX, currencyExponent } from '../../money/money.ts'
 
-const GROUPED = /^\d{1,3}(?:[, '’\u{a0}\u{202f}]\d{3})+(?:\.\d*)?$/u
+const GROUPED = /^[1-9]\d{0,2}(?:[, '’\u{a0}\u{202f}]\d{3})+(?:\.\d*)?$/u
 const PLAIN = /^\d+(?:\.\d*)?$/
+/** `1234,50`, `1.234,50` or `1 234,50`: one or two digits after a comma are no group of thousands. */
+const WITH_COMMA = /^(?:\d+|[1-9]\d{0,2}(?:[. '’\u{a0}\u{202f}]\d{3})+),\d{1,2}$/u
 
 /**
- * Returns minor units of an amount such as `1,234.50`, or a description of the fault. A comma is never the
- * decimal mark: the meaning of `1,500` must not depend on the reader's country.
+ * Returns minor units of an amount such as `1,234.50` or `1.234,50`, or a description of the fault. A text
+ * that means different amounts in different countries, such as `1,500`, has one meaning here: 1500.
  */
 export function readAmountText(text: string, currency: string): number | string {
   const trimmed = text.trim()
+  const digits = WITH_COMMA.test(trimmed)
+    ? trimmed.replace(/[^\d,]/g, '').replace(',', '.')
+    : trimmed.replace(/[^\d.]/g, '')
   const exponent = currencyExponent(currency)
   const example = exponent === 0 ? '1234' : `1234.${'50'.padEnd(exponent, '0').slice(0, exponent)}`
-  if (!GROUPED.test(trimmed) && !PLAIN.test(trimmed)) return `must be a number such as ${example}`
-  const [whole = '', fraction = ''] = trimmed.replace(/[^\d.]/g, '').split('.')
+  const isNumber = [GROUPED, PLAIN, WITH_COMMA].some((form) => form.test(trimmed))
+  if (!isNumber) return `must be a number such as ${example}`
+  const [whole = '', fraction = ''] = digits.split('.')
   if (fraction.length > exponent) {
     return exponent === 0
       ? `has no decimals in ${currency}`

@@ -1,14 +1,14 @@
 /**
- * Previews an action on money: it runs in a transaction that is rolled back, so that the preview can differ
- * from the action only by changes in between.
+ * Previews an action on money by running it in a transaction that is rolled back. The action itself can
+ * differ from the preview only by changes in between.
  */
 import type { Database } from '../../database/database.ts'
 import type { InvoiceRow, Reader, Transaction } from '../../database/tables.ts'
 import { type Balance, readBalances } from '../../debtors/balances.ts'
-import { byDueDate } from '../../debtors/credit.ts'
 import { lockDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { CANCELLABLE } from '../../messages/messages.ts'
+import { byDueDate } from '../../on-account/cover.ts'
 import { planDebtors } from '../../reminders/planning/planning.ts'
 
 export interface ChangedInvoice {

@@ -8,7 +8,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { isReadOnly } from '../../accounts/accounts.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { type Session, setFlash } from '../../sessions/sessions.ts'
+import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import { type Expected, Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Frame, Response } from '../shell/response.ts'
@@ -23,6 +23,8 @@ export interface MoneyAct<Form extends Subject, Input, Done> {
   readonly operation: string
   readonly admins: string
   readonly flash: string
+  /** The request that undoes the act; absent if it cannot be undone, which the form says. */
+  readonly undo?: (form: Form, done: Done, input: Input) => Undo | undefined
   readonly isCreation?: boolean
   readonly expected: Expected
   /** Loads the subject of the form. Throws `not_found`. */
@@ -126,10 +128,19 @@ async function performOnce<Form extends Subject, Input, Done>(
   request: SessionRequest,
   deps: SettingsDeps,
 ): Promise<Response> {
-  const response = await once(request, deps, act, async (tx) => {
+  let undo: Undo | undefined
+  const options = {
+    operation: act.operation,
+    flash: act.flash,
+    location: act.location,
+    undo: () => undo,
+  }
+  const response = await once(request, deps, options, async (tx) => {
     const form = await act.load(tx, request)
     const input = act.parse(form, request.fields)
-    return act.represent(form, await act.perform(tx, request, form, input))
+    const done = await act.perform(tx, request, form, input)
+    undo = act.undo?.(form, done, input)
+    return act.represent(form, done)
   })
   return act.isCreation ? { status: 201, ...response } : response
 }
@@ -137,6 +148,8 @@ async function performOnce<Form extends Subject, Input, Done>(
 export interface OnceOptions {
   readonly operation: string
   readonly flash: string
+  /** Called after the act: the request that undoes it. */
+  undo?(): Undo | undefined
   location(id: string): string
   /** Allowed if a repeated request is rejected because of the state after the first one. */
   readonly isKeyOptional?: boolean
@@ -146,14 +159,15 @@ export interface OnceOptions {
 export async function once(
   request: SessionRequest,
   { database, idempotency }: SettingsDeps,
-  { operation, flash, location, isKeyOptional }: OnceOptions,
+  { operation, flash, undo, location, isKeyOptional }: OnceOptions,
   work: (tx: Transaction) => Promise<{ readonly id: string }>,
 ): Promise<Response> {
   const { session, fields, wantsJson } = request
   refuseReadOnly(session)
   const perform = async (tx: Transaction) => {
-    if (!wantsJson) await setFlash(tx, session.token, flash)
-    return await work(tx)
+    const shown = await work(tx)
+    if (!wantsJson) await setFlash(tx, session.token, flash, undo?.())
+    return shown
   }
   if (isKeyOptional && !fields.has(KEY)) {
     const shown = await database.transaction(perform)

@@ -130,8 +130,8 @@ function withChosen(
 }
 
 function parsePayment(form: RecordForm, fields: Fields): RecordInput {
-  const currency = fields.text('currency') || form.currency
-  if (parseCurrency(currency) === undefined) {
+  const currency = parseCurrency(fields.text('currency') || form.currency)
+  if (currency === undefined) {
     invalid('currency', 'The currency must be a code of ISO 4217, such as EUR.')
   }
   const text = fields.text('amount')
@@ -165,7 +165,7 @@ function parsePayment(form: RecordForm, fields: Fields): RecordInput {
   const target = { kind: 'oldest_first', debtorId: form.debtorId } as const
   return {
     ...payment,
-    // The preview shows the amount that goes on account, so that no separate consent is needed.
+    // The preview shows the amount that goes on account, so no separate consent is needed.
     allowOverpayment: undefined,
     ...(putTo === 'oldest_first' && { target }),
   }

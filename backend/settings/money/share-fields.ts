@@ -1,11 +1,11 @@
 /** The table of open invoices with a field for the amount allocated to each. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { InvoiceRow, Reader } from '../../database/tables.ts'
-import { byDueDate } from '../../debtors/credit.ts'
 import { type Html, html } from '../../html/html.ts'
 import { findOpenInvoices } from '../../invoices/invoices.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
 import { moneyText } from '../../money/money-text.ts'
+import { byDueDate } from '../../on-account/cover.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
 import { type Fault, faultsProblem } from '../../validation/faults.ts'
 import type { Expected, Fields } from '../shell/fields.ts'

@@ -1,27 +1,30 @@
 /**
  * The pages that reverse a payment or take back an allocation: both request a reason and show the effects.
  */
+import { randomUUID } from 'node:crypto'
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { todayIn } from '../../calendar/calendar.ts'
 import type { PaymentRow, Reader, Transaction } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { findPayment } from '../../payments/locked-payment.ts'
+import { findPayment, lockRecordedPayment } from '../../payments/locked-payment.ts'
 import { type Allocation, readAllocations } from '../../payments/payment-list.ts'
-import { takeBackAllocation } from '../../payments/reallocation.ts'
+import { allocatePayment, takeBackAllocation } from '../../payments/reallocation.ts'
 import { renderPayment } from '../../payments/representation.ts'
 import { reversePayment } from '../../payments/reversal.ts'
+import type { Undo } from '../../sessions/sessions.ts'
 import { renderConfirmPage } from '../shell/confirm-page.ts'
-import { notFound } from '../shell/faults.ts'
+import { invalid, notFound } from '../shell/faults.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
 import { previewEffects } from './effects.ts'
 import { KEY, once, refuseReadOnly, renderKeyField } from './money-act.ts'
 import { renderEffects } from './preview-page.ts'
+import { SHARES } from './share-fields.ts'
 
 const PATH = '/settings/payments'
 
-interface Undoing {
+interface UndoAct {
   /** The last segment of the path and of the form's action. */
   readonly name: string
   readonly operation: string
@@ -32,11 +35,13 @@ interface Undoing {
   readonly hint: string
   readonly texts: readonly string[]
   perform(tx: Transaction, request: SessionRequest, reason: string): Promise<PaymentRow>
+  /** The request that undoes the act, made of the allocations before it. */
+  undo?(allocations: readonly Allocation[], request: SessionRequest): Undo | undefined
   /** Invoices that may be reopened. */
   reopened(allocations: readonly Allocation[], request: SessionRequest): readonly string[]
 }
 
-const REVERSE: Undoing = {
+const REVERSE: UndoAct = {
   name: 'reverse',
   operation: 'settings.reversePayment',
   admins: 'Only an Admin can reverse payments.',
@@ -50,7 +55,7 @@ const REVERSE: Undoing = {
   reopened: (allocations) => allocations.map(({ invoice_id }) => invoice_id),
 }
 
-const TAKE_BACK: Undoing = {
+const TAKE_BACK: UndoAct = {
   name: 'take-back',
   operation: 'settings.takeBackAllocation',
   admins: 'Only an Admin can take allocations back.',
@@ -64,18 +69,102 @@ const TAKE_BACK: Undoing = {
     const from = { invoiceId: invoiceOf(request), reason }
     return (await takeBackAllocation(tx, session.account.id, id, from, act)).payment
   },
+  undo(allocations, request) {
+    const taken = allocations.find(({ invoice_id }) => invoice_id === invoiceOf(request))
+    if (taken === undefined) return undefined
+    return {
+      path: `${PATH}/${request.id}/redo-allocation`,
+      fields: [
+        ['invoice_id', taken.invoice_id],
+        ['amount', String(taken.amount)],
+        [KEY, randomUUID()],
+      ],
+    }
+  },
   reopened: (_allocations, request) => [invoiceOf(request)],
 }
 
-export const undoPages: readonly SessionPage[] = [REVERSE, TAKE_BACK].flatMap(pagesOf)
+export const undoPages: readonly SessionPage[] = [
+  ...[REVERSE, TAKE_BACK].flatMap(pagesOf),
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/undo-allocation`,
+    admins: TAKE_BACK.admins,
+    expected: { texts: [KEY], ...SHARES },
+    handle: (request, deps) =>
+      once(request, deps, UNDO_ALLOCATION, (tx) => undoAllocation(tx, request)),
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/redo-allocation`,
+    admins: TAKE_BACK.admins,
+    expected: { texts: ['invoice_id', KEY], numbers: ['amount'] },
+    handle: (request, deps) =>
+      once(request, deps, REDO_ALLOCATION, (tx) => redoAllocation(tx, request)),
+  },
+]
+
+const UNDO_ALLOCATION = {
+  operation: 'settings.undoAllocation',
+  flash: 'payment_taken_back',
+  location: (id: string) => `${PATH}/${id}`,
+}
+
+/** Takes back what was just allocated to these invoices; more or less than that is rejected. */
+async function undoAllocation(tx: Transaction, { session, id, fields, act }: SessionRequest) {
+  const { id: accountId } = session.account
+  const allocated = await lockAllocations(tx, accountId, id)
+  for (const { invoice_id: invoiceId, amount } of fields.rows(
+    'allocations',
+    'invoice_id',
+    'amount',
+  )) {
+    const present = allocated.find((one) => one.invoice_id === invoiceId)
+    if (present !== undefined && String(present.amount) !== amount) {
+      invalid(
+        'allocations',
+        'More was allocated to the invoice since. Take it back on the page of the payment.',
+      )
+    }
+    await takeBackAllocation(tx, accountId, id, { invoiceId, reason: UNDONE }, act)
+  }
+  const row = (await findPayment(tx, accountId, id)) ?? notFound('payment', id)
+  return represent(tx, row)
+}
+
+/** Locks the payment, and returns its allocations. */
+async function lockAllocations(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<readonly Allocation[]> {
+  await lockRecordedPayment(tx, accountId, id)
+  return (await readAllocations(tx, accountId, [id])).get(id) ?? []
+}
+
+const REDO_ALLOCATION = {
+  operation: 'settings.redoAllocation',
+  flash: 'payment_allocated',
+  location: (id: string) => `${PATH}/${id}`,
+}
+
+/** Allocates again what was just taken back; the amount is in minor units. */
+async function redoAllocation(tx: Transaction, { session, id, fields, act }: SessionRequest) {
+  const wanted = [{ invoiceId: fields.text('invoice_id'), amount: Number(fields.text('amount')) }]
+  const { payment, allocations } = await allocatePayment(tx, session.account.id, id, wanted, act)
+  return renderPayment(payment, allocations)
+}
+
+/** The reason in the audit log. */
+const UNDONE = 'Undone'
 
 function invoiceOf({ fields, query }: SessionRequest): string {
   return fields.text('invoice_id') || (query.get('invoice_id') ?? '')
 }
 
-function pagesOf(undoing: Undoing): SessionPage[] {
-  const path = `${PATH}/{id}/${undoing.name}`
-  const { admins, texts } = undoing
+function pagesOf(undo: UndoAct): SessionPage[] {
+  const path = `${PATH}/{id}/${undo.name}`
+  const { admins, texts } = undo
   return [
     {
       method: 'GET',
@@ -83,7 +172,7 @@ function pagesOf(undoing: Undoing): SessionPage[] {
       admins,
       async handle(request, deps) {
         refuseReadOnly(request.session)
-        return { page: await drawQuestion(undoing, request, deps) }
+        return { page: await drawQuestion(undo, request, deps) }
       },
     },
     {
@@ -91,20 +180,25 @@ function pagesOf(undoing: Undoing): SessionPage[] {
       path,
       admins,
       expected: { texts: ['reason', KEY, ...texts] },
-      handle: (request, deps) =>
-        once(request, deps, optionsOf(undoing), async (tx) => {
-          const row = await undoing.perform(tx, request, request.fields.text('reason'))
+      handle(request, deps) {
+        let undoing: Undo | undefined
+        const options = { ...optionsOf(undo), undo: () => undoing }
+        return once(request, deps, options, async (tx) => {
+          const before = await lockAllocations(tx, request.session.account.id, request.id)
+          const row = await undo.perform(tx, request, request.fields.text('reason'))
+          undoing = undo.undo?.(before, request)
           return represent(tx, row)
-        }),
+        })
+      },
       async redraw(request, problem, deps) {
         if (problem.code !== 'validation_failed') return undefined
-        return drawQuestion(undoing, request, deps, problem)
+        return drawQuestion(undo, request, deps, problem)
       },
     },
   ]
 }
 
-function optionsOf({ operation, flash }: Undoing) {
+function optionsOf({ operation, flash }: UndoAct) {
   return { operation, flash, isKeyOptional: true, location: (id: string) => `${PATH}/${id}` }
 }
 
@@ -114,7 +208,7 @@ async function represent(reader: Reader, row: PaymentRow) {
 }
 
 async function drawQuestion(
-  undoing: Undoing,
+  undo: UndoAct,
   request: SessionRequest,
   { database }: SettingsDeps,
   problem?: Problem,
@@ -126,25 +220,25 @@ async function drawQuestion(
   const subject = {
     accountId,
     debtorId: payment.debtor_id,
-    invoiceIds: undoing.reopened(allocations, request),
+    invoiceIds: undo.reopened(allocations, request),
     today: todayIn(timezone, now),
     now,
   }
   // The effects do not depend on the reason, which is not known yet.
   const { effects } = await previewEffects(database, subject, (tx) =>
-    undoing.perform(tx, request, 'foreseen'),
+    undo.perform(tx, request, 'preview'),
   )
-  const hidden = undoing.texts.map(
+  const hidden = undo.texts.map(
     (name) => html`<input type="hidden" name="${name}" value="${invoiceOf(request)}">`,
   )
   return (frame) =>
     renderConfirmPage(frame, {
-      title: undoing.title,
+      title: undo.title,
       place: '/settings/customers',
       back: { path: `${PATH}/${id}`, name: 'Payment' },
-      consequences: html`<p>${undoing.hint}</p>${renderEffects(effects, timezone)}`,
-      action: `${PATH}/${id}/${undoing.name}`,
-      button: undoing.button,
+      consequences: html`<p>${undo.hint}</p>${renderEffects(effects, timezone)}`,
+      action: `${PATH}/${id}/${undo.name}`,
+      button: undo.button,
       isDangerous: true,
       fields: renderFields(hidden, fields.text('reason'), problem),
       problem,

@@ -114,19 +114,29 @@ export const peoplePages: readonly SessionPage[] = [
     path: `${PATH}/{id}/deactivate`,
     admins: ADMINS_ONLY,
     handle: (request, deps) =>
-      changeUser(request, deps, 'user_deactivated', async (tx, target) => {
-        const user = await setUserStatus(tx, target, 'deactivated', request.act)
-        await endSessionsOf(tx, user.id)
-        return user
-      }),
+      changeUser(
+        request,
+        deps,
+        'user_deactivated',
+        async (tx, target) => {
+          const user = await setUserStatus(tx, target, 'deactivated', request.act)
+          await endSessionsOf(tx, user.id)
+          return user
+        },
+        'reactivate',
+      ),
   },
   {
     method: 'POST',
     path: `${PATH}/{id}/reactivate`,
     admins: ADMINS_ONLY,
     handle: (request, deps) =>
-      changeUser(request, deps, 'user_reactivated', (tx, target) =>
-        setUserStatus(tx, target, 'active', request.act),
+      changeUser(
+        request,
+        deps,
+        'user_reactivated',
+        (tx, target) => setUserStatus(tx, target, 'active', request.act),
+        'deactivate',
       ),
   },
   {
@@ -157,10 +167,12 @@ async function changeUser(
   { database }: SettingsDeps,
   flash: string,
   change: (tx: Tx, target: Target) => Promise<UserRow>,
+  undoneBy?: 'deactivate' | 'reactivate',
 ) {
   const user = await database.transaction(async (tx) => {
     const changed = await change(tx, { accountId: session.account.id, id })
-    if (!wantsJson) await setFlash(tx, session.token, flash)
+    const undo = undoneBy && { path: `${PATH}/${id}/${undoneBy}`, fields: [] }
+    if (!wantsJson) await setFlash(tx, session.token, flash, undo)
     return changed
   })
   // A user who has given up the Admin role may no longer see this page.

@@ -1,7 +1,10 @@
 /** The routes of the approval queue, and of the decision on a reminder. */
 import { getAccount } from '../../accounts/accounts.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
+import type { Reader, Transaction } from '../../database/tables.ts'
+import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
+import { speak } from '../../mail/wording/languages.ts'
 import { countWaiting, listDecided } from '../../messages/approval-log.ts'
 import { findMessage } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
@@ -14,6 +17,8 @@ import {
   listApprovals,
   readHistory,
 } from '../../reminders/approvals.ts'
+import { earliestSending } from '../../reminders/sending-time.ts'
+import { takeBackDecision } from '../../reminders/take-back-decision.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { notFound } from '../shell/faults.ts'
@@ -21,7 +26,12 @@ import type { Fields } from '../shell/fields.ts'
 import { listOf, newestFrom } from '../shell/list-query.ts'
 import { readNames } from '../shell/names.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import { type ApprovalView, renderApproval, renderApprovals } from './approvals-page.ts'
+import {
+  type ApprovalView,
+  renderApproval,
+  renderApprovals,
+  renderApprove,
+} from './approvals-page.ts'
 
 const PATH = '/settings/approvals'
 const ADMINS_ONLY = 'Only an Admin can approve and reject reminders.'
@@ -61,13 +71,65 @@ export const approvalPages: readonly SessionPage[] = [
       return { json: represent(view.approval), page: (frame) => renderApproval(frame, view) }
     },
   },
-  decisionPage('approve', 'message_approved', (fields) => ({ approve: true, ...seenOf(fields) })),
-  decisionPage('reject', 'message_rejected', (fields) => ({
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/approve`,
+    admins: ADMINS_ONLY,
+    async handle({ session, id, query, now }, { database: { read } }) {
+      const approval = await findApproval(read, session.account.id, id)
+      if (approval === undefined) return { location: `/settings/messages/${id}` }
+      const sendsAt = await sendingTime(read, session.account.id, approval.message.debtor_id, now)
+      const view = { session, now, approval, sendsAt, seen: query.get('seen') ?? approval.seen }
+      return { page: (frame) => renderApprove(frame, view) }
+    },
+  },
+  decisionPage('approve', (fields) => ({ approve: true, ...seenOf(fields) })),
+  decisionPage('reject', (fields) => ({
     approve: false,
     reason: fields.text('reason'),
     ...seenOf(fields),
   })),
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/take-back`,
+    admins: ADMINS_ONLY,
+    async handle(request, deps) {
+      const { session, id, act } = request
+      await deps.database.transaction(async (tx) => {
+        if (!request.wantsJson) await setFlash(tx, session.token, 'decision_taken_back')
+        await takeBackDecision(tx, session.account.id, id, act)
+      })
+      return { json: await decidedJson(request, deps), location: PATH }
+    },
+  },
 ]
+
+async function sendingTime(
+  reader: Reader,
+  accountId: string,
+  debtorId: string,
+  now: Date,
+): Promise<Date | undefined> {
+  const debtor = (await findDebtor(reader, accountId, debtorId)) ?? notFound('customer', debtorId)
+  return earliestSending(reader, debtor, now)
+}
+
+/** An approved reminder can be taken back until business hours begin; in them it is sent at once. */
+async function announceDecision(
+  tx: Transaction,
+  { session, id, now }: SessionRequest,
+  { approve }: Decision,
+): Promise<void> {
+  const { id: accountId } = session.account
+  const undo = { path: `${PATH}/${id}/take-back`, fields: [] }
+  if (!approve) return setFlash(tx, session.token, 'message_rejected', undo)
+  const { debtor_id } = (await findMessage(tx, accountId, id)) ?? notFound('message', id)
+  const sendsAt = await sendingTime(tx, accountId, debtor_id, now)
+  const isSentNow = sendsAt?.getTime() === now.getTime()
+  await (isSentNow
+    ? setFlash(tx, session.token, 'message_approved_now')
+    : setFlash(tx, session.token, 'message_approved', undo))
+}
 
 /** Scripts may omit `seen`, and then decide on the current text. */
 function seenOf(fields: Fields): Pick<Decision, 'seen'> {
@@ -76,7 +138,6 @@ function seenOf(fields: Fields): Pick<Decision, 'seen'> {
 
 function decisionPage(
   name: 'approve' | 'reject',
-  flash: string,
   decisionOf: (fields: Fields) => Decision,
 ): SessionPage {
   return {
@@ -87,8 +148,9 @@ function decisionPage(
     async handle(request, deps) {
       const { session, id, fields, act } = request
       await deps.database.transaction(async (tx) => {
-        if (!request.wantsJson) await setFlash(tx, session.token, flash)
-        await decideApproval(tx, session.account.id, id, decisionOf(fields), act)
+        const decision = decisionOf(fields)
+        if (!request.wantsJson) await announceDecision(tx, request, decision)
+        await decideApproval(tx, session.account.id, id, decision, act)
       })
       return { json: await decidedJson(request, deps), location: PATH }
     },
@@ -111,12 +173,13 @@ async function readView(
   const { debtor_id } = approval.message
   const newest = await newestFrom(undefined, 10, async () => undefined)
   const ids = approval.invoices.map((invoice) => invoice.id)
-  const [invoices, history, earlier, payment, account] = await Promise.all([
+  const [invoices, history, earlier, payment, account, debtor] = await Promise.all([
     findInvoices(read, accountId, ids),
     readHistory(read, accountId, id),
     listMessages(read, accountId, { debtor_id }, newest),
     readPaymentDetails(read, accountId),
     getAccount(read, accountId),
+    findDebtor(read, accountId, debtor_id),
   ])
   const payable = payment.map(({ currency }) => currency)
   const unpayable = invoices.filter(
@@ -128,7 +191,8 @@ async function readView(
     approval,
     invoices,
     history,
-    sender: { name: account.name, replyTo: account.reply_to },
+    sender: { name: approval.senderName ?? account.name, replyTo: account.reply_to },
+    language: speak(debtor?.language),
     unpayable: [...new Set(unpayable.map(({ currency }) => currency))],
     earlier: earlier.filter((row) => row.id !== id),
   }

@@ -1,11 +1,13 @@
 /** The pages of approvals: the queue, recent decisions, and one reminder to be decided. */
 import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
+import type { Language } from '../../mail/wording/languages.ts'
 import type { DecidedMessage } from '../../messages/approval-log.ts'
 import type { Approval } from '../../reminders/approvals.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { type FailedAct, type PageAct, renderReasonedAct } from '../shell/acts.ts'
-import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
+import { renderFaults, renderPage } from '../shell/layout.ts'
 import { dayOf, reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { exactTime, plural, timeAgo } from '../shell/words.ts'
@@ -92,8 +94,10 @@ export interface ApprovalView {
   readonly approval: Approval
   readonly invoices: readonly InvoiceRow[]
   readonly history: readonly MessageTransitionRow[]
-  /** As it will be sent. */
+  /** The sender as customers will see it. */
   readonly sender: { readonly name: string; readonly replyTo: string | null }
+  /** In which it is written. */
+  readonly language: Language
   /** Currencies in which it does not say how to pay. */
   readonly unpayable: readonly string[]
   /** Earlier messages to the same customer. */
@@ -132,8 +136,8 @@ ${renderEnvelope(sender, message)}
 ${renderMessageText(message, true, true)}
 ${
   session.user.role === 'admin'
-    ? html`<div class="acts"><form method="post" action="${path}/approve" data-once>${csrfField(frame)}${seenField}
-<button class="primary">Approve and send</button></form>
+    ? html`<div class="acts"><a class="button primary" href="${path}/approve?seen=${encodeURIComponent(seen)}" data-dialog-page>Approve and send…</a>
+<a class="button" href="/settings/wording/${message.stage}-${view.language}">Change the wording</a>
 ${renderReasonedAct(frame, path, { ...REJECT, fields: () => seenField }, isOfForm ? failed : undefined)}</div>`
     : html`<p class="hint">An Admin decides on it.</p>`
 }
@@ -141,4 +145,40 @@ ${renderReasonedAct(frame, path, { ...REJECT, fields: () => seenField }, isOfFor
 <section aria-labelledby="earlier"><h2 id="earlier">What this customer was sent before</h2>
 ${earlier.length === 0 ? html`<p class="card hint">Nothing.</p>` : renderMessageTable('What this customer was sent before', earlier, { now, timezone })}</section>`
   return renderPage(frame, { title: `Approve: ${debtorName}`, place: '/settings/reminders', main })
+}
+
+export interface ApproveView extends Pick<ApprovalView, 'approval' | 'session' | 'now'> {
+  /** In business hours; undefined: every day is a holiday. */
+  readonly sendsAt: Date | undefined
+  /** The digest of what the Admin has read. */
+  readonly seen: string
+}
+
+/** The confirmation, which says when the reminder is sent. */
+export function renderApprove(frame: Frame, view: ApproveView): Html {
+  const { approval, session, now, sendsAt, seen } = view
+  const { message, debtorName } = approval
+  const { amount_due: amount, currency, recipient } = message
+  const path = `/settings/approvals/${message.id}`
+  const isSentNow = sendsAt?.getTime() === now.getTime()
+  const when =
+    sendsAt === undefined
+      ? 'on the next business day'
+      : isSentNow
+        ? 'now'
+        : html`on ${exactTime(sendsAt.toISOString(), session.account.timezone)}, when the customer’s business hours begin`
+  return renderConfirmPage(frame, {
+    title: 'Approve and send?',
+    place: '/settings/reminders',
+    back: { path, name: `${nameOf(message)} to ${debtorName}` },
+    consequences: html`<p>The ${nameOf(message)} is sent to <strong translate="no">${recipient}</strong> ${when}${
+      amount !== null &&
+      currency !== null &&
+      html`. It demands <strong>${renderMoney(amount, currency)}</strong>`
+    }.</p>
+<p>${isSentNow ? 'It cannot be taken back.' : 'Until then you can take the approval back.'}</p>`,
+    action: `${path}/approve`,
+    button: 'Approve and send',
+    fields: html`<input type="hidden" name="seen" value="${seen}">`,
+  })
 }

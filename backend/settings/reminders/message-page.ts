@@ -3,7 +3,7 @@ import type { InvoiceRow, MessageRow, MessageTransitionRow } from '../../databas
 import { type Html, html } from '../../html/html.ts'
 import { maskRecipient } from '../../messages/shown-text.ts'
 import type { Session } from '../../sessions/sessions.ts'
-import { renderPage } from '../shell/layout.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
 import {
   MESSAGE_STATUS_WORDS,
   reasonWords,
@@ -31,6 +31,12 @@ export function renderMessagePage(frame: Frame, view: MessageView): Html {
 <div class="heading"><h1>${nameOf(row)}</h1><p class="total">${renderMessageStatus(row)}</p></div>
 ${row.suppression_reason !== null && html`<p class="lead">Not sent: ${reasonWords(row.suppression_reason)}${row.suppression_detail !== null && html` (${row.suppression_detail})`}.</p>`}
 ${row.status === 'awaiting_approval' && html`<p><a class="button primary" href="/settings/approvals/${row.id}">Decide on it</a></p>`}
+${
+  row.status === 'approved' &&
+  session.user.role === 'admin' &&
+  html`<form method="post" action="/settings/approvals/${row.id}/take-back" data-once>${csrfField(frame)}
+<p><button>Take the approval back</button></p></form>`
+}
 ${renderMessageFacts(view)}
 ${renderMessageText(row, view.hasHtml)}
 <section aria-labelledby="history"><h2 id="history">History</h2>
@@ -51,7 +57,7 @@ export function renderMessageFacts({
   return html`<section class="card"><dl class="facts">
 <div><dt>Customer</dt><dd><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></dd></div>
 <div><dt>${row.direction === 'outbound' ? 'To' : 'From'}</dt><dd translate="no">${to}</dd></div>
-${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due, as it says</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
+${row.amount_due !== null && row.currency !== null && html`<div><dt>Amount due, in the text</dt><dd>${renderMoney(row.amount_due, row.currency)}</dd></div>`}
 ${row.sent_at === null ? row.scheduled_for !== null && html`<div><dt>Planned for</dt><dd>${exactTime(row.scheduled_for, timezone)}</dd></div>` : html`<div><dt>Sent</dt><dd>${exactTime(row.sent_at, timezone)}</dd></div>`}
 ${row.delivered_at !== null && html`<div><dt>Delivered</dt><dd>${exactTime(row.delivered_at, timezone)}</dd></div>`}
 ${row.bounce_type !== null && html`<div><dt>Bounced</dt><dd>${row.bounce_type === 'hard' ? 'for good' : 'for a while'} <span translate="no">${row.bounce_code}</span></dd></div>`}
@@ -60,8 +66,8 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 </dl></section>`
 }
 
-/** Pixels of the mail's frame around its text, and of a line of it; and the characters that fit into a line. */
-const MARGIN_PX = 280
+/** The height of the mail's frame and logo, and of a line of text, in pixels; and how many characters fit into a line. */
+const MARGIN_PX = 350
 const LINE_PX = 26
 const LINE_CHARS = 52
 
@@ -94,7 +100,7 @@ ${row.body !== null && html`<details${(!hasHtml || isWhole) && html` open`}><sum
 }
 
 export function renderHistory(history: readonly MessageTransitionRow[], timezone: string): Html {
-  if (history.length === 0) return html`<p class="card hint">Nothing was noted of it.</p>`
+  if (history.length === 0) return html`<p class="card hint">There are no entries.</p>`
   return html`<ol class="history">${history.map(
     ({ status, detail, created_at }) =>
       html`<li><time datetime="${created_at}">${exactTime(created_at, timezone)}</time>

@@ -2,8 +2,10 @@
  * The routes of the message log: sent messages, unsent ones with the reason, and the text and history of
  * each.
  */
+import { findLogo } from '../../accounts/logo.ts'
 import type { MessageRow, Reader } from '../../database/tables.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
+import { embedLogo } from '../../mail/wording/letter.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
 import { findMessage, findMessageHtml } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
@@ -91,8 +93,9 @@ export const messagePages: readonly SessionPage[] = [
     path: MESSAGE_TEXT_PATH,
     async handle({ session, id }, { database: { read } }) {
       // The security headers prevent scripts and requests in this document.
-      const text = await findMessageHtml(read, session.account.id, id)
-      return { document: text ?? notFound('message', id) }
+      const { id: accountId } = session.account
+      const text = (await findMessageHtml(read, accountId, id)) ?? notFound('message', id)
+      return { document: embedLogo(text.html, await findLogo(read, accountId, text.logo_id)) }
     },
   },
 ]

@@ -2,6 +2,7 @@
 import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
+import { readOldInvoices } from '../../invoices/old-invoices.ts'
 import { countWaiting } from '../../messages/approval-log.ts'
 import { listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
 import { previewReminders } from '../../reminders/preview.ts'
@@ -32,10 +33,11 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
         const waiting = await countWaiting(read, accountId)
         await updateTotalsOf(database, accountId)
+        const old = await readOldInvoices(read, accountId)
         const unpayable = await listCurrenciesWithoutPayment(read, accountId)
         const view = {
           ...{ session, now, days, day, preview, holidays, chaseFrom, waiting },
-          unpayable,
+          ...{ unpayable, old },
         }
         return {
           json: listOf(preview?.messages.map(renderPreviewed) ?? [], null),
@@ -47,9 +49,13 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
 }
 
 function notYet(): Problem {
-  return new Problem('service_unavailable', 'It is still being worked out. Ask again shortly.', {
-    headers: { 'retry-after': '5' },
-  })
+  return new Problem(
+    'service_unavailable',
+    'The preview is still being computed. Repeat the request shortly.',
+    {
+      headers: { 'retry-after': '5' },
+    },
+  )
 }
 
 /** `day` shows all reminders of one day. Throws `Problem` 400. */
@@ -64,12 +70,12 @@ function parseQuery(query: URLSearchParams): { days: number; day: string | undef
   if (days < 1 || days > DAYS_MAX) {
     throw new Problem(
       'invalid_query_parameter',
-      `The parameter days is a whole number from 1 to ${DAYS_MAX}.`,
+      `The parameter days must be a whole number from 1 to ${DAYS_MAX}.`,
     )
   }
   const day = query.get('day') || undefined
   if (day !== undefined && !isCalendarDate(day)) {
-    throw new Problem('invalid_query_parameter', 'The parameter day is a date, YYYY-MM-DD.')
+    throw new Problem('invalid_query_parameter', 'The parameter day must be a date, YYYY-MM-DD.')
   }
   return { days, day }
 }

@@ -11,6 +11,7 @@ export function renderReminderTabs(path: string, waiting: number): Html {
       { path: '/settings/messages', name: 'Log' },
       { path: '/settings/schedule', name: 'Schedule' },
       { path: '/settings/wording', name: 'Wording' },
+      { path: '/settings/sender', name: 'Sender' },
       { path: '/settings/payment-details', name: 'How to pay' },
     ],
     path,

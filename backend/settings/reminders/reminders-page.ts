@@ -1,6 +1,7 @@
 /** The preview page: the next days as a calendar, and below it the recipients of each day. */
 import { addDays, todayIn } from '../../calendar/calendar.ts'
 import { type Html, html } from '../../html/html.ts'
+import type { OldInvoices } from '../../invoices/old-invoices.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
 import type { PreviewedMessage } from '../../reminders/preview.ts'
 import type { Session } from '../../sessions/sessions.ts'
@@ -9,6 +10,7 @@ import { reasonWords, renderMoney, STAGE_WORDS } from '../shell/ledger-words.ts'
 import type { Frame } from '../shell/response.ts'
 import { plural, timeAgo } from '../shell/words.ts'
 import { renderStopDialog } from './kill-switch-routes.ts'
+import { renderOldInvoicesHint } from './old-invoices.ts'
 import { renderMissingPayment } from './payment-details-page.ts'
 import type { Preview } from './previews.ts'
 import { renderReminderTabs } from './reminder-tabs.ts'
@@ -32,6 +34,7 @@ export interface RemindersView {
   readonly waiting: number
   /** Currencies in which reminders do not say how to pay. */
   readonly unpayable: readonly string[]
+  readonly old: OldInvoices
 }
 
 interface Day {
@@ -81,6 +84,7 @@ account; what its log shows as delivered is made up.</p>`
 <div><dt>${isDemo ? 'Would be sent' : 'To be sent'}</dt><dd>${sent.length.toLocaleString('en')}</dd></div>
 <div><dt>Of these to be approved</dt><dd>${sent.filter(({ requiresApproval }) => requiresApproval).length.toLocaleString('en')}</dd></div>
 <div><dt>Blocked</dt><dd>${blocked.length.toLocaleString('en')}</dd></div></dl>
+${renderOldInvoicesHint(view.old)}
 ${renderCalendar(days, day)}
 ${sent.length === 0 ? renderNothing(blocked.length > 0) : renderAgenda(days, view)}
 ${day === undefined && blocked.length > 0 && renderBlocked(blocked)}

@@ -200,7 +200,7 @@ function sentValues(fields: Fields): ScheduleValues {
   }
 }
 
-/** All dates are in one field, so that the faults of dates refer to it and name their lines. */
+/** All dates are in one field. The faults of dates therefore refer to this field and name their lines. */
 function ofFields(problem: Problem, fields: Fields): Problem {
   const given = problem.members['errors']
   if (!Array.isArray(given)) return problem

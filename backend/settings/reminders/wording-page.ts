@@ -62,7 +62,7 @@ export function renderWordings(frame: Frame, { waiting, changed }: WordingsView)
 ${renderReminderTabs(PATH, waiting)}
 <p class="lead">What reminders say at each stage, in the customer’s language. Customers with another language are written
 to in English. The invoices, their amounts, how to pay and the link to unsubscribe are always part of the mail.</p>
-<table class="plain card wordings"><caption class="unseen">Wording by stage and language</caption>
+<table class="keys"><caption class="unseen">Wording by stage and language</caption>
 <thead><tr><th scope="col">Stage</th>${LANGUAGES.map((language) => html`<th scope="col">${LANGUAGE_WORDS[language]}</th>`)}</tr></thead>
 <tbody>${STAGES.map(
     (
@@ -82,7 +82,7 @@ export interface WordingView {
   readonly values: Wording
   /** Whether the account has a wording of its own. */
   readonly isChanged: boolean
-  /** Whether the values are not saved, so that the saved preview does not show them. */
+  /** Whether the values are unsaved: the preview of the saved wording does not show them. */
   readonly isUnsaved: boolean
   /** The number of the invoice of the preview; '' if the account has none. */
   readonly invoice: string

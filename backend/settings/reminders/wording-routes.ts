@@ -1,6 +1,7 @@
 /** The routes of wording: the texts of reminders by stage and language, their preview, and test mails. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { getAccount } from '../../accounts/accounts.ts'
+import { findLogo } from '../../accounts/logo.ts'
 import type { Reader } from '../../database/database.ts'
 import { sendTestReminder } from '../../mail/test-reminders.ts'
 import {
@@ -9,6 +10,7 @@ import {
   type WordingKey,
 } from '../../mail/wording/account-wordings.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
+import { embedLogo } from '../../mail/wording/letter.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import { type SampleReminder, sampleReminder } from '../../mail/wording/sample-reminder.ts'
 import {
@@ -29,6 +31,7 @@ import { inWordsOfForm } from '../shell/form-faults.ts'
 import { faultsOf } from '../shell/layout.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import type { Response } from '../shell/response.ts'
 import { WORDING_PREVIEW_PATH } from '../shell/security-headers.ts'
 import {
   nameOfWording,
@@ -104,9 +107,7 @@ export const wordingPages: readonly SessionPage[] = [
       const key = keyOf(request.id)
       const own = await findWording(deps.database.read, request.session.account.id, key)
       const wording = own ?? defaultWording(key.stage, key.language)
-      const { content } = await readSample(request, deps, key, wording, '')
-      const written = writeReminder(content)
-      return { json: { object: 'reminder_preview', ...written }, document: written.html }
+      return respondWithPreview(deps, await readSample(request, deps, key, wording, ''))
     },
   },
   {
@@ -119,9 +120,8 @@ export const wordingPages: readonly SessionPage[] = [
       const key = keyOf(request.id)
       try {
         const wording = checkWording(sentWording(fields))
-        const { content } = await readSample(request, deps, key, wording, fields.text('invoice'))
-        const written = writeReminder(content)
-        return { json: { object: 'reminder_preview', ...written }, document: written.html }
+        const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
+        return await respondWithPreview(deps, sample)
       } catch (error) {
         // The page around the frame keeps what was typed, and the frame shows what is wrong.
         if (request.wantsJson || !(error instanceof Problem) || error.status !== 422) throw error
@@ -148,10 +148,11 @@ export const wordingPages: readonly SessionPage[] = [
         sendTestReminder(tx, user, { ...key, wording, invoiceId }, act),
       )
       const view = await readSentView(request, deps)
+      const route = deps.noticeRouteOf?.(email) ?? 'waiting'
       return {
-        json: { object: 'test_reminder', to: email },
-        // Not a redirect, which would lose what is not saved yet.
-        page: (frame) => renderWording({ ...frame, flash: 'test_mail_sent' }, view),
+        json: { object: 'test_reminder', to: email, route },
+        // This is not a redirect, which would lose unsaved changes.
+        page: (frame) => renderWording({ ...frame, flash: `test_mail_${route}` }, view),
       }
     },
     redraw,
@@ -228,6 +229,16 @@ async function readSample(
   const invoiceId = await findInvoiceId(read, account.id, number.trim())
   const sample = await sampleReminder(read, account, { ...key, wording, invoiceId }, baseUrl, now)
   return sample ?? notFound('invoice', number)
+}
+
+async function respondWithPreview(
+  { database: { read } }: SettingsDeps,
+  { content, accountId }: SampleReminder,
+): Promise<Response> {
+  const written = writeReminder(content)
+  const logo = await findLogo(read, accountId, content.creditor.logo?.id ?? null)
+  const document = embedLogo(written.html, logo)
+  return { json: { object: 'reminder_preview', ...written, html: document }, document }
 }
 
 async function findInvoiceId(

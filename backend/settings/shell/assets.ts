@@ -11,6 +11,7 @@ const FILES = [
   { name: 'lists.css', type: 'text/css; charset=utf-8' },
   { name: 'settings.js', type: 'text/javascript; charset=utf-8' },
   { name: 'dialogs.js', type: 'text/javascript; charset=utf-8' },
+  { name: 'passkeys.js', type: 'text/javascript; charset=utf-8' },
   { name: 'icon.svg', type: 'image/svg+xml' },
 ] as const
 

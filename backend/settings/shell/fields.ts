@@ -31,6 +31,8 @@ export interface Expected {
    * are not UTF-8 become U+FFFD.
    */
   readonly file?: string
+  /** Like `file`, for a file that is not a text: its bytes are read as base64, as JSON has them. */
+  readonly binaryFile?: string
 }
 
 export class Fields {
@@ -97,8 +99,10 @@ export async function parseFields(
   }
   if (FORM_TYPE.test(type)) return new Fields(false, readForm(body, expected))
   if (body.length === 0) return NO_FIELDS
-  if (expected.file !== undefined && MULTIPART_TYPE.test(type)) {
-    return new Fields(false, fieldValues(await readParts(body, type, expected.file), expected))
+  const file = expected.file ?? expected.binaryFile
+  if (file !== undefined && MULTIPART_TYPE.test(type)) {
+    const parts = await readParts(body, type, file, expected.binaryFile !== undefined)
+    return new Fields(false, fieldValues(parts, expected))
   }
   throw unsupportedType()
 }
@@ -123,7 +127,11 @@ function readJson(body: JsonObject, expected: Expected) {
   return values
 }
 
-const ANY_TEXT = joi.string().allow('')
+/** PostgreSQL stores no NUL. */
+const ANY_TEXT = joi
+  .string()
+  .allow('')
+  .pattern(/^[^\0]*$/, 'text without NUL')
 const FIELD_SCHEMAS = {
   texts: ANY_TEXT.empty(null),
   lists: joi.array().items(ANY_TEXT).empty(null),
@@ -186,6 +194,7 @@ async function readParts(
   body: Uint8Array<ArrayBuffer>,
   type: string,
   file: string,
+  isBinary: boolean,
 ): Promise<[name: string, value: string][]> {
   let form: FormData
   try {
@@ -200,7 +209,10 @@ async function readParts(
     } else if (name !== file) {
       throw badForm('Unknown file.')
     } else if (value.size > 0) {
-      pairs.push([name, await value.text()], [`${file}_name`, value.name])
+      const content = isBinary
+        ? Buffer.from(await value.arrayBuffer()).toString('base64')
+        : await value.text()
+      pairs.push([name, content], [`${file}_name`, value.name])
     }
   }
   return pairs
@@ -218,6 +230,7 @@ function fieldValues(
   if (pairs.length > FORM_FIELDS_MAX) throw badForm('The form has too many fields.')
   for (const [name, value] of pairs) {
     if (name !== file && value.includes('\u{fffd}')) throw badForm(`${name} is not UTF-8.`)
+    if (name !== file && value.includes('\0')) throw badForm(`${name} contains a NUL.`)
     const known = values.get(name)
     if (lists.includes(name)) values.set(name, [...(known ?? []), value])
     else if (name !== 'csrf_token' && ![...texts, ...numbers].includes(name))

@@ -6,6 +6,7 @@ import type { AccountStatus } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { assetPath } from './assets.ts'
 import type { Frame } from './response.ts'
+import { readFlash, renderUndo } from './undo.ts'
 
 export interface PageContent {
   readonly title: string
@@ -16,12 +17,16 @@ export interface PageContent {
   readonly search?: string
   /** Omits the navigation, for pages that must be completed first. */
   readonly isAlone?: boolean
+  /** Loads the script of passkeys. */
+  readonly hasPasskeys?: boolean
 }
 
 /** The messages of the page after an action. */
 const FLASHES: Readonly<Record<string, string>> = {
   account_resumed: 'Resumed. Reminders are scheduled from today on, and API keys can write again.',
   key_issued: 'Key issued. It cannot be shown again.',
+  key_rotated: 'Key rotated. Let your integration use the new key before the old one ends.',
+  key_replaced: 'Key rotated. The old key has ended.',
   key_changed: 'Key changed. The change applies from the next call on.',
   key_revoked: 'Key revoked. Calls with it are rejected from now on.',
   scopes_changed: 'The allowance is changed. It applies from the next call on.',
@@ -39,15 +44,18 @@ const FLASHES: Readonly<Record<string, string>> = {
   customer_paused: 'Paused. No reminder is sent until you resume.',
   customer_resumed: 'Resumed. Reminders continue from where they stopped.',
   customer_chased: 'Blocked invoices are being chased again.',
+  old_invoices_chased: 'The old invoices are chased now. Reminders are sent in business hours.',
   customer_archived: 'Archived. No more reminders are sent.',
   customer_restored: 'Customer restored. Reminders continue from where they stopped.',
   customer_cleared: 'Mail is sent to the customer again.',
   customer_schedule: 'The customer’s schedule is changed.',
-  invoice_finalised: 'The invoice is open.',
+  invoice_finalised: 'Finalised. The invoice is owed now.',
   invoice_voided: 'The invoice is void.',
   invoice_written_off: 'Written off. No more reminders are sent about it.',
   invoice_disputed: 'Noted. No reminder is sent until the dispute is resolved.',
   invoice_resolved: 'Resolved. The invoice is chased again.',
+  invoice_resolved_blocked:
+    'Resolved. What blocked its reminders before the dispute blocks them again.',
   invoice_resumed: 'The invoice is chased again.',
   payment_recorded: 'Payment recorded.',
   payment_allocated: 'Allocated.',
@@ -61,17 +69,31 @@ const FLASHES: Readonly<Record<string, string>> = {
     'The schedule is changed. It applies to reminders that are planned from now on.',
   payment_details_changed: 'Saved. Every reminder from now on says how to pay.',
   wording_changed: 'Saved. Reminders that wait for approval are written again.',
+  sender_changed: 'Saved. Reminders that wait for approval are written again.',
+  logo_removed: 'Removed. Reminders show your name instead.',
   wording_reset: 'The default wording is back.',
   test_mail_sent: 'The test mail is on its way to you.',
+  test_mail_file:
+    'The test mail is written to a file: this service has no mail server. Its operator knows the directory.',
+  test_mail_dropped:
+    'No test mail is sent: your address is at a domain reserved for examples, which receives none.',
+  test_mail_waiting: 'The test mail waits: this service does not send mail at present.',
   payment_details_removed: 'Removed. Reminders in this currency no longer say how to pay.',
-  message_approved: 'Approved. It is sent in the customer’s business hours.',
-  message_rejected: 'Rejected. It is not sent.',
+  message_approved: 'Approved. It is sent when the customer’s business hours begin.',
+  message_approved_now: 'Approved. It is being sent.',
+  message_rejected: 'Rejected. It is not sent, and its invoices are not chased.',
+  decision_taken_back:
+    'Taken back. The reminder waits for approval, or is written again in business hours.',
   invitation_withdrawn: 'Invitation withdrawn.',
   role_changed: 'Role changed.',
   user_deactivated: 'Deactivated. They can no longer log in.',
   user_reactivated: 'Reactivated. They can log in again.',
   second_factor_disabled: 'Two-factor authentication is off. You log in with your password alone.',
   second_factor_policy: 'Changed. It applies to every Admin from the next page on.',
+  passkey_added: 'Passkey added. You can log in with it.',
+  passkey_renamed: 'Renamed.',
+  passkey_removed: 'Removed. Nobody can log in with this passkey any more.',
+  notices_changed: 'Saved. It applies from the next notice on.',
   session_ended: 'Session ended.',
   password_changed: 'Password changed. You are logged out everywhere else.',
 }
@@ -88,9 +110,10 @@ const PLACES = [
 ]
 
 export function renderPage(frame: Frame, content: PageContent): Html {
-  const { title, main, isAlone } = content
-  const { session, flash } = frame
-  const said = flash === null ? undefined : FLASHES[flash]
+  const { title, main, isAlone, hasPasskeys } = content
+  const { session } = frame
+  const flash = readFlash(frame.flash)
+  const said = flash && FLASHES[flash.name]
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -105,13 +128,15 @@ export function renderPage(frame: Frame, content: PageContent): Html {
 <link rel="stylesheet" href="${assetPath('lists.css')}">
 <script type="module" src="${assetPath('settings.js')}"></script>
 <script type="module" src="${assetPath('dialogs.js')}"></script>
+${hasPasskeys && html`<script type="module" src="${assetPath('passkeys.js')}"></script>`}
 </head>
 <body>
 ${session !== undefined && !isAlone && html`<a class="skip" href="#main">Skip to content</a>`}
 ${renderHalt(frame)}
 ${session === undefined || isAlone ? renderBrand() : renderHeader(frame, content)}
 <main id="main">
-<div class="flash" role="status" id="flash">${said}</div>
+<div class="flash-row"><div class="flash" role="status" id="flash">${said}</div>
+${flash?.undo !== undefined && renderUndo(flash.undo, csrfField(frame))}</div>
 ${main}
 </main>
 ${

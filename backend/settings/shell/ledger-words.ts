@@ -119,14 +119,17 @@ export function blockOf(
 export function invoiceChasing(row: InvoiceRow, timezone: string, block?: string): string {
   if (row.status !== 'open' && row.status !== 'partially_paid') return '–'
   const { chasing_blocked_reason: blocked, chasing_next_stage: next } = row
+  const at = row.chasing_next_action_at
   if (blocked === 'awaiting_approval' && next !== null) {
     return `${STAGE_WORDS[next]}, awaits approval`
   }
-  if (blocked !== null) return `Held: ${reasonWords(blocked)}`
+  if (row.chasing_status === 'paused' && blocked !== null && at !== null) {
+    return `Paused until ${dayOf(at, timezone)}: ${reasonWords(blocked)}`
+  }
+  if (blocked !== null) return `Blocked: ${reasonWords(blocked)}`
   if (row.chasing_status === 'stopped') return 'Ended'
-  if (block !== undefined && next !== null) return `Held: ${reasonWords(block)}`
+  if (block !== undefined && next !== null) return `Blocked: ${reasonWords(block)}`
   if (next === null) return row.chasing_stage === 'final' ? 'All stages sent' : '–'
-  const at = row.chasing_next_action_at
   return at === null ? STAGE_WORDS[next] : `${STAGE_WORDS[next]}, ${dayOf(at, timezone)}`
 }
 

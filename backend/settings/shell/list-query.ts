@@ -69,7 +69,7 @@ export function limitOf(text: string | undefined): number {
   if (limit >= 1 && limit <= LIMIT_MAX) return limit
   throw new Problem(
     'invalid_query_parameter',
-    `The parameter limit is a whole number from 1 to ${LIMIT_MAX}.`,
+    `The parameter limit must be a whole number from 1 to ${LIMIT_MAX}.`,
   )
 }
 
@@ -122,7 +122,7 @@ const TRAIL_MAX = 20
 
 /**
  * Renders links to the previous and the next page, with the present filters. The address contains the
- * cursors of the previous pages, so that no list has to be read backwards.
+ * cursors of the previous pages: no list must be read backwards.
  */
 export function renderPager(
   path: string,
@@ -136,7 +136,7 @@ export function renderPager(
   const limit = list.value('limit')
   const linkTo = (to: string | undefined, steps: readonly string[]) =>
     listPath(path, { ...filters, limit, cursor: to, trail: steps.slice(-TRAIL_MAX).join('.') })
-  // The first page has no cursor, so that it is not in the trail.
+  // The first page has no cursor and is therefore not in the trail.
   const forth = cursor === undefined ? [] : [...trail, cursor]
   return html`<nav class="pager" aria-label="Pages">
 ${cursor !== undefined && html`<a class="button small" href="${linkTo(undefined, [])}">First</a> <a class="button small" href="${linkTo(trail.at(-1), trail.slice(0, -1))}" rel="prev">Previous</a>`}

@@ -10,8 +10,10 @@ import type { Act } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
+import type { PostOffice } from '../../mail/post-office.ts'
 import { csrfTokenOf, isCsrfToken } from '../../sessions/csrf-token.ts'
 import { actorOf } from '../../sessions/login.ts'
+import type { RelyingParty } from '../../sessions/relying-party.ts'
 import type { SecondFactorBox } from '../../sessions/second-factor.ts'
 import { findSession, noteSeen, rotateSession, type Session } from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
@@ -21,14 +23,20 @@ import { createToken } from '../../users/tokens.ts'
 import type { Cookies } from './cookies.ts'
 import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import {
-  type Asker,
   type Draw,
   type Frame,
   type FullResponse,
+  type Requester,
   type Response,
   writeResponse,
 } from './response.ts'
 import { checkSameOrigin } from './same-origin.ts'
+
+/**
+ * How long one request of an act on many records works; the page then sends the next request. A gateway waits ten
+ * seconds for a page, and what is read before and after takes up to four of them.
+ */
+export const STEP_MS = 4000
 
 export interface SettingsDeps {
   readonly database: Database
@@ -38,10 +46,14 @@ export interface SettingsDeps {
   readonly baseUrl: string
   readonly peppers: readonly Pepper[]
   readonly passwords: Passwords
-  /** Absent: invitations are not mailed, and Admins hand over the links. */
+  /** If it is absent, invitations are not mailed, and Admins pass the links on themselves. */
   readonly mailedInvitations?: InvitationCodes | undefined
-  /** Absent: passwords cannot be reset by mail. */
+  /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: InvitationCodes | undefined
+  /** If it is absent, no notice is mailed. */
+  readonly noticeRouteOf?: PostOffice['noticeRouteOf'] | undefined
+  /** If it is undefined, the service has no host name, and passkeys cannot be used. */
+  readonly relyingParty: RelyingParty | undefined
   /** Encrypts the secrets of authenticator apps. */
   readonly secondFactorBox: SecondFactorBox
   readonly cookies: Cookies
@@ -50,13 +62,15 @@ export interface SettingsDeps {
   readonly log: Logger
 }
 
-export interface PageRequest extends Asker {
+export interface PageRequest extends Requester {
   readonly now: Date
   readonly address: string | undefined
   /** The User-Agent header. */
   readonly userAgent: string | undefined
   /** The value of the session's cookie, valid or not. */
   readonly cookieToken: string | undefined
+  /** The value of the browser's own cookie, valid or not. */
+  readonly browserToken: string | undefined
   /** The `{id}` of the path. */
   readonly id: string
   readonly query: URLSearchParams
@@ -74,7 +88,7 @@ interface Page<V extends PageRequest> {
   readonly path: string
   readonly expected?: Expected
   handle(pageRequest: V, deps: SettingsDeps): Promise<Response>
-  /** Draws the form again with the problem. Undefined: an error page shows the problem. */
+  /** Renders the form again with the problem. If it is absent, an error page shows the problem. */
   redraw?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<Draw | undefined>
 }
 
@@ -152,7 +166,8 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     if (response.token !== undefined && given !== undefined) {
       return { ...response, cookies: [deps.cookies.login.clear] }
     }
-    const isNew = secret !== given && response.page !== undefined && !pageRequest.wantsJson
+    const isForm = response.page !== undefined && !pageRequest.wantsJson
+    const isNew = secret !== given && (isForm || response.bindsBrowser)
     return isNew ? { ...response, cookies: [deps.cookies.login.set(secret)] } : response
   })
 }
@@ -271,6 +286,7 @@ function pageRequestOf(
     userAgent: textOf(request.headers['user-agent']),
     wantsJson: wantsJson(request),
     cookieToken: cookies.session.read(request.raw.req.headers.cookie),
+    browserToken: cookies.browser.read(request.raw.req.headers.cookie),
     id: String(request.params['id'] ?? ''),
     query: new URLSearchParams(query),
     fields,

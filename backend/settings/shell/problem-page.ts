@@ -12,7 +12,7 @@ function nextStep({ path }: Request, { code }: Problem): [target: string, name: 
   return [`/settings/confirm?next=${encodeURIComponent(path)}`, 'Enter your password']
 }
 
-/** Undefined if the response remains the problem document. */
+/** Returns undefined if the response remains the problem document. */
 export function renderProblemPage(
   request: Request,
   problem: Problem,

@@ -21,21 +21,27 @@ export type Draw = (frame: Frame) => Html
 
 export interface Response {
   readonly status?: number
-  /** Undefined: 204. */
+  /** The JSON of the response. If it is undefined, the status is 204. */
   readonly json?: unknown
   readonly page?: Draw
   /** A complete HTML document, which a page shows in a frame. */
   readonly document?: string
+  /** A picture, which a page shows. */
+  readonly image?: { readonly mediaType: string; readonly content: Buffer }
   /** A file that is streamed. */
   readonly file?: { readonly name: string; readonly content: Readable }
   /** The target of a redirect, instead of a page. */
   readonly location?: string
+  /** Sets the pre-login form's cookie on JSON responses too, since the next request must come from this browser. */
+  readonly bindsBrowser?: true
   /** The token of a new session, or null if the session has ended. */
   readonly token?: string | null
+  /** The value of the browser's own cookie, after a login. */
+  readonly browserToken?: string | undefined
 }
 
 /** The part of the page request that rendering needs. */
-export interface Asker {
+export interface Requester {
   readonly wantsJson: boolean
   readonly session: Session | undefined
   /** The CSRF token of the session, or of the form before login. */
@@ -46,7 +52,7 @@ export interface FullResponse extends Response {
   readonly cookies?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
   /** Undefined if the client is redirected to the login. */
-  readonly asker?: Asker
+  readonly asker?: Requester
 }
 
 /** Sets cookies and headers; the response is never cached. */
@@ -54,7 +60,10 @@ export async function writeResponse(
   request: Request,
   h: ResponseToolkit,
   result: FullResponse,
-  { database, cookies: { session } }: { readonly database: Database; readonly cookies: Cookies },
+  {
+    database,
+    cookies: { session, browser },
+  }: { readonly database: Database; readonly cookies: Cookies },
 ): Promise<ResponseObject> {
   const response = await write(request, h, result, database)
   for (const [name, value] of Object.entries(result.headers ?? {})) response.header(name, value)
@@ -62,7 +71,8 @@ export async function writeResponse(
     result.token === undefined
       ? []
       : [result.token === null ? session.clear : session.set(result.token)]
-  for (const cookie of [...(result.cookies ?? []), ...own]) {
+  const kept = result.browserToken === undefined ? [] : [browser.set(result.browserToken)]
+  for (const cookie of [...(result.cookies ?? []), ...own, ...kept]) {
     response.header('set-cookie', cookie, { append: true })
   }
   return response.header('cache-control', 'no-store')
@@ -71,7 +81,7 @@ export async function writeResponse(
 async function write(
   request: Request,
   h: ResponseToolkit,
-  { status, json, page, document, file, location, asker }: FullResponse,
+  { status, json, page, document, image, file, location, asker }: FullResponse,
   database: Database,
 ) {
   if (file !== undefined) {
@@ -80,6 +90,7 @@ async function write(
       .type('text/csv; charset=utf-8')
       .header('content-disposition', `attachment; filename="${file.name}"`)
   }
+  if (image !== undefined) return h.response(image.content).type(image.mediaType)
   if (asker?.wantsJson) {
     if (json === undefined && (page !== undefined || document !== undefined)) {
       throw new Problem('not_acceptable', 'This is a page for people: accept text/html.')

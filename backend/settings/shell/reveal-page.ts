@@ -11,14 +11,17 @@ interface RevealView {
   readonly row: ApiKeyRow
   readonly secret: string
   readonly baseUrl: string
+  /** What else follows from the act. */
+  readonly next?: Html
 }
 
-export function renderReveal(frame: Frame, { row, secret, baseUrl }: RevealView): Html {
+export function renderReveal(frame: Frame, { row, secret, baseUrl, next }: RevealView): Html {
   const curl = `curl ${baseUrl}/api/v1/me -H "Authorization: Bearer ${secret}"`
   const main = html`<div class="card reveal" role="dialog" aria-modal="true" aria-labelledby="reveal-title" aria-describedby="reveal-text" data-reveal>
 <h1 id="reveal-title" tabindex="-1" autofocus data-focus>Copy the key now</h1>
 <p id="reveal-text">This is the only time that the secret of <strong translate="no">${row.name}</strong>
 is shown. Only its hash is stored, so it cannot be shown again.</p>
+${next}
 ${renderCopy('secret', 'API key', secret)}
 ${renderCopy('curl', 'Try it', curl)}
 <p class="hint">Use it from a server that you control. Never put it in a page, a ticket or a chat.</p>

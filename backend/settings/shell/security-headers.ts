@@ -1,6 +1,6 @@
 /**
- * The security headers of all pages, including error pages of Settings (reliability: OWASP's list for
- * pages).
+ * The security headers of all pages, including error pages of Settings, according to OWASP's
+ * recommendations.
  */
 import type { Server } from '@hapi/hapi'
 
@@ -42,27 +42,39 @@ const MESSAGE_TEXT_HEADERS: Readonly<Record<string, string>> = {
   'x-frame-options': 'SAMEORIGIN',
 }
 
-/** The pages that show the HTML of a mail. */
-const FRAMING_PAGES = /^\/settings\/(?:messages|approvals|wording)\/\{id\}/
+export const LOGO_PATH = '/settings/sender/logo'
 
-function headersOf(path: string): Readonly<Record<string, string>> {
+/** An uploaded picture, which a browser must not treat as anything else, even if it is opened by itself. */
+const LOGO_HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': "default-src 'none'; sandbox; frame-ancestors 'none'",
+  'content-disposition': 'inline; filename="logo"',
+}
+
+/** The pages that show the HTML of a mail. */
+const FRAMING_PAGES = /^\/settings\/(?:(?:messages|approvals|wording)\/\{id\}|sender(?:\/logo)?$)/
+
+function headersOf(path: string, isPicture: boolean): Readonly<Record<string, string>> {
   if (/^\/(?:docs|mail)/.test(path)) return COMMON_HEADERS
   if (path === MESSAGE_TEXT_PATH || path === WORDING_PREVIEW_PATH)
     return { ...HEADERS, ...MESSAGE_TEXT_HEADERS }
+  if (path === LOGO_PATH && isPicture) return { ...HEADERS, ...LOGO_HEADERS }
   if (!FRAMING_PAGES.test(path)) return HEADERS
   return { ...HEADERS, 'content-security-policy': `${CONTENT_SECURITY_POLICY}; frame-src 'self'` }
 }
 
 /**
  * Register this after the handler of problems, so that error responses get the headers too. The route
- * decides, so that the 404 to a client other than a gateway, which reaches no route, has none.
+ * decides which headers are set: the 404 to a client other than a gateway, which reaches no route, has
+ * none.
  */
 export function addSecurityHeaders(server: Server, baseUrl: string): void {
   const isHttps = baseUrl.startsWith('https:')
   server.ext('onPreResponse', ({ route, response }, h) => {
     const isPage = /^\/(?:settings|docs|mail)(?:\/|$)/.test(route.path)
     if (!isPage || response instanceof Error) return h.continue
-    for (const [name, value] of Object.entries(headersOf(route.path))) response.header(name, value)
+    const isPicture = String(response.headers['content-type']).startsWith('image/')
+    const headers = headersOf(route.path, isPicture)
+    for (const [name, value] of Object.entries(headers)) response.header(name, value)
     if (isHttps) response.header('strict-transport-security', 'max-age=31536000')
     return h.continue
   })

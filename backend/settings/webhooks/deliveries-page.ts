@@ -126,8 +126,8 @@ function renderAttempt(row: WebhookAttemptRow, timezone: string, withBodies: boo
 ${
   withBodies &&
   row.response_headers !== null &&
-  html`<details><summary>Answer</summary>${renderHeaders(row.response_headers)}
-<pre tabindex="0" aria-label="Answer to attempt ${row.number}"><code translate="no">${row.response_body}</code></pre></details>`
+  html`<details><summary>Response</summary>${renderHeaders(row.response_headers)}
+<pre tabindex="0" aria-label="Response to attempt ${row.number}"><code translate="no">${row.response_body}</code></pre></details>`
 }
 </section>`
 }

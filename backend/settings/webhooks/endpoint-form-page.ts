@@ -1,6 +1,7 @@
 /** The form that creates or changes an endpoint. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
+import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
 import type { Frame } from '../shell/response.ts'
 import { EVENT_GROUPS, EVENT_WORDS } from './webhook-words.ts'
@@ -14,7 +15,17 @@ export interface EndpointForm {
   readonly events: readonly string[]
 }
 
-export function renderEndpointForm(frame: Frame, form: EndpointForm, problem?: Problem): Html {
+const ADDRESS_HINTS: Readonly<Record<PrivateTargets, string>> = {
+  refuse: 'Begins with https:// and is reachable from the public internet.',
+  allow: 'Begins with https://, or with http:// if it is on the machine of this service.',
+}
+
+export function renderEndpointForm(
+  frame: Frame,
+  form: EndpointForm,
+  privateTargets: PrivateTargets,
+  problem?: Problem,
+): Html {
   const title = form.id === undefined ? 'Add endpoint' : 'Change endpoint'
   const path = ['/settings/webhook-endpoints', form.id].filter(Boolean).join('/')
   const main = html`<p class="back"><a href="/settings/webhook-endpoints">Webhooks</a></p>
@@ -25,7 +36,7 @@ ${csrfField(frame)}
 <div class="card stack">
 <p class="field"><label for="url">Address</label>
 <input id="url" name="url" type="url" value="${form.url}" autocomplete="off" spellcheck="false" required${describedBy(problem, 'url', 'url-hint')}></p>
-<p class="hint" id="url-hint">Begins with https:// and is reachable from the public internet.</p>
+<p class="hint" id="url-hint">${ADDRESS_HINTS[privateTargets]}</p>
 ${renderFault(problem, 'url')}
 <p class="field"><label for="description">Description (optional)</label>
 <input id="description" name="description" value="${form.description}" autocomplete="off"${describedBy(problem, 'description')}></p>
@@ -35,7 +46,7 @@ ${renderFault(problem, 'description')}
 <legend class="title">Events to send</legend>
 ${renderFault(problem, 'events')}
 <p><label class="check"><input type="checkbox" name="events" value="*"${attribute('checked', form.events.includes('*'))}>
-<span>Every event, also those that are yet to come</span></label></p>
+<span>All events, including types added later</span></label></p>
 <div class="groups events">${EVENT_GROUPS.map(
     ([name, types]) => html`<fieldset class="group"><legend>${name}</legend>
 ${types.map(

@@ -89,7 +89,7 @@ ${
 </section>`
 }
 
-/** `hour` is of UTC, e.g. `2026-11-21T10`. */
+/** `hour` is in UTC, e.g. `2026-11-21T10`. */
 function hourName(hour: string, timezone: string): string {
   return exactTime(`${hour}:00:00Z`, timezone)
 }
@@ -110,7 +110,7 @@ function renderBar(
 ${rect('succeeded', CHART_HEIGHT - good, good)}${rect('failed', CHART_HEIGHT - good - bad, bad)}</g>`
 }
 
-/** As the datetime field of a browser has it, without a zone. */
+/** Formats a local time for the datetime field of a browser, without a time zone. */
 function localInput(at: Date, timezone: string): string {
   const shown = new Intl.DateTimeFormat('sv-SE', {
     timeZone: timezone,

@@ -22,13 +22,14 @@ import {
   renderDeliveryDetail,
   renderEndpoint,
 } from '../../webhooks/representation.ts'
+import type { PrivateTargets } from '../../webhooks/target-url.ts'
 import { sendTestEvent } from '../../webhooks/test-event.ts'
 import type { WebhookServices } from '../../webhooks/webhooks.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import type { Draw } from '../shell/response.ts'
 import { renderDeleteEndpoint } from './delete-endpoint-page.ts'
-import { renderEndpointForm } from './endpoint-form-page.ts'
+import { type EndpointForm, renderEndpointForm } from './endpoint-form-page.ts'
 import { renderEndpointPage } from './endpoint-page.ts'
 import { readEndpoints, readHealth } from './endpoint-records.ts'
 import { renderSecret } from './reveal-page.ts'
@@ -45,7 +46,10 @@ interface Revealed extends EndpointWithSecret {
   readonly status: number
 }
 
+const NEW_ENDPOINT: EndpointForm = { id: undefined, url: '', description: '', events: [] }
+
 export function webhookEndpointPages(webhooks: WebhookServices): readonly SessionPage[] {
+  const { privateTargets } = webhooks
   return [
     {
       method: 'GET',
@@ -64,8 +68,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       path: `${ENDPOINTS_PATH}/new`,
       admins: WEBHOOK_ADMINS_ONLY,
       handle: async () => ({
-        page: (frame) =>
-          renderEndpointForm(frame, { id: undefined, url: '', description: '', events: [] }),
+        page: (frame) => renderEndpointForm(frame, NEW_ENDPOINT, privateTargets),
       }),
     },
     {
@@ -80,7 +83,7 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
         )
         return reveal({ ...created, status: 201 })
       },
-      redraw: async ({ fields }, problem) => redrawForm(undefined, fields, problem),
+      redraw: async ({ fields }, problem) => redrawForm(undefined, fields, privateTargets, problem),
     },
     {
       method: 'GET',
@@ -104,14 +107,14 @@ export function webhookEndpointPages(webhooks: WebhookServices): readonly Sessio
       async handle({ session, id }, { database }) {
         const row = await getEndpoint(database.read, session.account.id, id)
         const { url, description } = row
-        const events = eventTypesOf(row) ?? ['*']
-        return { page: (frame) => renderEndpointForm(frame, { id, url, description, events }) }
+        const form = { id, url, description, events: eventTypesOf(row) ?? ['*'] }
+        return { page: (frame) => renderEndpointForm(frame, form, privateTargets) }
       },
     },
     updatePage('PUT', webhooks),
     updatePage('POST', webhooks),
-    changePage('pause', 'webhook_paused', pauseEndpoint),
-    changePage('resume', 'webhook_resumed', resumeEndpoint),
+    changePage('pause', 'webhook_paused', pauseEndpoint, { act: 'resume', from: 'enabled' }),
+    changePage('resume', 'webhook_resumed', resumeEndpoint, { act: 'pause', from: 'paused' }),
     changePage('expire-old-secret', 'webhook_secret_expired', expireOldSecret),
     ...deletePages,
     ...actPages(webhooks),
@@ -212,19 +215,30 @@ function updatePage(method: 'PUT' | 'POST', { privateTargets }: WebhookServices)
       const record = await readOne(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
     },
-    redraw: async ({ fields, id }, problem) => redrawForm(id, fields, problem),
+    redraw: async ({ fields, id }, problem) => redrawForm(id, fields, privateTargets, problem),
   }
 }
 
 /** Draws the form as it was sent, with the problem. */
-function redrawForm(id: string | undefined, fields: Fields, problem: Problem): Draw | undefined {
+function redrawForm(
+  id: string | undefined,
+  fields: Fields,
+  privateTargets: PrivateTargets,
+  problem: Problem,
+): Draw | undefined {
   if (problem.code !== 'validation_failed') return undefined
   const [url, description] = [fields.text('url'), fields.text('description')]
   const form = { id, url, description, events: fields.list('events') }
-  return (frame) => renderEndpointForm(frame, form, problem)
+  return (frame) => renderEndpointForm(frame, form, privateTargets, problem)
 }
 
-function changePage(act: string, flash: string, change: typeof pauseEndpoint): SessionPage {
+/** `undoneBy` is the act that undoes this one, if the endpoint was in the state that it restores. */
+function changePage(
+  act: string,
+  flash: string,
+  change: typeof pauseEndpoint,
+  undoneBy?: { readonly act: string; readonly from: WebhookEndpointRow['status'] },
+): SessionPage {
   return {
     method: 'POST',
     path: `${ENDPOINTS_PATH}/{id}/${act}`,
@@ -232,8 +246,11 @@ function changePage(act: string, flash: string, change: typeof pauseEndpoint): S
     async handle({ session, id, act: by, now, wantsJson }, { database }) {
       const row = await database.transaction(async (tx) => {
         const before = await lockEndpoint(tx, session.account.id, id)
-        if (!wantsJson) await setFlash(tx, session.token, flash)
-        return change(tx, before, by)
+        const changed = await change(tx, before, by)
+        const isUndoable = undoneBy !== undefined && before.status === undoneBy.from
+        const undo = isUndoable && { path: `${endpointPath(id)}/${undoneBy.act}`, fields: [] }
+        if (!wantsJson) await setFlash(tx, session.token, flash, undo || undefined)
+        return changed
       })
       const record = await readOne(database.read, row, now)
       return { json: renderEndpoint(row, record), location: endpointPath(id) }
@@ -241,7 +258,7 @@ function changePage(act: string, flash: string, change: typeof pauseEndpoint): S
   }
 }
 
-/** Shows a new secret. It has signed nothing yet, so that there are no deliveries to show. */
+/** Shows a new secret. Since it has signed nothing yet, there are no deliveries to show. */
 function reveal({ row, secret, status }: Revealed) {
   const endpoint = renderEndpoint(row, { hours: [], lastAttemptAt: undefined })
   const page: Draw = (frame) => renderSecret(frame, row, secret)

@@ -4,7 +4,7 @@ import { createRetryingFetch, type RetryOptions } from './retries.ts'
 import type { paths } from './schema.ts'
 
 export interface ReceivablesOptions extends RetryOptions {
-  /** Of the service, without `/api/v1`, e.g. `https://receivables.example`. */
+  /** The URL of the service without `/api/v1`, e.g. `https://receivables.example`. */
   readonly baseUrl: string
   /** The secret of an API key. Keep it on your server. */
   readonly key: string

@@ -1,18 +1,17 @@
 /**
  * Repeats a request until its outcome is known. Only requests that may be repeated are sent through this
- * client: GET changes nothing, and each POST carries an Idempotency-Key, so that the service carries it
- * out once.
+ * client: GET changes nothing, and each POST has an Idempotency-Key, so the service executes it once.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 
 export interface RetryOptions {
-  /** How often a request is sent at most; 5 by default. */
+  /** The maximum number of attempts; 5 by default. */
   readonly attemptsMax?: number
-  /** How long one attempt may take, with its response; 30,000 by default. */
+  /** The longest duration of one attempt including its response, in ms; 30,000 by default. */
   readonly attemptTimeoutMs?: number
   /**
-   * The longest wait between two attempts, 60,000 by default. If `Retry-After` asks for more, the
-   * response is returned.
+   * The longest wait between two attempts, 60,000 by default. If `Retry-After` is longer, the response is
+   * returned.
    */
   readonly waitMaxMs?: number
 }
@@ -60,7 +59,7 @@ async function send(request: Request, timeoutMs: number): Promise<Response | NoR
   }
 }
 
-/** The service says so in its problem documents; a proxy in front of it only has a status. */
+/** Problem documents of the service state this; the response of a proxy has only a status. */
 async function isRetryable(outcome: Response | NoResponse): Promise<boolean> {
   if (!(outcome instanceof Response)) return true
   if (outcome.ok) return false

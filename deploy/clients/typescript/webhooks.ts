@@ -3,14 +3,14 @@ import type { webhooks } from './schema.ts'
 
 export { WebhookVerificationError }
 
-/** `type` says which event it is. Ignore types that you do not know: new ones are added. */
+/** An event, whose kind is in `type`. Ignore types that you do not know, because new ones are added. */
 export type WebhookEvent = {
   [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json']
 }[keyof webhooks]
 
 /**
- * The event, if its signature is right and its timestamp is at most five minutes from now. Throws a
- * `WebhookVerificationError` otherwise: respond 400.
+ * Returns the event if its signature is valid and its timestamp differs from now by at most five minutes.
+ * Otherwise throws a `WebhookVerificationError`: respond 400.
  *
  * @param body The bytes as they were received. A framework that parsed the JSON has lost them.
  * @param headers Of the request: Node's, or those of the Fetch API.

@@ -30,7 +30,7 @@ t.test('an account is created active, with what was not said filled in', async (
   t.strictSame(await getAccount(database.read, account.id), account)
 })
 
-t.test('a name, time zone or currency that is none is refused', async (t) => {
+t.test('an invalid name, time zone or currency is rejected', async (t) => {
   const database = await openTestDatabase(t)
   const create = (input: Parameters<typeof createAccount>[1]) =>
     database.transaction((tx) => createAccount(tx, input, ACT))

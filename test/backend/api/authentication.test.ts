@@ -59,7 +59,7 @@ t.test('a route that does not exist is a bare 404 for a gateway too', async (t) 
   matches(t, await backend.request('GET', '/internal/nothing'), { status: 404, text: '' })
 })
 
-t.test('an invalid or outdated principal is refused with the reason', async (t) => {
+t.test('an invalid or outdated principal is rejected with the reason', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const refusalOf = async (principal: string) => {
@@ -199,7 +199,7 @@ t.test('calls in progress get their response while the backend drains', async (t
     headers: { [PRINCIPAL_HEADER]: principal },
     body: { name: 'Debtor' },
   })
-  // Answered after the call above has reached the writer, who waits for the lock.
+  // The response arrives after the call above has reached the writer, which waits for the lock.
   await backend.call(key, 'GET', '/api/v1/me')
   const drained = backend.drain()
   await unlock()

@@ -105,7 +105,7 @@ t.test('every response is as the contract documents it', async (t) => {
   }
 })
 
-t.test('every refusal is a problem as the contract documents it', async (t) => {
+t.test('every rejection is a problem as the contract documents it', async (t) => {
   const books = await openFullBooks(t)
   const [invoice] = (await books.read('/api/v1/invoices')).data
   const money = { amount: 99_999, currency: 'EUR' }

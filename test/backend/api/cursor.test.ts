@@ -1,7 +1,7 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { openCursor, sealCursor } from '../../../backend/api/cursor.ts'
 import { throwsWith } from '../../fixtures/matches.ts'
+import { fc } from '../../fixtures/properties.ts'
 
 const KEY = Buffer.alloc(32, 1)
 const SCOPE = {

@@ -61,7 +61,7 @@ t.test('a repeat during the first call waits for its response', async (t) => {
   t.equal(runs.length, 1)
 })
 
-t.test('when the first is refused, one of those that wait takes its turn', async (t) => {
+t.test('if the first call is rejected, one of those that wait is carried out', async (t) => {
   const { idempotency, attempt } = await open(t)
   let refusals = 2
   const { runs, write } = counted(async () => {
@@ -76,19 +76,22 @@ t.test('when the first is refused, one of those that wait takes its turn', async
   t.equal(runs.length, 3, 'two refused, one recorded, two replayed')
 })
 
-t.test('a repeat that waits too long is told to retry, and the first call continues', async (t) => {
-  const { idempotency, attempt } = await open(t, 1)
-  const { promise, resolve } = Promise.withResolvers<string>()
-  const { write } = counted(() => promise)
-  const first = idempotency.once(attempt, write)
-  await rejectsWith(t, idempotency.once(attempt, write), {
-    code: 'idempotency_in_progress',
-    headers: { 'retry-after': '1' },
-  })
-  resolve('done')
-  matches(t, await first, { body: 'done', replayed: false })
-  matches(t, await idempotency.once(attempt, write), { body: 'done', replayed: true })
-})
+t.test(
+  'a repeat that waits too long gets 409 with Retry-After, and the first call continues',
+  async (t) => {
+    const { idempotency, attempt } = await open(t, 1)
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const { write } = counted(() => promise)
+    const first = idempotency.once(attempt, write)
+    await rejectsWith(t, idempotency.once(attempt, write), {
+      code: 'idempotency_in_progress',
+      headers: { 'retry-after': '1' },
+    })
+    resolve('done')
+    matches(t, await first, { body: 'done', replayed: false })
+    matches(t, await idempotency.once(attempt, write), { body: 'done', replayed: true })
+  },
+)
 
 t.test('another key or operation does not wait', async (t) => {
   const { idempotency, attempt, database } = await open(t)

@@ -22,7 +22,7 @@ t.test('a repeat gets the first response, byte for byte, and changes nothing', a
   t.equal((await books.read(PAYMENTS)).data.length, 1)
 })
 
-t.test('the same meaning in another form is the same body', async (t) => {
+t.test('bodies that differ only in form count as the same body', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   const headers = { 'content-type': 'application/json', 'idempotency-key': 'k' }
@@ -38,24 +38,27 @@ t.test('the same meaning in another form is the same body', async (t) => {
   t.equal((await post(bodies[0] ?? '', quoted)).text, first.text)
 })
 
-t.test('the same key with another body is refused with what the key did', async (t) => {
-  const books = await openBooks(t)
-  const { id: debtor_id } = await books.debtor()
-  const body = { debtor_id, amount: 100, currency: 'EUR' }
-  const key = { 'idempotency-key': 'k' }
-  const payment = await books.post(PAYMENTS, body, key)
-  for (const other of [{ ...body, amount: 101 }, { ...body, method: 'cash' }, {}]) {
-    const { status, json } = await books.post(PAYMENTS, other, key)
-    t.equal(status, 422)
-    matches(t, json, { code: 'idempotency_key_reused', original_payment_id: payment.json['id'] })
-  }
-  const debtor = await books.post('/api/v1/debtors', { name: 'a' }, key)
-  t.equal(debtor.status, 201, 'other operations have keys of their own')
-  matches(t, (await books.post('/api/v1/debtors', { name: 'b' }, key)).json, {
-    code: 'idempotency_key_reused',
-    original_id: debtor.json['id'],
-  })
-})
+t.test(
+  'the same key with another body is rejected, and the response names the first object',
+  async (t) => {
+    const books = await openBooks(t)
+    const { id: debtor_id } = await books.debtor()
+    const body = { debtor_id, amount: 100, currency: 'EUR' }
+    const key = { 'idempotency-key': 'k' }
+    const payment = await books.post(PAYMENTS, body, key)
+    for (const other of [{ ...body, amount: 101 }, { ...body, method: 'cash' }, {}]) {
+      const { status, json } = await books.post(PAYMENTS, other, key)
+      t.equal(status, 422)
+      matches(t, json, { code: 'idempotency_key_reused', original_payment_id: payment.json['id'] })
+    }
+    const debtor = await books.post('/api/v1/debtors', { name: 'a' }, key)
+    t.equal(debtor.status, 201, 'other operations have keys of their own')
+    matches(t, (await books.post('/api/v1/debtors', { name: 'b' }, key)).json, {
+      code: 'idempotency_key_reused',
+      original_id: debtor.json['id'],
+    })
+  },
+)
 
 t.test('a rejected call leaves the key unused', async (t) => {
   const books = await openBooks(t)
@@ -83,7 +86,7 @@ t.test(
   },
 )
 
-t.test('without a key every call creates', async (t) => {
+t.test('without a key every call creates an object', async (t) => {
   const books = await openBooks(t)
   const options = { body: { name: 'a' } }
   const first = await books.call('POST', '/api/v1/debtors', options)
@@ -127,7 +130,7 @@ t.test(
   },
 )
 
-t.test('of twenty payments of the whole amount at once, exactly one is taken', async (t) => {
+t.test('of twenty concurrent payments of the whole amount, exactly one is recorded', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 10_000, currency: 'EUR' }

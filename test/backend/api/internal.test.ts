@@ -89,7 +89,7 @@ t.test('several keys are looked up at once, with results in their order', async 
   )
 })
 
-t.test('a look-up that asks for something else is refused', async (t) => {
+t.test('a look-up with another body is rejected', async (t) => {
   const backend = await startBackend(t)
   const digest = digestApiKey('x')
   const several = [

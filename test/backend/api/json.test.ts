@@ -1,7 +1,7 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { canonicalJson, parseJsonObject } from '../../../backend/validation/json.ts'
 import { throwsWith } from '../../fixtures/matches.ts'
+import { fc } from '../../fixtures/properties.ts'
 
 const parse = (text: string) => parseJsonObject(Buffer.from(text))
 
@@ -89,6 +89,7 @@ t.test('names that mean something to JavaScript mean nothing', async (t) => {
     code: 'validation_failed',
     members: { errors: [{ pointer: '/a/__proto__', code: 'unknown_field' }] },
   })
+  throwsWith(t, () => parse('{"__proto__":1,"__proto__":2}'), { code: 'duplicate_json_key' })
   const body = parse('{"constructor":{"prototype":{"x":1}},"toString":1,"hasOwnProperty":2}')
   t.strictSame(Object.keys(body), ['constructor', 'toString', 'hasOwnProperty'])
   t.notOk('x' in {})

@@ -116,7 +116,7 @@ t.test('the backend checks the address itself', async (t) => {
   t.equal(await statusFrom(undefined), 'address_not_allowed')
 })
 
-t.test('an outdated principal is refused after each change that decides', async (t) => {
+t.test('an outdated principal is rejected after each change that decides', async (t) => {
   const { row } = await backend.issueKey(accountId)
   const revisions = [row.revision]
   for (const change of [

@@ -55,7 +55,7 @@ t.test('the last full page says that it is the last', async (t) => {
   })
 })
 
-t.test('rows created meanwhile shift nothing', async (t) => {
+t.test('rows created while a client reads pages do not shift them', async (t) => {
   const books = await openBooksOf(t, 4)
   const first = await books.read('/api/v1/debtors?limit=2')
   await books.debtor({ name: 'New' })
@@ -85,7 +85,7 @@ t.test('the limit may change from page to page', async (t) => {
   t.equal((await books.read(`/api/v1/debtors?limit=3&cursor=${next_cursor}`)).data.length, 3)
 })
 
-t.test('a cursor holds only for its account, list, sort and filters', async (t) => {
+t.test('a cursor is valid only for its account, list, sort and filters', async (t) => {
   const books = await openBooksOf(t, 3)
   const { next_cursor: cursor } = await books.read('/api/v1/debtors?limit=1&q=Debtor')
   t.equal((await books.get(`/api/v1/debtors?q=Debtor&cursor=${cursor}`)).status, 200)
@@ -131,7 +131,7 @@ t.test('a copy is kept up to date by what changed since', async (t) => {
   t.strictSame(idsOf((await books.read(`/api/v1/debtors?${query}`)).data), [first.id])
 })
 
-t.test('parameters that are wrong are refused by name', async (t) => {
+t.test('parameters that are wrong are rejected by name', async (t) => {
   const books = await openBooks(t)
   const cases = [
     ['debtors?limit=0', 'limit'],
@@ -166,7 +166,7 @@ t.test('parameters that are wrong are refused by name', async (t) => {
   }
 })
 
-t.test('parameters that do not exist are refused by name, everywhere', async (t) => {
+t.test('parameters that do not exist are rejected by name, everywhere', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   const paths = ['me', 'debtors', `debtors/${id}`, 'debtors/x', 'invoices', 'payments', 'messages']

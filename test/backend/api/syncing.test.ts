@@ -1,8 +1,8 @@
 // Copies of the books converge: whatever the clocks of the backends say, a change is never missed and
 // the state with the highest revision is the last one.
-import fc from 'fast-check'
 import t from 'tap'
 import { openBooks } from '../../fixtures/books/books.ts'
+import { fc } from '../../fixtures/properties.ts'
 import { startReminding } from '../../fixtures/reminders/reminding.ts'
 import { byId, createSyncedCopy } from '../../fixtures/service/synced-copy.ts'
 

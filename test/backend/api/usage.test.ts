@@ -15,7 +15,7 @@ function reportIn(key: IssuedApiKey, over: Partial<UsageReport> = {}): UsageRepo
   return { gateway: GATEWAY, batch: 1, refused, errors: [], windows: [], ...over }
 }
 
-t.test('a report is applied once, in whatever order and number it comes', async (t) => {
+t.test('a report is applied once, however often and in what order it arrives', async (t) => {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
   const report = (over: Partial<UsageReport>) =>
@@ -57,11 +57,20 @@ t.test('the commonest errors of a key are named by their codes', async (t) => {
     { code: 'not_found', calls: 3, last_day: '2026-11-21' },
     { code: 'unknown_query_parameter', calls: 1, last_day: '2026-11-21' },
   ])
+  t.strictSame(Object(json['usage']).calls_by_operation, [
+    { operation: 'getDebtor', calls: 2, errors: 2 },
+    { operation: 'getMe', calls: 1, errors: 0 },
+    { operation: 'listDebtors', calls: 1, errors: 1 },
+  ])
   const page = await ada.page(`/settings/api-keys/${key_id}`)
   matches(t, page.text, /href="\/docs\/errors#rate_limit_exceeded"/)
+  matches(t, page.text, /<meter[^>]*value="100\.0" aria-label="Share of errors of getDebtor">/)
+  backend.now = new Date(backend.now.getTime() + 25 * 3_600_000)
+  const later = await (await logIn(backend, ADMIN)).get(`/settings/api-keys/${key_id}`)
+  t.strictSame(Object(later.json['usage']).calls_by_operation, [], 'of the last 24 hours')
 })
 
-t.test('the hour a key is in moves forward only', async (t) => {
+t.test('the window of a key never moves back', async (t) => {
   const { backend, account } = await startSettings(t)
   const key = await backend.issueKey(account.id)
   const ada = await logIn(backend, ADMIN)
@@ -91,7 +100,7 @@ t.test('the hour a key is in moves forward only', async (t) => {
   t.strictSame(Object(json['usage']).window, { used: 0, limit: 600, resets_at: null })
 })
 
-t.test('keys that are not there are left out; what is no report is refused', async (t) => {
+t.test('unknown keys in a report are ignored; a malformed report is rejected', async (t) => {
   const backend = await startBackend(t)
   const key = await backend.createKey()
   const refused = [
@@ -117,7 +126,7 @@ t.test('keys that are not there are left out; what is no report is refused', asy
   matches(t, unsigned, { status: 404, text: '' })
 })
 
-t.test('a report of many keys is applied in batches, between which others write', async (t) => {
+t.test('a report of many keys is applied in batches, between other writes', async (t) => {
   const { backend, account } = await startSettings(t)
   const { database } = backend
   const reporter = await backend.issueKey(account.id)
@@ -151,7 +160,7 @@ t.test('a report of many keys is applied in batches, between which others write'
   )
 })
 
-t.test('stamps of many keys are written in batches, between which others write', async (t) => {
+t.test('stamps of many keys are written in batches, between other writes', async (t) => {
   const { backend, account } = await startSettings(t)
   const { database } = backend
   const keys = [await backend.issueKey(account.id), await backend.issueKey(account.id)]

@@ -1,4 +1,4 @@
-// What holds on every database. What only SQLite's one writer does: write-queue.test.ts.
+// The properties of every database. Those of SQLite's single writer are in write-queue.test.ts.
 import t from 'tap'
 import { ConstraintViolation } from '../../../backend/database/constraint-violation.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
@@ -6,7 +6,7 @@ import { note, notes, openTestDatabase } from '../../fixtures/service/database.t
 
 const UNAVAILABLE = { code: 'service_unavailable', headers: { 'retry-after': '1' } }
 
-t.test('a transaction is there once its promise resolves', async (t) => {
+t.test('a transaction is visible once its promise resolves', async (t) => {
   const database = await openTestDatabase(t)
   t.equal(await database.transaction((tx) => note(tx, 'a')), 'a')
   t.strictSame(await notes(database), ['a'])
@@ -29,7 +29,7 @@ t.test('a reader does not see what is not committed', async (t) => {
   t.strictSame(await notes(database), ['a'])
 })
 
-t.test('what a transaction throws undoes its own writes alone', async (t) => {
+t.test('a transaction that throws undoes only its own writes', async (t) => {
   const database = await openTestDatabase(t)
   const refusal = new Error('refused')
   await database.transaction((tx) => note(tx, 'a'))
@@ -75,7 +75,7 @@ t.test('a transaction inside another is a mistake', async (t) => {
   t.strictSame(await notes(database), [])
 })
 
-t.test('a read past the transaction is a mistake inside it', async (t) => {
+t.test('a read outside the transaction is a mistake inside it', async (t) => {
   const database = await openTestDatabase(t)
   await rejectsWith(
     t,
@@ -101,7 +101,7 @@ t.test('statements of one transaction that overlap are all part of it', async (t
   t.strictSame(await notes(database), ['d'])
 })
 
-t.test('a closed database finishes what was begun and takes nothing more', async (t) => {
+t.test('a closed database completes running transactions and accepts no more', async (t) => {
   const database = await openTestDatabase(t)
   const begun = database.transaction((tx) => note(tx, 'a'))
   await database.close()

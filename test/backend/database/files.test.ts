@@ -88,7 +88,7 @@ t.test(
   },
 )
 
-t.test('a second backend is refused, also after the first was killed for a third', async (t) => {
+t.test('a second backend is rejected, also after the first was killed for a third', async (t) => {
   const url = `sqlite:${join(t.testdir(), 'test.db')}`
   const holder = spawn(process.execPath, ['test/fixtures/service/database-holder.ts', url], {
     stdio: ['ignore', 'pipe', 'inherit'],

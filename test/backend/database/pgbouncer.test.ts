@@ -43,12 +43,15 @@ async function open(t: Test, template?: string) {
 t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async (t) => {
   const { url, directUrl, run, limit } = await open(t)
 
-  await t.test('a role without limits of time is refused, with what to do', async (t) => {
-    await rejectsWith(t, openDatabase({ url, directUrl, user: 'backend', log: SILENT }), {
-      message:
-        'Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 2500; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
-    })
-  })
+  await t.test(
+    'a role without time limits is rejected with a message that says what to do',
+    async (t) => {
+      await rejectsWith(t, openDatabase({ url, directUrl, user: 'backend', log: SILENT }), {
+        message:
+          'Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 2500; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
+      })
+    },
+  )
 
   // Sessions that the pooler opened before do not have them.
   await limit()
@@ -57,7 +60,7 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
       where pid <> pg_backend_pid() and backend_type = 'client backend'`,
   )
 
-  await t.test('without the direct address nothing is locked: it is refused', async (t) => {
+  await t.test('without the direct address nothing is locked: it is rejected', async (t) => {
     await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
       message:
         'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to that of PostgreSQL itself',

@@ -11,6 +11,7 @@ import { changeRole, createUser, listUsers } from '../../../backend/users/users.
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { note, openTestDatabase } from '../../fixtures/service/database.ts'
 import { newBarePostgresUrl, newPostgresUrl } from '../../fixtures/service/database-url.ts'
+import { ADMIN, logIn, startSettings } from '../../fixtures/service/settings.ts'
 import {
   atOnce,
   connect,
@@ -256,4 +257,40 @@ t.test('a NUL, which PostgreSQL cannot store, is rejected before it', async (t) 
     const { status } = await read(path)
     t.ok(status < 500, `${path}: ${status}`)
   }
+})
+
+t.test('a NUL in a form or in JSON of Settings is rejected before PostgreSQL', async (t) => {
+  const database = await openTestDatabase(t, { url: await newPostgresUrl(t) })
+  const { backend, account } = await startSettings(t, { database })
+  const key = await backend.issueKey(account.id)
+  const create = async (path: string, body: object) => {
+    const headers = { 'idempotency-key': path }
+    const { json } = await backend.call(key, 'POST', `/api/v1/${path}`, { headers, body })
+    return String(json['id'])
+  }
+  const debtor_id = await create('debtors', { name: 'Globex' })
+  const payment = await create('payments', { debtor_id, currency: 'EUR', amount: 100 })
+  const ada = await logIn(backend, ADMIN)
+  const keyed = { idempotency_key: 'k' }
+  const nul = 'a\0b'
+  const import_ = { date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file: 'a,b' }
+  for (const [path, body] of [
+    ['/settings/login', { email: nul, password: 'x' }],
+    ['/settings/import', { ...import_, import_id: nul }],
+    ['/settings/import', { ...import_, file_name: nul }],
+    ['/settings/payments', { debtor_id: nul, currency: 'EUR', amount: 1, ...keyed }],
+    ['/settings/invoices', { debtor_id: nul, currency: 'EUR', amount: 1, ...keyed }],
+    [
+      `/settings/payments/${payment}/allocate`,
+      { allocations: [{ invoice_id: nul, amount: 1 }], ...keyed },
+    ],
+    [
+      `/settings/payments/${payment}/undo-allocation`,
+      { allocations: [{ invoice_id: nul, amount: 1 }], ...keyed },
+    ],
+  ] as const) {
+    matches(t, await ada.send('POST', path, body), { status: 422 }, path)
+  }
+  const again = { invoice_id: nul, amount: '1', ...keyed }
+  t.equal((await ada.submit(`/settings/payments/${payment}/redo-allocation`, again)).status, 400)
 })

@@ -9,6 +9,7 @@ import { matches, rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { startLink } from '../../fixtures/servers/link.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
+import { startPostgresPair } from '../../fixtures/servers/postgres-pair.ts'
 import { note, notes, openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 import { connect } from '../../fixtures/service/two-backends.ts'
 import { until } from '../../fixtures/service/until.ts'
@@ -33,6 +34,27 @@ async function openCuttable(t: Test, waitMsMax = 5000) {
   url.port = String(proxy.port)
   return { proxy, direct, database: await openTestDatabase(t, { url: url.href, waitMsMax }) }
 }
+
+// What wrote nothing committed, and hid the fault at once: neither `/readyz` nor an alert named it.
+t.test(
+  'writes that wait for a lost synchronous standby are reported until it is back',
+  async (t) => {
+    const pair = await startPostgresPair(t)
+    const database = await openTestDatabase(t, { url: pair.url, waitMsMax: 500 })
+    const reported = () =>
+      database.fault?.message === 'commits wait for the synchronous standby, which does not respond'
+    await database.transaction((tx) => note(tx, 'on both'))
+    await pair.standby.stop('SIGQUIT')
+    const waiting = database.transaction((tx) => note(tx, 'on one')).catch(() => {})
+    await until(reported, 'the fault is reported')
+    await database.transaction(async () => {})
+    t.ok(reported())
+    await pair.standby.start()
+    await waiting
+    await until(() => isBack(database), 'writes are back')
+    await until(() => database.fault === undefined, 'the fault is over')
+  },
+)
 
 async function isBack(database: OpenDatabase): Promise<boolean> {
   return database

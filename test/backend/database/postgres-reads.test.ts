@@ -4,15 +4,23 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import pg from 'pg'
 import t, { type Test } from 'tap'
+import { findKeyById } from '../../../backend/api-keys/api-keys.ts'
 import type { OpenDatabase, Reader } from '../../../backend/database/database.ts'
-import { prepared } from '../../../backend/database/prepared.ts'
+import { prepared, preparedPage } from '../../../backend/database/prepared.ts'
+import { findDebtor, listDebtors } from '../../../backend/debtors/debtors.ts'
+import { listInvoices } from '../../../backend/invoices/invoice-list.ts'
+import { findInvoice } from '../../../backend/invoices/invoices.ts'
+import { listMessages } from '../../../backend/messages/messages.ts'
+import { findPaymentByKey, listPayments } from '../../../backend/payments/payment-list.ts'
 import { rejectsWith } from '../../fixtures/matches.ts'
 import { startCuttingProxy } from '../../fixtures/servers/cutting-proxy.ts'
 import { copyTemplate, startPostgres } from '../../fixtures/servers/postgres.ts'
 import { note, notes, openTestDatabase } from '../../fixtures/service/database.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-const server = await startPostgres()
+const server = await startPostgres({
+  settings: ['shared_preload_libraries=pg_stat_statements', 'pg_stat_statements.track_planning=on'],
+})
 t.teardown(() => server.remove())
 
 const findNote = prepared((read: Reader, { id }: { id: string }) =>
@@ -163,6 +171,109 @@ t.test('reads continue while columns are added', async (t) => {
   }
   isReading = false
   await Promise.all(reading)
+})
+
+const PAGE = { sort: 'created_at', direction: 'desc', fetch: 51, after: undefined } as const
+
+// A prepared `select *` fails once a column is added, which costs each connection a second attempt.
+t.test('reads of the API meet no error of the server while columns are added', async (t) => {
+  const url = await newUrl()
+  const database = await openTestDatabase(t, { url: url.href })
+  const operator = await connect(t, url)
+  const rolledBack = async () => {
+    const { rows } = await operator.query<{ count: string }>(
+      'select xact_rollback as count from pg_stat_database where datname = current_database()',
+    )
+    return rows[0]?.count
+  }
+  const before = await rolledBack()
+  const { read } = database
+  const readAll = () =>
+    Promise.all([
+      ...['key_1', 'key_2'].map((id) => findKeyById(read, id)),
+      ...['deb_1', 'deb_2'].map((id) => findDebtor(read, 'acc', id)),
+      ...['inv_1', 'inv_2'].map((id) => findInvoice(read, 'acc', id)),
+      ...['a', 'b'].map((key) => findPaymentByKey(read, 'acc', key)),
+      listDebtors(read, 'acc', { status: 'active' }, PAGE),
+      listInvoices(read, 'acc', { currency: 'EUR' }, '2026-11-01', PAGE),
+      listPayments(read, 'acc', {}, PAGE),
+      listMessages(read, 'acc', {}, PAGE),
+    ])
+  await readAll()
+  for (const table of ['accounts', 'api_keys', 'debtors', 'invoices', 'payments', 'messages']) {
+    await operator.query(`alter table ${table} add column added text`)
+    await readAll()
+  }
+  // The server counts the errors of a session at the latest when it ends.
+  await database.close()
+  t.equal(await rolledBack(), before)
+})
+
+const readNotes = preparedPage((read: Reader, { after }: { after: string }, { fetch }: Fetch) =>
+  read
+    .selectFrom('audit_log')
+    .select(['id', 'detail', 'subject_id', sql<number>`length(detail)::bigint`.as('length')])
+    .where('id', '>', after)
+    .orderBy('id')
+    .limit(sql.lit(fetch)),
+)
+
+interface Fetch {
+  readonly fetch: number
+}
+
+const listNotes = (read: Reader, after: string) => readNotes(read, { after }, { fetch: 3 })
+
+t.test('pages of lists that are read at once have the rows that each has alone', async (t) => {
+  const texts = ['', '"quoted" \\ \u2028 \u{1f600}', "it's $1 and $2", '{"json": [1]}', 'null']
+  const ids = Array.from({ length: 20 }, (_, n) => `note_${String(n).padStart(2, '0')}`)
+  const details = Object.fromEntries(ids.map((id, n) => [id, texts[n % texts.length] ?? '']))
+  const { read } = await open(t, await newUrl(), details)
+  const alone: unknown[] = []
+  for (const id of ids) alone.push(await listNotes(read, id))
+  t.equal(alone.flat().length, 54)
+  t.strictSame(await Promise.all(ids.map((id) => listNotes(read, id))), alone)
+  const [equal, again] = await Promise.all([listNotes(read, 'note_00'), listNotes(read, 'note_00')])
+  t.strictSame([equal, again], [alone[0], alone[0]])
+  t.not(equal?.[0], again?.[0], 'readers of one page share no rows')
+  t.equal((await readNotes(read, { after: '' }, { fetch: 7 })).length, 7, 'the size is of the text')
+})
+
+t.test('a number in a page that cannot be represented exactly fails this page alone', async (t) => {
+  const { read } = await open(t, await newUrl(), { a: '9007199254740993', b: '12' })
+  const readNumbers = preparedPage((read: Reader, { id }: { id: string }, _: object) =>
+    read
+      .selectFrom('audit_log')
+      .select(sql<number>`cast(detail as bigint)`.as('number'))
+      .where('id', '=', id)
+      .limit(1),
+  )
+  const page = (id: string) => readNumbers(read, { id }, {})
+  t.strictSame(await page('b'), [{ number: 12 }])
+  const [inexact, exact] = await Promise.allSettled([page('a'), page('b')])
+  t.equal(Reflect.get(Object(inexact.status === 'rejected' && inexact.reason), 'name'), 'BadValue')
+  t.strictSame(exact, { status: 'fulfilled', value: [{ number: 12 }] })
+})
+
+// Parsing and planning a page cost the server twice as much as reading it.
+t.test('a page is planned once, and equal pages of a turn are read once', async (t) => {
+  const url = await newUrl()
+  const { read } = await open(t, url, { a: '1', b: '2' })
+  const operator = await connect(t, url)
+  await operator.query('create extension pg_stat_statements')
+  await listNotes(read, '')
+  await operator.query('select pg_stat_statements_reset()')
+  for (let n = 0; n < 20; n++) await listNotes(read, n % 2 === 0 ? '' : 'a')
+  await Promise.all(Array.from({ length: 20 }, () => listNotes(read, '')))
+  const { rows } = await operator.query<{ calls: number; plans: number }>(
+    `select calls::integer, plans::integer from pg_stat_statements
+      where query like '%json_agg%' and query not like '%pg_stat_statements%'`,
+  )
+  const [{ calls, plans } = { calls: 0, plans: 0 }, ...others] = rows
+  t.strictSame(others, [])
+  t.equal(calls, 21)
+  // Five plans for the values themselves on each connection come before the one that is kept.
+  t.ok(plans < calls, 'not planned each time', { plans })
 })
 
 t.test('a connection lost in the middle of grouped reads fails none of them', async (t) => {

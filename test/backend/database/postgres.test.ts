@@ -43,7 +43,7 @@ t.test('a prepared write that fails ends the transaction with its own error', as
     'at the end',
   )
   let steps = 0
-  const goOn = async (tx: Transaction, step: () => Promise<unknown>) => {
+  const runStep = async (tx: Transaction, step: () => Promise<unknown>) => {
     await note(tx, 'b')
     await copyNote(tx, 'a', 'a')
     steps += 1
@@ -54,7 +54,7 @@ t.test('a prepared write that fails ends the transaction with its own error', as
   }
   await rejectsWith(
     t,
-    database.transaction((tx) => goOn(tx, async () => {})),
+    database.transaction((tx) => runStep(tx, async () => {})),
     violation,
     'at the next read',
   )

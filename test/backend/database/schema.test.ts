@@ -1,4 +1,4 @@
-// What a mistake in the code must not be able to break, the schema refuses.
+// The schema rejects rows that only a mistake in the code could write.
 import t from 'tap'
 import { createAccount } from '../../../backend/accounts/accounts.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -70,6 +70,7 @@ function invoiceIn(accountId: string, over: Partial<InvoiceRow> = {}): InvoiceRo
     chasing_cycle: 1,
     disputed_at: null,
     chasing_hold: null,
+    chasing_hold_until: null,
     paid_at: null,
     voided_at: null,
     written_off_at: null,
@@ -122,7 +123,7 @@ async function openWithInvoice(t: Parameters<typeof openTestDatabase>[0]) {
   return { database, own: own.id, foreign: foreign.id }
 }
 
-t.test('the largest amount goes in and comes out, and stays a whole number', async (t) => {
+t.test('the largest amount is stored and read exactly', async (t) => {
   const { database, own } = await openWithInvoice(t)
   const amounts = await database.transaction((tx) =>
     tx
@@ -142,7 +143,7 @@ t.test('the largest amount goes in and comes out, and stays a whole number', asy
   })
 })
 
-t.test('amounts that do not add up are refused', async (t) => {
+t.test('amounts that do not add up are rejected', async (t) => {
   const { database, own } = await openWithInvoice(t)
   const update = (change: Partial<InvoiceRow>) =>
     database.transaction((tx) =>
@@ -158,7 +159,7 @@ t.test('amounts that do not add up are refused', async (t) => {
   await rejectsWith(t, update({ due_date: '2026-10-01' }), check)
 })
 
-t.test('a row cannot point at a row of another account', async (t) => {
+t.test('a row cannot reference a row of another account', async (t) => {
   const { database, foreign } = await openWithInvoice(t)
   const foreignKey = { name: 'ConstraintViolation', kind: 'foreign_key' }
   await rejectsWith(
@@ -197,7 +198,7 @@ t.test('a row cannot point at a row of another account', async (t) => {
   )
 })
 
-t.test('what must be unique in an account is', async (t) => {
+t.test('duplicates within an account are rejected', async (t) => {
   const { database, own } = await openWithInvoice(t)
   const insert = (payment: Partial<PaymentRow>) =>
     database.transaction((tx) =>

@@ -31,7 +31,7 @@ t.test('many reads of one turn each get their own rows', async (t) => {
   t.strictSame(counted, { all: 100 })
 })
 
-t.test('rows come as they are kept, in the order asked for', async (t) => {
+t.test('rows have the stored values, in the requested order', async (t) => {
   const texts = [
     '',
     '"quoted" \\ \u2028 \u{1f600}',
@@ -59,7 +59,7 @@ t.test('rows come as they are kept, in the order asked for', async (t) => {
   t.strictSame(await request(7).limit(3).execute(), expected(7).slice(0, 3), 'a page')
 })
 
-t.test('one that fails does not fail those that are asked with it', async (t) => {
+t.test('a read that fails does not fail the reads that are sent with it', async (t) => {
   const { read } = await open(t, { note: '{"a": 1}' })
   const request = (path: string) =>
     read
@@ -116,7 +116,7 @@ t.test('a page that fails does not fail those that are read with it', async (t) 
   )
 })
 
-t.test('what is asked after a commit sees it, while many others ask', async (t) => {
+t.test('a read that begins after a commit sees it, while many others read', async (t) => {
   const { transaction, find } = await open(t)
   let requesting = true
   const others = Array.from({ length: 20 }, async (_, n) => {
@@ -128,4 +128,45 @@ t.test('what is asked after a commit sees it, while many others ask', async (t) 
   }
   requesting = false
   await Promise.all(others)
+})
+
+t.test('a transaction that takes long holds up no read', async (t) => {
+  const { find, transaction } = await open(t, { note_1: 'before' })
+  const begun = Promise.withResolvers<void>()
+  const end = Promise.withResolvers<void>()
+  const long = transaction(async (tx) => {
+    await note(tx, 'note_2')
+    begun.resolve()
+    await end.promise
+  })
+  await begun.promise
+  t.strictSame(
+    (await find('note_1')).map(({ detail }) => detail),
+    ['before'],
+  )
+  t.strictSame(await find('note_2'), [], 'it is not committed yet')
+  end.resolve()
+  await long
+  t.strictSame(
+    (await find('note_2')).map(({ id }) => id),
+    ['note_2'],
+  )
+})
+
+t.test('reads that arrive while a transaction fails succeed', async (t) => {
+  const { find, transaction } = await open(t, { note_1: 'before' })
+  const reads: ReturnType<typeof find>[] = []
+  const begun = Promise.withResolvers<void>()
+  const failing = transaction(async (tx) => {
+    await note(tx, 'note_2')
+    begun.resolve()
+    await note(tx, 'note_2')
+  })
+  await begun.promise
+  reads.push(find('note_1'), find('note_2'))
+  await t.rejects(failing)
+  t.strictSame(
+    (await Promise.all(reads)).map((rows) => rows.map(({ id }) => id)),
+    [['note_1'], []],
+  )
 })

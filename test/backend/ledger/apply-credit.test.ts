@@ -1,4 +1,4 @@
-// What is left of a payment pays the oldest invoices by itself, where an account has chosen so.
+// If an account has chosen so, the surplus of a payment is allocated to the oldest invoices automatically.
 import t, { type Test } from 'tap'
 import { setApplyCredit } from '../../../backend/accounts/apply-credit.ts'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -39,7 +39,7 @@ t.test('money on account pays open invoices, the oldest due date first', async (
   t.equal((await books.read(`/api/v1/invoices/${dollars.id}`)).status, 'open')
 })
 
-t.test('a surplus pays others, and more of an invoice that was named', async (t) => {
+t.test('a surplus pays other invoices, after the one that the payment names', async (t) => {
   const { books, due } = await openApplying(t)
   const named = await due('2026-10-01')
   const other = await due('2026-10-02')

@@ -134,7 +134,7 @@ t.test('a currency without a minor unit has a problem of its own', async (t) => 
   })
 })
 
-t.test('an external id that is taken is refused with the id that has it', async (t) => {
+t.test('a duplicate external id is rejected with the id of the debtor that has it', async (t) => {
   const books = await openBooks(t)
   const first = await books.debtor({ external_id: 'C-1' })
   const { status, json } = await books.post('/api/v1/debtors', { name: 'b', external_id: 'C-1' })
@@ -188,6 +188,21 @@ t.test('balances are per currency; overdue is judged by the account’s calendar
   books.backend.now = new Date('2026-11-21T10:00:00Z')
   const { data } = await books.read('/api/v1/debtors')
   matches(t, data[0].balances[0], { outstanding: 570, overdue: 570 }, 'it is the 22nd there by now')
+  t.strictSame((await books.read(`/api/v1/debtors/${debtor_id}`)).balances, data[0].balances)
+})
+
+t.test('yesterday may be the current date of an account west of Greenwich', async (t) => {
+  const books = await openBooks(t, { timezone: 'Pacific/Niue' })
+  const { id: debtor_id } = await books.debtor()
+  const terms = { debtor_id, issue_date: '2026-11-01' }
+  await books.invoice({ ...terms, amount: 500, due_date: '2026-11-20' })
+  await books.invoice({ ...terms, amount: 70, due_date: '2026-11-19' })
+  const overdueAt = async (now: string) => {
+    books.backend.now = new Date(now)
+    return (await books.read(`/api/v1/debtors/${debtor_id}`)).balances[0].overdue
+  }
+  t.equal(await overdueAt('2026-11-21T10:59:00Z'), 70)
+  t.equal(await overdueAt('2026-11-21T11:00:00Z'), 570)
 })
 
 t.test('updated_at moves with the balances, not with drafts', async (t) => {

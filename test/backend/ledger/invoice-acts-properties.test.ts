@@ -1,5 +1,4 @@
-// Whatever is paid, reversed and decided, in whatever order: the books add up.
-import fc from 'fast-check'
+// The books add up after any payments, reversals and decisions, in any order.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import {
@@ -12,6 +11,7 @@ import {
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Json, openBooks } from '../../fixtures/books/books.ts'
+import { fc } from '../../fixtures/properties.ts'
 
 const ACTS = { voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 const INVOICES = 3

@@ -172,7 +172,12 @@ t.test('a dispute holds the reminders until it is resolved', async (t) => {
     'a part settles nothing',
   )
   await desk.perform('resolveDispute', invoice.id)
-  matches(t, (await desk.read(invoice.id)).chasing, { status: 'active', blocked_reason: null })
+  matches(
+    t,
+    (await desk.read(invoice.id)).chasing,
+    { status: 'paused', blocked_reason: 'payment_received' },
+    'the pause after the payment remains',
+  )
   const types = (await desk.events()).map(({ type }) => type)
   t.strictSame(
     types.filter((type) => type.includes('dispute')),

@@ -68,7 +68,7 @@ t.test('lines make the amount, each rounded once, taxes as given', async (t) => 
   )
 })
 
-t.test('an amount that is not the total of the lines is refused with both figures', async (t) => {
+t.test('an amount that is not the total of the lines is rejected with both figures', async (t) => {
   const books = await openBooks(t)
   const { id: debtor_id } = await books.debtor()
   const body = { debtor_id, currency: 'EUR', amount: 9501, line_items: [LINE] }
@@ -243,7 +243,7 @@ t.test('generated numbers pass by those that the client gave itself', async (t) 
   t.equal((await books.invoice({ debtor_id })).number, 'INV-000026')
 })
 
-t.test('a refused invoice uses up no number', async (t) => {
+t.test('a rejected invoice uses up no number', async (t) => {
   const books = await openBooks(t)
   const first = await books.invoice({ external_id: 'x' })
   const body = { debtor_id: first.debtor_id, currency: 'EUR', amount: 1, external_id: 'x' }

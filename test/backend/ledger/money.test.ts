@@ -1,4 +1,3 @@
-import fc from 'fast-check'
 import t from 'tap'
 import { CURRENCY_EXPONENTS } from '../../../backend/money/currencies.ts'
 import {
@@ -9,6 +8,7 @@ import {
   parseCurrency,
 } from '../../../backend/money/money.ts'
 import { moneyText } from '../../../backend/money/money-text.ts'
+import { fc } from '../../fixtures/properties.ts'
 
 t.test('exponents are those of ISO 4217, also where ICU shows fewer decimals', async (t) => {
   const expected = { EUR: 2, HUF: 2, IDR: 2, COP: 2, JPY: 0, KRW: 0, UGX: 0, ISK: 0 }
@@ -18,7 +18,7 @@ t.test('exponents are those of ISO 4217, also where ICU shows fewer decimals', a
 })
 
 t.test(
-  'every currency that ICU knows is there, but for those withdrawn or without minor unit',
+  'every currency of ICU is supported, except withdrawn ones and those without minor unit',
   async (t) => {
     const missing = Intl.supportedValuesOf('currency').filter(
       (code) => !CURRENCY_EXPONENTS.has(code),
@@ -28,12 +28,12 @@ t.test(
   },
 )
 
-t.test('a currency is taken in any case and kept in upper case', async (t) => {
+t.test('a currency is accepted in any case and stored in upper case', async (t) => {
   t.equal(parseCurrency('eur'), 'EUR')
   t.equal(parseCurrency('JpY'), 'JPY')
 })
 
-t.test('codes without a minor unit and unknown ones are no currencies', async (t) => {
+t.test('unknown codes and codes without a minor unit are rejected', async (t) => {
   for (const code of ['XAU', 'XDR', 'XXX', 'XTS', 'XBT', 'EU', 'EURO', '', ' EUR', 'ıNR']) {
     t.equal(parseCurrency(code), undefined, code)
   }

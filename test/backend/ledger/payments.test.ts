@@ -119,7 +119,7 @@ t.test('a payment on account is allocated to nothing', async (t) => {
   })
 })
 
-t.test('more than is due is refused, or kept on account if that is meant', async (t) => {
+t.test('more than is due is rejected, or kept on account if the caller allows it', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const body = { invoice_id, amount: 10_001, currency: 'EUR' }
@@ -169,7 +169,7 @@ t.test('every allocation that exceeds its invoice is named; with the flag it is 
   })
 })
 
-t.test('what is refused leaves no trace', async (t) => {
+t.test('a rejected payment leaves no trace', async (t) => {
   const books = await openBooks(t)
   const a = await books.invoice()
   await books.create(PAYMENTS, { invoice_id: a.id, amount: 1, currency: 'EUR', external_id: 'x' })
@@ -181,7 +181,7 @@ t.test('what is refused leaves no trace', async (t) => {
   t.equal((await books.get(`/api/v1/invoices/${a.id}`)).text, before)
 })
 
-t.test('allocations beyond the payment, or twice to one invoice, are refused', async (t) => {
+t.test('allocations beyond the payment, or twice to one invoice, are rejected', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const beyond = { amount: 5, currency: 'EUR', allocations: [{ invoice_id, amount: 6 }] }
@@ -215,7 +215,7 @@ t.test('invoices of two debtors cannot share a payment', async (t) => {
   })
 })
 
-t.test('another currency than the invoice’s is refused with both', async (t) => {
+t.test('a currency other than the invoice’s is rejected, and the error names both', async (t) => {
   const books = await openBooks(t)
   const { id: invoice_id } = await books.invoice()
   const { status, json } = await books.post(PAYMENTS, { invoice_id, amount: 1, currency: 'USD' })

@@ -154,7 +154,7 @@ t.test('an invoice gets more of the same payment', async (t) => {
   matches(t, await desk.read(invoice.id), { amount_paid: 5000, amount_due: 5000 })
 })
 
-t.test('what cannot be allocated is refused and changes nothing', async (t) => {
+t.test('an impossible allocation is rejected and changes nothing', async (t) => {
   const desk = await openDesk(t)
   const invoice = await desk.invoice()
   const draft = await desk.invoice({ status: 'draft' })
@@ -191,6 +191,11 @@ t.test('what cannot be allocated is refused and changes nothing', async (t) => {
   ] as const
   for (const [wanted, code] of refused) {
     await rejectsWith(t, desk.allocate(id, ...wanted), { code })
+  }
+  for (const amount of [-1, 0, 0.5, Number.NaN]) {
+    const members = { errors: [{ pointer: '/allocations/0/amount' }] }
+    const refusal = { code: 'validation_failed', members }
+    await rejectsWith(t, desk.allocate(id, [invoice, amount]), refusal, `${amount}`)
   }
   await rejectsWith(t, desk.allocate('pay_none', [invoice, 1]), { code: 'not_found' })
   t.strictSame((await desk.payment(id)).allocations, [])

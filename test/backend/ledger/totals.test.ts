@@ -139,3 +139,22 @@ t.test('a debtor is found by words of its name, city, address and id', async (t)
   t.strictSame([cut.ids.length, cut.isTruncated], [1, true])
   t.strictSame((await findDebtorsByWords(database.read, others.accountId, 'bouw', 9)).ids, [])
 })
+
+t.test('a debtor that changes many times is computed once', async (t) => {
+  const books = await openBooks(t)
+  const { database } = books.backend
+  const { id } = await books.debtor()
+  await invoice(books, id, TODAY, 500)
+  const change = { account_id: books.accountId, debtor_id: id }
+  await database.transaction((tx) =>
+    tx
+      .insertInto('ledger_changes')
+      .values(Array.from({ length: 150 }, () => change))
+      .execute(),
+  )
+  await updateTotalsOf(database, books.accountId)
+  const logged = await database.read.selectFrom('ledger_changes').select('debtor_id').execute()
+  t.strictSame(logged, [], 'one transaction handles all of its changes')
+  const [due] = await readDueByAge(database.read, books.accountId, TODAY)
+  t.equal(due?.outstanding.amount, 500)
+})

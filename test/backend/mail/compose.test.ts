@@ -1,4 +1,4 @@
-// What leaves: headers that nobody can add to, texts that arrive as they were written.
+// The mails that are sent: nobody can add a header, and texts arrive unchanged.
 import { readdir, readFile, stat } from 'node:fs/promises'
 import PostalMime from 'postal-mime'
 import t from 'tap'
@@ -26,6 +26,20 @@ t.test('names and subjects cannot add a header or end the headers', async (t) =>
     ['billing@acme.nl', 'reminders@mail.receivables.io'],
   )
   t.equal(mail?.text?.trim(), 'Dear Jansen')
+})
+
+t.test('names and subjects that are encoded words are not decoded', async (t) => {
+  const smtp = await startSmtpServer(t)
+  const word = '=?utf-8?Q?ceo=40bank.nl?='
+  await sendNow(newMailer(t, smtp.url), {
+    fromName: word,
+    subject: `Invoice ${word}`,
+    replyTo: 'billing@acme.nl',
+  })
+  const { mail, raw = '' } = smtp.mails[0] ?? {}
+  t.notMatch(raw, /=\?utf-8\?Q\?ceo/)
+  t.equal(mail?.from?.name, '= ?utf-8?Q?ceo=40bank.nl?=')
+  t.equal(mail?.subject, 'Invoice = ?utf-8?Q?ceo=40bank.nl?=')
 })
 
 t.test('texts in any script arrive as they were written', async (t) => {

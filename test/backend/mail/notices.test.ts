@@ -149,33 +149,36 @@ t.test('a notice goes to every Admin who can log in, once, whoever sends it', as
   t.notMatch(mail?.html, /<b>/)
 })
 
-t.test('what was not taken is tried again for three days, as the same mail', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
-  const { backend } = service.books
-  await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
-  await noticeOfEndpoint(service)
-  const start = backend.now
-  smtp.failAt('data', 'drop', 1)
-  await service.sendNotices()
-  smtp.failAt('rcpt', { code: 451, text: '4.7.1 Later' })
-  for (let tries = 1; tries < 10; tries++) {
-    const [row] = await outboxOf(service)
-    matches(t, row, { status: 'pending', attempts: tries })
-    const connections = smtp.connections()
+t.test(
+  'a notice that the server does not accept is retried for three days, as the same mail',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const service = await startReminding(t, smtp.url)
+    const { backend } = service.books
+    await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
+    await noticeOfEndpoint(service)
+    const start = backend.now
+    smtp.failAt('data', 'drop', 1)
     await service.sendNotices()
-    t.equal(smtp.connections(), connections, 'not before its time')
-    backend.now = new Date(row?.run_at ?? 0)
-    if (tries === 8) smtp.recover()
-    await service.sendNotices()
-    if (tries === 8) break
-  }
-  matches(t, await outboxOf(service), [{ status: 'sent', run_at: null, last_error: null }])
-  t.equal(smtp.mails.length, 2)
-  t.equal(smtp.mails[0]?.mail.messageId, smtp.mails[1]?.mail.messageId)
-  const days = (backend.now.getTime() - start.getTime()) / 86_400_000
-  t.ok(days > 1 && days < 4, `${days} days`)
-})
+    smtp.failAt('rcpt', { code: 451, text: '4.7.1 Later' })
+    for (let tries = 1; tries < 10; tries++) {
+      const [row] = await outboxOf(service)
+      matches(t, row, { status: 'pending', attempts: tries })
+      const connections = smtp.connections()
+      await service.sendNotices()
+      t.equal(smtp.connections(), connections, 'not before its time')
+      backend.now = new Date(row?.run_at ?? 0)
+      if (tries === 8) smtp.recover()
+      await service.sendNotices()
+      if (tries === 8) break
+    }
+    matches(t, await outboxOf(service), [{ status: 'sent', run_at: null, last_error: null }])
+    t.equal(smtp.mails.length, 2)
+    t.equal(smtp.mails[0]?.mail.messageId, smtp.mails[1]?.mail.messageId)
+    const days = (backend.now.getTime() - start.getTime()) / 86_400_000
+    t.ok(days > 1 && days < 4, `${days} days`)
+  },
+)
 
 t.test('a server that accepts no mail is reported at `/readyz`', async (t) => {
   const smtp = await startSmtpServer(t)

@@ -1,16 +1,16 @@
-// What holds for whatever names people have and whatever arrives.
+// Properties of outgoing mail for any names and texts, and of inbound mail for any bytes.
 import { readFile } from 'node:fs/promises'
-import fc from 'fast-check'
 import PostalMime from 'postal-mime'
 import t from 'tap'
 import { readInboundMail } from '../../../backend/inbound-mail/inbound-mail.ts'
 import { faultOf, parseReply } from '../../../backend/mail/status-codes.ts'
+import { fc } from '../../fixtures/properties.ts'
 import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
 import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 
 const ID = 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q'
 
-/** Of a name or a subject: what could end a header, begin another, or an address. */
+/** Parts of names and subjects that could end a header, begin another one, or add an address. */
 const text = fc.string({
   unit: fc.constantFrom(
     ...['\r', '\n', '\r\n', ':', ' ', '\t', '"', '<', '>', '@', ',', ';', '\\', '=?', '?=', '\0'],
@@ -58,7 +58,7 @@ const HEADERS = new Set([
 
 const SAMPLES = [deliveryReport(), deliveryReport({ names: {} }), complaint(ID), reply(ID)]
 
-/** A sample with parts of it taken out, doubled, or replaced by anything. */
+/** A sample of which parts are removed, doubled, or replaced by random bytes. */
 const damaged = fc
   .tuple(
     fc.constantFrom(...SAMPLES),
@@ -75,7 +75,7 @@ const damaged = fc
     ),
   )
 
-t.test('whatever arrives is understood as something, within bounds', async () => {
+t.test('any inbound mail is classified, and its fields are bounded', async () => {
   await fc.assert(
     fc.asyncProperty(damaged, async (raw) => {
       const { content, references, sender } = await readInboundMail(raw)

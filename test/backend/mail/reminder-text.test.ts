@@ -10,7 +10,7 @@ function contentIn(over: Partial<ReminderContent> = {}): ReminderContent {
   return {
     language: 'en',
     stage: 'friendly',
-    creditor: { name: 'Acme Ltd', replyTo: 'billing@acme.nl' },
+    creditor: { name: 'Acme Ltd', logo: undefined, replyTo: 'billing@acme.nl' },
     debtor: { name: 'Jansen Bouw B.V.' },
     invoices: [invoiceIn()],
     wording: undefined,
@@ -85,7 +85,7 @@ t.test('a reminder names the creditor, who remains it, and how to stop the next 
   matches(t, text, containing('https://receivables.io/mail/unsubscribe/token'))
   matches(t, text, containing('Just reply to this e-mail, or write to billing@acme.nl.'))
   const { text: toBv } = writeReminder(
-    contentIn({ creditor: { name: 'Acme B.V.', replyTo: null } }),
+    contentIn({ creditor: { name: 'Acme B.V.', logo: undefined, replyTo: null } }),
   )
   matches(t, toBv, containing('on behalf of Acme B.V. Acme B.V. remains the creditor'))
   const preview = writeReminder(contentIn({ unsubscribeUrl: null }))
@@ -154,7 +154,7 @@ t.test('what names and numbers hold is shown, never obeyed', async (t) => {
   const evil = `"'><script>alert(1)</script><img src=x onerror=alert(1)>\r\nBcc: x@y.z`
   const { subject, html, text } = writeReminder(
     contentIn({
-      creditor: { name: evil, replyTo: null },
+      creditor: { name: evil, logo: undefined, replyTo: null },
       debtor: { name: evil },
       invoices: [invoiceIn({ number: evil, paymentUrl: 'https://pay.acme.nl/"><script>' })],
     }),

@@ -1,4 +1,4 @@
-// What each fault of a mail server leads to: whose it is, and whether anything can have left.
+// What each error of a mail server means: whether the recipient is to blame, and whether the mail may have been sent.
 import t from 'tap'
 import type { HandOff } from '../../../backend/mail/mail.ts'
 import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
@@ -50,20 +50,23 @@ function soft(code: string) {
   return { outcome: 'refused', type: 'soft', code }
 }
 
-t.test('a refusal is the recipient’s fault only where it is', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const mailer = newMailer(t, smtp.url)
-  for (const [phase, code, text, expected] of REPLIES) {
-    smtp.recover()
-    smtp.failAt(phase, { code, text })
-    const handOff = await sendNow(mailer)
-    matches(t, handOff, expected, `${phase}: ${code} ${text}`)
-    matches(t, handOff, { detail: /[A-Z]/ })
-  }
-  t.strictSame(smtp.mails, [])
-})
+t.test(
+  'only a rejection that concerns the recipient is counted against the recipient',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const mailer = newMailer(t, smtp.url)
+    for (const [phase, code, text, expected] of REPLIES) {
+      smtp.recover()
+      smtp.failAt(phase, { code, text })
+      const handOff = await sendNow(mailer)
+      matches(t, handOff, expected, `${phase}: ${code} ${text}`)
+      matches(t, handOff, { detail: /[A-Z]/ })
+    }
+    t.strictSame(smtp.mails, [])
+  },
+)
 
-t.test('a server that is silent before the text gets nothing', async (t) => {
+t.test('a server that stops responding before the text receives no mail', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   for (const phase of ['connect', 'mail', 'rcpt'] as const) {
@@ -75,7 +78,7 @@ t.test('a server that is silent before the text gets nothing', async (t) => {
   t.strictSame(smtp.mails, [])
 })
 
-t.test('a server that is silent after the text may have taken it', async (t) => {
+t.test('if a server stops responding after the text, the outcome is unknown', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url, { replyMsMax: 50 })
   smtp.failAt('data', 'hang')
@@ -115,7 +118,7 @@ t.test('no hand-over begins after its deadline, or where no server listens', asy
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
 
-t.test('a greeting that takes a while is waited for', async (t) => {
+t.test('a server may be slow to greet', async (t) => {
   const smtp = await startSmtpServer(t, {
     server: { onConnect: (_session, next) => void setTimeout(next, 300) },
   })
@@ -137,7 +140,7 @@ t.test('TLS is used where it is offered, and a login is sent over it', async (t)
   )
 })
 
-t.test('nor does a login that hangs or breaks', async (t) => {
+t.test('a login that hangs or breaks does not affect the address either', async (t) => {
   const smtp = await startSmtpServer(t, { login: { user: 'us', password: 'secret' } })
   const mailer = newMailer(t, smtp.url.replace('//', '//us:secret@'))
   for (const fault of ['hang', 'drop', { code: 454, text: '4.7.0 Later' }] as const) {
@@ -149,7 +152,7 @@ t.test('nor does a login that hangs or breaks', async (t) => {
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
 
-t.test('over a network a password needs TLS, and TLS a certificate that is valid', async (t) => {
+t.test('a password is sent over a network only by TLS, with a valid certificate', async (t) => {
   const login = { user: 'us', password: 'secret' }
   const far = (url: string): SmtpAddress => ({ ...parseSmtpUrl(url), isLocal: false })
   const plain = await startSmtpServer(t, { login })
@@ -165,7 +168,7 @@ t.test('over a network a password needs TLS, and TLS a certificate that is valid
   t.strictSame([...plain.mails, ...selfSigned.mails], [])
 })
 
-t.test('a greylisting server has the same mail the next time', async (t) => {
+t.test('a greylisting server receives the same mail at the next attempt', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   smtp.failAt('rcpt', { code: 450, text: '4.7.1 Greylisted' }, 1)
@@ -173,31 +176,34 @@ t.test('a greylisting server has the same mail the next time', async (t) => {
   matches(t, await sendNow(mailer), { outcome: 'accepted' })
 })
 
-t.test('servers that report are asked to, by the message’s id', async (t) => {
-  const envelopes: object[] = []
-  const smtp = await startSmtpServer(t, {
-    server: {
-      hideDSN: false,
-      onData(stream, { envelope }, next) {
-        envelopes.push(envelope)
-        stream.on('end', () => next()).resume()
+t.test(
+  'delivery reports are requested, with the id of the message, from servers that offer them',
+  async (t) => {
+    const envelopes: object[] = []
+    const smtp = await startSmtpServer(t, {
+      server: {
+        hideDSN: false,
+        onData(stream, { envelope }, next) {
+          envelopes.push(envelope)
+          stream.on('end', () => next()).resume()
+        },
       },
-    },
-  })
-  await sendNow(newMailer(t, smtp.url))
-  await sendNow(newMailer(t, smtp.url, { wantsReports: true }))
-  const failures = ['FAILURE', 'DELAY']
-  matches(
-    t,
-    envelopes,
-    [failures, [...failures, 'SUCCESS']].map((notify) => ({
-      dsn: { envid: 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q', ret: 'HDRS' },
-      rcptTo: [{ dsn: { notify } }],
-    })),
-  )
-})
+    })
+    await sendNow(newMailer(t, smtp.url))
+    await sendNow(newMailer(t, smtp.url, { wantsReports: true }))
+    const failures = ['FAILURE', 'DELAY']
+    matches(
+      t,
+      envelopes,
+      [failures, [...failures, 'SUCCESS']].map((notify) => ({
+        dsn: { envid: 'msg_01KDZ3CV3NSJPBXHTGA1R5EY8Q', ret: 'HDRS' },
+        rcptTo: [{ dsn: { notify } }],
+      })),
+    )
+  },
+)
 
-t.test('closing abandons what has not begun and waits for what has', async (t) => {
+t.test('closing abandons mails that are not begun and waits for those in progress', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   smtp.failAt('rcpt', 'hang')
@@ -236,7 +242,7 @@ t.test('a mail that cannot be received is rejected before any connection', async
   t.equal(smtp.connections(), 0)
 })
 
-t.test('SMTP_URL is understood or refused, and never repeated', async (t) => {
+t.test('SMTP_URL is parsed or rejected, and no error contains it', async (t) => {
   matches(t, parseSmtpUrl('smtps://u:p%40ss@mx.acme.nl'), {
     host: 'mx.acme.nl',
     port: 465,

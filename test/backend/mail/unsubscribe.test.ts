@@ -58,7 +58,7 @@ t.test('a click of a mail program unsubscribes, once, without cookie or token', 
   t.strictSame(await auditActions('address.'), ['address.unsubscribed'])
 })
 
-t.test('who thinks better of it is written to again', async (t) => {
+t.test('who thinks better of it receives mail again', async (t) => {
   const { books, request, linkOf } = await startReminding(t)
   const debtor = await books.debtor({ email: 'ap@jansen.nl', language: 'de' })
   const path = linkOf('ap@jansen.nl')

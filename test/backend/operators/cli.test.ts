@@ -21,7 +21,7 @@ function prepareCli(t: Test, env: Record<string, string> = { KEY_PEPPER: `v1:${P
   return { directory, url: `sqlite:${join(directory, 'receivables.db')}`, run, runProcess, json }
 }
 
-t.test('from nothing to a key that is found, while a backend runs', async (t) => {
+t.test('an account and a key are created, and revoked, while a backend runs', async (t) => {
   const { url, json } = prepareCli(t)
   const backend = await openTestDatabase(t, { url })
   const account = await json('accounts', 'create', '--name', 'Acme Ltd', '--currency', 'eur')
@@ -79,12 +79,12 @@ t.test('as a process it has an exit code, and errors on standard error', async (
   matches(t, await runProcess('nope'), { code: 2, stdout: '', stderr: /no command nope/ })
 })
 
-t.test('people get sentences and tables', async (t) => {
+t.test('without --json the output is sentences and tables', async (t) => {
   const { run } = prepareCli(t)
   matches(t, await run('accounts', 'list'), { code: 0, stdout: 'None.\n' })
   await run('accounts', 'create', '--name', 'Acme', '--demo')
   matches(t, await run('accounts', 'list'), { stdout: /^ID +NAME .*\nacct_\w+ +Acme +active +UTC/ })
-  matches(t, await run('migrate'), { code: 0, stdout: 'Nothing to do.\n' })
+  matches(t, await run('migrate'), { code: 0, stdout: 'No migration is pending.\n' })
 })
 
 t.test('wrong usage is explained, with exit code 2', async (t) => {
@@ -92,11 +92,11 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
   const wrong: [args: string[], said: RegExp][] = [
     [['nope'], /no command nope.*--help/],
     [['keys'], /keys issue, keys list, keys revoke, keys change, keys rotate/],
-    [['accounts', 'create'], /Missing: --name/],
+    [['accounts', 'create'], /lacks --name/],
     [['accounts', 'create', '--nome', 'x'], /--nome/],
-    [['accounts', 'set-status', 'acct_x'], /Missing: STATUS/],
+    [['accounts', 'set-status', 'acct_x'], /lacks STATUS/],
     [['accounts', 'set-status', 'acct_x', 'frozen'], /frozen/],
-    [['keys', 'revoke', 'a', 'b'], /Not understood: b/],
+    [['keys', 'revoke', 'a', 'b'], /does not take b/],
   ]
   await Promise.all(
     wrong.map(async ([args, said]) =>
@@ -105,7 +105,7 @@ t.test('wrong usage is explained, with exit code 2', async (t) => {
   )
 })
 
-t.test('a refusal is explained, with exit code 1', async (t) => {
+t.test('a rejection is explained, with exit code 1', async (t) => {
   const { run } = prepareCli(t)
   matches(t, await run('keys', 'revoke', 'key_none'), { code: 1, stderr: /no API key key_none/ })
   matches(t, await run('keys', 'issue', '--account', 'acct_none', '--name', ' ', '--scopes', ''), {

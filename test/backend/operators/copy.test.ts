@@ -1,4 +1,4 @@
-// From SQLite to PostgreSQL and back, as an operator moves a service.
+// Copies from SQLite to PostgreSQL and back, as an operator moves a service.
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -25,7 +25,7 @@ function cli(...words: string[]): Promise<Outcome> {
   })
 }
 
-/** A SQLite file with a lively account and some more rows than one batch has. */
+/** A SQLite file with an account that has records of every kind, and more rows than one batch. */
 async function prepare(t: Test) {
   const url = `sqlite:${join(t.testdir(), 'source.db')}`
   const database = await openTestDatabase(t, { url })
@@ -36,7 +36,7 @@ async function prepare(t: Test) {
   return { url, database }
 }
 
-t.test('there and back again, everything is equal', async (t) => {
+t.test('after a copy there and back, everything is equal', async (t) => {
   const source = await prepare(t)
   await source.database.close()
   const postgres = await newPostgresUrl(t)
@@ -77,7 +77,7 @@ t.test('an interrupted copy continues where it stopped', async (t) => {
   t.strictSame(repeated, tables, 'and changes nothing once it is done')
 })
 
-t.test('a target with other records is refused, and what differs is named', async (t) => {
+t.test('a target with other records is rejected, and the differences are named', async (t) => {
   const { database: from } = await prepare(t)
   const to = await openTestDatabase(t, { url: await newPostgresUrl(t) })
   const options = { from, to, sqlite: 'from', progress: SILENT_PROGRESS } as const
@@ -92,15 +92,18 @@ t.test('a target with other records is refused, and what differs is named', asyn
   matches(t, invoices, { differing: ['notes'] })
 })
 
-t.test('what is not a move is refused', async (t) => {
-  const { url, database } = await prepare(t)
-  const postgres = await newPostgresUrl(t)
-  const copy = (from: string, to: string) => cli('database', 'copy', '--from', from, '--to', to)
-  matches(t, await copy(url, url), { code: 2, stderr: /One of --from and --to/ })
-  matches(t, await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
-  matches(t, await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
-  await database.close()
-  const backend = await openTestDatabase(t, { url: postgres })
-  await backend.read.selectFrom('accounts').select('id').execute()
-  matches(t, await copy(url, postgres), { code: 1, stderr: /stop them first/ })
-})
+t.test(
+  'a copy between databases of one kind, from none, or beside a backend is rejected',
+  async (t) => {
+    const { url, database } = await prepare(t)
+    const postgres = await newPostgresUrl(t)
+    const copy = (from: string, to: string) => cli('database', 'copy', '--from', from, '--to', to)
+    matches(t, await copy(url, url), { code: 2, stderr: /One of --from and --to/ })
+    matches(t, await copy('sqlite:/nowhere/x.db', postgres), { code: 1, stderr: /no database/ })
+    matches(t, await copy(url, postgres), { code: 1, stderr: /Another backend process/ })
+    await database.close()
+    const backend = await openTestDatabase(t, { url: postgres })
+    await backend.read.selectFrom('accounts').select('id').execute()
+    matches(t, await copy(url, postgres), { code: 1, stderr: /Stop them first/ })
+  },
+)

@@ -1,4 +1,4 @@
-// What reminding leaves of a person, sent and answered for real, goes with the person.
+// Erasing a person also erases the personal data in sent reminders and in replies to them.
 import type { Kysely } from 'kysely'
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
@@ -16,76 +16,79 @@ import { openTestDatabase, SILENT } from '../../fixtures/service/database.ts'
 
 const DAY_MS = 86_400_000
 
-/** The name, and every address of what comes in; not the receiver's of the webhooks. */
+/** The name and the addresses of incoming mail, but not the address of the webhook receiver. */
 const PERSON = /Jansen|jan jansen|@jansen/
 
-t.test('sent, bounced, answered and rejected reminders no longer name the person', async (t) => {
-  const service = await startReminding(t)
-  const { books } = service
-  const { backend, accountId } = books
-  const { database } = backend
-  const debtor = await books.debtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
-  const invoice = { debtor_id: debtor.id, issue_date: '2026-11-01', due_date: '2026-11-02' }
-  await books.invoice(invoice)
-  const sent: Mail[] = []
-  const deps = {
-    database,
-    log: SILENT,
-    clock: () => backend.now,
-    links: { linkFor: () => 'https://receivables.test/stop', open: () => undefined },
-    mailer: {
-      async send(mail: Mail) {
-        sent.push(mail)
-        return { outcome: 'accepted', providerMessageId: null } as const
+t.test(
+  'after an erasure, sent, bounced and rejected reminders and replies no longer name the person',
+  async (t) => {
+    const service = await startReminding(t)
+    const { books } = service
+    const { backend, accountId } = books
+    const { database } = backend
+    const debtor = await books.debtor({ name: 'Jan Jansen', email: 'ap@jansen.nl' })
+    const invoice = { debtor_id: debtor.id, issue_date: '2026-11-01', due_date: '2026-11-02' }
+    await books.invoice(invoice)
+    const sent: Mail[] = []
+    const deps = {
+      database,
+      log: SILENT,
+      clock: () => backend.now,
+      links: { linkFor: () => 'https://receivables.test/stop', open: () => undefined },
+      mailer: {
+        async send(mail: Mail) {
+          sent.push(mail)
+          return { outcome: 'accepted', providerMessageId: null } as const
+        },
+        messageIdOf: (id: string) => id,
+        close: async () => {},
       },
-      messageIdOf: (id: string) => id,
-      close: async () => {},
-    },
-  }
-  const act = () => ({ actor: OPERATOR, now: backend.now })
-  // Mondays at noon: the first three stages, and an approval that is asked for and refused.
-  for (let week = 0; week < 5; week += 1) {
-    backend.now = new Date(Date.parse('2026-11-09T11:00:00.000Z') + week * 7 * DAY_MS)
+    }
+    const act = () => ({ actor: OPERATOR, now: backend.now })
+    // Each run is on a Monday at noon: three stages, and an approval that is requested and rejected.
+    for (let week = 0; week < 5; week += 1) {
+      backend.now = new Date(Date.parse('2026-11-09T11:00:00.000Z') + week * 7 * DAY_MS)
+      await runPlanning(deps, backend.now)
+      await sendRound(deps, 1)
+    }
+    t.ok(sent.length >= 2, `${sent.length} reminders were sent`)
+    const [requested] = await listApprovals(database.read, accountId)
+    t.ok(requested, 'one waits for its approval')
+    if (requested !== undefined) {
+      const decision = { approve: false, reason: 'Jansen called' } as const
+      await database.transaction((tx) =>
+        decideApproval(tx, accountId, requested.message.id, decision, act()),
+      )
+    }
+    const [first = '', second = ''] = sent.map(({ messageId }) => messageId)
+    t.equal((await service.post(reply(first))).status, 200)
+    t.equal((await service.post(deliveryReport({ messageId: second }))).status, 200)
+    await database.transaction(async (tx) => {
+      const pause = { reason: 'Jansen is ill', until: null }
+      await pauseChasing(tx, accountId, debtor.id, pause, act())
+      await resumeChasing(tx, accountId, debtor.id, act())
+    })
+
+    const tables = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
+    const shapes = await tables.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
+    const rowsWithPerson = async () => {
+      const found: string[] = []
+      for (const { name } of shapes) {
+        const rows = await readAnyTable(database.read).selectFrom(name).selectAll().execute()
+        const marked = rows.map((row) => JSON.stringify(row)).filter((text) => PERSON.test(text))
+        found.push(...marked.map((text) => `${name}: ${text}`))
+      }
+      return found
+    }
+    t.ok((await rowsWithPerson()).length > 15)
+    backend.now = new Date(backend.now.getTime() + DAY_MS)
+    await eraseDebtor(database, debtor.id, { ...act(), reason: 'asked' })
+    t.strictSame(await rowsWithPerson(), [])
+
+    backend.now = new Date(backend.now.getTime() + 30 * DAY_MS)
+    const before = sent.length
     await runPlanning(deps, backend.now)
     await sendRound(deps, 1)
-  }
-  t.ok(sent.length >= 2, `${sent.length} reminders were sent`)
-  const [requested] = await listApprovals(database.read, accountId)
-  t.ok(requested, 'one waits for its approval')
-  if (requested !== undefined) {
-    const decision = { approve: false, reason: 'Jansen called' } as const
-    await database.transaction((tx) =>
-      decideApproval(tx, accountId, requested.message.id, decision, act()),
-    )
-  }
-  const [first = '', second = ''] = sent.map(({ messageId }) => messageId)
-  t.equal((await service.post(reply(first))).status, 200)
-  t.equal((await service.post(deliveryReport({ messageId: second }))).status, 200)
-  await database.transaction(async (tx) => {
-    const pause = { reason: 'Jansen is ill', until: null }
-    await pauseChasing(tx, accountId, debtor.id, pause, act())
-    await resumeChasing(tx, accountId, debtor.id, act())
-  })
-
-  const tables = await openTestDatabase(t, { url: `sqlite:${t.testdirName}/tables.db` })
-  const shapes = await tables.transaction((tx) => readShapes(tx as unknown as Kysely<unknown>))
-  const rowsWithPerson = async () => {
-    const found: string[] = []
-    for (const { name } of shapes) {
-      const rows = await readAnyTable(database.read).selectFrom(name).selectAll().execute()
-      const marked = rows.map((row) => JSON.stringify(row)).filter((text) => PERSON.test(text))
-      found.push(...marked.map((text) => `${name}: ${text}`))
-    }
-    return found
-  }
-  t.ok((await rowsWithPerson()).length > 15)
-  backend.now = new Date(backend.now.getTime() + DAY_MS)
-  await eraseDebtor(database, debtor.id, { ...act(), reason: 'asked' })
-  t.strictSame(await rowsWithPerson(), [])
-
-  backend.now = new Date(backend.now.getTime() + 30 * DAY_MS)
-  const before = sent.length
-  await runPlanning(deps, backend.now)
-  await sendRound(deps, 1)
-  t.equal(sent.length, before, 'and is never reminded again')
-})
+    t.equal(sent.length, before, 'and is never reminded again')
+  },
+)

@@ -41,7 +41,7 @@ interface Ledger {
   readonly message: string
 }
 
-/** A debtor with all there can be of one, each text with the canary. */
+/** Creates a debtor with every kind of record; each text contains the canary. */
 async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
   const { accountId, backend } = books
   const text = { notes: `for ${CANARY}`, metadata: { contact: CANARY } }
@@ -98,7 +98,7 @@ async function fillLedger(books: Books, debtor: Json): Promise<Ledger> {
   return { debtor, paid, open, message }
 }
 
-/** Of all tables, the rows in which the canary is. */
+/** Returns the rows of all tables that contain the canary. */
 async function findCanary(read: Reader, shapes: readonly Shape[]): Promise<string[]> {
   const found: string[] = []
   for (const { name } of shapes) {
@@ -122,7 +122,7 @@ function erase({ backend }: Books, id: string, reason = REASON) {
   return eraseDebtor(backend.database, id, { actor: OPERATOR, now: backend.now, reason })
 }
 
-t.test('nothing of the person is left in any table; the books stay as they were', async (t) => {
+t.test('no table contains personal data afterwards; the books are unchanged', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const receiver = await startReceiver(t, {
@@ -131,8 +131,8 @@ t.test('nothing of the person is left in any table; the books stay as they were'
   await webhooks.endpoint(receiver.url)
   const { debtor, paid, open, message } = await fillLedger(books, await books.debtor(debtorBody))
   const worker = webhooks.startWorker()
-  await webhooks.untilAll(({ status }) => status === 'delivered', 'all events are told')
-  // What it would record from now on is the receiver's echo of the erasure.
+  await webhooks.untilAll(({ status }) => status === 'delivered', 'all events are delivered')
+  // Otherwise it would also record the response to the event about the erasure.
   await worker.drain()
   const { read } = books.backend.database
   const shapes = await tablesOf(t, books)
@@ -210,7 +210,7 @@ t.test('it is audited and reported as an event, without the data', async (t) => 
   t.notMatch(JSON.stringify(events), CANARY)
 })
 
-t.test('what was repeatable stays so, and shows what is left', async (t) => {
+t.test('a repeated write is still a replay, and its response has no personal data', async (t) => {
   const books = await openBooks(t)
   const repeat = (name: string) =>
     books.post('/api/v1/debtors', { ...debtorBody, name }, { 'idempotency-key': 'sync-1' })
@@ -273,7 +273,7 @@ t.test(
   },
 )
 
-t.test('others keep what is theirs', async (t) => {
+t.test('the records of other debtors are unchanged', async (t) => {
   const books = await openBooks(t)
   const email = 'shared@customer.example'
   const [requested, other] = [
@@ -298,10 +298,10 @@ t.test('others keep what is theirs', async (t) => {
   t.strictSame((await books.read('/api/v1/messages')).data, messages)
   const { read } = books.backend.database
   const kept = await read.selectFrom('suppressed_addresses').select('address').execute()
-  t.strictSame(kept, [{ address: email }], 'the other one is still not written to')
+  t.strictSame(kept, [{ address: email }], 'the other debtor still gets no mail')
 })
 
-t.test('an unknown debtor and an empty reason are refused', async (t) => {
+t.test('an unknown debtor and an empty reason are rejected', async (t) => {
   const books = await openBooks(t)
   const { id } = await books.debtor()
   await rejectsWith(t, erase(books, 'deb_none'), { code: 'not_found' })

@@ -35,7 +35,7 @@ t.test('a line of progress says how far, how fast, how long still', async (t) =>
   matches(
     t,
     renderProgress({ ...recording, wait: { reason: 'The limit', seconds: 725 } }),
-    /^The limit, on in 12 min 5 s; {2}Recording/,
+    /^The limit, continues in 12 min 5 s; {2}Recording/,
   )
   t.equal(
     renderProgress({ ...recording, total: undefined, done: 200, seconds: 0 }),

@@ -1,9 +1,13 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
+import { SIGNATURE_HEADER } from '../../../shared/contract/principal.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { SCRIPT_ENV, startProcess } from '../../fixtures/service/process.ts'
+import { until } from '../../fixtures/service/until.ts'
 
 const SECRET = 'Zk3vQ9pLr7TnXw2sYb8cHd5fJg6mKa4e'
 
@@ -32,8 +36,34 @@ t.test('a backend says where it listens, is ready, and drains on a signal', asyn
     containing('process_cpu_seconds_total'),
   )
   t.equal((await fetch(`${operations}/settings`)).status, 404)
-  t.equal((await fetch(`http://127.0.0.1:${backend.port}/healthz`)).status, 404)
   t.equal(await backend.stop(), 0)
+})
+
+// The connection of a request that was in progress stayed open, and the next request on it could be lost.
+t.test('each response of a backend that drains closes its connection', async (t) => {
+  const backend = await startProcess(t, 'backend/main.ts', environment(t))
+  const open = async () => {
+    const socket = connect(backend.port, '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    await once(socket, 'connect')
+    return socket
+  }
+  const exchange = async (socket: Socket, bytes: string) => {
+    socket.write(bytes)
+    const [response] = await once(socket, 'data')
+    return String(response)
+  }
+  const [idle, busy] = [await open(), await open()]
+  const request = 'GET /healthz HTTP/1.1\r\nHost: backend.test\r\n\r\n'
+  const unfinished = `POST / HTTP/1.1\r\nHost: backend.test\r\n${SIGNATURE_HEADER}: x\r\nContent-Length: 2\r\n\r\n{`
+  busy.write(unfinished)
+  matches(t, await exchange(idle, request), /^HTTP\/1\.1 404 .*\r\nconnection: keep-alive\r\n/is)
+  backend.signal('SIGTERM')
+  await until(() => backend.log().includes('"draining"'), 'it drains')
+  const last = /^HTTP\/1\.1 404 .*\r\nconnection: close\r\n/is
+  matches(t, await exchange(idle, request), last)
+  matches(t, await exchange(busy, '}'), last)
+  await backend.exited
 })
 
 t.test('a second backend on the same data does not start', async (t) => {

@@ -34,7 +34,7 @@ function decide({ books }: Engine, id: string, decision: Parameters<typeof decid
   )
 }
 
-t.test('who approves sees text, recipient, amount and what came before', async (t) => {
+t.test('the approval page shows text, recipient, amount and the earlier reminders', async (t) => {
   const { engine, invoice, approval } = await startWaiting(t)
   matches(t, approval, {
     message: { stage: 'firm', recipient: 'ap1@jansen-bouw.nl', amount_due: 10_000 },
@@ -88,7 +88,7 @@ t.test(
   },
 )
 
-t.test('it is decided once', async (t) => {
+t.test('an approval is decided once', async (t) => {
   const { engine, approval } = await startWaiting(t)
   const { id } = approval.message
   await decide(engine, id, { approve: true })
@@ -102,7 +102,7 @@ t.test('it is decided once', async (t) => {
   await rejectsWith(t, decide(engine, 'msg_none', { approve: true }), { code: 'not_found' })
 })
 
-t.test('two people at once: one decides', async (t) => {
+t.test('if two people decide at once, one decision counts', async (t) => {
   const { engine, approval } = await startWaiting(t)
   const { id } = approval.message
   const outcomes = await Promise.allSettled([
@@ -112,7 +112,7 @@ t.test('two people at once: one decides', async (t) => {
   t.strictSame(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
 })
 
-t.test('what is decided is what was seen', async (t) => {
+t.test('a decision applies only to the text that the page showed', async (t) => {
   const { engine, approval } = await startWaiting(t)
   const seen = `${approval.seen}x`
   await rejectsWith(t, decide(engine, approval.message.id, { approve: true, seen }), {

@@ -1,9 +1,10 @@
-// What operators do at the command line, on a data directory of its own, while no backend runs.
-import { readdirSync } from 'node:fs'
+// Operators' commands, on a data directory of their own, while no backend runs.
+import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { prepareReminderCli, type ReminderCli } from '../../fixtures/reminders/cli.ts'
+import { PNG } from '../../fixtures/reminders/images.ts'
 
 async function auditOf({ database }: ReminderCli): Promise<string[]> {
   const rows = await database.read
@@ -14,7 +15,7 @@ async function auditOf({ database }: ReminderCli): Promise<string[]> {
   return rows.map(({ action, actor_type }) => `${actor_type} ${action}`)
 }
 
-t.test('rehearse: preview, run, approve, and a file for what left', async (t) => {
+t.test('a rehearsal previews, runs and approves, and writes a file for each mail', async (t) => {
   const cli = await prepareReminderCli(t)
   const { directory, accountId, json, run } = cli
   const { messages } = await json('reminders', 'preview', '--account', accountId, '--days', '60')
@@ -54,14 +55,14 @@ t.test('rehearse: preview, run, approve, and a file for what left', async (t) =>
   ])
 })
 
-t.test('nothing is rehearsed beside a backend that works by itself', async (t) => {
+t.test('a rehearsal is rejected unless REHEARSAL is on', async (t) => {
   const { run } = await prepareReminderCli(t)
   const { code, stderr } = await run(['reminders', 'run', '--now', '2026-11-24T10:00:00Z'], {})
   t.equal(code, 1)
   matches(t, stderr, containing('REHEARSAL=on'))
 })
 
-t.test('the kill switch, of an account and of all', async (t) => {
+t.test('the kill switches of one account and of all accounts', async (t) => {
   const cli = await prepareReminderCli(t)
   const { accountId, json } = cli
   matches(t, await json('kill-switch', 'on', '--reason', 'An audit', '--account', accountId), {
@@ -108,4 +109,52 @@ t.test('the schedule is shown and changed', async (t) => {
     (await run(['reminders', 'schedule', ...bad])).stderr,
     containing('at least 5 days after friendly'),
   )
+})
+
+t.test('sender, wording and payment details are shown, changed and reset', async (t) => {
+  const cli = await prepareReminderCli(t)
+  const { accountId, directory, json, run } = cli
+  const letters = (command: string, ...args: string[]) =>
+    json('reminders', command, '--account', accountId, ...args)
+  t.strictSame(await letters('sender'), { name: 'Acme', is_default: true, logo: null })
+  const logo = join(directory, 'logo.png')
+  writeFileSync(logo, PNG)
+  matches(t, await letters('sender', '--name', 'Acme Billing', '--logo', logo), {
+    ...{ name: 'Acme Billing', is_default: false, logo: { width: 320, height: 80 } },
+  })
+  matches(t, await letters('sender', '--name', 'none', '--logo', 'none'), {
+    ...{ name: 'Acme', is_default: true, logo: null },
+  })
+
+  const firm = ['--stage', 'firm', '--language', 'nl']
+  const usual = await letters('wording', ...firm)
+  const file = join(directory, 'firm-nl.json')
+  writeFileSync(file, JSON.stringify({ sign_off: 'Groeten,' }))
+  const changed = { ...usual, sign_off: 'Groeten,' }
+  t.strictSame(await letters('wording', ...firm, '--from', file), changed)
+  t.strictSame(await letters('wording', ...firm), changed)
+  t.strictSame(await letters('wording', ...firm, '--reset'), usual)
+  writeFileSync(file, JSON.stringify({ signature: 'X' }))
+  const command = ['reminders', 'wording', '--account', accountId, ...firm, '--from', file]
+  matches(t, await run(command), {
+    code: 2,
+    stderr: /must contain a JSON object with texts as members, named subject/,
+  })
+
+  t.strictSame(await letters('payment'), [])
+  const bank = ['--currency', 'eur', '--holder', 'Acme B.V.', '--number', 'NL91 ABNA 0417 1643 00']
+  matches(t, await letters('payment', ...bank), [
+    { currency: 'EUR', account_holder: 'Acme B.V.', account_number: 'NL91ABNA0417164300' },
+  ])
+  t.strictSame(await letters('payment', '--currency', 'EUR', '--remove'), [])
+  t.strictSame((await auditOf(cli)).slice(1), [
+    'operator account.sender_changed',
+    'operator account.logo_changed',
+    'operator account.sender_changed',
+    'operator account.logo_removed',
+    'operator account.wording_changed',
+    'operator account.wording_reset',
+    'operator account.payment_details_changed',
+    'operator account.payment_details_removed',
+  ])
 })

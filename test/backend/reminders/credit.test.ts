@@ -91,22 +91,25 @@ t.test('a surplus on one invoice covers the others, the oldest due date first', 
   t.strictSame(blocked, [null, 'credit_on_account', null])
 })
 
-t.test('of what is covered in part the rest is asked for, without a pause', async (t) => {
-  const engine = await startEngine(t)
-  const invoice = await engine.invoice('2026-11-19')
-  await engine.plan(MORNING)
-  await payOnAccount(engine, invoice.debtor_id, 4000)
-  await engine.at('2026-11-24T09:00:00.000Z')
-  t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
-  matches(
-    t,
-    engine.smtp.mails[0]?.mail.text?.replace(/\s+/g, ' '),
-    containing(
-      'We have received €40.00 from you that is not assigned to an invoice yet. We take it into account: please pay the remaining €60.00.',
-    ),
-  )
-  t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
-})
+t.test(
+  'if money on account covers a part, the reminder demands the rest, without a pause',
+  async (t) => {
+    const engine = await startEngine(t)
+    const invoice = await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await payOnAccount(engine, invoice.debtor_id, 4000)
+    await engine.at('2026-11-24T09:00:00.000Z')
+    t.strictSame(await log(engine), ['friendly:cancelled', 'friendly:sent'])
+    matches(
+      t,
+      engine.smtp.mails[0]?.mail.text?.replace(/\s+/g, ' '),
+      containing(
+        'We have received €40.00 from you that is not assigned to an invoice yet. We take it into account: please pay the remaining €60.00.',
+      ),
+    )
+    t.equal((await engine.messages()).at(-1)?.amount_due, 6000)
+  },
+)
 
 t.test('after a reversal chasing continues where it stood', async (t) => {
   const engine = await startEngine(t)

@@ -1,4 +1,4 @@
-// What must keep a reminder from leaving does, at the last moment too.
+// The rails block a reminder, even immediately before it is sent.
 
 import t from 'tap'
 import { setStatus } from '../../../backend/accounts/accounts.ts'
@@ -56,7 +56,7 @@ t.test('after a part payment, the same stage follows seven days later, for the r
   })
 })
 
-t.test('what a stopped message said of others is said again at once', async (t) => {
+t.test('the other invoices of a stopped message are in a new one at once', async (t) => {
   const engine = await startEngine(t)
   const { id: debtor_id } = await engine.debtor()
   const paid = await engine.invoice('2026-11-18', { debtor_id })
@@ -74,7 +74,7 @@ t.test('what a stopped message said of others is said again at once', async (t) 
   t.equal(engine.smtp.mails.length, 1)
 })
 
-t.test('the kill switch holds for the next message, and releases no backlog', async (t) => {
+t.test('the kill switch stops the next message, and its release sends no backlog', async (t) => {
   for (const installation of [false, true]) {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -112,25 +112,22 @@ t.test(
   },
 )
 
-t.test(
-  'nothing is sent for a read-only account, and nothing is made up for afterwards',
-  async (t) => {
-    const engine = await startEngine(t)
-    const { backend, accountId } = engine.books
-    const setTo = (status: 'suspended' | 'active') =>
-      backend.database.transaction((tx) =>
-        setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
-      )
-    await engine.invoice('2026-11-19')
-    await engine.plan(MORNING)
-    await setTo('suspended')
-    await engine.at('2026-11-24T08:01:00.000Z')
-    t.strictSame(await suppressions(engine), ['account_read_only'])
-    await setTo('active')
-    await engine.at('2027-01-12T09:00:00.000Z')
-    t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
-  },
-)
+t.test('nothing is sent for a read-only account, nor afterwards in its place', async (t) => {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  const setTo = (status: 'suspended' | 'active') =>
+    backend.database.transaction((tx) =>
+      setStatus(tx, accountId, status, { actor: OPERATOR, now: backend.now }),
+    )
+  await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  await setTo('suspended')
+  await engine.at('2026-11-24T08:01:00.000Z')
+  t.strictSame(await suppressions(engine), ['account_read_only'])
+  await setTo('active')
+  await engine.at('2027-01-12T09:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:suppressed', 'friendly:sent'])
+})
 
 t.test('sample data is never contacted', async (t) => {
   const engine = await startEngine(t)
@@ -174,7 +171,7 @@ t.test(
   },
 )
 
-t.test('a paused debtor is left alone until the pause ends', async (t) => {
+t.test('a paused debtor gets no reminder until the pause ends', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   const invoice = await engine.invoice('2026-11-19')
@@ -196,7 +193,7 @@ t.test('a paused debtor is left alone until the pause ends', async (t) => {
   })
 })
 
-t.test('an invoice of before is not chased until a person resumes it', async (t) => {
+t.test('an invoice that is history is not chased until a person resumes it', async (t) => {
   const engine = await startEngine(t)
   const { backend, accountId } = engine.books
   const old = await engine.invoice('2026-11-10', { chase_if_overdue: false })
@@ -253,7 +250,7 @@ t.test('an approved message is sent as it was shown, and no other is', async (t)
   t.equal(mail?.text?.replaceAll('\r\n', '\n').trim(), sent?.body?.trim())
 })
 
-t.test('another address lapses an approval', async (t) => {
+t.test('a change of the address ends an approval', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-01')
   await engine.at('2026-11-04T08:00:00.000Z')
@@ -270,4 +267,18 @@ t.test('another address lapses an approval', async (t) => {
   await engine.at('2026-11-24T09:00:00.000Z')
   t.strictSame((await engine.log()).slice(2), ['firm:cancelled', 'firm:awaiting_approval'])
   t.equal((await engine.messages()).at(-1)?.recipient, 'books@jansen-bouw.nl')
+})
+
+t.test('a message that waits during an upgrade is sent by either version', async (t) => {
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-19')
+  await engine.plan(MORNING)
+  const { database } = engine.books.backend
+  const [reminder] = await database.read.selectFrom('reminders').select('facts').execute()
+  // The names that all versions read.
+  t.strictSame(Object.keys(JSON.parse(reminder?.facts ?? '')).toSorted(), [
+    ...['expiresAt', 'invoices', 'recipient', 'stage', 'timesPutOn'],
+  ])
+  await engine.at('2026-11-24T09:00:00.000Z')
+  t.strictSame(await engine.log(), ['friendly:sent'])
 })

@@ -1,8 +1,8 @@
-// What a person decided survives a payment that is reversed, and a reminder keeps its distance from one
+// What a person decided survives a dispute and a payment that is reversed, and a reminder keeps its distance from one
 // that may have arrived.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
-import { resumeInvoice } from '../../../backend/invoices/acts.ts'
+import { disputeInvoice, resolveDispute, resumeInvoice } from '../../../backend/invoices/acts.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import type { Json } from '../../fixtures/books/books.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
@@ -62,6 +62,85 @@ for (const amounts of [[10_000], [4000, 6000]]) {
     t.strictSame((await engine.log()).slice(2), ['firm:suppressed'])
   })
 }
+
+async function dispute(engine: Engine, { id }: Json): Promise<void> {
+  const { books, deps } = engine
+  const act = { actor: OPERATOR, now: deps.clock() }
+  await books.backend.database.transaction((tx) =>
+    disputeInvoice(tx, books.accountId, id, 'wrong price', act),
+  )
+}
+
+async function resolve(engine: Engine, { id }: Json): Promise<void> {
+  const { books, deps } = engine
+  const act = { actor: OPERATOR, now: deps.clock() }
+  await books.backend.database.transaction((tx) =>
+    resolveDispute(tx, books.accountId, id, 'a new price', act),
+  )
+}
+
+// Resolving a dispute resumed chasing, whatever had blocked it before.
+for (const isPaid of [false, true]) {
+  const title = isPaid ? 'that outlived a payment' : 'that is resolved'
+  const pay = (engine: Engine, invoice: Json) =>
+    isPaid ? payAndReverse(engine, invoice, [10_000]) : undefined
+
+  t.test(`history stays history after a dispute ${title}`, async (t) => {
+    const engine = await startEngine(t)
+    engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+    const invoice = await engine.invoice('2026-11-01', { chase_if_overdue: false })
+    await dispute(engine, invoice)
+    await pay(engine, invoice)
+    t.strictSame(await chasingOf(engine, invoice), ['paused', 'disputed'])
+    await resolve(engine, invoice)
+    t.strictSame(await chasingOf(engine, invoice), ['stopped', 'history'])
+    await engine.at('2026-11-24T08:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 0)
+    await resume(engine, invoice)
+    await engine.at('2026-11-24T09:00:00.000Z')
+    t.equal(engine.smtp.mails.length, 1)
+  })
+
+  t.test(`a rejection stands after a dispute ${title}`, async (t) => {
+    const engine = await startEngine(t)
+    const invoice = await engine.invoice('2026-11-01')
+    await engine.at('2026-11-04T08:00:00.000Z')
+    await engine.at('2026-11-11T08:00:00.000Z')
+    await engine.at('2026-11-24T08:00:00.000Z')
+    await engine.decide({ approve: false, reason: 'they are moving' })
+    for (let times = 0; times < 2; times++) {
+      await dispute(engine, invoice)
+      await pay(engine, invoice)
+      await resolve(engine, invoice)
+      t.strictSame(await chasingOf(engine, invoice), ['paused', 'approval_rejected'])
+    }
+    await engine.at('2027-01-12T08:00:00.000Z')
+    t.strictSame((await engine.log()).slice(2), ['firm:suppressed'])
+  })
+}
+
+t.test('a dispute neither shortens nor prolongs the pause after a payment', async (t) => {
+  const engine = await startEngine(t)
+  engine.books.backend.now = new Date('2026-11-24T06:00:00.000Z')
+  const [before, during, reversed] = await Promise.all(
+    [1, 2, 3].map(() => engine.invoice('2026-11-13')),
+  )
+  const part = ({ id }: Json) => ({ invoice_id: id, currency: 'EUR', amount: 4000 })
+  await engine.books.create('/api/v1/payments', part(before))
+  for (const invoice of [before, during, reversed]) await dispute(engine, invoice)
+  await engine.books.create('/api/v1/payments', part(during))
+  await payAndReverse(engine, reversed, [4000])
+  for (const invoice of [before, during, reversed]) await resolve(engine, invoice)
+  t.strictSame(await chasingOf(engine, before), ['paused', 'payment_received'])
+  t.strictSame(await chasingOf(engine, during), ['paused', 'payment_received'])
+  t.strictSame(await chasingOf(engine, reversed), ['active', null])
+  await engine.at('2026-11-27T08:00:00.000Z')
+  t.equal(engine.smtp.mails.length, 1, 'about the third')
+  await dispute(engine, before)
+  await engine.at('2026-12-02T08:00:00.000Z')
+  await resolve(engine, before)
+  t.strictSame(await chasingOf(engine, before), ['active', null], 'the pause is over')
+})
 
 t.test('the next stage keeps five days from a hand-over that may have arrived', async (t) => {
   const engine = await startEngine(t)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
 
-t.test('an overdue invoice walks the whole ladder, each stage once', async (t) => {
+t.test('a reminder of each stage is sent once about an overdue invoice', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-02')
   // Every day of seven weeks, twice a day; Amsterdam is one hour ahead.
@@ -24,7 +24,7 @@ t.test('an overdue invoice walks the whole ladder, each stage once', async (t) =
       '2026-11-23T14:00:00.000Z',
       '2026-12-07T14:00:00.000Z',
     ],
-    'the last two as soon as they were approved',
+    'the last two are sent as soon as they are approved',
   )
   t.equal(engine.smtp.mails.length, 4)
   matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
@@ -37,7 +37,7 @@ t.test('an overdue invoice walks the whole ladder, each stage once', async (t) =
   })
 })
 
-t.test('a new invoice shows from the beginning what the planner will find', async (t) => {
+t.test('a new invoice shows its next reminder before the planner has run', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-26')
   matches(t, invoice.chasing, {

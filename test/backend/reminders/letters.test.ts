@@ -1,10 +1,16 @@
 // What reminders say can change until a person has approved it; what was approved is what is sent.
 import t, { type Test } from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
+import type { Details } from '../../../backend/debtors/details.ts'
 import type { WordingKey } from '../../../backend/mail/wording/account-wordings.ts'
 import { defaultWording } from '../../../backend/mail/wording/wording.ts'
 import { type Approval, listApprovals } from '../../../backend/reminders/approvals.ts'
-import { changePaymentDetails, changeWording } from '../../../backend/reminders/letters.ts'
+import {
+  changeDetails,
+  changePaymentDetails,
+  changeProfile,
+  changeWording,
+} from '../../../backend/reminders/letters.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 
@@ -62,7 +68,7 @@ t.test('an approval lapses when the way to pay changes before the reminder is se
   t.equal(engine.smtp.mails.length, 2, 'the friendly one and the reminder')
 })
 
-t.test('a reminder that the server refused for a while is written again, too', async (t) => {
+t.test('a reminder that the mail server rejected temporarily is also written again', async (t) => {
   const engine = await startEngine(t)
   await pay(engine, OLD)
   await engine.invoice('2026-11-20')
@@ -106,6 +112,41 @@ t.test('who has read the old wording does not approve the new one', async (t) =>
   t.equal((await engine.log()).at(-1), 'firm:awaiting_approval')
 })
 
+// An edited language waited for the next reminder: the waiting one stayed in the old one.
+t.test('a reminder that awaits approval follows the language of its customer', async (t) => {
+  const engine = await startWaiting(t)
+  const other = await engine.debtor({ name: 'Other' })
+  const before = await waiting(engine)
+  await edit(engine, other.id, { language: 'de' })
+  await edit(engine, before?.message.debtor_id ?? '', { name: 'Jansen Bouw' })
+  await engine.at('2026-11-24T08:01:00.000Z')
+  matches(t, (await waiting(engine))?.message.body, containing('Jansen Bouw'))
+  await edit(engine, before?.message.debtor_id ?? '', { language: 'de' })
+  await engine.at('2026-11-24T08:02:00.000Z')
+  const after = await waiting(engine)
+  t.equal(after?.message.id, before?.message.id)
+  matches(t, after?.message.body, containing('Guten Tag'))
+  await rejectsWith(t, engine.decide({ approve: true, seen: before?.seen }), {
+    code: 'approval_outdated',
+  })
+})
+
+// A renamed account waited for the next reminder: the waiting one had the old name of the creditor.
+t.test('a reminder that awaits approval follows the name of the account', async (t) => {
+  const engine = await startWaiting(t)
+  const { backend, accountId } = engine.books
+  const before = await waiting(engine)
+  const act = { actor: OPERATOR, now: backend.now }
+  await backend.database.transaction((tx) =>
+    changeProfile(tx, accountId, { name: 'Renamed Holding' }, act),
+  )
+  await engine.at('2026-11-24T08:01:00.000Z')
+  const after = await waiting(engine)
+  t.equal(after?.message.id, before?.message.id)
+  matches(t, after?.message.body, containing('Renamed Holding'))
+  t.not(after?.seen, before?.seen)
+})
+
 t.test('a wording of another stage, language or account changes nothing', async (t) => {
   const engine = await startWaiting(t)
   const before = await waiting(engine)
@@ -116,6 +157,13 @@ t.test('a wording of another stage, language or account changes nothing', async 
   await engine.at('2026-11-24T08:01:00.000Z')
   t.equal((await waiting(engine))?.message.body, before?.message.body)
 })
+
+function edit({ books }: Engine, debtorId: string, details: Details): Promise<unknown> {
+  const act = { actor: OPERATOR, now: books.backend.now }
+  return books.backend.database.transaction((tx) =>
+    changeDetails(tx, books.accountId, debtorId, details, act),
+  )
+}
 
 function word(
   { books }: Engine,

@@ -43,7 +43,7 @@ function invoiceIn(dueOn: string, over: Partial<PlannedInvoice> = {}): PlannedIn
   }
 }
 
-/** Reminded at these stages, the last time on this day. */
+/** An invoice with reminders of these stages, the last one on this day. */
 const reminded = (
   taken: PlannedInvoice['taken'],
   lastOn: string,
@@ -90,7 +90,7 @@ function everyDayUntil(last: string): string[] {
   }
 }
 
-t.test('whoever comes late sends the next stage, five days after the last', async (t) => {
+t.test('a late planner sends only the next stage, five days after the last', async (t) => {
   const long = '2026-01-05'
   t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(long)] })), ['friendly of 1'])
   const after = (lastOn: string) =>
@@ -101,7 +101,7 @@ t.test('whoever comes late sends the next stage, five days after the last', asyn
   t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(long, done)] })), [])
 })
 
-t.test('one message covers all that is due; firm and final stay among themselves', async (t) => {
+t.test('one message covers all invoices due; firm and final have their own', async (t) => {
   const due = [
     invoiceIn('2026-11-20'),
     invoiceIn('2026-11-12', reminded(['friendly'], '2026-11-16')),
@@ -118,7 +118,7 @@ t.test('one message covers all that is due; firm and final stay among themselves
   )
 })
 
-t.test('a debtor hears of it once a day, and of the rest on the next', async (t) => {
+t.test('a debtor gets one message a day, and the next on the following day', async (t) => {
   const debtor = debtorIn({ invoices: [invoiceIn('2026-11-20')], lastSentOn: '2026-11-24' })
   matches(t, planDebtor(debtor, NOON), {
     messages: [],
@@ -135,7 +135,7 @@ t.test('a message has at most a hundred invoices, the oldest', async (t) => {
   t.ok(many.slice(0, 20).every(({ id }) => messages[0]?.invoices.some((one) => one.id === id)))
 })
 
-t.test('what fell due before chase_from is left alone', async (t) => {
+t.test('invoices that fell due before chase_from are not chased', async (t) => {
   const old = invoiceIn('2026-10-31')
   const invoices = [old, invoiceIn('2026-11-01')]
   const { messages, invoices: fields } = planDebtor(
@@ -160,7 +160,7 @@ t.test('a courtesy comes before the due date or not at all', async (t) => {
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [after] })), ['friendly of 1'])
 })
 
-t.test('paused, stopped and disputed ones are left alone', async (t) => {
+t.test('paused, stopped and disputed invoices are not chased', async (t) => {
   const states: Partial<PlannedInvoice>[] = [
     { chasing_status: 'stopped' },
     { chasing_status: 'paused', chasing_blocked_reason: 'disputed' },
@@ -178,7 +178,7 @@ t.test('an invoice that reopens continues at the stage it had reached', async (t
   t.strictSame(stagesOf(debtorIn({ invoices: [reopened] })), ['firm of 1'])
 })
 
-t.test('what is held back is said once', async (t) => {
+t.test('a blocked reminder is logged once', async (t) => {
   const refusal = { reason: 'no_contact', detail: 'the customer has no e-mail address' } as const
   const debtor = debtorIn({ refusal, invoices: [invoiceIn('2026-11-19')] })
   t.strictSame(stagesOf(debtor), ['friendly of 1'])
@@ -199,7 +199,7 @@ t.test('a plan that was carried out plans nothing more', async (t) => {
   t.strictSame(stagesOf(debtorIn({ invoices: [planned], hasScheduledMessage: true })), [])
 })
 
-t.test('a ladder climbs, in whole days', async (t) => {
+t.test('the days of a ladder are whole, and at least five apart', async (t) => {
   t.strictSame(checkLadder(USUAL_LADDER), USUAL_LADDER)
   const faults = (change: object) => {
     try {
@@ -218,7 +218,7 @@ t.test('a ladder climbs, in whole days', async (t) => {
   t.strictSame(faults({ firm: 20.5 }), ['/ladder/firm'])
 })
 
-t.test('eight in the morning is so where clocks change, too', async (t) => {
+t.test('the send window begins at eight, also on days when clocks change', async (t) => {
   const opens = (timezone: string, day: string) =>
     createWorkingTime(timezone, [])
       .firstSlot(day, new Date(`${day}T00:00:00Z`))

@@ -4,12 +4,14 @@ import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
 import { openGate } from '../../../backend/reminders/sending/gate.ts'
 import { recordHandOff } from '../../../backend/reminders/sending/hand-off.ts'
+import { REMINDERS } from '../../../backend/reminders/sending/leases.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { type Engine, startEngine } from '../../fixtures/reminders/engine.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const MORNING = '2026-11-24T08:00:00.000Z'
+const HOUR_MS = 3_600_000
 
 const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.messageId)
 
@@ -204,6 +206,35 @@ t.test('a debtor gets one message a day, and none at night', async (t) => {
   t.equal(engine.smtp.mails.length, 1, 'the next day has begun, but not its working hours')
   await engine.at('2026-11-25T07:00:00.000Z')
   t.equal(engine.smtp.mails.length, 2)
+})
+
+t.test('a planned message wakes the worker', async (t) => {
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-18')
+  engine.books.backend.now = new Date(MORNING)
+  const { database } = engine.books.backend
+  const before = database.activity().committed
+  const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: HOUR_MS })
+  t.teardown(() => worker.stop())
+  await until(() => database.activity().committed > before, 'the worker to be prepared')
+  await engine.plan(MORNING)
+  await until(() => engine.smtp.mails.length === 1, 'the message')
+})
+
+t.test('the worker knows when the next message is due', async (t) => {
+  const engine = await startEngine(t)
+  await engine.invoice('2026-11-18')
+  await engine.plan(MORNING)
+  const { database } = engine.books.backend
+  const due = new Date('2026-11-24T08:00:02.500Z')
+  await database.transaction((tx) =>
+    tx.updateTable('reminders').set({ run_at: due.toISOString() }).execute(),
+  )
+  const next = (at: string, horizonMs: number) =>
+    REMINDERS.findNextRun(database.read, new Date(at), horizonMs)
+  t.strictSame(await next(MORNING, 2500), due)
+  t.equal(await next(MORNING, 2499), undefined, 'later than the next poll')
+  t.equal(await next(due.toISOString(), 2500), undefined, 'due now')
 })
 
 t.test('a message that cannot be written does not keep the others from leaving', async (t) => {

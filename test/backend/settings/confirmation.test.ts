@@ -12,42 +12,45 @@ import {
 const MINUTE_MS = 60_000
 const ISSUE = { name: 'ERP', scopes: ['debtors:read'] }
 
-t.test('keys are issued and people promoted with a password of 15 minutes at most', async (t) => {
-  const { backend, account, member } = await startSettings(t)
-  const key = await backend.issueKey(account.id)
-  const ada = await logIn(backend, ADMIN)
-  const acts: [path: string, body: object][] = [
-    ['/settings/api-keys', ISSUE],
-    [`/settings/api-keys/${key.row.id}/rotate`, { grace: '24h' }],
-    ['/settings/people', { email: 'new@acme.example', role: 'admin' }],
-    [`/settings/people/${member.id}/role`, { role: 'admin' }],
-  ]
-  const begun = backend.now.getTime()
-  backend.now = new Date(begun + 15 * MINUTE_MS)
-  for (const [path, body] of acts) {
-    const { status, json } = await ada.send('POST', path, body)
-    t.strictSame([status, json['code']], [403, 'confirmation_required'], path)
-  }
-  for (const path of ['/settings/api-keys/new', `/settings/people/${member.id}/role`]) {
-    const { status, headers } = await ada.page(path)
-    const next = `/settings/confirm?next=${encodeURIComponent(path)}`
-    t.strictSame([status, headers.get('location')], [303, next])
-  }
-  t.equal((await ada.send('POST', `/settings/api-keys/${key.row.id}/revoke`)).status, 200)
-  const wrong = await ada.send('POST', '/settings/confirm', { password: 'wrong' })
-  t.equal(wrong.status, 422)
-  const confirmed = await ada.send('POST', '/settings/confirm', { password: PASSWORD })
-  t.equal(confirmed.status, 204)
-  const cookie = cookieOf(confirmed)
-  t.not(cookie, ada.cookie, 'under a new token')
-  t.equal((await ada.get('/settings/session')).status, 401)
-  const session = await backend.request('GET', '/settings/session', {
-    headers: { ...JSON_ONLY, cookie },
-  })
-  const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': String(session.json['csrf_token']) }
-  const issued = await backend.request('POST', '/settings/api-keys', { headers, body: ISSUE })
-  t.equal(issued.status, 201)
-})
+t.test(
+  'issuing keys and promoting people needs a password entered within 15 minutes',
+  async (t) => {
+    const { backend, account, member } = await startSettings(t)
+    const key = await backend.issueKey(account.id)
+    const ada = await logIn(backend, ADMIN)
+    const acts: [path: string, body: object][] = [
+      ['/settings/api-keys', ISSUE],
+      [`/settings/api-keys/${key.row.id}/rotate`, { grace: '24h' }],
+      ['/settings/people', { email: 'new@acme.example', role: 'admin' }],
+      [`/settings/people/${member.id}/role`, { role: 'admin' }],
+    ]
+    const begun = backend.now.getTime()
+    backend.now = new Date(begun + 15 * MINUTE_MS)
+    for (const [path, body] of acts) {
+      const { status, json } = await ada.send('POST', path, body)
+      t.strictSame([status, json['code']], [403, 'confirmation_required'], path)
+    }
+    for (const path of ['/settings/api-keys/new', `/settings/people/${member.id}/role`]) {
+      const { status, headers } = await ada.page(path)
+      const next = `/settings/confirm?next=${encodeURIComponent(path)}`
+      t.strictSame([status, headers.get('location')], [303, next])
+    }
+    t.equal((await ada.send('POST', `/settings/api-keys/${key.row.id}/revoke`)).status, 200)
+    const wrong = await ada.send('POST', '/settings/confirm', { password: 'wrong' })
+    t.equal(wrong.status, 422)
+    const confirmed = await ada.send('POST', '/settings/confirm', { password: PASSWORD })
+    t.equal(confirmed.status, 204)
+    const cookie = cookieOf(confirmed)
+    t.not(cookie, ada.cookie, 'under a new token')
+    t.equal((await ada.get('/settings/session')).status, 401)
+    const session = await backend.request('GET', '/settings/session', {
+      headers: { ...JSON_ONLY, cookie },
+    })
+    const headers = { ...JSON_ONLY, cookie, 'x-csrf-token': String(session.json['csrf_token']) }
+    const issued = await backend.request('POST', '/settings/api-keys', { headers, body: ISSUE })
+    t.equal(issued.status, 201)
+  },
+)
 
 t.test('a form is shown only if it can still be filled in', async (t) => {
   const { backend } = await startSettings(t)
@@ -96,7 +99,7 @@ t.test('a person sees and ends only their own sessions', async (t) => {
   t.ok((await desk.page('/settings/login-details')).text.includes('this one'))
 })
 
-t.test('roles and logins change after a page that says what follows', async (t) => {
+t.test('a page says what a change of role or a deactivation means before it happens', async (t) => {
   const { backend, admin, member } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   await logIn(backend, MEMBER)

@@ -1,26 +1,27 @@
-// The demo account as it looks in Settings.
+// The demo account in Settings.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { createDemoAccount, DEMO_LOGINS } from '../../../backend/demo/demo.ts'
+import { openGate } from '../../../backend/reminders/sending/gate.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { matches } from '../../fixtures/matches.ts'
-import { logIn, PASSWORD, startSettings } from '../../fixtures/service/settings.ts'
+import { CHEAP_HASHES, logIn, PASSWORD, startSettings } from '../../fixtures/service/settings.ts'
 
 const { backend } = await startSettings(t)
 backend.now = new Date('2026-11-23T09:00:00.000Z')
-const passwordHash = await createPasswords().hash(PASSWORD)
+const passwordHash = await createPasswords(CHEAP_HASHES).hash(PASSWORD)
 await backend.database.transaction((tx) =>
   createDemoAccount(tx, passwordHash, { actor: OPERATOR, now: backend.now }),
 )
 const admin = await logIn(backend, DEMO_LOGINS[0].email)
 
-t.test('an invoice whose Firm waits says so', async (t) => {
+t.test('an invoice shows that its Firm reminder awaits approval', async (t) => {
   const { text } = await admin.page('/settings/invoices?number=INV-000004')
   matches(t, text, /Firm, awaits approval/)
   t.notMatch(text, /Friendly/)
 })
 
-t.test('a customer without an address is held in the calendar and in the list', async (t) => {
+t.test('calendar and list show that a customer without an address is blocked', async (t) => {
   const { json } = await admin.get('/settings/reminders')
   const reasons = (json['data'] as { debtor_name: string; refusal: { reason: string } }[])
     .filter(({ debtor_name }) => debtor_name.startsWith('Café'))
@@ -29,7 +30,7 @@ t.test('a customer without an address is held in the calendar and in the list', 
   const { text } = await admin.page('/settings/reminders')
   matches(t, text, /<h2 id="held">/)
   const list = await admin.page('/settings/invoices?number=INV-000009')
-  matches(t, list.text, /Held: there is no address/)
+  matches(t, list.text, /Blocked: there is no address/)
 })
 
 t.test('nothing on the pages contradicts the messages of the sample log', async (t) => {
@@ -40,4 +41,31 @@ t.test('nothing on the pages contradicts the messages of the sample log', async 
     (await admin.page('/settings/messages')).text,
     /Sample messages: none of them was mailed/,
   )
+})
+
+t.test('a customer whose mail bounced is counted as unreachable', async (t) => {
+  const { json } = await admin.get('/settings/customers?q=umbrella')
+  const [umbrella] = json['data'] as { id: string; contactability: { email: string } }[]
+  t.equal(umbrella?.contactability.email, 'bounced')
+  const { text } = await admin.page(`/settings/customers/${umbrella?.id}`)
+  matches(t, text, /bounced/i)
+})
+
+// The only sample approval was suppressed instead, since nothing of sample data is sent.
+t.test('the sample approval is written again when the wording changes', async (t) => {
+  const { json } = await admin.get('/settings/approvals')
+  const [waiting] = json['data'] as { id: string }[]
+  const id = waiting?.id ?? ''
+  const page = await admin.page(`/settings/approvals/${id}`)
+  matches(t, page.text, /href="\/settings\/wording\/firm-en">Change the wording/)
+  const { json: wording } = await admin.get('/settings/wording/firm-en')
+  const { subject, greeting, opening_several, closing, sign_off } = wording
+  const opening = 'We have written twice.'
+  const body = { subject, greeting, opening, opening_several, closing, sign_off }
+  matches(t, await admin.send('PUT', '/settings/wording/firm-en', body), { status: 200 })
+  const links = { linkFor: () => 'https://receivables.test/stop', open: () => undefined }
+  const deps = { links, mailer: { messageIdOf: (message: string) => message } }
+  await backend.database.transaction((tx) => openGate(tx, deps, id, backend.now))
+  const changed = await admin.get(`/settings/approvals/${id}`)
+  matches(t, changed.json, { status: 'awaiting_approval', body: /We have written twice\./ })
 })

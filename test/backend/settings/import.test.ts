@@ -20,7 +20,7 @@ async function open(t: Test, overrides: Parameters<typeof startSettings>[1] = {}
   const ada = await logIn(backend, ADMIN)
   const send = (file: string, more: object = {}) =>
     ada.send('POST', PATH, { ...OPTIONS, file, ...more })
-  /** As a browser sends the form. */
+  /** Sends the form as a browser does. */
   async function upload(file: string | Uint8Array<ArrayBuffer>, more: Record<string, string> = {}) {
     const form = new FormData()
     for (const [name, value] of Object.entries({ csrf_token: ada.csrf, ...OPTIONS, ...more })) {
@@ -131,7 +131,11 @@ t.test('a wrong import is corrected by the corrected file', async (t) => {
     { record: 'invoice 1002', change: 'due on 2026-12-15 instead of 2026-12-01' },
   ])
   const kept = await send(corrected, { step: 'record' })
-  t.equal((kept.json['recorded'] as Record<string, number>)['corrected'], 0, 'only if asked for')
+  t.equal(
+    (kept.json['recorded'] as Record<string, number>)['corrected'],
+    0,
+    'corrected only on request',
+  )
   const changed = await send(corrected, { step: 'record', correct: 'yes' })
   t.equal((changed.json['recorded'] as Record<string, number>)['corrected'], 2)
   t.strictSame(changed.json['corrections'], [])

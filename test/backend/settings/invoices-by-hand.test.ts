@@ -2,7 +2,7 @@
 import t from 'tap'
 import { formOf, openDesk, PAST_DUE, submit } from '../../fixtures/books/money-desk.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
-import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 t.test('an invoice is credited after a preview', async (t) => {
   const desk = await openDesk(t)
@@ -169,4 +169,36 @@ t.test('an invoice is corrected; its reminders are planned by the new due date',
   t.equal((await max.send('PUT', path, { notes: 'x' })).status, 403)
   await ada.send('POST', `${path}/credit`, { amount: 10_000, reason: 'x', idempotency_key: 'k' })
   t.equal((await ada.send('PUT', path, { notes: 'x' })).json['code'], 'invoice_state_conflict')
+})
+
+t.test('the page of an invoice lists its credits, with date, reason and person', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  const path = `/settings/invoices/${invoice.id}`
+  for (const [amount, reason] of [
+    [1500, 'Two <b>boxes</b> broken'] as const,
+    [500, 'Late'] as const,
+  ]) {
+    await desk.ada.send('POST', `${path}/credit`, {
+      amount,
+      reason,
+      idempotency_key: reason.slice(0, 3),
+    })
+  }
+  await desk.ada.send('POST', `${path}/dispute`, { reason: 'Wrong price' })
+  const page = await desk.ada.page(path)
+  const [, history = ''] = page.text.split('id="history"')
+  const rows = [...history.matchAll(/<tr><td data-label="When">(.*?)<\/tr>/gs)].map(
+    ([, row = '']) =>
+      row
+        .replace(/^.*?<\/time><\/td>/s, '')
+        .replace(/<[^>]*>/g, ' ')
+        .replace(/\s+/g, ' ')
+        .trim(),
+  )
+  t.strictSame(rows, [
+    `Noted a dispute Wrong price ${ADMIN} –`,
+    `Credited an invoice Late ${ADMIN} €5.00`,
+    `Credited an invoice Two &lt;b&gt;boxes&lt;/b&gt; broken ${ADMIN} €15.00`,
+  ])
 })

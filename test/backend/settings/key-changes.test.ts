@@ -59,7 +59,7 @@ t.test('every fault of the limits is named beside its field', async (t) => {
   ])
 })
 
-t.test('the form names the last day, where the account is', async (t) => {
+t.test('the form shows the last day in the time zone of the account', async (t) => {
   const { id } = await issue()
   const path = `${PATH}/${id}`
   const fields = {
@@ -108,6 +108,20 @@ t.test('a rotation shows the new secret once, and both keys lead to each other',
   const page = await ada.page(path)
   t.ok(page.text.includes(`href="${PATH}/${rotated.json['id']}"`))
   t.notOk(page.text.includes(`${path}/rotate`), 'it is not offered again')
+})
+
+t.test('beside the new secret stands how long the old key works', async (t) => {
+  const rotate = async (fields: Record<string, string>, limits = {}) => {
+    const { id } = await issue(limits)
+    const { text } = await ada.submit(`${PATH}/${id}/rotate`, fields)
+    return { reveal: text, list: (await ada.page(PATH)).text }
+  }
+  const later = await rotate({ grace: '24h' })
+  matches(t, later.reveal, /The old key.*works until.*22 Nov 2026, \d\d:15/s)
+  matches(t, later.list, /Key rotated\. Let your integration use the new key/)
+  const now = await rotate({ grace: 'now' }, { expires_at: '2026-12-31T12:00:00Z' })
+  matches(t, now.reveal, /The old key.*has ended/s)
+  matches(t, now.list, /Key rotated\. The old key has ended/)
 })
 
 t.test('a grace is chosen from the list', async (t) => {

@@ -1,4 +1,4 @@
-// Customers, invoices and payments in Settings, as scripts ask for them and as pages.
+// Customers, invoices and payments in Settings, as JSON for scripts and as pages.
 import t, { type Test } from 'tap'
 import { suppressAddress } from '../../../backend/debtors/contactability.ts'
 import type { Json } from '../../fixtures/books/books.ts'
@@ -67,10 +67,10 @@ t.test('customers are found by the beginning of words, page by page', async (t) 
     t.equal((await ada.get(`/settings/customers?${query}`)).status, 400, query)
   }
   const page = await ada.page('/settings/customers?q=%3Cb%3E')
-  matches(t, page.text, containing('No customer is found by “&lt;b&gt;”.'))
+  matches(t, page.text, containing('No customer matches “&lt;b&gt;”.'))
 })
 
-t.test('customers are found by what is the matter with them', async (t) => {
+t.test('customers are found by their problem, e.g. a bounced address', async (t) => {
   const ledger = await openLedger(t)
   const late = await ledger.debtor({ name: 'Late' })
   await ledger.invoice(late, { issue_date: '2026-01-01', due_date: '2026-01-31' })
@@ -136,7 +136,7 @@ t.test('an Admin edits, pauses and archives a customer; the API shows it', async
 })
 
 t.test(
-  'a bounced customer is written to again once an Admin says that its address works',
+  'a bounced customer receives mail again once an Admin says that its address works',
   async (t) => {
     const ledger = await openLedger(t)
     const { backend, account } = ledger

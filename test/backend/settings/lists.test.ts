@@ -39,30 +39,33 @@ async function open(t: Test) {
   }
 }
 
-t.test('customers that are longest overdue come first, and owing most where asked', async (t) => {
-  const { debtor, invoice, find } = await open(t)
-  const small = await debtor('Small and old')
-  const large = await debtor('Large and new')
-  await debtor('A. Nothing')
-  await debtor('B. Nothing')
-  await invoice(large, 'L-1', '2026-11-01', 90_000)
-  await invoice(large, 'L-2', '2026-12-31', 5_000)
-  await invoice(small, 'S-1', '2026-02-01', 100)
-  await invoice(small, 'S-2', '2026-12-01', 1, { currency: 'USD' })
-  const all = ['Small and old', 'Large and new', 'A. Nothing', 'B. Nothing']
-  t.strictSame(await find('customers', 'name'), all)
-  const ids = await find('customers', 'id')
-  for (const [at, id] of ids.slice(0, -1).entries()) {
-    t.strictSame(await find(`customers?limit=200&cursor=${id}`, 'name'), all.slice(at + 1))
-  }
-  t.strictSame(await find('customers?sort=name', 'name'), [
-    ...['A. Nothing', 'B. Nothing', 'Large and new', 'Small and old'],
-  ])
-  t.strictSame(await find('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
-  t.strictSame(await find('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
-  t.strictSame(await find('customers?view=owing', 'name'), all.slice(0, 2))
-  t.strictSame(await find('customers?q=L-1', 'name'), ['Large and new'], 'by an invoice')
-})
+t.test(
+  'the customers that are longest overdue come first, or on request those that owe most',
+  async (t) => {
+    const { debtor, invoice, find } = await open(t)
+    const small = await debtor('Small and old')
+    const large = await debtor('Large and new')
+    await debtor('A. Nothing')
+    await debtor('B. Nothing')
+    await invoice(large, 'L-1', '2026-11-01', 90_000)
+    await invoice(large, 'L-2', '2026-12-31', 5_000)
+    await invoice(small, 'S-1', '2026-02-01', 100)
+    await invoice(small, 'S-2', '2026-12-01', 1, { currency: 'USD' })
+    const all = ['Small and old', 'Large and new', 'A. Nothing', 'B. Nothing']
+    t.strictSame(await find('customers', 'name'), all)
+    const ids = await find('customers', 'id')
+    for (const [at, id] of ids.slice(0, -1).entries()) {
+      t.strictSame(await find(`customers?limit=200&cursor=${id}`, 'name'), all.slice(at + 1))
+    }
+    t.strictSame(await find('customers?sort=name', 'name'), [
+      ...['A. Nothing', 'B. Nothing', 'Large and new', 'Small and old'],
+    ])
+    t.strictSame(await find('customers?sort=-owes', 'name'), ['Large and new', 'Small and old'])
+    t.strictSame(await find('customers?sort=-owes&currency=USD', 'name'), ['Small and old'])
+    t.strictSame(await find('customers?view=owing', 'name'), all.slice(0, 2))
+    t.strictSame(await find('customers?q=L-1', 'name'), ['Large and new'], 'by an invoice')
+  },
+)
 
 t.test(
   'unpaid invoices come by due date, and are narrowed by amount, date and currency',
@@ -120,12 +123,33 @@ t.test('payments are found by reference, amount, date and state', async (t) => {
   t.strictSame(await ids('received_since=2026-11-02'), [large.id])
 })
 
+t.test('payments are counted and summed by currency, without what was reversed', async (t) => {
+  const { ada, debtor, invoice, pay } = await open(t)
+  const acme = await debtor('Acme')
+  const summary = async (query = '') =>
+    (await ada.page(`/settings/payments${query}`)).text
+      .match(/<p class="summary">(.*?)<\/p>/)?.[1]
+      ?.replace(/<[^>]*>/g, '')
+  t.equal(await summary(), '0 payments')
+  const euros = await invoice(acme, 'A-1', '2026-03-01', 10_000)
+  const yen = await invoice(acme, 'A-2', '2026-03-01', 900, { currency: 'JPY' })
+  await pay(euros, 1250)
+  await pay(euros, 300)
+  const wrong = await pay(yen, 900)
+  t.equal(await summary(), '3 payments · €15.50 · ¥900')
+  await ada.send('POST', `/settings/payments/${wrong.id}/reverse`, { reason: 'It bounced' })
+  t.equal(await summary(), '3 payments · €15.50 · ¥0')
+  t.equal(await summary('?status=recorded'), '2 payments · €15.50')
+  t.equal(await summary('?status=reversed'), '1 payment · ¥900')
+  t.equal(await summary('?amount_min=10'), '2 payments · €12.50 · ¥0')
+})
+
 t.test('a list is a CSV with the numbers of the page, which no spreadsheet runs', async (t) => {
   const { debtor, invoice, pay, csv } = await open(t)
   const evil = await debtor('=HYPERLINK("https://x.example")', { external_id: '@C-1' })
   const one = await invoice(evil, 'E-1', '2026-11-01', 123_450)
   await invoice(evil, 'E-2', '2026-12-01', 5, { currency: 'KWD' })
-  await pay(one, 23_450, { reference: '+31 6', received_on: '2026-11-02' })
+  await pay(one, 23_450, { reference: '+31 6; =1+1;b=2', received_on: '2026-11-02' })
   const [head, ...lines] = await csv('invoices.csv?view=unpaid')
   t.equal(
     head,
@@ -143,7 +167,11 @@ t.test('a list is a CSV with the numbers of the page, which no spreadsheet runs'
   const customers = await csv('customers.csv')
   matches(t, customers[1], containing(`${name},'@C-1,`))
   matches(t, customers[1], containing('EUR,1000.00,1000.00,0.00,deb_'))
-  matches(t, (await csv('payments.csv'))[1], containing(`'+31 6,Recorded,EUR,234.50,0.00`))
+  matches(
+    t,
+    (await csv('payments.csv'))[1],
+    containing(`'+31 6; '=1+1;b=2,Recorded,EUR,234.50,0.00`),
+  )
 })
 
 t.test('one search finds customers, invoices, payments and messages of the account', async (t) => {
@@ -170,4 +198,20 @@ t.test('one search finds customers, invoices, payments and messages of the accou
   t.not(other.backend, backend)
   const outsider = await logIn(other.backend, ADMIN)
   matches(t, await search('A-1', outsider), { invoices: [], payments: [], customers: [] })
+})
+
+// A new account read "No invoice matches", though it had searched for none.
+t.test('an empty list of invoices says whether there is none, or none that matches', async (t) => {
+  const { ada, invoice, debtor } = await open(t)
+  const words = async (query: string) =>
+    /class="card empty"><p><strong>([^<]+)/.exec(
+      (await ada.page(`/settings/invoices${query}`)).text,
+    )?.[1]
+  t.equal(await words(''), 'No invoice is unpaid.')
+  t.equal(await words('?view=overdue'), 'No invoice is overdue.')
+  t.equal(await words('?view=all'), 'There is no invoice yet.')
+  t.equal(await words('?currency=USD'), 'No invoice matches.')
+  await invoice(await debtor('Globex'), 'A-1', '2026-01-31', 100)
+  t.equal(await words('?number=B-1'), 'No invoice matches.')
+  t.equal(await words('?view=paid'), 'No invoice matches.')
 })

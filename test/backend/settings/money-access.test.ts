@@ -33,6 +33,11 @@ t.test('members, other accounts and read-only accounts are rejected on every rou
     [`/settings/payments/${payment.id}/allocate`, { allocations, ...keyed }],
     [`/settings/payments/${payment.id}/allocate/preview`, { allocations }],
     [`/settings/payments/${payment.id}/take-back`, { invoice_id: invoice.id, reason: 'x' }],
+    [`/settings/payments/${payment.id}/undo-allocation`, { allocations, ...keyed }],
+    [
+      `/settings/payments/${payment.id}/redo-allocation`,
+      { invoice_id: invoice.id, amount: 1, ...keyed },
+    ],
     [`/settings/payments/${payment.id}/reverse`, { reason: 'x' }],
     [`/settings/invoices/${invoice.id}/credit`, credit],
     [`/settings/invoices/${invoice.id}/credit/preview`, credit],

@@ -64,7 +64,7 @@ t.test('styles and scripts are files of our own that may be kept', async (t) => 
   })
   t.notMatch(text, /<style|style="|\son\w+="|javascript:/)
   const scripts = text.match(/<script[^>]*>[^<]*/g) ?? []
-  t.equal(scripts.length, 2)
+  t.equal(scripts.length, 3)
   for (const script of scripts) matches(t, script, /^<script type="module" src="\/settings\/assets/)
   for (const [, path = ''] of text.matchAll(/"(\/settings\/assets\/[^"]+)"/g)) {
     const asset = await backend.request('GET', path)
@@ -72,7 +72,7 @@ t.test('styles and scripts are files of our own that may be kept', async (t) => 
   }
 })
 
-t.test('without a session, reading leads to the login and the rest is refused', async (t) => {
+t.test('without a session, pages redirect to the login and changes are rejected', async (t) => {
   const { backend } = await startSettings(t)
   for (const path of PAGES) {
     const page = await backend.request('GET', path, { headers: { accept: 'text/html' } })
@@ -157,7 +157,7 @@ t.test('the flash is said by one page', async (t) => {
   t.notMatch((await ada.page('/settings/api-keys')).text, 'Key issued.')
 })
 
-t.test('bad forms are refused', async (t) => {
+t.test('bad forms are rejected', async (t) => {
   const { backend } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const send = (body: string) =>
@@ -169,12 +169,12 @@ t.test('bad forms are refused', async (t) => {
     'name=a&name=b&scopes=debtors%3Aread',
     'name=%FF&scopes=debtors%3Aread',
     'name=%zz&scopes=debtors%3Aread',
+    'name=a%00b&scopes=debtors%3Aread',
     'name=a&scopes=debtors%3Aread&rate_limit=9',
     Array.from({ length: 101 }, () => 'scopes=debtors%3Aread').join('&'),
   ]) {
     t.equal((await send(body)).status, 400, body.slice(0, 60))
   }
-  t.equal((await send('name=a%00b&scopes=debtors%3Aread')).status, 422)
   matches(t, await ada.get('/settings/audit-log?limit=0'), { status: 400 })
   matches(t, await ada.get('/settings/api-keys/new'), { status: 406 })
 })
@@ -277,7 +277,9 @@ t.test('the document describes what scripts may do, and nothing that does not ex
         headers: JSON_ONLY,
         ...(method === 'get' ? {} : { body: {} }),
       })
-      t.ok([401, 422].includes(response.status), `${method} ${path}: ${response.status}`)
+      const isOpen = path === '/settings/login/passkey/challenge'
+      const expected = isOpen ? [200] : [401, 422]
+      t.ok(expected.includes(response.status), `${method} ${path}: ${response.status}`)
     }
     t.equal(
       (await backend.request('DELETE', path.replace('{id}', 'x'), { headers: JSON_ONLY })).status,

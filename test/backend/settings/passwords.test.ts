@@ -2,31 +2,31 @@ import t from 'tap'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { matches } from '../../fixtures/matches.ts'
 
-t.test('a password is known by its hash, which says how it was made', async (t) => {
+t.test('a password is verified by its hash, which contains its parameters', async (t) => {
   const passwords = createPasswords()
   const stored = await passwords.hash('Grüße an alle')
   matches(t, stored, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$[\w+/]{22}\$[\w+/]{43}$/)
   t.ok(await passwords.verify(stored, 'Grüße an alle'))
-  t.ok(await passwords.verify(stored, 'Gru\u0308ße an alle'), 'however it was typed')
+  t.ok(await passwords.verify(stored, 'Gru\u0308ße an alle'), 'in another Unicode form')
   t.notOk(await passwords.verify(stored, 'Gruesse an alle'))
   t.not(await passwords.hash('Grüße an alle'), stored, 'salted')
 })
 
-t.test('nobody has no password', async (t) => {
+t.test('no password is right for an unknown user', async (t) => {
   const passwords = createPasswords()
   t.notOk(await passwords.verify(undefined, ''))
   t.notOk(await passwords.verify(undefined, 'correct horse'))
 })
 
-t.test('a flood of logins is refused before it is hashed', async (t) => {
+t.test('a flood of logins is rejected before it is hashed', async (t) => {
   const passwords = createPasswords()
   const outcomes = await Promise.allSettled(
     Array.from({ length: 30 }, () => passwords.verify(undefined, 'x')),
   )
   const refused = outcomes.filter(({ status }) => status === 'rejected')
-  t.equal(refused.length, 9, 'one at work, twenty waiting')
+  t.equal(refused.length, 9, 'one is hashed, twenty wait')
   matches(t, refused[0], {
     reason: { code: 'service_unavailable', headers: { 'retry-after': '2' } },
   })
-  t.notOk(await passwords.verify(undefined, 'x'), 'and then it goes on')
+  t.notOk(await passwords.verify(undefined, 'x'), 'later logins are verified again')
 })

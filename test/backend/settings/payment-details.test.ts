@@ -1,5 +1,5 @@
-// How to pay: entered by an Admin for each currency, shown in every reminder, and missed loudly where it
-// lacks.
+// Payment details: an Admin enters them for each currency, every reminder shows them, and pages say where they are
+// missing.
 import t, { type Test } from 'tap'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
@@ -18,7 +18,7 @@ async function open(t: Test) {
   const { backend, accountId } = engine.books
   await createUserIn(backend, accountId, ADMIN, 'admin')
   await createUserIn(backend, accountId, MEMBER, 'member')
-  /** Anew, since a session lasts for half an hour without a request. */
+  /** Logs in again, because a session ends after half an hour without a request. */
   const admin = () => logIn(backend, ADMIN)
   return { engine, backend, admin }
 }
@@ -55,7 +55,7 @@ t.test('every reminder says how to pay in its currency', async (t) => {
   matches(t, page.text, containing('href="https://pay.acme.nl/?a=1&amp;b=2"'))
 })
 
-t.test('what is wrong is said beside its field, and nothing is saved', async (t) => {
+t.test('each fault is shown beside its field, and nothing is saved', async (t) => {
   const { admin } = await open(t)
   const ada = await admin()
   const faults = async (body: object) => {
@@ -104,24 +104,21 @@ t.test('Admins change it with a recent password; Members read it', async (t) => 
   ])
 })
 
-t.test(
-  'where money is owed and nothing says how to pay it, every page that leads there does',
-  async (t) => {
-    const { engine, admin } = await open(t)
-    const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
-    await engine.invoice('2026-11-16')
-    await engine.invoice('2026-11-16', payable)
-    const ada = await admin()
-    const says = 'Reminders in EUR do not say how to pay.'
-    matches(t, (await ada.get(PATH)).json, { currencies_without: ['EUR'], data: [] })
-    for (const path of [PATH, '/settings', '/settings/reminders']) {
-      const { text } = await ada.page(path)
-      matches(t, text, containing(says))
-      t.notMatch(text, /Reminders in SEK/)
-    }
-    await ada.send('POST', PATH, BANK)
-    for (const path of [PATH, '/settings', '/settings/reminders']) {
-      t.notMatch((await ada.page(path)).text, /do not say how to pay\./)
-    }
-  },
-)
+t.test('while reminders of a currency do not say how to pay, pages link to the form', async (t) => {
+  const { engine, admin } = await open(t)
+  const payable = { payment_url: 'https://pay.acme.nl/1', currency: 'SEK' }
+  await engine.invoice('2026-11-16')
+  await engine.invoice('2026-11-16', payable)
+  const ada = await admin()
+  const says = 'Reminders in EUR do not say how to pay.'
+  matches(t, (await ada.get(PATH)).json, { currencies_without: ['EUR'], data: [] })
+  for (const path of [PATH, '/settings', '/settings/reminders']) {
+    const { text } = await ada.page(path)
+    matches(t, text, containing(says))
+    t.notMatch(text, /Reminders in SEK/)
+  }
+  await ada.send('POST', PATH, BANK)
+  for (const path of [PATH, '/settings', '/settings/reminders']) {
+    t.notMatch((await ada.page(path)).text, /do not say how to pay\./)
+  }
+})

@@ -171,6 +171,44 @@ t.test('money on account is allocated and taken back, each after a preview', asy
   )
 })
 
+t.test('a currency may be entered in lower case', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  const entered: [string, string][] = [
+    ['debtor_id', desk.debtor.id],
+    ['currency', 'eur'],
+    ['amount', '120.00'],
+    ['put_to', 'chosen'],
+    ['allocations/invoice_id', invoice.id],
+    ['allocations/amount', '100.00'],
+  ]
+  const preview = await submit(desk, desk.ada, '/settings/payments/preview', entered)
+  matches(t, wordsOf(preview), containing('€120.00'))
+  await submit(desk, desk.ada, '/settings/payments', formOf(preview, '/settings/payments'))
+  matches(t, await desk.payments(), [{ amount: 12_000, currency: 'EUR', unapplied_amount: 2000 }])
+})
+
+t.test('amounts that are none are rejected, also from the buttons that undo', async (t) => {
+  const desk = await openDesk(t)
+  const invoice = await desk.invoice()
+  const payment = await desk.onAccount(1000)
+  const path = `/settings/payments/${payment.id}`
+  const keyed = () => ({ idempotency_key: crypto.randomUUID() })
+  for (const amount of [-1, 0]) {
+    const allocations = [{ invoice_id: invoice.id, amount }]
+    const allocated = await desk.ada.send('POST', `${path}/allocate`, { allocations, ...keyed() })
+    t.equal(allocated.status, 422)
+    const again = { invoice_id: invoice.id, amount, ...keyed() }
+    t.equal((await desk.ada.send('POST', `${path}/redo-allocation`, again)).status, 422)
+  }
+  for (const amount of ['-1', '', '1.5', 'x']) {
+    const again = { invoice_id: invoice.id, amount, ...keyed() }
+    const { status } = await desk.ada.submit(`${path}/redo-allocation`, again)
+    t.equal(status, 422, amount)
+  }
+  matches(t, await desk.read(`invoices/${invoice.id}`), { amount_paid: 0, amount_due: 10_000 })
+})
+
 t.test('if two people allocate the same money at once, one of them is rejected', async (t) => {
   const desk = await openDesk(t)
   const [one, two] = [await desk.invoice(PAST_DUE), await desk.invoice()]
@@ -186,4 +224,30 @@ t.test('if two people allocate the same money at once, one of them is rejected',
   t.strictSame(outcomes.map(({ status }) => status).toSorted(), [200, 422])
   const lost = outcomes.find(({ status }) => status === 422)
   t.equal(lost?.json['code'], 'allocation_exceeds_payment')
+})
+
+// "1.234,50" was refused, though an imported file may write amounts so.
+t.test('an amount may have a comma as its decimal mark where it has one meaning', async (t) => {
+  const desk = await openDesk(t)
+  const preview = (amount: string) =>
+    submit(desk, desk.ada, '/settings/payments/preview', [
+      ['debtor_id', desk.debtor.id],
+      ['currency', 'EUR'],
+      ['amount', amount],
+      ['received_on', '2026-11-20'],
+      ['method', 'cheque'],
+      ['put_to', 'on_account'],
+    ])
+  for (const [text, shown] of [
+    ['1.234,50', '€1,234.50'],
+    ['1,234.50', '€1,234.50'],
+    ['1 234,5', '€1,234.50'],
+    ['12,50', '€12.50'],
+    ['1,500', '€1,500.00'],
+  ] as const) {
+    matches(t, (await preview(text)).text, containing(shown), text)
+  }
+  for (const text of ['0,500', '1.500', '1,234,5', '1.234.50', '1,2,3', ',50']) {
+    t.equal((await preview(text)).status, 422, text)
+  }
 })

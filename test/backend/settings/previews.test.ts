@@ -5,25 +5,25 @@ import { rejectsWith } from '../../fixtures/matches.ts'
 const NOW = new Date('2026-11-21T10:15:00.000Z')
 
 t.test(
-  'a request during the computation gets its result; one that comes too early is told so',
+  'a request during the computation gets its result, or none if that takes too long',
   async (t) => {
     const previews = createPreviews(20)
     const finish: ((messages: readonly never[]) => void)[] = []
     const work = () => new Promise<readonly never[]>((resolve) => finish.push(resolve))
     const early = await Promise.all([previews.get('a', NOW, work), previews.get('a', NOW, work)])
     t.strictSame(early, [undefined, undefined])
-    t.equal(finish.length, 1, 'worked out once')
+    t.equal(finish.length, 1, 'computed once')
     const waiting = previews.get('a', NOW, work)
     finish[0]?.([])
     t.strictSame(await waiting, { messages: [], at: NOW })
     const other = previews.get('a', NOW, work)
     finish[1]?.([])
     await other
-    t.equal(finish.length, 2, 'what was quick is worked out anew')
+    t.equal(finish.length, 2, 'a quick result is not kept')
   },
 )
 
-t.test('what fails is tried anew', async (t) => {
+t.test('a failed computation is repeated at the next request', async (t) => {
   const previews = createPreviews()
   const fail = () => Promise.reject(new Error('the database is away'))
   await rejectsWith(t, previews.get('a', NOW, fail), { message: 'the database is away' })

@@ -1,4 +1,4 @@
-// Reminders in Settings: what will be sent, what waits for a person, when, and nothing at all.
+// Reminders in Settings: the preview, approvals, the schedule, and the kill switch.
 import t, { type Test } from 'tap'
 import type { Json } from '../../fixtures/books/books.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
@@ -25,7 +25,7 @@ async function openQueue(t: Test) {
   }
 }
 
-t.test('an approval shows what would be sent, and is given on what was seen', async (t) => {
+t.test('an approval shows what would be sent, and applies only to that text', async (t) => {
   const { engine, messageId, invoice, ada } = await openQueue(t)
   const path = `/settings/approvals/${messageId}`
   const { json } = await ada.get('/settings/approvals')
@@ -69,7 +69,7 @@ t.test('an approval shows what would be sent, and is given on what was seen', as
 })
 
 t.test(
-  'a rejection needs a reason, is kept, and rests the invoice until it is resumed',
+  'a rejection needs a reason, is stored, and stops chasing until a person resumes it',
   async (t) => {
     const { messageId, invoice, ada, engine } = await openQueue(t)
     const path = `/settings/approvals/${messageId}`
@@ -86,7 +86,7 @@ t.test(
     matches(
       t,
       (await ada.page(`/settings/invoices/${invoice.id}`)).text,
-      /Held: the reminder was rejected.*Chase again/s,
+      /Blocked: the reminder was rejected.*Chase again/s,
     )
     const resumed = await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)
     matches(t, resumed, {
@@ -98,7 +98,7 @@ t.test(
   },
 )
 
-t.test('what a payment or a pause overtakes lapses, and says why', async (t) => {
+t.test('an approval ends with the reason when a payment or a pause precedes it', async (t) => {
   const { engine, debtor, ada, invoice } = await openQueue(t)
   await ada.send('POST', `/settings/customers/${debtor.id}/pause`, { reason: 'A plan' })
   const lapsed = await ada.page('/settings/approvals')
@@ -115,7 +115,7 @@ t.test('what a payment or a pause overtakes lapses, and says why', async (t) => 
   matches(t, (await ada.page('/settings/approvals')).text, /Lapsed.*a payment was recorded/s)
 })
 
-t.test('the log says what was sent, and what was not and why', async (t) => {
+t.test('the log shows sent messages, and unsent ones with the reason', async (t) => {
   const { messageId, debtor, ada } = await openQueue(t)
   await ada.send('POST', `/settings/approvals/${messageId}/reject`, { reason: 'They called' })
   const ids = async (query: string) =>
@@ -148,7 +148,7 @@ t.test('the log says what was sent, and what was not and why', async (t) => {
   t.equal((await ada.page('/settings/messages/msg_none/html')).status, 404)
 })
 
-t.test('the kill switch needs a reason, is said on every page, and is let go', async (t) => {
+t.test('the kill switch needs a reason, is shown on every page, and is released', async (t) => {
   const { ada, engine } = await openQueue(t)
   const on = (body: object) => ada.send('POST', '/settings/kill-switch/on', body)
   matches(t, await on({}), { status: 422, json: { errors: [{ pointer: '/reason' }] } })
@@ -251,7 +251,7 @@ t.test('the schedule is shown and changed, the account’s and a customer’s ow
   t.equal((await ada.page(own)).status, 200)
 })
 
-t.test('the overview shows who will be sent what, and who not and why', async (t) => {
+t.test('the overview shows planned reminders, and blocked ones with the reason', async (t) => {
   const { ada, engine, debtor } = await openQueue(t)
   const soon = await engine.invoice('2026-11-23', { amount: 5000 })
   const paused = await engine.invoice('2026-11-01')
@@ -278,7 +278,7 @@ t.test('the overview shows who will be sent what, and who not and why', async (t
   }
 })
 
-t.test('a Member reads all of it and decides nothing', async (t) => {
+t.test('a Member reads everything and decides nothing', async (t) => {
   const { backend, messageId, debtor } = await openQueue(t)
   const max = await logIn(backend, MEMBER)
   for (const path of [
@@ -297,6 +297,7 @@ t.test('a Member reads all of it and decides nothing', async (t) => {
   for (const [method, path] of [
     ['POST', `approvals/${messageId}/approve`],
     ['POST', `approvals/${messageId}/reject`],
+    ['POST', `approvals/${messageId}/take-back`],
     ['POST', 'kill-switch/on'],
     ['POST', 'kill-switch/off'],
     ['PUT', 'schedule'],
@@ -305,4 +306,5 @@ t.test('a Member reads all of it and decides nothing', async (t) => {
   ] as const) {
     matches(t, await max.send(method, `/settings/${path}`, {}), { status: 403 }, path)
   }
+  t.equal((await max.page(`/settings/approvals/${messageId}/approve`)).status, 403)
 })

@@ -50,7 +50,7 @@ t.test('an Admin issues, lists, uses and revokes a key', async (t) => {
   matches(t, await ada.get('/settings/session'), { status: 401, json: { code: 'not_logged_in' } })
 })
 
-t.test('a long list of keys comes in pages, those that work first', async (t) => {
+t.test('a long list of keys has pages, with active keys first', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const ids: string[] = []
@@ -126,7 +126,7 @@ t.test('the messages are those of the specification', async (t) => {
   matches(t, await max.get('/settings/api-keys'), { status: 200 })
 })
 
-t.test('a Member is refused whatever is for Admins', async (t) => {
+t.test('a Member gets 403 for everything that only Admins may do', async (t) => {
   const { backend, admin } = await startSettings(t)
   const max = await logIn(backend, MEMBER)
   for (const [method, path] of [
@@ -162,7 +162,7 @@ t.test("an account's keys, people and log are its own", async (t) => {
   matches(t, await ada.send('POST', `/settings/people/${member.id}/deactivate`), { status: 200 })
 })
 
-t.test('narrowing holds from the next call on and gives back what was granted', async (t) => {
+t.test('narrowing applies from the next call on; its end restores granted scopes', async (t) => {
   const { backend, account } = await startSettings(t)
   const ada = await logIn(backend, ADMIN)
   const key = await backend.issueKey(account.id, { scopes: ['debtors:read', 'invoices:read'] })

@@ -58,7 +58,7 @@ t.test('each transition is the event of its name', async (t) => {
   t.strictSame(drafted.data.object.status, draft.status)
 })
 
-t.test('a refused write is no event', async (t) => {
+t.test('a rejected write causes no event', async (t) => {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const invoice = await books.invoice()

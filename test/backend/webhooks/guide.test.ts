@@ -2,14 +2,15 @@
 
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
-import { delimiter, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { createSender } from '../../../backend/webhooks/sender.ts'
 import { signMessage } from '../../../backend/webhooks/signature.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { reservePort } from '../../fixtures/servers/ports.ts'
+import { lackOfCommand } from '../../fixtures/service/languages.ts'
 import { until } from '../../fixtures/service/until.ts'
 
 const guide = readFileSync(new URL('../../../docs/webhooks.md', import.meta.url), 'utf8')
@@ -106,7 +107,7 @@ func main() {
 
 for (const [language, { file, command, program }] of Object.entries(OTHERS)) {
   const [interpreter = '', ...args] = command
-  const skip = isInstalled(interpreter) ? false : `${interpreter} is not installed`
+  const skip = lackOfCommand(interpreter)
   t.test(`the guide's ${language} accepts what we send and nothing else`, { skip }, async (t) => {
     const cwd = t.testdir({ [file]: program(codeOf(language)) })
     const body = '{"id":"evt_1"}'
@@ -119,12 +120,6 @@ for (const [language, { file, command, program }] of Object.entries(OTHERS)) {
     )
     t.equal(stdout.trim(), 'true false false')
   })
-}
-
-function isInstalled(command: string): boolean {
-  return (process.env['PATH'] ?? '')
-    .split(delimiter)
-    .some((path) => existsSync(join(path, command)))
 }
 
 /** The guide's code in a process of its own, listening. */

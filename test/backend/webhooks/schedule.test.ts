@@ -50,7 +50,7 @@ t.test(
   },
 )
 
-t.test('a receiver that is overloaded is spared, others are not', async (t) => {
+t.test('deliveries to an overloaded receiver wait, and others do not', async (t) => {
   for (const status of [429, 502, 503, 504]) {
     t.equal(secondsTo(holdUntil(failure(status), NOW)), 5)
     t.equal(secondsTo(holdUntil(failure(status, '60'), NOW)), 60)

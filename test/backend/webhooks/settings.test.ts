@@ -53,7 +53,7 @@ async function open(t: Test) {
   }
 }
 
-t.test('an endpoint is made with its secret, which is never shown again', async (t) => {
+t.test('the secret of an endpoint is shown when it is created, and never again', async (t) => {
   const { admin, create, receiver, backend } = await open(t)
   const made = await create({ events: ['payment.recorded', 'invoice.paid'], description: 'ERP' })
   matches(t, made, {
@@ -79,7 +79,7 @@ t.test('an endpoint is made with its secret, which is never shown again', async 
   t.notMatch(JSON.stringify(rows), secret)
 })
 
-t.test('what is wrong with an endpoint is named, field by field', async (t) => {
+t.test('each invalid field of an endpoint is named', async (t) => {
   const { admin, create, receiver } = await open(t)
   const wrong = { url: 'http://10.0.0.1/', description: 'a'.repeat(201), events: ['a.b'] }
   const response: Json = await admin.send('POST', ENDPOINTS, wrong)
@@ -170,7 +170,7 @@ t.test('a test event shows its result at once', async (t) => {
   matches(t, await admin.send('POST', `${ENDPOINTS}/${id}/test`, { type: 'a.b' }), { status: 422 })
 })
 
-t.test('an endpoint is changed, paused, resumed, and given another secret', async (t) => {
+t.test('an endpoint is changed, paused and resumed, and its secret is rotated', async (t) => {
   const { admin, create } = await open(t)
   const made = await create()
   const path = `${ENDPOINTS}/${made.id}`
@@ -195,7 +195,7 @@ t.test('an endpoint is changed, paused, resumed, and given another secret', asyn
   matches(t, await admin.send('POST', `${path}/rotate-secret`), { status: 200 })
 })
 
-t.test('the log is filtered and paged; what failed is sent again, one or all', async (t) => {
+t.test('the log is filtered and paged; failed deliveries are redelivered', async (t) => {
   const { admin, create, receiver, backend, account, startWorker } = await open(t)
   const { id } = await create({ events: ['debtor.created'] })
   receiver.respondWith((_, res) => res.writeHead(410).end())
@@ -240,7 +240,7 @@ t.test('the log is filtered and paged; what failed is sent again, one or all', a
 })
 
 t.test(
-  'the pages show endpoints, the log and one delivery, to each what they may see',
+  'the pages show endpoints, the log and one delivery, as far as the role may see them',
   async (t) => {
     const { backend, admin, create, receiver } = await open(t)
     const { id, secret } = await create({ description: '<b>ERP</b>' })
@@ -265,7 +265,8 @@ t.test(
 
 t.test('forms add, change and test an endpoint', async (t) => {
   const { admin, receiver } = await open(t)
-  matches(t, (await admin.page(`${ENDPOINTS}/new`)).text, /<h1>Add endpoint/)
+  const form = await admin.page(`${ENDPOINTS}/new`)
+  matches(t, form.text, /<h1>Add endpoint.*or with http:\/\/ if it is on the machine/s)
   const wrong = await admin.submit(ENDPOINTS, { url: 'http://10.0.0.1/', description: 'ERP' })
   t.equal(wrong.status, 422)
   matches(t, wrong.text, /id="url-fault"/)
@@ -295,7 +296,7 @@ t.test('forms add, change and test an endpoint', async (t) => {
   t.equal(again.status, 303)
 })
 
-t.test('a deleted endpoint is gone, and what waited for it is not sent', async (t) => {
+t.test('a deleted endpoint is gone, and its pending deliveries are not sent', async (t) => {
   const { admin, create, backend } = await open(t)
   const member = await logIn(backend, MEMBER)
   const { id } = await create()

@@ -45,15 +45,15 @@ t.test('a secret is whsec_ and 32 random bytes in base64', async (t) => {
   t.not(mintSigningSecret(), secret)
 })
 
-const OWNER = { accountId: 'acct_1', endpointId: 'whe_1' }
+const OWNER = { accountId: 'acct_1', recordId: 'whe_1' }
 
-t.test('a sealed secret opens for its own endpoint alone', async (t) => {
+t.test('a sealed secret can be opened for its own endpoint only', async (t) => {
   const box = createSecretBox([Buffer.alloc(32, 1)])
   const sealed = box.seal('whsec_abc', OWNER)
   t.equal(box.open(sealed, OWNER), 'whsec_abc')
   t.notMatch(sealed, /whsec_abc/)
   t.not(box.seal('whsec_abc', OWNER), sealed, 'never the same twice')
-  t.throws(() => box.open(sealed, { ...OWNER, endpointId: 'whe_2' }))
+  t.throws(() => box.open(sealed, { ...OWNER, recordId: 'whe_2' }))
   t.throws(() => box.open(sealed, { ...OWNER, accountId: 'acct_2' }))
   const [version, id, text = ''] = sealed.split('.')
   const flipped = Buffer.from(text, 'base64url')
@@ -61,7 +61,7 @@ t.test('a sealed secret opens for its own endpoint alone', async (t) => {
   t.throws(() => box.open([version, id, flipped.toString('base64url')].join('.'), OWNER))
 })
 
-t.test('what an old key sealed still opens; a key that is gone is named', async (t) => {
+t.test('an old key still opens secrets; a missing key is named in the error', async (t) => {
   const [old, young] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
   const sealed = createSecretBox([old]).seal('whsec_abc', OWNER)
   t.equal(createSecretBox([young, old]).open(sealed, OWNER), 'whsec_abc')

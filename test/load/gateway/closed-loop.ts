@@ -1,4 +1,4 @@
-/** As many calls as a subject answers while 64 connections each ask again at once (wrk). */
+/** Measures how many calls a subject serves if 64 connections send the next call at once (wrk). */
 import { fileURLToPath } from 'node:url'
 import { runWrk } from '../wrk.ts'
 import { type Cores, watchCores } from './cores.ts'
@@ -7,15 +7,15 @@ import type { RunningSubject } from './subjects.ts'
 const CONNECTIONS = 64
 const SCRIPT = fileURLToPath(new URL('peers/wrk.lua', import.meta.url))
 
-/** A look at whether it still becomes faster, and how many looks at most. */
+/** The duration of a warm-up run, and the most runs. */
 const WARM_UP_SECONDS = 3
 const WARM_UP_LOOKS_MAX = 6
-/** Less than that is chance. */
+/** A smaller gain is noise. */
 const FASTER_MIN = 1.03
 
 export interface ClosedLoop extends Cores {
   readonly callsPerSecond: number
-  /** Of the subject's own CPU time. NaN where it has no process. */
+  /** Calls per second of the subject's own CPU time; NaN if it has no process. */
   readonly callsPerCpuSecond: number
   readonly failed: number
 }
@@ -33,7 +33,7 @@ export async function runClosedLoop(
   const endWatch = watchCores(subject)
   const { calls, seconds, failed } = await runWrk(subject.url, {
     script: SCRIPT,
-    // Every key of the file in turn, from a random one on.
+    // The keys of the file are used in turn, beginning with a random one.
     args: [requesting.keyFile, requesting.path, String(Math.random())],
     connections: CONNECTIONS,
     seconds: requesting.seconds,
@@ -45,8 +45,8 @@ export async function runClosedLoop(
 }
 
 /**
- * Until it gets, twice in a row, no more calls out of its CPU than before: what is compiled as it runs
- * needs a while.
+ * Runs until the subject has twice in a row served no more calls per second of its CPU time than before, because
+ * code that is compiled while it runs becomes faster at first.
  */
 export async function warmUp(subject: RunningSubject, requesting: Omit<Load, 'seconds'>) {
   let best = 0

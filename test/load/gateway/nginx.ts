@@ -76,7 +76,7 @@ const BODY = JSON.stringify({
   updated_at: '2026-11-21T10:15:00.000Z',
 })
 
-/** Answers at once; look-ups and probes of gateways go where keys are known. */
+/** Responds at once; look-ups and probes of gateways are forwarded to the key service. */
 export function upstreamConfig(port: number, lookUpUrl: string): string {
   return `
   upstream keys {

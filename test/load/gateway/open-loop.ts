@@ -1,4 +1,4 @@
-/** Calls at a fixed rate, whatever the responses do. */
+/** Sends calls at a fixed rate, however slow the responses are. */
 import { callAtPace } from '../paced.ts'
 import { quantile } from '../report.ts'
 
@@ -8,12 +8,12 @@ export interface OpenLoop {
   readonly p50Ms: number
   readonly p99Ms: number
   readonly p999Ms: number
-  /** The p99 of each second by itself: one in which the machine stalled says nothing of the others. */
+  /** The p99 of each second, so that a second in which the machine stalled does not affect the others. */
   readonly p99OfSecondsMs: readonly number[]
-  /** How late the generator itself began a call, at p99: the other figures hold it too. */
+  /** The p99 of the delay with which the load generator itself sent calls; the other figures contain it. */
   readonly lateP99Ms: number
   readonly calls: number
-  /** Refused, or not answered at all. */
+  /** Calls that were rejected or had no response. */
   readonly failed: number
 }
 
@@ -21,7 +21,7 @@ export interface Pace {
   readonly rate: number
   /** A whole number. */
   readonly seconds: number
-  /** Not counted, at the same rate. */
+  /** Seconds at the same rate before the measurement, which are not counted. */
   readonly warmUpSeconds: number
 }
 
@@ -34,7 +34,7 @@ export async function runOpenLoop(
   let failed = 0
   let countFrom: number | undefined
   let place = Math.floor(Math.random() * requests.length)
-  const lateP99Ms = await callAtPace(url, {
+  const { sentMs: lateP99Ms } = await callAtPace(url, {
     rate,
     seconds: warmUpSeconds + seconds,
     connections: CONNECTIONS,

@@ -1,22 +1,22 @@
-/** What came of a comparison, as tables. */
+/** Renders the results of a comparison as tables. */
 import { median, rounded, tableOf } from '../report.ts'
 import type { ClosedLoop } from './closed-loop.ts'
 import type { Cores } from './cores.ts'
 import type { OpenLoop } from './open-loop.ts'
 import { DIRECT, FASTIFY, NGINX_LUA, type Subject } from './subjects.ts'
 
-/** A busier core of the load says more of the load than of the subject. */
+/** If the core of the load is busier, the figures measure the load rather than the subject. */
 const LOAD_CORE_BUSY_MAX = 0.85
 
-/** Share of the subject's core. What others take makes calls wait that the subject would have served. */
+/** The share of the subject's core that other processes may use. Meanwhile calls wait for the subject. */
 const DISTURBED_MAX = 0.05
-/** Share of either core. Where the host takes 1 % of the time, the last 1 % of the calls are its doing. */
+/** The share of either core that the host may take. If it takes 1 %, the slowest 1 % of the calls measure the host. */
 const STOLEN_MAX = 0.005
 
-/** Of one subject in one round. */
+/** The results of one subject in one round. */
 export interface Round {
   readonly closed: ClosedLoop
-  /** At each of the fixed rates. */
+  /** The results at each of the fixed rates. */
   readonly open: readonly (OpenLoop & Cores)[]
 }
 
@@ -62,7 +62,7 @@ export function throughputTable(subjects: readonly Subject[], rounds: Rounds): s
   return tableOf([...columns, ...more], rows)
 }
 
-/** `place`: which of the fixed rates. */
+/** `place` is the index of the fixed rate. */
 export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place: number): string {
   const of = (name: string) => (rounds.get(name) ?? []).flatMap(({ open }) => open[place] ?? [])
   const mid = (name: string, figure: (one: OpenLoop) => number) => median(of(name).map(figure))
@@ -93,7 +93,7 @@ export function latencyTable(subjects: readonly Subject[], rounds: Rounds, place
   return tableOf([...columns, ...ofSecond, 'generator late, p99', 'failed', 'disturbed'], rows)
 }
 
-/** Whether the figures say more of the machine than of the subject. */
+/** Whether the figures measure the machine rather than the subject. */
 export function isDisturbed({ disturbed, stolen }: Cores): boolean {
   return disturbed > DISTURBED_MAX || stolen > STOLEN_MAX
 }

@@ -1,4 +1,4 @@
-/** What is compared: each does the whole job, but for the floors, which only pass calls on. */
+/** The compared gateways. Each does the whole job, except the floors, which only forward calls. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ export interface Scenario {
 
 export interface RunningSubject {
   readonly url: string
-  /** 0: no process of its own. */
+  /** 0 if it has no process of its own. */
   readonly pid: number
 }
 
@@ -69,7 +69,7 @@ export const SUBJECTS: readonly Subject[] = [
   },
 ]
 
-/** The gateway of another checkout of this project, with its dependencies installed: what a change costs. */
+/** The gateway of another checkout of this project, whose dependencies are installed, to measure a change. */
 export function gatewayOf(checkout: string): Subject {
   return {
     name: AGAINST,

@@ -1,7 +1,7 @@
 /**
- * A year of one account's books, of any size: a debtor for every ten invoices; what is older is paid
- * as a rule, what is younger is open; reminders of what was paid late. All is worked out from its
- * place in the books, so that a caller knows what there is without asking.
+ * A year of one account's books, of any size. There is a debtor for every ten invoices; most older invoices are
+ * paid and most newer ones open, with reminders about those that were paid late. Every value follows from the
+ * number of its record, so that a caller knows the records without reading them.
  */
 import { sql } from 'kysely'
 import type { Database, Transaction } from '../../../backend/database/database.ts'
@@ -24,7 +24,7 @@ const BATCH = 2_000
 export interface Ledger {
   readonly accountId: string
   readonly invoices: number
-  /** The end of its year. */
+  /** The end of the year. */
   readonly now: Date
 }
 
@@ -32,12 +32,12 @@ export function debtorCount({ invoices }: Ledger): number {
   return Math.ceil(invoices / INVOICES_EACH)
 }
 
-/** As long as real ones, and in the order of creation as they are. */
+/** Returns an id as long as real ones; like them, ids sort by creation. */
 export function idOf(prefix: 'deb' | 'inv' | 'pay' | 'msg', place: number): string {
   return `${prefix}_01K${String(place).padStart(23, '0')}`
 }
 
-/** Of the debtor whose invoice it is: spread over the year, as customers are. */
+/** Returns the number of the invoice's debtor. The invoices of a debtor are spread over the year. */
 export function debtorOf(ledger: Ledger, place: number): number {
   return (place * 7919) % debtorCount(ledger)
 }
@@ -50,7 +50,7 @@ export function nameOf(debtor: number): string {
   return `${SYLLABLES[debtor % 97]} & Sons ${debtor}`
 }
 
-/** First words of names, each of which every hundredth has. */
+/** First words of names; about a hundredth of the debtors has each. */
 const SYLLABLES = Array.from(
   { length: 97 },
   (_, n) => `Firm${String.fromCharCode(97 + (n % 26))}${n}`,
@@ -60,7 +60,7 @@ export function createdAt({ now, invoices }: Ledger, place: number): Date {
   return new Date(now.getTime() - ((invoices - place) / invoices) * SPAN_DAYS * DAY_MS)
 }
 
-/** Undefined: not paid. */
+/** Undefined if it is not paid. */
 export function paidAt(ledger: Ledger, place: number): Date | undefined {
   // One in twenty never pays by itself; the others after 15 to 75 days.
   if (place % 20 === 0) return undefined
@@ -68,14 +68,14 @@ export function paidAt(ledger: Ledger, place: number): Date | undefined {
   return at < ledger.now ? at : undefined
 }
 
-/** Some who pay late were reminded, and so was who has not paid yet. */
+/** Reminders about some invoices that were paid late, and about those that are not paid yet. */
 export function remindedAt(ledger: Ledger, place: number): Date | undefined {
   const at = new Date(createdAt(ledger, place).getTime() + (TERMS_DAYS + 3) * DAY_MS)
   const paid = paidAt(ledger, place)
   return at < ledger.now && (paid === undefined || paid > at) ? at : undefined
 }
 
-/** Into an empty account; `advance` is told of every batch. */
+/** Fills an empty account. `advance` is called after each batch. */
 export async function seedLedger(
   database: Database,
   url: string,
@@ -121,7 +121,7 @@ export async function seedLedger(
     })
     advance(places.length)
   }
-  // As autovacuum would; SQLite keeps no statistics in service either.
+  // Autovacuum would do this. SQLite keeps no statistics in service either.
   if (isPostgres(url)) await database.transaction((tx) => sql`analyze`.execute(tx))
 }
 
@@ -129,7 +129,7 @@ function placesFrom(from: number, end: number): number[] {
   return Array.from({ length: Math.min(BATCH, end - from) }, (_, n) => from + n)
 }
 
-/** The indexes are written all over: in memory, and to the disk once in a while. */
+/** Inserts write all over the indexes, so SQLite keeps them in memory and rarely writes to the disk. */
 async function prepareSqlite(tx: Transaction): Promise<void> {
   await sql`pragma cache_size = -1000000`.execute(tx)
   await sql`pragma wal_autocheckpoint = 100000`.execute(tx)
@@ -137,7 +137,7 @@ async function prepareSqlite(tx: Transaction): Promise<void> {
 
 type Rows = readonly (object & { readonly account_id: string })[]
 
-/** The rows as one parameter: neither statement nor binding grows with them. */
+/** Passes all rows as one parameter, so that the statement does not grow with them. */
 async function insertIntoSqlite(tx: Transaction, table: string, rows: Rows): Promise<void> {
   const columns = Object.keys(rows[0] ?? {})
   if (columns.length === 0) return
@@ -154,7 +154,7 @@ async function insertIntoPostgres(tx: Transaction, table: string, rows: Rows): P
 }
 
 function debtorRow(ledger: Ledger, place: number): DebtorRow {
-  // Debtors came evenly over the year, and change when their youngest invoice does.
+  // Debtors were created evenly over the year; each was last changed with its newest invoice.
   const created = createdAt(ledger, place * INVOICES_EACH).toISOString()
   const name = nameOf(place)
   return {
@@ -219,7 +219,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     line_items: '[]',
     issue_date: dateOf(created),
     due_date: dateOf(created, TERMS_DAYS),
-    // Told of already: else a backend begins with it.
+    // The event was sent already; otherwise the backend would begin by sending it.
     overdue_announced: isOverdue(ledger, place) ? 1 : 0,
     status: paid === undefined ? 'open' : 'paid',
     po_number: null,
@@ -234,6 +234,7 @@ function invoiceRow(ledger: Ledger, place: number): InvoiceRow {
     chasing_cycle: 1,
     disputed_at: null,
     chasing_hold: null,
+    chasing_hold_until: null,
     paid_at: paid?.toISOString() ?? null,
     voided_at: null,
     written_off_at: null,

@@ -1,26 +1,46 @@
 /**
- * The least that could be done: hapi and the sqlite3 driver, which reads who calls and what is asked
- * for, and nothing else. The floor that the product is held against.
+ * The least that could be done: hapi and a driver, which reads the caller and the debtor, and nothing else.
+ * The peer of the product, on the same database: `node bare-hapi.ts DATABASE PORT`, where DATABASE is the path
+ * of a SQLite file or the URL of a PostgreSQL database.
  */
 import { server as createHapi } from '@hapi/hapi'
+import pg from 'pg'
 import sqlite3 from 'sqlite3'
 
-const [path = '', port = ''] = process.argv.slice(2)
-const database = new sqlite3.Database(path, sqlite3.OPEN_READONLY)
-const caller = database.prepare(
-  `select k.id, k.revision, a.status, a.revision as account_revision
-     from api_keys k join accounts a on a.id = k.account_id where k.prefix = ?`,
-)
-const debtor = database.prepare('select * from debtors where id = ?')
+const [database = '', port = ''] = process.argv.slice(2)
 
-function first(statement: sqlite3.Statement, value: string): Promise<unknown> {
-  return new Promise((resolve, reject) => {
-    statement.get(value, (error: Error | null, row: unknown) =>
-      error === null ? resolve(row) : reject(error),
-    )
-  })
+const CALLER = `select k.id, k.revision, a.status, a.revision as account_revision
+  from api_keys k join accounts a on a.id = k.account_id where k.prefix = `
+const DEBTOR = 'select * from debtors where id = '
+
+/** Reads the first row. */
+type Read = (value: string) => Promise<unknown>
+
+function onSqlite(path: string): readonly [caller: Read, debtor: Read] {
+  const connection = new sqlite3.Database(path, sqlite3.OPEN_READONLY)
+  const prepare = (text: string): Read => {
+    const statement = connection.prepare(`${text} ?`)
+    return (value) =>
+      new Promise((resolve, reject) => {
+        statement.get(value, (error: Error | null, row: unknown) =>
+          error === null ? resolve(row) : reject(error),
+        )
+      })
+  }
+  return [prepare(CALLER), prepare(DEBTOR)]
 }
 
+/** A pool with the driver's own number of connections, and named statements. */
+function onPostgres(url: string): readonly [caller: Read, debtor: Read] {
+  const pool = new pg.Pool({ connectionString: url })
+  const prepare = (name: string, text: string): Read => {
+    return async (value) =>
+      (await pool.query({ name, text: `${text} $1`, values: [value] })).rows[0]
+  }
+  return [prepare('caller', CALLER), prepare('debtor', DEBTOR)]
+}
+
+const [caller, debtor] = database.startsWith('postgres') ? onPostgres(database) : onSqlite(database)
 const server = createHapi({ host: '127.0.0.1', port: Number(port), debug: false })
 server.route({
   method: 'GET',
@@ -28,10 +48,7 @@ server.route({
   async handler(request, h) {
     // "Bearer " and the twelve characters of a prefix.
     const prefix = String(request.headers['authorization']).slice(7, 19)
-    const [who, found] = await Promise.all([
-      first(caller, prefix),
-      first(debtor, String(request.params['id'])),
-    ])
+    const [who, found] = await Promise.all([caller(prefix), debtor(String(request.params['id']))])
     return who === undefined || found === undefined
       ? h.response().code(404)
       : h.response(JSON.stringify(found)).type('application/json')

@@ -34,12 +34,12 @@ export interface ReminderWords {
   /** For a reminder with several currencies. */
   howToPayIn(currency: string): string
   readonly accountHolder: string
-  /** Of an account number that is not an IBAN. */
+  /** The label of an account number that is not an IBAN. */
   readonly accountNumber: string
-  /** Of a bank code that is not a BIC. */
+  /** The label of a bank code that is not a BIC. */
   readonly bankCode: string
   readonly bankName: string
-  /** What the customer states with a bank transfer. */
+  /** The label of the reference that the customer enters for a bank transfer. */
   readonly reference: string
   questions(replyTo: string | null): string
   readonly regards: string

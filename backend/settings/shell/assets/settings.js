@@ -79,6 +79,14 @@ if (previewButton) {
   if (form.hasAttribute('data-unsaved')) showPreview()
 }
 
+// A file that was sent before is chosen again, so that a wrong option does not cost the choice of the file.
+for (const sent of document.querySelectorAll('[data-chosen]')) {
+  const files = new DataTransfer()
+  files.items.add(new File([sent.value], sent.dataset.name, { type: 'text/csv' }))
+  document.getElementById(sent.dataset.chosen).files = files.files
+  document.querySelector('[data-choose-again]').hidden = true
+}
+
 /** Ignores a second click while the first request is in flight. */
 document.addEventListener('submit', (event) => {
   const form = event.target

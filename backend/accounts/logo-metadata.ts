@@ -1,0 +1,64 @@
+/**
+ * Removes the metadata of a picture, such as the place and time of a photograph, authors, comments and
+ * previews. Otherwise every customer would receive them.
+ */
+
+/** The chunks that determine how the picture is drawn; all others are removed. */
+const PNG_KEPT = new Set([
+  ...['IHDR', 'PLTE', 'IDAT', 'IEND', 'tRNS', 'bKGD', 'pHYs'],
+  ...['gAMA', 'cHRM', 'sRGB', 'iCCP', 'cICP', 'sBIT'],
+])
+const PNG_SIGNATURE_BYTES = 8
+/** Length, type and checksum. */
+const PNG_CHUNK_BYTES = 12
+
+/** Undefined if the picture is damaged. */
+export function stripPng(content: Buffer): Buffer | undefined {
+  const kept = [content.subarray(0, PNG_SIGNATURE_BYTES)]
+  let at = PNG_SIGNATURE_BYTES
+  while (at + PNG_CHUNK_BYTES <= content.length) {
+    const end = at + PNG_CHUNK_BYTES + content.readUInt32BE(at)
+    const type = content.toString('latin1', at + 4, at + 8)
+    if (end > content.length) return undefined
+    if (PNG_KEPT.has(type)) kept.push(content.subarray(at, end))
+    if (type === 'IEND') return Buffer.concat(kept)
+    at = end
+  }
+  return undefined
+}
+
+const START = 0xd8
+const END = 0xd9
+const SCAN = 0xda
+const COMMENT = 0xfe
+/** JFIF, the color profile, and Adobe's marker of the color space. */
+const APP_KEPT = [0xe0, 0xe2, 0xee]
+
+/** Undefined if the picture is damaged. */
+export function stripJpeg(content: Buffer): Buffer | undefined {
+  const kept: Buffer[] = [Buffer.from([0xff, START])]
+  let at = 2
+  while (at + 2 <= content.length && content[at] === 0xff) {
+    const marker = content[at + 1] ?? 0
+    if (marker === END) return Buffer.concat([...kept, content.subarray(at, at + 2)])
+    if (at + 4 > content.length) return undefined
+    const header = at + 2 + content.readUInt16BE(at + 2)
+    const end = marker === SCAN ? endOfScan(content, header) : header
+    if (end > content.length) return undefined
+    const isApp = marker >= 0xe0 && marker <= 0xef
+    const isKept = marker !== COMMENT && (!isApp || APP_KEPT.includes(marker))
+    if (isKept) kept.push(content.subarray(at, end))
+    at = end
+  }
+  return undefined
+}
+
+/** The image data ends at a marker, but 0xff00 and restart markers belong to the data. */
+function endOfScan(content: Buffer, start: number): number {
+  for (let at = start; at + 1 < content.length; at++) {
+    const next = content[at + 1] ?? 0
+    const isData = next === 0 || (next >= 0xd0 && next <= 0xd7)
+    if (content[at] === 0xff && !isData && next !== 0xff) return at
+  }
+  return content.length
+}

@@ -1,0 +1,179 @@
+/**
+ * The logo of reminders: a PNG or JPEG, recognized by its bytes. SVG is rejected, since it can contain
+ * scripts and references. Metadata is removed before a logo is stored. Logos are stored by digest: a
+ * message keeps its logo when the account changes to another one.
+ */
+import { createHash } from 'node:crypto'
+import { imageSize } from 'image-size'
+import type { AccountLogoRow, Reader, Transaction } from '../database/tables.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { stripJpeg, stripPng } from './logo-metadata.ts'
+
+/** Small, because every reminder contains the logo. */
+export const LOGO_BYTES_MAX = 65_536
+/** Smaller images look blurred; larger ones only make mails larger. */
+export const LOGO_PIXELS_MIN = 16
+export const LOGO_PIXELS_MAX = 2000
+
+/** The EXIF orientation of a picture that is neither rotated nor mirrored. */
+const UPRIGHT = 1
+
+/** The properties of a logo that the HTML of a mail needs. */
+export type LogoFacts = Pick<AccountLogoRow, 'id' | 'width' | 'height'>
+
+export interface Logo extends LogoFacts {
+  readonly mediaType: AccountLogoRow['media_type']
+  readonly content: Buffer
+}
+
+interface Format {
+  readonly mediaType: AccountLogoRow['media_type']
+  readonly start: Buffer
+  readonly end: Buffer
+  strip(content: Buffer): Buffer | undefined
+}
+
+const FORMATS: readonly Format[] = [
+  {
+    mediaType: 'image/png',
+    start: Buffer.from('89504e470d0a1a0a', 'hex'),
+    end: Buffer.from('0000000049454e44ae426082', 'hex'),
+    strip: stripPng,
+  },
+  {
+    mediaType: 'image/jpeg',
+    start: Buffer.from('ffd8ff', 'hex'),
+    end: Buffer.from('ffd9', 'hex'),
+    strip: stripJpeg,
+  },
+]
+
+/** Throws `validation_failed` at `/logo`. */
+export function parseLogo(given: Buffer): Logo {
+  if (given.length === 0) throw fault('required', 'is required: choose a file')
+  if (given.length > LOGO_BYTES_MAX) {
+    throw fault('too_large', `must have at most ${LOGO_BYTES_MAX / 1024} KiB`)
+  }
+  const format = FORMATS.find(({ start }) => given.subarray(0, start.length).equals(start))
+  if (format === undefined) {
+    throw fault(
+      'invalid_format',
+      'must be a PNG or JPEG image; other formats, e.g. SVG, are refused',
+    )
+  }
+  const { mediaType, end, strip } = format
+  if (!given.subarray(-end.length).equals(end)) {
+    throw fault('invalid_format', 'is damaged: it does not end as an image does')
+  }
+  const { width, height, orientation = UPRIGHT } = sizeOf(given)
+  if (orientation !== UPRIGHT) {
+    throw fault(
+      'invalid_format',
+      'is turned only by a note of the camera, and notes are removed: save it upright',
+    )
+  }
+  if (Math.min(width, height) < LOGO_PIXELS_MIN || Math.max(width, height) > LOGO_PIXELS_MAX) {
+    const range = `${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels`
+    throw fault('out_of_range', `must be ${range} wide and high; it is ${width} × ${height}`)
+  }
+  const content = strip(given)
+  if (content === undefined)
+    throw fault('invalid_format', 'is damaged: it cannot be read to its end')
+  const id = createHash('sha256').update(content).digest('base64url')
+  return { id, mediaType, width, height, content }
+}
+
+interface Size {
+  readonly width: number
+  readonly height: number
+  readonly orientation?: number
+}
+
+function sizeOf(content: Buffer): Size {
+  try {
+    return imageSize(content)
+  } catch {
+    throw fault('invalid_format', 'is damaged: its size cannot be read')
+  }
+}
+
+function fault(code: string, detail: string) {
+  return faultsProblem([{ pointer: '/logo', code, detail: `logo ${detail}` }])
+}
+
+/** Undefined for null, and for a logo that does not exist. */
+export async function findLogoFacts(
+  reader: Reader,
+  accountId: string,
+  id: string | null,
+): Promise<LogoFacts | undefined> {
+  if (id === null) return undefined
+  return reader
+    .selectFrom('account_logos')
+    .select(['id', 'width', 'height'])
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+}
+
+/** Undefined for null, and for a logo that does not exist. */
+export async function findLogo(
+  reader: Reader,
+  accountId: string,
+  id: string | null,
+): Promise<Logo | undefined> {
+  if (id === null) return undefined
+  const row = await reader
+    .selectFrom('account_logos')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) return undefined
+  const { media_type: mediaType, width, height } = row
+  return { id, mediaType, width, height, content: Buffer.from(row.content, 'base64') }
+}
+
+export async function insertLogo(
+  tx: Transaction,
+  accountId: string,
+  { id, mediaType, width, height, content }: Logo,
+  now: Date,
+): Promise<void> {
+  await tx
+    .insertInto('account_logos')
+    .values({
+      account_id: accountId,
+      id,
+      media_type: mediaType,
+      width,
+      height,
+      content: content.toString('base64'),
+      created_at: now.toISOString(),
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** Deletes the logos that neither the account nor a message uses. */
+export async function deleteUnusedLogos(
+  tx: Transaction,
+  accountId: string,
+  usedId: string | null,
+): Promise<void> {
+  await tx
+    .deleteFrom('account_logos')
+    .where('account_id', '=', accountId)
+    .where('id', '<>', usedId ?? '')
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('message_html')
+            .select('message_id')
+            .whereRef('message_html.account_id', '=', 'account_logos.account_id')
+            .whereRef('message_html.logo_id', '=', 'account_logos.id'),
+        ),
+      ),
+    )
+    .execute()
+}

@@ -1,0 +1,97 @@
+/**
+ * The sender of reminders as customers see it: a name, and optionally a logo. The name is the display name in
+ * From and the creditor's name in the text; the address is always that of `MAIL_FROM`.
+ */
+import type { AccountRow, Transaction } from '../database/tables.ts'
+import { faultsProblem } from '../validation/faults.ts'
+import { matching } from '../validation/fields.ts'
+import { check, Rejection } from '../validation/rejections.ts'
+import { lockAccount } from './accounts.ts'
+import { type Act, recordAudit } from './audit.ts'
+import { deleteUnusedLogos, insertLogo, parseLogo } from './logo.ts'
+
+/** The name in reminders: the sender's name if one is set, else the account's. */
+export function senderNameOf({ sender_name, name }: Pick<AccountRow, 'sender_name' | 'name'>) {
+  return sender_name ?? name
+}
+
+/**
+ * A sender name must not look like an address, which mail programs might show instead of the real one: it
+ * contains no @ or similar characters, no invisible characters, and none that reverse the direction of
+ * text.
+ */
+const SENDER_NAME = matching(
+  // Persian and emoji need the zero-width joiner and non-joiner, and emoji need variation selectors.
+  /^(?=.*[^\s\u200c\u200d\ufe0e\ufe0f])[^@\ufe6b\uff20<>"\\\p{Zl}\p{Zp}[[\p{Cf}\p{DI}]--[\u200c\u200d\ufe0e\ufe0f]]]*$/v,
+  'a name without @, <, >, quotation marks, backslashes and invisible characters',
+  { max: 100, trim: true },
+)
+
+/**
+ * '', null, and the account's own name restore the default. Throws `not_found`, and `validation_failed` at
+ * `/name`. Returns whether something changed.
+ */
+export async function setSenderName(
+  tx: Transaction,
+  accountId: string,
+  input: string | null,
+  act: Act,
+): Promise<boolean> {
+  const wanted = input === null || input.trim() === '' ? null : checkName(input)
+  const account = await lockAccount(tx, accountId)
+  const name = wanted === account.name ? null : wanted
+  if (account.sender_name === name) return false
+  await change(tx, accountId, { sender_name: name }, act)
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'account.sender_changed',
+    subjectId: accountId,
+    detail: { from: senderNameOf(account), to: name ?? account.name },
+  })
+  return true
+}
+
+/** Null removes the logo. Throws `not_found`, and `validation_failed` at `/logo`. Returns whether it changed. */
+export async function setLogo(
+  tx: Transaction,
+  accountId: string,
+  content: Buffer | null,
+  act: Act,
+): Promise<boolean> {
+  const logo = content === null ? null : parseLogo(content)
+  const account = await lockAccount(tx, accountId)
+  const id = logo?.id ?? null
+  if (account.logo_id === id) return false
+  if (logo !== null) await insertLogo(tx, accountId, logo, act.now)
+  await change(tx, accountId, { logo_id: id }, act)
+  await deleteUnusedLogos(tx, accountId, id)
+  await recordAudit(tx, act, {
+    accountId,
+    action: logo === null ? 'account.logo_removed' : 'account.logo_changed',
+    subjectId: accountId,
+    detail:
+      logo === null
+        ? {}
+        : { media_type: logo.mediaType, width: logo.width, height: logo.height, id },
+  })
+  return true
+}
+
+function checkName(input: string): string {
+  const kept = check(SENDER_NAME, input)
+  if (!(kept instanceof Rejection)) return kept
+  throw faultsProblem([{ pointer: '/name', code: kept.code, detail: `name ${kept.detail}` }])
+}
+
+async function change(
+  tx: Transaction,
+  accountId: string,
+  values: Partial<Pick<AccountRow, 'sender_name' | 'logo_id'>>,
+  { now }: Act,
+): Promise<void> {
+  await tx
+    .updateTable('accounts')
+    .set({ ...values, updated_at: now.toISOString() })
+    .where('id', '=', accountId)
+    .execute()
+}

@@ -1,0 +1,91 @@
+/** Lists imports that were made in Settings, and takes them back. */
+
+import { getAccount } from '../../accounts/accounts.ts'
+import { OPERATOR } from '../../accounts/audit.ts'
+import { type CountedImport, findImport, listImports } from '../../import/imports.ts'
+import { noteTakeBack, takeBack } from '../../import/take-back.ts'
+import { planTakeBack, readImported } from '../../import/take-back-plan.ts'
+import { ACCOUNT, type Command, defineCommand, renderTable } from '../command.ts'
+
+const LISTED_MAX = 100
+
+export const pastImportCommands: readonly Command[] = [
+  defineCommand({
+    name: 'imports list',
+    summary: 'List the files that an account imported in Settings, the latest first (at most 100).',
+    arguments: [],
+    options: { account: ACCOUNT },
+    async run({ account }, context) {
+      const { read } = await context.database()
+      const { id } = await getAccount(read, account)
+      const imports = await listImports(read, id, LISTED_MAX)
+      return {
+        json: imports.map(represent),
+        text: renderTable(
+          imports.map(({ counts, ...row }) => ({
+            id: row.id,
+            imported: row.created_at,
+            by: row.imported_by,
+            customers: String(counts.customer.all),
+            invoices: String(counts.invoice.all),
+            payments: String(counts.payment.all),
+            'taken back': String(takenBackOf({ counts })),
+            file: row.file_name,
+          })),
+        ),
+      }
+    },
+  }),
+
+  defineCommand({
+    name: 'imports take-back',
+    summary:
+      'Take an import back: reverse its payments, void its invoices and archive its customers, except records that have been used since. The corrected file can use their numbers again.',
+    arguments: ['ID'],
+    options: {
+      'dry-run': {
+        type: 'boolean',
+        description: 'Only show which records would be taken back and which would stay.',
+      },
+    },
+    async run({ ID, 'dry-run': dryRun }, context) {
+      const database = await context.database()
+      const row = await findImport(database.read, undefined, ID)
+      if (row === undefined) throw new Error(`There is no import ${ID}.`)
+      const { steps, kept } = await planTakeBack(
+        database.read,
+        row.account_id,
+        await readImported(database.read, ID),
+      )
+      const act = { actor: OPERATOR, now: context.now }
+      let done = 0
+      if (!dryRun && steps.length > 0) {
+        await database.transaction((tx) => noteTakeBack(tx, row, steps, act))
+        for (const step of steps) {
+          const isDone = await database.transaction((tx) => takeBack(tx, row, step, act))
+          if (isDone) done += Object.keys(step).length
+        }
+      }
+      const count = steps.reduce((sum, step) => sum + Object.keys(step).length, 0)
+      const what = dryRun ? `${count} records can be taken back` : `${done} records were taken back`
+      const stays = kept.map(({ kind, name, reason }) => `${kind} ${name}: ${reason}`)
+      return {
+        json: { import_id: ID, dry_run: dryRun, can_take_back: count, taken_back: done, kept },
+        text: [`${what}, ${kept.length} stay${stays.length > 0 ? ':' : '.'}`, ...stays].join('\n'),
+      }
+    },
+  }),
+]
+
+function takenBackOf({ counts }: Pick<CountedImport, 'counts'>): number {
+  return Object.values(counts).reduce((sum, { takenBack }) => sum + takenBack, 0)
+}
+
+function represent(row: CountedImport) {
+  const { id, file_name, imported_by, created_at, counts } = row
+  return {
+    ...{ id, file_name, imported_by, created_at, taken_back: takenBackOf(row) },
+    ...{ customers: counts.customer.all, invoices: counts.invoice.all },
+    payments: counts.payment.all,
+  }
+}

@@ -1,0 +1,25 @@
+/** Reads whose result does not change within a transaction, and which it therefore does once. */
+import type { Transaction } from './tables.ts'
+
+/** Identifies the current transaction of `tx`, which may run several, one after the other. */
+const current = new WeakMap<Transaction, object>()
+
+/** Must be called at the beginning of each transaction. */
+export function resetReads(tx: Transaction): void {
+  current.set(tx, {})
+}
+
+/** Runs `read` at most once in a transaction for each key; later calls get the first result. */
+export function oncePerTransaction<Result>(
+  read: (tx: Transaction, key: string) => Promise<Result>,
+): (tx: Transaction, key: string) => Promise<Result> {
+  const results = new WeakMap<object, Map<string, Promise<Result>>>()
+  return (tx, key) => {
+    const transaction = current.get(tx) ?? {}
+    const ofTransaction = results.get(transaction) ?? new Map<string, Promise<Result>>()
+    results.set(transaction, ofTransaction)
+    const result = ofTransaction.get(key) ?? read(tx, key)
+    ofTransaction.set(key, result)
+    return result
+  }
+}

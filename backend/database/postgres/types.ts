@@ -1,0 +1,20 @@
+/** How values of PostgreSQL become values of JavaScript. */
+import pg from 'pg'
+import { BadValue } from './errors.ts'
+
+export const INT8 = 20
+const NUMERIC = 1700
+
+/** Parses whole numbers as numbers; `pg` returns types with larger values as text. */
+export const TYPES = {
+  getTypeParser(oid: number, format?: 'text' | 'binary') {
+    return oid === INT8 || oid === NUMERIC ? parseWhole : pg.types.getTypeParser(oid, format)
+  },
+} as pg.CustomTypesConfig
+
+/** Throws `BadValue` for a number that cannot be represented exactly. */
+export function parseWhole(text: string): number {
+  const value = Number(text)
+  if (Number.isSafeInteger(value)) return value
+  throw new BadValue(`${text} is no whole number that can be represented exactly`)
+}

@@ -1,0 +1,78 @@
+/**
+ * Several prepared writes as one statement: an insert into a temporary view, whose trigger contains the writes.
+ * SQLite thus runs them in one trip to its thread, without compiling them again. If one of them fails, all are
+ * undone.
+ *
+ * A view is created between transactions, since the rollback of a transaction would remove it. The first time
+ * that some writes occur together, they therefore run one by one.
+ */
+import { CompiledQuery } from 'kysely'
+import type { SqliteConnection } from './connection.ts'
+
+/** The number of writes in a batch; a payment needs five. */
+const WRITES_MAX = 8
+
+/** Of views on a connection. Payments need some ten. */
+const VIEWS_MAX = 100
+
+export class WriteBatches {
+  readonly #writer: SqliteConnection
+  /** The insert of each batch, by the texts of its writes; undefined if no trigger can contain them. */
+  readonly #inserts = new Map<string, string | undefined>()
+  readonly #missing = new Map<string, readonly CompiledQuery[]>()
+
+  constructor(writer: SqliteConnection) {
+    this.#writer = writer
+  }
+
+  /** Returns statements with the same effect, in order. */
+  combine(writes: readonly CompiledQuery[]): readonly CompiledQuery[] {
+    if (writes.length < 2 || writes.length > WRITES_MAX) return writes
+    const texts = writes.map(({ sql }) => sql).join(';\n')
+    const insert = this.#inserts.get(texts)
+    if (insert !== undefined) {
+      const parameters = writes.flatMap((write) => write.parameters)
+      return [CompiledQuery.raw(insert, parameters)]
+    }
+    const isNew = !this.#inserts.has(texts)
+    if (isNew && this.#inserts.size + this.#missing.size < VIEWS_MAX)
+      this.#missing.set(texts, writes)
+    return writes
+  }
+
+  /** Creates the views that were missing. No transaction may be open. */
+  async createMissing(): Promise<void> {
+    for (const [texts, writes] of this.#missing) {
+      this.#missing.delete(texts)
+      const name = `write_batch_${this.#inserts.size + 1}`
+      const count = writes.reduce((sum, { parameters }) => sum + parameters.length, 0)
+      const numbers = Array.from({ length: count }, (_, n) => n + 1)
+      const columns = numbers.map((n) => `p${n}`)
+      const insert = `insert into ${name} values (${numbers.map((n) => `?${n}`)})`
+      try {
+        await this.#writer.exec(`
+          create temp view ${name} (${columns}) as select ${columns.map(() => 'null')};
+          create temp trigger ${name}_inserted instead of insert on ${name} begin
+            ${withColumns(writes)}
+          end`)
+        this.#inserts.set(texts, insert)
+      } catch (error) {
+        if (this.#writer.fault !== undefined) throw error
+        // The transactions that run next have not caused the error, and the writes can run one by one.
+        this.#inserts.set(texts, undefined)
+      }
+    }
+  }
+}
+
+/** The writes, with columns of the inserted row in place of their parameters. */
+function withColumns(writes: readonly CompiledQuery[]): string {
+  let before = 0
+  return writes
+    .map(({ sql, parameters }) => {
+      const text = sql.replace(/\?(\d+)/g, (_, n) => `new.p${before + Number(n)}`)
+      before += parameters.length
+      return `${text};`
+    })
+    .join('\n')
+}

@@ -1,0 +1,125 @@
+/** Imports in Settings: each with the records that it created, so that it can be taken back. */
+import { createId } from '../../shared/contract/id.ts'
+import type { Act } from '../accounts/audit.ts'
+import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
+
+export type ImportKind = ImportRecordRow['kind']
+
+export async function startImport(
+  tx: Transaction,
+  accountId: string,
+  fileName: string,
+  { actor, now }: Act,
+): Promise<string> {
+  const id = createId('imp')
+  const row = { account_id: accountId, file_name: fileName, imported_by: actor.label }
+  await tx
+    .insertInto('imports')
+    .values({ id, ...row, created_at: now.toISOString() })
+    .execute()
+  return id
+}
+
+/** Notes records that the import has created or corrected. A record that an import corrects twice is noted once. */
+export async function noteRecords(
+  tx: Transaction,
+  { importId, accountId }: { readonly importId: string; readonly accountId: string },
+  records: readonly { readonly id: string; readonly kind: ImportKind }[],
+): Promise<void> {
+  if (records.length === 0) return
+  await tx
+    .insertInto('import_records')
+    .values(
+      records.map(({ id, kind }) => ({
+        import_id: importId,
+        record_id: id,
+        account_id: accountId,
+        kind,
+        taken_back_at: null,
+      })),
+    )
+    .onConflict((conflict) => conflict.columns(['import_id', 'record_id']).doNothing())
+    .execute()
+}
+
+/** Operators find imports of every account: `accountId` is undefined. */
+export async function findImport(
+  reader: Reader,
+  accountId: string | undefined,
+  id: string,
+): Promise<CountedImport | undefined> {
+  const all = reader.selectFrom('imports').selectAll().where('id', '=', id)
+  const row = await (accountId === undefined
+    ? all
+    : all.where('account_id', '=', accountId)
+  ).executeTakeFirst()
+  if (row === undefined) return undefined
+  return { ...row, counts: (await countRecords(reader, [id])).get(id) ?? NO_RECORDS }
+}
+
+/** Records of an import by kind, and how many of them are taken back. */
+export type ImportCounts = Readonly<
+  Record<ImportKind, { readonly all: number; readonly takenBack: number }>
+>
+
+export interface CountedImport extends ImportRow {
+  readonly counts: ImportCounts
+}
+
+/** Newest first. `before` is the last id of the previous page. */
+export async function listImports(
+  reader: Reader,
+  accountId: string,
+  limit: number,
+  before?: string,
+): Promise<CountedImport[]> {
+  const all = reader.selectFrom('imports').selectAll().where('account_id', '=', accountId)
+  const page = before === undefined ? all : all.where('id', '<', before)
+  const rows = await page.orderBy('id', 'desc').limit(limit).execute()
+  const counts = await countRecords(
+    reader,
+    rows.map(({ id }) => id),
+  )
+  return rows.map((row) => ({ ...row, counts: counts.get(row.id) ?? NO_RECORDS }))
+}
+
+const NO_RECORDS: ImportCounts = {
+  customer: { all: 0, takenBack: 0 },
+  invoice: { all: 0, takenBack: 0 },
+  payment: { all: 0, takenBack: 0 },
+  correction: { all: 0, takenBack: 0 },
+}
+
+/** By import id; an import without records is absent. */
+async function countRecords(
+  reader: Reader,
+  importIds: readonly string[],
+): Promise<ReadonlyMap<string, ImportCounts>> {
+  if (importIds.length === 0) return new Map()
+  const rows = await reader
+    .selectFrom('import_records')
+    .select(({ fn }) => [
+      'import_id',
+      'kind',
+      fn.count<number | string>('record_id').as('all'),
+      fn.count<number | string>('taken_back_at').as('taken_back'),
+    ])
+    .where('import_id', 'in', importIds)
+    .groupBy(['import_id', 'kind'])
+    .execute()
+  return new Map(
+    [...Map.groupBy(rows, (row) => row.import_id)].map(([id, own]) => {
+      const countOf = (kind: ImportKind) => {
+        const row = own.find((one) => one.kind === kind)
+        return { all: Number(row?.all ?? 0), takenBack: Number(row?.taken_back ?? 0) }
+      }
+      const counts = {
+        customer: countOf('customer'),
+        invoice: countOf('invoice'),
+        payment: countOf('payment'),
+        correction: countOf('correction'),
+      }
+      return [id, counts]
+    }),
+  )
+}

@@ -1,0 +1,333 @@
+/** Decides which records of an import can be taken back, and why the others stay. */
+import type { InvoiceStatus, MessageStatus, PaymentRow, Reader } from '../database/tables.ts'
+import type { ImportKind } from './imports.ts'
+import { inParts } from './in-parts.ts'
+
+export type KeptReason =
+  | 'changed'
+  | 'closed'
+  | 'corrected'
+  | 'invoice_kept'
+  | 'other_records'
+  | 'paid'
+  | 'reminded'
+
+/** A record of the import that stays. */
+export interface KeptRecord {
+  readonly id: string
+  readonly kind: ImportKind
+  /** The number of an invoice, the name of a customer, or the external id of a payment. */
+  readonly name: string
+  readonly reason: KeptReason
+}
+
+/** Records that are taken back together: an invoice with its payment, a payment, or a customer. */
+export interface TakeBackStep {
+  readonly invoiceId?: string
+  readonly paymentId?: string
+  readonly customerId?: string
+}
+
+export interface TakeBackPlan {
+  /** Customers come last, after their invoices were voided. */
+  readonly steps: readonly TakeBackStep[]
+  readonly kept: readonly KeptRecord[]
+}
+
+export interface ImportedRecord {
+  readonly id: string
+  readonly kind: ImportKind
+}
+
+/** Reads the records of an import that are not taken back yet. */
+export async function readImported(reader: Reader, importId: string): Promise<ImportedRecord[]> {
+  const rows = await reader
+    .selectFrom('import_records')
+    .select(['record_id', 'kind'])
+    .where('import_id', '=', importId)
+    .where('taken_back_at', 'is', null)
+    .orderBy('record_id')
+    .execute()
+  return rows.map(({ record_id: id, kind }) => ({ id, kind }))
+}
+
+export async function planTakeBack(
+  reader: Reader,
+  accountId: string,
+  records: readonly ImportedRecord[],
+): Promise<TakeBackPlan> {
+  const idsOf = (kind: ImportKind) =>
+    records.filter((record) => record.kind === kind).map(({ id }) => id)
+  const changed = await findChanged(reader, accountId, records)
+  const payments = await readPayments(reader, accountId, idsOf('payment'))
+  const invoices = await planInvoices(reader, accountId, idsOf('invoice'), { payments, changed })
+  const others = planPayments(payments, invoices, changed)
+  const departing = new Set(
+    [...invoices.steps, ...others.steps].flatMap((step) => [
+      step.invoiceId ?? '',
+      step.paymentId ?? '',
+    ]),
+  )
+  const customers = await planCustomers(reader, accountId, idsOf('customer'), {
+    departing,
+    changed,
+  })
+  const corrected = await readCorrected(reader, accountId, idsOf('correction'))
+  return {
+    steps: [...invoices.steps, ...others.steps, ...customers.steps],
+    kept: [...invoices.kept, ...others.kept, ...customers.kept, ...corrected],
+  }
+}
+
+/** Returns the records on which a person or an integration has acted: every such act is audited. */
+async function findChanged(
+  reader: Reader,
+  accountId: string,
+  records: readonly ImportedRecord[],
+): Promise<ReadonlySet<string>> {
+  const ids = records.map(({ id }) => id)
+  const rows = await inParts(ids, (some) =>
+    reader
+      .selectFrom('audit_log')
+      .select('subject_id')
+      .distinct()
+      .where('account_id', '=', accountId)
+      .where('subject_id', 'in', some)
+      .execute(),
+  )
+  return new Set(rows.flatMap(({ subject_id: id }) => id ?? []))
+}
+
+interface ImportedPayment {
+  readonly id: string
+  readonly name: string
+  readonly status: PaymentRow['status']
+  /** The invoice that the payment pays. */
+  readonly invoiceId: string | undefined
+}
+
+async function readPayments(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<ImportedPayment[]> {
+  const rows = await inParts(ids, (some) =>
+    reader
+      .selectFrom('payments')
+      .leftJoin('payment_allocations', 'payment_allocations.payment_id', 'payments.id')
+      .select(['payments.id', 'external_id', 'status', 'payment_allocations.invoice_id'])
+      .where('payments.account_id', '=', accountId)
+      .where('payments.id', 'in', some)
+      .execute(),
+  )
+  const payments = rows.map(({ id, external_id, status, invoice_id }) => ({
+    ...{ id, status, name: external_id ?? id },
+    invoiceId: invoice_id ?? undefined,
+  }))
+  // A payment that was allocated anew may have several allocations.
+  return [...new Map(payments.map((payment) => [payment.id, payment])).values()]
+}
+
+type Part = TakeBackPlan
+
+const VOIDABLE: readonly InvoiceStatus[] = ['draft', 'open', 'partially_paid', 'paid']
+
+async function planInvoices(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+  {
+    payments,
+    changed,
+  }: { readonly payments: readonly ImportedPayment[]; readonly changed: ReadonlySet<string> },
+): Promise<Part> {
+  const rows = await inParts(ids, (some) =>
+    reader
+      .selectFrom('invoices')
+      .select(['id', 'number', 'status'])
+      .where('account_id', '=', accountId)
+      .where('id', 'in', some)
+      .orderBy('id')
+      .execute(),
+  )
+  const reminded = await findReminded(reader, ids)
+  const paidBy = Map.groupBy(await readAllocations(reader, ids), ({ invoice_id }) => invoice_id)
+  const own = new Map(payments.map((payment) => [payment.id, payment]))
+  const steps: TakeBackStep[] = []
+  const kept: KeptRecord[] = []
+  for (const { id, number, status } of rows) {
+    const paying = (paidBy.get(id) ?? []).map(({ payment_id }) => payment_id)
+    const isPaidOtherwise = paying.some((each) => !own.has(each) || changed.has(each))
+    const reason = !VOIDABLE.includes(status)
+      ? 'closed'
+      : changed.has(id)
+        ? 'changed'
+        : isPaidOtherwise
+          ? 'paid'
+          : reminded.has(id)
+            ? 'reminded'
+            : undefined
+    const [paymentId] = paying
+    if (reason !== undefined) kept.push({ id, kind: 'invoice', name: number, reason })
+    else steps.push({ invoiceId: id, ...(paymentId !== undefined && { paymentId }) })
+  }
+  return { steps, kept }
+}
+
+/** Allocations of payments that are not reversed. */
+function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
+  return inParts(invoiceIds, (some) =>
+    reader
+      .selectFrom('payment_allocations')
+      .innerJoin('payments', 'payments.id', 'payment_allocations.payment_id')
+      .select(['payment_allocations.invoice_id', 'payment_allocations.payment_id'])
+      .where('payment_allocations.invoice_id', 'in', some)
+      .where('payments.status', '=', 'recorded')
+      .execute(),
+  )
+}
+
+/** Statuses of messages that a customer has, or that a person has decided on. */
+const NOTABLE: readonly MessageStatus[] = [
+  ...(['approved', 'sending', 'sent', 'delivered', 'bounced', 'failed', 'received'] as const),
+]
+
+async function findReminded(reader: Reader, invoiceIds: readonly string[]) {
+  const rows = await inParts(invoiceIds, (some) =>
+    reader
+      .selectFrom('message_invoices')
+      .innerJoin('messages', 'messages.id', 'message_invoices.message_id')
+      .select('message_invoices.invoice_id')
+      .where('message_invoices.invoice_id', 'in', some)
+      .where('messages.status', 'in', NOTABLE)
+      .execute(),
+  )
+  return new Set(rows.map(({ invoice_id }) => invoice_id))
+}
+
+/** The payments of invoices that are taken back are in the steps of these invoices. */
+function planPayments(
+  payments: readonly ImportedPayment[],
+  invoices: Part,
+  changed: ReadonlySet<string>,
+): Part {
+  const departing = new Set(invoices.steps.map(({ paymentId }) => paymentId))
+  const staying = new Set(invoices.kept.map(({ id }) => id))
+  const steps: TakeBackStep[] = []
+  const kept: KeptRecord[] = []
+  for (const { id, name, status, invoiceId } of payments) {
+    if (departing.has(id)) continue
+    const reason =
+      status === 'reversed'
+        ? 'closed'
+        : changed.has(id)
+          ? 'changed'
+          : invoiceId !== undefined && staying.has(invoiceId)
+            ? 'invoice_kept'
+            : undefined
+    if (reason === undefined) steps.push({ paymentId: id })
+    else kept.push({ id, kind: 'payment', name, reason })
+  }
+  return { steps, kept }
+}
+
+async function planCustomers(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+  {
+    departing,
+    changed,
+  }: { readonly departing: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
+): Promise<Part> {
+  const rows = await inParts(ids, (some) =>
+    reader
+      .selectFrom('debtors')
+      .select(['id', 'name', 'status'])
+      .where('account_id', '=', accountId)
+      .where('id', 'in', some)
+      .orderBy('id')
+      .execute(),
+  )
+  const busy = await findBusy(reader, accountId, ids, departing)
+  const steps: TakeBackStep[] = []
+  const kept: KeptRecord[] = []
+  for (const { id, name, status } of rows) {
+    const reason =
+      status === 'archived'
+        ? 'closed'
+        : changed.has(id)
+          ? 'changed'
+          : busy.has(id)
+            ? 'other_records'
+            : undefined
+    if (reason === undefined) steps.push({ customerId: id })
+    else kept.push({ id, kind: 'customer', name, reason })
+  }
+  return { steps, kept }
+}
+
+/** Returns the customers that have messages, or records that stay. */
+async function findBusy(
+  reader: Reader,
+  accountId: string,
+  debtorIds: readonly string[],
+  departing: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const invoices = await inParts(debtorIds, (some) =>
+    reader
+      .selectFrom('invoices')
+      .select(['id', 'debtor_id'])
+      .where('account_id', '=', accountId)
+      .where('debtor_id', 'in', some)
+      .where('status', '!=', 'void')
+      .execute(),
+  )
+  const payments = await inParts(debtorIds, (some) =>
+    reader
+      .selectFrom('payments')
+      .select(['id', 'debtor_id'])
+      .where('account_id', '=', accountId)
+      .where('debtor_id', 'in', some)
+      .where('status', '=', 'recorded')
+      .execute(),
+  )
+  const messages = await inParts(debtorIds, (some) =>
+    reader
+      .selectFrom('messages')
+      .select(['id', 'debtor_id'])
+      .where('account_id', '=', accountId)
+      .where('debtor_id', 'in', some)
+      .where('status', 'in', NOTABLE)
+      .execute(),
+  )
+  const staying = [...invoices, ...payments, ...messages].filter(({ id }) => !departing.has(id))
+  return new Set(staying.map(({ debtor_id }) => debtor_id))
+}
+
+/** Changes of records that existed before the import stay. */
+async function readCorrected(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<KeptRecord[]> {
+  const invoices = await inParts(ids, (some) =>
+    reader
+      .selectFrom('invoices')
+      .select(['id', 'number as name'])
+      .where('account_id', '=', accountId)
+      .where('id', 'in', some)
+      .execute(),
+  )
+  const customers = await inParts(ids, (some) =>
+    reader
+      .selectFrom('debtors')
+      .select(['id', 'name'])
+      .where('account_id', '=', accountId)
+      .where('id', 'in', some)
+      .execute(),
+  )
+  return [...invoices, ...customers].map(({ id, name }) => ({
+    ...{ id, name, kind: 'correction', reason: 'corrected' },
+  }))
+}

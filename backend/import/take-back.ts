@@ -1,0 +1,107 @@
+/**
+ * Takes an import back: payments are reversed, invoices voided and customers archived, unless something has
+ * touched them since. A record that is taken back gives up its number and its external id, so that the
+ * corrected file can be imported.
+ */
+import type { Act } from '../accounts/audit.ts'
+import { recordAudit } from '../accounts/audit.ts'
+import type { ImportRow, InvoiceRow, Transaction } from '../database/tables.ts'
+import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
+import { archiveDebtor } from '../debtors/chasing.ts'
+import { lockInvoice, voidInvoice } from '../invoices/acts.ts'
+import { changeInvoice } from '../invoices/change.ts'
+import { lockRecordedPayment } from '../payments/locked-payment.ts'
+import { reversePayment } from '../payments/reversal.ts'
+import { type ImportedRecord, planTakeBack, type TakeBackStep } from './take-back-plan.ts'
+
+const NUMBER_LENGTH_MAX = 64
+
+/** Records that the account asked for it; the acts on the records have their own entries. */
+export async function noteTakeBack(
+  tx: Transaction,
+  { id, account_id: accountId, file_name: file }: ImportRow,
+  steps: readonly TakeBackStep[],
+  act: Act,
+): Promise<void> {
+  const count = (member: keyof TakeBackStep) =>
+    steps.filter((step) => step[member] !== undefined).length
+  const counts = {
+    customers: count('customerId'),
+    invoices: count('invoiceId'),
+    payments: count('paymentId'),
+  }
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'ledger.import_taken_back',
+    subjectId: id,
+    detail: { file, ...counts },
+  })
+}
+
+/** Resolves with false if something has touched the records since the plan was made. */
+export async function takeBack(
+  tx: Transaction,
+  row: ImportRow,
+  step: TakeBackStep,
+  act: Act,
+): Promise<boolean> {
+  const { account_id: accountId } = row
+  await lockOwner(tx, accountId, step)
+  const records = recordsOf(step)
+  const plan = await planTakeBack(tx, accountId, records)
+  if (plan.kept.length > 0) return false
+  const reason = `The import of ${row.file_name} was taken back.`
+  const { paymentId, invoiceId, customerId } = step
+  if (paymentId !== undefined) {
+    await reversePayment(tx, accountId, paymentId, reason, act, { external_id: null })
+  }
+  if (invoiceId !== undefined) {
+    const voided = await voidInvoice(tx, accountId, invoiceId, reason, act)
+    const change = { number: releasedNumber(voided, row.id), external_id: null }
+    await changeInvoice(tx, voided, change, 'invoice.updated', act.now)
+  }
+  if (customerId !== undefined) {
+    const archived = await archiveDebtor(tx, accountId, customerId, act)
+    await changeDebtor(tx, archived, { external_id: null }, act.now)
+  }
+  await tx
+    .updateTable('import_records')
+    .set({ taken_back_at: act.now.toISOString() })
+    .where('import_id', '=', row.id)
+    .where(
+      'record_id',
+      'in',
+      records.map(({ id }) => id),
+    )
+    .execute()
+  return true
+}
+
+async function lockOwner(
+  tx: Transaction,
+  accountId: string,
+  { invoiceId, paymentId, customerId }: TakeBackStep,
+): Promise<void> {
+  if (invoiceId !== undefined) await lockInvoice(tx, accountId, invoiceId)
+  else if (paymentId !== undefined) await lockRecordedPayment(tx, accountId, paymentId)
+  else if (customerId !== undefined) await getLockedDebtor(tx, accountId, customerId)
+}
+
+function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): ImportedRecord[] {
+  return [
+    ...(invoiceId === undefined ? [] : [{ id: invoiceId, kind: 'invoice' } as const]),
+    ...(paymentId === undefined ? [] : [{ id: paymentId, kind: 'payment' } as const]),
+    ...(customerId === undefined ? [] : [{ id: customerId, kind: 'customer' } as const]),
+  ]
+}
+
+/**
+ * Unique, because an import creates a number once. Shortened numbers may begin alike, so the invoice's id is
+ * appended to them.
+ */
+function releasedNumber({ id, number }: InvoiceRow, importId: string): string {
+  const suffix = ` (taken back ${importId.slice(-6)})`
+  if ([...number].length + suffix.length <= NUMBER_LENGTH_MAX) return `${number}${suffix}`
+  const longer = ` (taken back ${id})`
+  return `${[...number].slice(0, NUMBER_LENGTH_MAX - longer.length).join('')}${longer}`
+}

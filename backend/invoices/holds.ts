@@ -1,0 +1,62 @@
+/**
+ * Holds block the chasing of an invoice: a decision of a person, or the pause after a payment. A dispute,
+ * and full payment, cover the hold; it is stored meanwhile, and applies again when they end.
+ */
+import type { InvoiceRow } from '../database/tables.ts'
+
+/** Values of `invoices.chasing_blocked_reason`. */
+export const DISPUTED = 'disputed'
+export const PAYMENT_RECEIVED = 'payment_received'
+
+/** Decisions remain in force until a person resumes chasing. */
+const DECISIONS = ['history', 'approval_rejected'] as const
+
+type Hold = Pick<InvoiceRow, 'chasing_hold' | 'chasing_hold_until'>
+
+export const NO_HOLD = { chasing_hold: null, chasing_hold_until: null } as const
+
+export const BLOCKED_BY_DISPUTE = {
+  chasing_status: 'paused',
+  chasing_next_action_at: null,
+  chasing_blocked_reason: DISPUTED,
+} as const
+
+/** Returns the hold that applies to the invoice, or that a dispute covers. */
+export function holdOf(invoice: InvoiceRow): Hold {
+  const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
+  if (invoice.disputed_at !== null) {
+    return {
+      chasing_hold: invoice.chasing_hold,
+      chasing_hold_until: invoice.chasing_hold_until,
+    }
+  }
+  if (invoice.chasing_status === 'paused' && reason === PAYMENT_RECEIVED) {
+    return { chasing_hold: reason, chasing_hold_until: until }
+  }
+  return { ...NO_HOLD, chasing_hold: DECISIONS.find((decision) => decision === reason) ?? null }
+}
+
+/** Returns the hold that remains after full payment: a decision, but no pause. */
+export function decisionOf(invoice: InvoiceRow): Hold {
+  const hold = holdOf(invoice)
+  return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
+}
+
+/** Returns the chasing fields of an open, undisputed invoice on which nothing but `hold` applies. */
+export function chasingUnder({ chasing_hold: hold, chasing_hold_until: until }: Hold, now: Date) {
+  const isOver = until !== null && until <= now.toISOString()
+  if (hold === null || isOver) {
+    return {
+      chasing_status: 'active',
+      chasing_next_action_at: null,
+      chasing_blocked_reason: null,
+      ...NO_HOLD,
+    } as const
+  }
+  return {
+    chasing_status: hold === 'history' ? 'stopped' : 'paused',
+    chasing_next_action_at: until,
+    chasing_blocked_reason: hold,
+    ...NO_HOLD,
+  } as const
+}

@@ -1,0 +1,63 @@
+/**
+ * Old invoices: those that were past due when they were created with `chase_if_overdue: false`, as imports
+ * do. No reminder is sent about them until a person decides so.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import type { Reader } from '../database/tables.ts'
+
+/** Further invoices are neither counted nor summed. */
+const COUNTED_MAX = 1000
+
+export interface OldInvoices {
+  /** The number of invoices, at most `COUNTED_MAX`. */
+  readonly invoices: number
+  readonly isMore: boolean
+  readonly customers: number
+  /** The amounts due by currency, in minor units. */
+  readonly due: ReadonlyMap<string, number>
+}
+
+/** The literal is needed: with a parameter, SQLite does not use the partial index. */
+export const isOld: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
+
+export async function readOldInvoices(reader: Reader, accountId: string): Promise<OldInvoices> {
+  const rows = await reader
+    .selectFrom('invoices')
+    .select(['debtor_id', 'currency', 'amount_due'])
+    .where('account_id', '=', accountId)
+    .where(isOld)
+    // The order of `invoices_by_history`: without it, SQLite may read all open invoices instead.
+    .orderBy('debtor_id')
+    .limit(COUNTED_MAX + 1)
+    .execute()
+  const counted = rows.slice(0, COUNTED_MAX)
+  const due = new Map<string, number>()
+  for (const { currency, amount_due } of counted) {
+    due.set(currency, (due.get(currency) ?? 0) + amount_due)
+  }
+  return {
+    invoices: counted.length,
+    isMore: rows.length > COUNTED_MAX,
+    customers: new Set(counted.map(({ debtor_id }) => debtor_id)).size,
+    due,
+  }
+}
+
+/** Returns the next debtors that have old invoices, in the order of their ids. */
+export async function listDebtorsWithOldInvoices(
+  reader: Reader,
+  accountId: string,
+  { after, limit }: { readonly after: string; readonly limit: number },
+): Promise<string[]> {
+  const rows = await reader
+    .selectFrom('invoices')
+    .select('debtor_id')
+    .distinct()
+    .where('account_id', '=', accountId)
+    .where('debtor_id', '>', after)
+    .where(isOld)
+    .orderBy('debtor_id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ debtor_id }) => debtor_id)
+}

@@ -1,0 +1,57 @@
+/** Which notices an Admin receives by mail. Those that protect the account cannot be turned off. */
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import type { Reader, Transaction, UserRow } from '../database/tables.ts'
+import type { NoticeKind } from './notices.ts'
+
+/** Notices to Admins that each of them can turn off. */
+export const CHOSEN_NOTICES = [
+  'api_key.expiring',
+  'api_key.issued',
+  'webhook_endpoint.disabled',
+  'message.received',
+] as const satisfies readonly NoticeKind[]
+
+/** Notices to all Admins but the one who acted. */
+export const SECURITY_NOTICES = [
+  'payment_details.changed',
+  'second_factor.removed',
+] as const satisfies readonly NoticeKind[]
+
+export type ChosenNotice = (typeof CHOSEN_NOTICES)[number]
+
+/** Returns the notices that the user receives, of those that can be turned off. */
+export async function readChosenNotices(reader: Reader, userId: string): Promise<ChosenNotice[]> {
+  const rows = await reader
+    .selectFrom('muted_notices')
+    .select('kind')
+    .where('user_id', '=', userId)
+    .execute()
+  return CHOSEN_NOTICES.filter((kind) => rows.every((row) => row.kind !== kind))
+}
+
+export async function chooseNotices(
+  tx: Transaction,
+  { id: userId, account_id: accountId }: Pick<UserRow, 'id' | 'account_id'>,
+  chosen: readonly ChosenNotice[],
+  act: Act,
+): Promise<void> {
+  const before = await readChosenNotices(tx, userId)
+  const muted = CHOSEN_NOTICES.filter((kind) => !chosen.includes(kind))
+  if (CHOSEN_NOTICES.every((kind) => before.includes(kind) === chosen.includes(kind))) return
+  await tx.deleteFrom('muted_notices').where('user_id', '=', userId).execute()
+  if (muted.length > 0) {
+    const created_at = act.now.toISOString()
+    await tx
+      .insertInto('muted_notices')
+      .values(muted.map((kind) => ({ account_id: accountId, user_id: userId, kind, created_at })))
+      // Two requests at once: either choice is one that the user made.
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
+  }
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'user.notices_changed',
+    subjectId: userId,
+    detail: { muted },
+  })
+}

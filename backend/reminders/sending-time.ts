@@ -1,0 +1,16 @@
+import type { DebtorRow, Reader } from '../database/tables.ts'
+import { readChasingAccounts } from './planning/situations.ts'
+
+/**
+ * Returns the first instant in the customer's business hours, `now` included; undefined: every day is a
+ * holiday. A message of the same day, or a rail, can make it later.
+ */
+export async function earliestSending(
+  reader: Reader,
+  debtor: Pick<DebtorRow, 'account_id' | 'timezone'>,
+  now: Date,
+): Promise<Date | undefined> {
+  const account = (await readChasingAccounts(reader, [debtor.account_id])).get(debtor.account_id)
+  const time = account?.timeOf(debtor)
+  return time?.isOpen(now) ? now : time?.firstSlot(time.dayOf(now), now)
+}

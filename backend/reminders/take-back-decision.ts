@@ -1,0 +1,132 @@
+/**
+ * Takes back what a person decided about a reminder, as long as nothing of it was sent: the reminder awaits
+ * approval again, or is planned again.
+ */
+import { Problem } from '../../shared/contract/problem.ts'
+import { type Act, recordAudit } from '../accounts/audit.ts'
+import { announce } from '../database/announcements.ts'
+import { stampOf } from '../database/stamp.ts'
+import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts'
+import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
+import { moveMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { findMessage } from '../messages/message.ts'
+import { readFacts } from './planning/facts.ts'
+
+/** Throws `not_found`, and `approval_decided` if it is too late. */
+export async function takeBackDecision(
+  tx: Transaction,
+  accountId: string,
+  messageId: string,
+  act: Act,
+): Promise<void> {
+  const found = await findMessage(tx, accountId, messageId)
+  if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
+  await lockDebtor(tx, accountId, found.debtor_id)
+  const { message, reminder } = await readLocked(tx, accountId, messageId)
+  if (message.status === 'approved') return withdrawApproval(tx, message, act)
+  const isTakenBack =
+    message.approval_status === 'rejected' &&
+    !(await isFollowedByRejection(tx, message)) &&
+    (await resumeRejected(tx, message, reminder, act))
+  if (isTakenBack) return
+  const { status: message_status, approval_status } = message
+  throw new Problem('approval_decided', 'It is too late to take this decision back.', {
+    members: { message_status, approval_status },
+  })
+}
+
+async function readLocked(
+  tx: Transaction,
+  accountId: string,
+  messageId: string,
+): Promise<{ message: MessageRow; reminder: ReminderRow | undefined }> {
+  const message = await tx
+    .selectFrom('messages')
+    .selectAll()
+    .where('account_id', '=', accountId)
+    .where('id', '=', messageId)
+    .executeTakeFirstOrThrow()
+  const reminder = await tx
+    .selectFrom('reminders')
+    .selectAll()
+    .where('message_id', '=', messageId)
+    .executeTakeFirst()
+  return { message, reminder }
+}
+
+async function withdrawApproval(tx: Transaction, message: MessageRow, act: Act): Promise<void> {
+  const { id, account_id: accountId, stage } = message
+  await moveMessage(
+    tx,
+    message,
+    {
+      status: 'awaiting_approval',
+      approval_status: 'pending',
+      approval_decided_by: null,
+      approval_decided_at: null,
+    },
+    `${act.actor.label} took the approval back`,
+    act.now,
+  )
+  // The gate checks the rails again, and writes the text again if the wording has changed.
+  await tx
+    .updateTable('reminders')
+    .set({ approved_hash: null, run_at: act.now.toISOString() })
+    .where('message_id', '=', id)
+    .execute()
+  announce(tx, REMINDERS_DUE)
+  await recordAudit(tx, act, {
+    accountId,
+    action: 'message.approval_taken_back',
+    subjectId: id,
+    detail: { stage },
+  })
+}
+
+/** A later rejection may block the same invoices: it stays in force. */
+async function isFollowedByRejection(
+  tx: Transaction,
+  { id, account_id, debtor_id, approval_decided_at: decidedAt }: MessageRow,
+): Promise<boolean> {
+  const later = await tx
+    .selectFrom('messages')
+    .select('id')
+    .where('account_id', '=', account_id)
+    .where('debtor_id', '=', debtor_id)
+    .where('approval_status', '=', 'rejected')
+    .where('id', '!=', id)
+    .where('approval_decided_at', '>=', decidedAt)
+    .limit(1)
+    .executeTakeFirst()
+  return later !== undefined
+}
+
+/** Returns whether an invoice was still blocked by the rejection. */
+async function resumeRejected(
+  tx: Transaction,
+  { account_id: accountId, debtor_id: debtorId }: MessageRow,
+  reminder: ReminderRow | undefined,
+  act: Act,
+): Promise<boolean> {
+  const ids = reminder === undefined ? [] : readFacts(reminder.facts).invoices.map(({ id }) => id)
+  if (ids.length === 0) return false
+  const resumed = await tx
+    .updateTable('invoices')
+    .set({
+      chasing_status: 'active',
+      chasing_blocked_reason: null,
+      ...stampOf(tx, act.now.toISOString()),
+    })
+    .where('account_id', '=', accountId)
+    .where('id', 'in', ids)
+    .where('status', 'in', ['open', 'partially_paid'])
+    .where('chasing_blocked_reason', '=', 'approval_rejected')
+    .returning(['id', 'number'])
+    .execute()
+  for (const { id, number } of resumed) {
+    const entry = { accountId, action: 'invoice.chasing_resumed', subjectId: id } as const
+    await recordAudit(tx, act, { ...entry, detail: { number } })
+  }
+  if (resumed.length > 0) await replanDebtor(tx, accountId, debtorId, act.now)
+  return resumed.length > 0
+}

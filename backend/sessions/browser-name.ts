@@ -1,0 +1,27 @@
+/** Names a browser in words, from the header that it sends. */
+
+type Names = readonly (readonly [part: RegExp, name: string])[]
+
+/** The first match is used: browsers also name the browsers that they are compatible with. */
+const BROWSERS: Names = [
+  [/Edg\//, 'Edge'],
+  [/OPR\//, 'Opera'],
+  [/Firefox\//, 'Firefox'],
+  [/Chrom(?:e|ium)\//, 'Chrome'],
+  [/Safari\//, 'Safari'],
+]
+const SYSTEMS: Names = [
+  [/Android/, 'Android'],
+  [/iPhone|iPad/, 'iOS'],
+  [/Windows/, 'Windows'],
+  [/Mac OS X/, 'macOS'],
+  [/Linux/, 'Linux'],
+]
+
+export function browserName(userAgent: string | null): string {
+  const nameIn = (names: Names) => names.find(([part]) => part.test(userAgent ?? ''))?.[1]
+  const browser = nameIn(BROWSERS)
+  if (browser === undefined) return userAgent === null ? 'Unknown' : 'A script'
+  const system = nameIn(SYSTEMS)
+  return system === undefined ? browser : `${browser} on ${system}`
+}

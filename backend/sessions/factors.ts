@@ -1,0 +1,87 @@
+/** Functions for all kinds of second factors: whether a login has one, and the records of a change. */
+import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
+import type { Reader, Transaction, UserRow } from '../database/tables.ts'
+import { noticeActorOf, recordNotice } from '../mail/notices.ts'
+
+/** A passkey, or the authenticator app, whose name is null. */
+export interface Factor {
+  readonly kind: 'app' | 'passkey'
+  readonly name: string | null
+}
+
+export const APP: Factor = { kind: 'app', name: null }
+
+export async function lockUser(tx: Transaction, id: string): Promise<UserRow> {
+  return await tx
+    .selectFrom('users')
+    .selectAll()
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirstOrThrow()
+}
+
+export async function hasSecondFactor(
+  reader: Reader,
+  user: Pick<UserRow, 'id' | 'totp_enabled_at'>,
+): Promise<boolean> {
+  return user.totp_enabled_at !== null || (await hasPasskey(reader, user.id))
+}
+
+export async function hasPasskey(reader: Reader, userId: string): Promise<boolean> {
+  const passkey = await reader
+    .selectFrom('passkeys')
+    .select('id')
+    .where('user_id', '=', userId)
+    .limit(1)
+    .executeTakeFirst()
+  return passkey !== undefined
+}
+
+export async function recordFactorAct(
+  tx: Transaction,
+  user: UserRow,
+  action: AuditAction,
+  { name }: Factor,
+  act: Act,
+): Promise<void> {
+  await recordAudit(tx, act, {
+    accountId: user.account_id,
+    action,
+    subjectId: user.id,
+    detail: { email: user.email, ...(name === null ? {} : { name }) },
+  })
+}
+
+export async function notifyOfAdded(
+  tx: Transaction,
+  user: UserRow,
+  factor: Factor,
+  act: Act,
+): Promise<void> {
+  await notifyUser(tx, user, 'user.second_factor_added', factor, act)
+}
+
+/** The other Admins receive a notice only if the password alone is now enough. */
+export async function notifyOfRemoved(
+  tx: Transaction,
+  user: UserRow,
+  factor: Factor,
+  act: Act,
+): Promise<void> {
+  await notifyUser(tx, user, 'user.second_factor_removed', factor, act)
+  if (await hasSecondFactor(tx, user)) return
+  const { account_id: accountId, email, id: subjectId } = user
+  const detail = { email, by: noticeActorOf(act) }
+  await recordNotice(tx, { accountId, kind: 'second_factor.removed', subjectId, detail }, act.now)
+}
+
+async function notifyUser(
+  tx: Transaction,
+  { account_id: accountId, id: subjectId, email }: UserRow,
+  kind: 'user.second_factor_added' | 'user.second_factor_removed',
+  { kind: factor, name }: Factor,
+  act: Act,
+): Promise<void> {
+  const detail = { email, factor, name, by: noticeActorOf(act) }
+  await recordNotice(tx, { accountId, kind, subjectId, detail }, act.now)
+}

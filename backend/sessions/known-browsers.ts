@@ -1,0 +1,126 @@
+/**
+ * The browsers in which a user has logged in. A login from another browser is mailed to the user. For this
+ * the browser keeps a separate cookie, which gives no access: if it is lost, the next login is mailed once
+ * more.
+ */
+import type { Reader, Transaction, UserRow } from '../database/tables.ts'
+import { recordNotice } from '../mail/notices.ts'
+import { createToken, hashToken } from '../users/tokens.ts'
+import { browserName } from './browser-name.ts'
+import type { Browser } from './sessions.ts'
+
+const DAY_MS = 86_400_000
+
+/** A script that keeps no cookies could otherwise fill the table, and the user's mailbox. */
+const BROWSERS_MAX = 20
+const NOTICES_A_DAY_MAX = 5
+
+const TOKEN = /^[\w-]{43}$/
+
+export interface LoginBrowser extends Browser {
+  /** The value of the browser's own cookie, valid or not. */
+  readonly browserToken: string | undefined
+}
+
+/** Returns the value of the browser's cookie, after a login with a password or a passkey. */
+export async function recognizeBrowser(
+  tx: Transaction,
+  user: UserRow,
+  { browserToken, address, userAgent }: LoginBrowser,
+  now: Date,
+): Promise<string> {
+  if (browserToken !== undefined && (await isKnown(tx, user.id, browserToken, now))) {
+    return browserToken
+  }
+  const token = await addKnownBrowser(tx, user, browserToken, now)
+  const count = await countNew(tx, user.id, now)
+  if (count > NOTICES_A_DAY_MAX) return token
+  const { account_id: accountId, id: subjectId, email } = user
+  const detail = {
+    email,
+    browser: browserName(userAgent ?? null),
+    address: address ?? null,
+    is_last: count === NOTICES_A_DAY_MAX,
+  }
+  await recordNotice(tx, { accountId, kind: 'user.unknown_browser', subjectId, detail }, now)
+  return token
+}
+
+/** Adds a browser without a notice, e.g. the one in which the user has just chosen the first password. */
+export async function addKnownBrowser(
+  tx: Transaction,
+  { id: user_id, account_id }: Pick<UserRow, 'id' | 'account_id'>,
+  given: string | undefined,
+  now: Date,
+): Promise<string> {
+  // Two people who share a browser share its cookie. A value that we did not issue is replaced.
+  const token = given !== undefined && (await isIssued(tx, given)) ? given : createToken()
+  const at = now.toISOString()
+  await tx
+    .insertInto('known_browsers')
+    .values({
+      token_hash: hashToken(token),
+      user_id,
+      account_id,
+      created_at: at,
+      last_login_at: at,
+    })
+    .onConflict((conflict) => conflict.columns(['token_hash', 'user_id']).doNothing())
+    .execute()
+  await deleteExcess(tx, user_id)
+  return token
+}
+
+async function isKnown(tx: Transaction, userId: string, token: string, now: Date) {
+  if (!TOKEN.test(token)) return false
+  const { numUpdatedRows } = await tx
+    .updateTable('known_browsers')
+    .set({ last_login_at: now.toISOString() })
+    .where('token_hash', '=', hashToken(token))
+    .where('user_id', '=', userId)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n
+}
+
+async function isIssued(reader: Reader, token: string): Promise<boolean> {
+  if (!TOKEN.test(token)) return false
+  const row = await reader
+    .selectFrom('known_browsers')
+    .select('user_id')
+    .where('token_hash', '=', hashToken(token))
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+async function countNew(reader: Reader, userId: string, now: Date): Promise<number> {
+  const rows = await reader
+    .selectFrom('known_browsers')
+    .select('token_hash')
+    .where('user_id', '=', userId)
+    .where('created_at', '>', new Date(now.getTime() - DAY_MS).toISOString())
+    .execute()
+  return rows.length
+}
+
+/**
+ * Browsers that were used only once are deleted first: a script therefore does not displace the browsers of
+ * people.
+ */
+async function deleteExcess(tx: Transaction, userId: string): Promise<void> {
+  const rows = await tx
+    .selectFrom('known_browsers')
+    .select(['token_hash', 'created_at', 'last_login_at'])
+    .where('user_id', '=', userId)
+    .orderBy('last_login_at', 'desc')
+    .execute()
+  if (rows.length <= BROWSERS_MAX) return
+  const hasReturned = (row: (typeof rows)[number]) => row.last_login_at > row.created_at
+  const kept = [...rows.filter(hasReturned), ...rows.filter((row) => !hasReturned(row))]
+  const excess = kept.slice(BROWSERS_MAX).map(({ token_hash }) => token_hash)
+  await tx
+    .deleteFrom('known_browsers')
+    .where('user_id', '=', userId)
+    .where('token_hash', 'in', excess)
+    .execute()
+}

@@ -1,0 +1,66 @@
+/**
+ * The challenges that passkeys sign. Each works once, for a few minutes, and only for the browser and the
+ * purpose that it was issued for. They are in the database, since another backend may receive the response.
+ */
+import type { Transaction } from '../database/tables.ts'
+import { hashToken } from '../users/tokens.ts'
+import { PROMPT_MS } from './relying-party.ts'
+
+export interface ChallengeScope {
+  readonly purpose: 'add' | 'login' | 'second_factor'
+  /** A secret of the browser: of its session, or of its form before login. */
+  readonly browser: string
+  /** The only user who may answer; undefined: any. */
+  readonly userId: string | undefined
+}
+
+export async function storeChallenge(
+  tx: Transaction,
+  challenge: string,
+  { userId, ...scope }: ChallengeScope,
+  now: Date,
+): Promise<void> {
+  await tx
+    .insertInto('passkey_challenges')
+    .values({
+      challenge_hash: hashToken(challenge),
+      browser_hash: browserHash(scope),
+      user_id: userId ?? null,
+      created_at: now.toISOString(),
+      expires_at: new Date(now.getTime() + PROMPT_MS).toISOString(),
+    })
+    .execute()
+}
+
+/** Returns false if the challenge is unknown, expired, used, or was issued for something else. */
+export async function consumeChallenge(
+  tx: Transaction,
+  challenge: string,
+  { userId, ...scope }: ChallengeScope,
+  now: Date,
+): Promise<boolean> {
+  // A deletion succeeds for only one of two concurrent requests.
+  const { numDeletedRows } = await tx
+    .deleteFrom('passkey_challenges')
+    .where('challenge_hash', '=', hashToken(challenge))
+    .where('browser_hash', '=', browserHash(scope))
+    .where('user_id', userId === undefined ? 'is' : '=', userId ?? null)
+    .where('expires_at', '>', now.toISOString())
+    .executeTakeFirstOrThrow()
+  return numDeletedRows === 1n
+}
+
+/** Returns the challenge that the browser signed; '' if its data cannot be read. */
+export function challengeIn(clientDataJSON: string): string {
+  try {
+    const data: unknown = JSON.parse(Buffer.from(clientDataJSON, 'base64url').toString())
+    const challenge = typeof data === 'object' && data !== null && 'challenge' in data
+    return challenge && typeof data.challenge === 'string' ? data.challenge : ''
+  } catch {
+    return ''
+  }
+}
+
+function browserHash({ purpose, browser }: Omit<ChallengeScope, 'userId'>): string {
+  return hashToken(`${purpose} ${browser}`)
+}

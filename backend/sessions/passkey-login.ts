@@ -1,0 +1,171 @@
+/**
+ * Login with a passkey: by itself, or as the second factor after the password. Every rejection is the same
+ * `login_failed`, so that the response does not reveal which passkeys or users exist.
+ */
+import { Problem } from '../../shared/contract/problem.ts'
+import { recordAudit } from '../accounts/audit.ts'
+import type { Database } from '../database/database.ts'
+import type { PasskeyRow, Reader, Transaction, UserRow } from '../database/tables.ts'
+import type { LoginBrowser } from './known-browsers.ts'
+import { actorOf, recordFailure, type StartedSession, startFullSession } from './login.ts'
+import { claimGuess, forgiveGuess, type Guesser } from './login-guesses.ts'
+import {
+  type ChallengeScope,
+  challengeIn,
+  consumeChallenge,
+  storeChallenge,
+} from './passkey-challenges.ts'
+import { listPasskeys } from './passkeys.ts'
+import {
+  type AuthenticationResponseJSON,
+  type PublicKeyCredentialRequestOptionsJSON,
+  type RelyingParty,
+  requestOptions,
+  verifyUse,
+} from './relying-party.ts'
+import { endSession, findPendingUser } from './sessions.ts'
+
+export interface PasskeyLoginDeps {
+  readonly database: Database
+  readonly party: RelyingParty
+}
+
+/** An attempt to log in, by the browser that makes it. */
+export interface PasskeyAttempt extends LoginBrowser {
+  /** The secret of the form before login; undefined: the passkey follows the password. */
+  readonly formSecret: string | undefined
+  /** The session token that the browser sent. */
+  readonly token: string | undefined
+}
+
+/**
+ * Each challenge counts as a guess, which limits their number; a successful login forgives them. Throws
+ * `too_many_logins`; `login_failed` if no password was entered, or if its user has no passkey.
+ */
+export async function beginPasskeyLogin(
+  { database, party }: PasskeyLoginDeps,
+  attempt: PasskeyAttempt,
+  now: Date,
+): Promise<PublicKeyCredentialRequestOptionsJSON> {
+  const { scope, guesser } = await scopeOf(database.read, attempt, now)
+  await database.transaction((tx) => claimGuess(tx, guesser, now))
+  const { userId } = scope
+  const allowed = userId === undefined ? [] : await listPasskeys(database.read, userId)
+  if (userId !== undefined && allowed.length === 0) throw notAccepted()
+  const options = await requestOptions(party, allowed)
+  await database.transaction((tx) => storeChallenge(tx, options.challenge, scope, now))
+  return options
+}
+
+/** Returns the new session; the one that the browser sent ends. Throws `login_failed`. */
+export async function logInWithPasskey(
+  { database, party }: PasskeyLoginDeps,
+  attempt: PasskeyAttempt,
+  response: AuthenticationResponseJSON,
+  now: Date,
+): Promise<StartedSession> {
+  const { scope, guesser } = await scopeOf(database.read, attempt, now)
+  const challenge = challengeIn(response.response.clientDataJSON)
+  const isOpen = await database.transaction((tx) => consumeChallenge(tx, challenge, scope, now))
+  if (!isOpen) throw new Problem('login_failed', 'This took too long. Try again.')
+  const found = await findOwner(database.read, response.id)
+  const passkey = found !== undefined && isOwner(found, response, scope) ? found : undefined
+  const count = passkey && (await verifyUse(party, response, challenge, passkey.passkey))
+  const started =
+    passkey !== undefined && count !== undefined
+      ? await database.transaction((tx) => start(tx, { ...passkey, count }, attempt, guesser, now))
+      : undefined
+  if (started !== undefined) return started
+  await recordFailure(
+    database,
+    'user.passkey_failed',
+    { user: found?.user, address: attempt.address },
+    now,
+  )
+  throw notAccepted()
+}
+
+interface Owned {
+  readonly passkey: PasskeyRow
+  readonly user: UserRow
+}
+
+/** Undefined if the count of the passkey has changed since it was read. */
+async function start(
+  tx: Transaction,
+  { passkey, user, count }: Owned & { readonly count: number },
+  { token, ...browser }: PasskeyAttempt,
+  guesser: Guesser,
+  now: Date,
+): Promise<StartedSession | undefined> {
+  const { numUpdatedRows } = await tx
+    .updateTable('passkeys')
+    .set({ sign_count: count, last_used_at: now.toISOString() })
+    .where('id', '=', passkey.id)
+    .where('sign_count', '=', passkey.sign_count)
+    .executeTakeFirstOrThrow()
+  if (numUpdatedRows === 0n) return undefined
+  await forgiveGuess(tx, guesser, now)
+  if (token !== undefined) await endSession(tx, token)
+  await recordAudit(
+    tx,
+    { actor: actorOf(user, browser.address), now },
+    {
+      accountId: user.account_id,
+      action: 'user.logged_in_with_passkey',
+      subjectId: user.id,
+      detail: { name: passkey.name },
+    },
+  )
+  return startFullSession(tx, user, browser, now)
+}
+
+/** Guesses are counted by user after the password, and by browser before it. */
+async function scopeOf(
+  reader: Reader,
+  { formSecret, token, address }: PasskeyAttempt,
+  now: Date,
+): Promise<{ readonly scope: ChallengeScope; readonly guesser: Guesser }> {
+  if (formSecret !== undefined) {
+    const scope = { purpose: 'login', browser: formSecret, userId: undefined } as const
+    return { scope, guesser: { email: `passkey ${formSecret}`, address } }
+  }
+  const user = await findPendingUser(reader, token, now)
+  if (user === undefined || token === undefined) {
+    throw new Problem('login_failed', 'Log in again: your password was entered too long ago.')
+  }
+  const scope = { purpose: 'second_factor', browser: token, userId: user.id } as const
+  return { scope, guesser: { email: `second factor ${user.id}`, address } }
+}
+
+async function findOwner(reader: Reader, credentialId: string): Promise<Owned | undefined> {
+  const passkey = await reader
+    .selectFrom('passkeys')
+    .selectAll()
+    .where('credential_id', '=', credentialId)
+    .executeTakeFirst()
+  if (passkey === undefined) return undefined
+  const user = await reader
+    .selectFrom('users')
+    .selectAll()
+    .where('id', '=', passkey.user_id)
+    .executeTakeFirstOrThrow()
+  return { passkey, user }
+}
+
+/** A discoverable credential names its user; after a password the browser may leave this out. */
+function isOwner(
+  { user }: Owned,
+  { response: { userHandle } }: AuthenticationResponseJSON,
+  { userId }: ChallengeScope,
+): boolean {
+  const isNamed =
+    userHandle === undefined
+      ? userId !== undefined
+      : Buffer.from(userHandle, 'base64url').toString() === user.id
+  return user.status === 'active' && isNamed && (userId === undefined || userId === user.id)
+}
+
+function notAccepted(): Problem {
+  return new Problem('login_failed', 'This passkey was not accepted. Log in with your password.')
+}

@@ -1,0 +1,141 @@
+/**
+ * The passkeys of a user, as stored; `relying-party.ts` verifies them. Each is a second factor beside the password, and
+ * a login by itself, since its use proves both that the device is present and that its owner unlocked it.
+ */
+
+import { createId } from '../../shared/contract/id.ts'
+import { Problem } from '../../shared/contract/problem.ts'
+import type { Act } from '../accounts/audit.ts'
+import { ConstraintViolation } from '../database/constraint-violation.ts'
+import type { PasskeyRow, Reader, Transaction } from '../database/tables.ts'
+import {
+  hasSecondFactor,
+  lockUser,
+  notifyOfAdded,
+  notifyOfRemoved,
+  recordFactorAct,
+} from './factors.ts'
+import { deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
+import type { Credential } from './relying-party.ts'
+
+/** More than anyone has devices. This limits the data that a browser receives with a challenge. */
+const PASSKEYS_MAX = 20
+export const PASSKEY_NAME_LENGTH_MAX = 80
+
+export interface AddedPasskey {
+  readonly passkey: PasskeyRow
+  /** To be shown once. Undefined if the login had a second factor, and therefore has codes. */
+  readonly recoveryCodes: readonly string[] | undefined
+}
+
+/** Throws `second_factor_conflict`, `validation_failed`. */
+export async function addPasskey(
+  tx: Transaction,
+  userId: string,
+  given: Credential & { readonly name: string },
+  act: Act,
+): Promise<AddedPasskey> {
+  // Without the lock, two first passkeys would each replace the recovery codes of the other.
+  const user = await lockUser(tx, userId)
+  const isFirst = !(await hasSecondFactor(tx, user))
+  if ((await listPasskeys(tx, userId)).length >= PASSKEYS_MAX) {
+    throw new Problem(
+      'second_factor_conflict',
+      `A login has at most ${PASSKEYS_MAX} passkeys. Remove one that you no longer use.`,
+    )
+  }
+  const passkey: PasskeyRow = {
+    id: createId('psk'),
+    account_id: user.account_id,
+    user_id: userId,
+    name: checkPasskeyName(given.name),
+    credential_id: given.credential_id,
+    public_key: given.public_key,
+    sign_count: given.sign_count,
+    transports: given.transports,
+    created_at: act.now.toISOString(),
+    last_used_at: null,
+  }
+  try {
+    await tx.insertInto('passkeys').values(passkey).execute()
+  } catch (error) {
+    if (!(error instanceof ConstraintViolation && error.kind === 'unique')) throw error
+    throw new Problem('second_factor_conflict', 'This passkey was added before.')
+  }
+  const factor = { kind: 'passkey', name: passkey.name } as const
+  await recordFactorAct(tx, user, 'user.passkey_added', factor, act)
+  await notifyOfAdded(tx, user, factor, act)
+  const recoveryCodes = isFirst ? await insertRecoveryCodes(tx, userId, act.now) : undefined
+  return { passkey, recoveryCodes }
+}
+
+/** In the order in which they were added. */
+export async function listPasskeys(reader: Reader, userId: string): Promise<PasskeyRow[]> {
+  return reader
+    .selectFrom('passkeys')
+    .selectAll()
+    .where('user_id', '=', userId)
+    .orderBy('id')
+    .execute()
+}
+
+/** Throws `not_found`, also for a passkey of another user. */
+export async function getPasskey(reader: Reader, userId: string, id: string): Promise<PasskeyRow> {
+  const row = await reader
+    .selectFrom('passkeys')
+    .selectAll()
+    .where('user_id', '=', userId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  if (row === undefined) throw new Problem('not_found', `There is no passkey ${id}.`)
+  return row
+}
+
+/** Throws `not_found`, `validation_failed`. */
+export async function renamePasskey(
+  tx: Transaction,
+  userId: string,
+  id: string,
+  newName: string,
+  act: Act,
+): Promise<PasskeyRow> {
+  const user = await lockUser(tx, userId)
+  const passkey = await getPasskey(tx, userId, id)
+  const name = checkPasskeyName(newName)
+  if (name === passkey.name) return passkey
+  await tx.updateTable('passkeys').set({ name }).where('id', '=', id).execute()
+  await recordFactorAct(tx, user, 'user.passkey_renamed', { kind: 'passkey', name }, act)
+  return { ...passkey, name }
+}
+
+/** With the last second factor, the recovery codes are deleted. Throws `not_found`. */
+export async function removePasskey(
+  tx: Transaction,
+  userId: string,
+  id: string,
+  act: Act,
+): Promise<void> {
+  const user = await lockUser(tx, userId)
+  const { name } = await getPasskey(tx, userId, id)
+  await tx.deleteFrom('passkeys').where('id', '=', id).execute()
+  if (!(await hasSecondFactor(tx, user))) await deleteRecoveryCodes(tx, userId)
+  const factor = { kind: 'passkey', name } as const
+  await recordFactorAct(tx, user, 'user.passkey_removed', factor, act)
+  await notifyOfRemoved(tx, user, factor, act)
+}
+
+/** Throws `validation_failed` at `/name`. */
+export function checkPasskeyName(given: string): string {
+  const name = given.normalize('NFC').trim()
+  const detail =
+    name === ''
+      ? 'Give the passkey a name, e.g. that of the device.'
+      : [...name].length > PASSKEY_NAME_LENGTH_MAX
+        ? `A name has at most ${PASSKEY_NAME_LENGTH_MAX} characters.`
+        : /\p{Cc}/u.test(name)
+          ? 'A name has no line breaks or other control characters.'
+          : undefined
+  if (detail === undefined) return name
+  const errors = [{ pointer: '/name', code: 'invalid_format', detail }]
+  throw new Problem('validation_failed', detail, { members: { errors } })
+}

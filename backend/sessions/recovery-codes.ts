@@ -1,0 +1,54 @@
+/** Recovery codes replace a lost second factor, each once. They are stored as hashes. */
+import { randomBytes } from 'node:crypto'
+import type { Transaction } from '../database/tables.ts'
+import { hashToken } from '../users/tokens.ts'
+
+const RECOVERY_CODES = 10
+/** 80 random bits per code. */
+const RECOVERY_BYTES = 10
+
+/** Returns the new codes, to be shown once; the previous ones become invalid. */
+export async function insertRecoveryCodes(
+  tx: Transaction,
+  userId: string,
+  now: Date,
+): Promise<readonly string[]> {
+  const codes = Array.from({ length: RECOVERY_CODES }, () =>
+    (randomBytes(RECOVERY_BYTES).toString('hex').match(/.{5}/g) ?? []).join('-'),
+  )
+  await deleteRecoveryCodes(tx, userId)
+  const rows = codes.map((code) => ({
+    user_id: userId,
+    code_hash: recoveryHash(code),
+    created_at: now.toISOString(),
+    used_at: null,
+  }))
+  await tx.insertInto('recovery_codes').values(rows).execute()
+  return codes
+}
+
+/** Returns false if the code is wrong or was used before. */
+export async function consumeRecoveryCode(
+  tx: Transaction,
+  userId: string,
+  code: string,
+  now: Date,
+): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('recovery_codes')
+    .set({ used_at: now.toISOString() })
+    .where('user_id', '=', userId)
+    .where('code_hash', '=', recoveryHash(code))
+    .where('used_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  return numUpdatedRows === 1n
+}
+
+export async function deleteRecoveryCodes(tx: Transaction, userId: string): Promise<void> {
+  await tx.deleteFrom('recovery_codes').where('user_id', '=', userId).execute()
+}
+
+/** Accepts the code with or without hyphens. A fast hash suffices for 80 random bits. */
+function recoveryHash(code: string): string {
+  return hashToken(`recovery ${code.replace(/[\s-]/g, '').toLowerCase()}`)
+}

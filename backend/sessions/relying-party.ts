@@ -1,0 +1,146 @@
+/**
+ * This service as a relying party of WebAuthn: the host name that passkeys are bound to, and the
+ * verification of the responses of browsers. No attestation is requested: any authenticator that verifies
+ * its user is accepted.
+ */
+import type {
+  AuthenticationResponseJSON,
+  PublicKeyCredentialCreationOptionsJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+  RegistrationResponseJSON,
+} from '@simplewebauthn/server'
+import type { PasskeyRow } from '../database/tables.ts'
+
+export type {
+  AuthenticationResponseJSON,
+  PublicKeyCredentialCreationOptionsJSON,
+  PublicKeyCredentialRequestOptionsJSON,
+  RegistrationResponseJSON,
+}
+
+export interface RelyingParty {
+  /** The host name that passkeys are bound to. */
+  readonly id: string
+  /** The only origin whose pages may use the passkeys. */
+  readonly origin: string
+}
+
+/** The time that a person has to unlock the passkey. */
+export const PROMPT_MS = 5 * 60_000
+
+/** The parts of a passkey that verification needs. */
+export type Credential = Pick<
+  PasskeyRow,
+  'credential_id' | 'public_key' | 'sign_count' | 'transports'
+>
+
+/** Loaded with the first passkey: it takes a third of a second of CPU, which no start should wait for. */
+const library = () => import('@simplewebauthn/server')
+
+/**
+ * Returns undefined if the service has an IP address instead of a name, to which no passkey can be bound. A
+ * service on this machine has the name `localhost`, whichever loopback address its URL contains.
+ */
+export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
+  const { hostname, protocol, port } = new URL(baseUrl)
+  if (/^(?:127(?:\.\d+){3}|\[::1\])$/.test(hostname)) {
+    return { id: 'localhost', origin: `${protocol}//localhost${port === '' ? '' : `:${port}`}` }
+  }
+  const isAddress = hostname.startsWith('[') || /^\d+(?:\.\d+){3}$/.test(hostname)
+  return isAddress ? undefined : { id: hostname, origin: new URL(baseUrl).origin }
+}
+
+/** Requires a discoverable credential, so that every passkey can also log in by itself. */
+export async function creationOptions(
+  { id }: RelyingParty,
+  user: { readonly id: string; readonly email: string },
+  existing: readonly Credential[],
+): Promise<PublicKeyCredentialCreationOptionsJSON> {
+  const { generateRegistrationOptions } = await library()
+  return generateRegistrationOptions({
+    rpName: 'Receivables',
+    rpID: id,
+    userID: new Uint8Array(Buffer.from(user.id)),
+    userName: user.email,
+    userDisplayName: user.email,
+    timeout: PROMPT_MS,
+    attestationType: 'none',
+    excludeCredentials: existing.map(descriptorOf),
+    authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+  })
+}
+
+/** With no `allowed` credentials, the browser offers every passkey that it has for this service. */
+export async function requestOptions(
+  { id }: RelyingParty,
+  allowed: readonly Credential[],
+): Promise<PublicKeyCredentialRequestOptionsJSON> {
+  const { generateAuthenticationOptions } = await library()
+  return generateAuthenticationOptions({
+    rpID: id,
+    timeout: PROMPT_MS,
+    userVerification: 'required',
+    ...(allowed.length === 0 ? {} : { allowCredentials: allowed.map(descriptorOf) }),
+  })
+}
+
+/** Returns the credential to store; undefined if the response is not valid. */
+export async function verifyCreation(
+  { id, origin }: RelyingParty,
+  response: RegistrationResponseJSON,
+  challenge: string,
+): Promise<Credential | undefined> {
+  const { verifyRegistrationResponse } = await library()
+  try {
+    const { verified, registrationInfo } = await verifyRegistrationResponse({
+      response,
+      expectedChallenge: challenge,
+      expectedOrigin: origin,
+      expectedRPID: id,
+      requireUserVerification: true,
+    })
+    if (!verified) return undefined
+    const { credential } = registrationInfo
+    return {
+      credential_id: credential.id,
+      public_key: Buffer.from(credential.publicKey).toString('base64url'),
+      sign_count: credential.counter,
+      transports: JSON.stringify(credential.transports ?? []),
+    }
+  } catch {
+    // The library throws a plain Error for each reason, all of which concern the client's response.
+    return undefined
+  }
+}
+
+/** Returns the authenticator's new count; undefined if the response is not valid or the count is not higher. */
+export async function verifyUse(
+  { id, origin }: RelyingParty,
+  response: AuthenticationResponseJSON,
+  challenge: string,
+  credential: Credential,
+): Promise<number | undefined> {
+  const { verifyAuthenticationResponse } = await library()
+  try {
+    const { verified, authenticationInfo } = await verifyAuthenticationResponse({
+      response,
+      expectedChallenge: challenge,
+      expectedOrigin: origin,
+      expectedRPID: id,
+      requireUserVerification: true,
+      credential: {
+        id: credential.credential_id,
+        publicKey: new Uint8Array(Buffer.from(credential.public_key, 'base64url')),
+        counter: Number(credential.sign_count),
+      },
+    })
+    return verified ? authenticationInfo.newCounter : undefined
+  } catch {
+    // The library throws a plain Error for each reason here too.
+    return undefined
+  }
+}
+
+function descriptorOf({ credential_id, transports }: Credential) {
+  return { id: credential_id, transports: JSON.parse(transports) }
+}

@@ -1,0 +1,135 @@
+/** The words for the entries of the audit log. */
+import type { AuditAction } from '../../accounts/audit.ts'
+import type { AuditRow } from '../../database/tables.ts'
+import type { Html } from '../../html/html.ts'
+import { renderMoney } from '../shell/ledger-words.ts'
+
+const WORDS: Readonly<Record<AuditAction, string>> = {
+  'account.changed': 'Changed the account',
+  'account.created': 'Created the account',
+  'account.status_changed': 'Changed the account’s state',
+  'account.scopes_changed': 'Changed what keys may do at most',
+  'account.chasing_changed': 'Changed when reminders are sent',
+  'account.reply_address_changed': 'Changed where replies go',
+  'account.apply_credit_changed': 'Changed what becomes of money on account',
+  'account.test_reminder_sent': 'Sent a test reminder to themselves',
+  'account.sender_changed': 'Changed the sender’s name of reminders',
+  'account.logo_changed': 'Changed the logo of reminders',
+  'account.logo_removed': 'Removed the logo of reminders',
+  'account.wording_changed': 'Changed the wording of a reminder',
+  'account.wording_reset': 'Brought the default wording of a reminder back',
+  'account.payment_details_changed': 'Changed how customers pay',
+  'account.payment_details_removed': 'Removed how customers pay',
+  'account.second_factor_policy_changed': 'Changed whether Admins need a second factor',
+  'account.exported': 'Exported the account',
+  'reminders.rehearsed': 'Rehearsed reminders',
+  'kill_switch.put_on': 'Stopped all reminders',
+  'kill_switch.put_off': 'Resumed reminders',
+  'message.approved': 'Approved a reminder',
+  'message.rejected': 'Rejected a reminder',
+  'message.approval_taken_back': 'Took an approval back',
+  'ledger.imported': 'Imported a file',
+  'ledger.import_taken_back': 'Took an import back',
+  'debtor.edited': 'Changed a customer',
+  'debtor.archived': 'Archived a customer',
+  'debtor.restored': 'Took a customer out of the archive',
+  'debtor.created': 'Added a customer',
+  'debtor.erased': 'Erased a customer',
+  'debtor.chasing_paused': 'Paused a customer',
+  'debtor.chasing_resumed': 'Resumed a customer',
+  'debtor.invoices_resumed': 'Had held invoices chased',
+  'debtor.contactability_cleared': 'Said that an address works',
+  'debtor.ladder_changed': 'Changed a customer’s schedule',
+  'address.bounced': 'Mail to an address came back',
+  'address.complained': 'A recipient reported our mail',
+  'address.unsubscribed': 'A recipient unsubscribed',
+  'address.resubscribed': 'A recipient subscribed again',
+  'invoice.created': 'Entered an invoice',
+  'invoice.edited': 'Changed an invoice',
+  'invoice.finalised': 'Finalised an invoice',
+  'invoice.voided': 'Voided an invoice',
+  'invoice.written_off': 'Wrote an invoice off',
+  'invoice.disputed': 'Noted a dispute',
+  'invoice.dispute_resolved': 'Resolved a dispute',
+  'invoice.chasing_resumed': 'Had an invoice chased again',
+  'invoice.credited': 'Credited an invoice',
+  'payment.allocated': 'Allocated money on account',
+  'payment.allocation_taken_back': 'Took an allocation back',
+  'payment.reversed': 'Reversed a payment',
+  'api_key.issued': 'Issued a key',
+  'api_key.updated': 'Changed a key',
+  'api_key.rotated': 'Rotated a key',
+  'api_key.revoked': 'Revoked a key',
+  'webhook_endpoint.created': 'Added a webhook endpoint',
+  'webhook_endpoint.updated': 'Changed a webhook endpoint',
+  'webhook_endpoint.paused': 'Paused a webhook endpoint',
+  'webhook_endpoint.resumed': 'Resumed a webhook endpoint',
+  'webhook_endpoint.disabled': 'Disabled a webhook endpoint',
+  'webhook_endpoint.deleted': 'Deleted a webhook endpoint',
+  'webhook_endpoint.tested': 'Sent a test event',
+  'webhook_endpoint.secret_rotated': 'Rotated a webhook secret',
+  'webhook_endpoint.old_secret_expired': 'Expired an old webhook secret',
+  'webhook_endpoint.redelivered_failed': 'Had failed webhooks sent again',
+  'webhook_delivery.redelivered': 'Had a webhook sent again',
+  'user.created': 'Joined',
+  'user.invited': 'Invited someone',
+  'user.invitation_withdrawn': 'Withdrew an invitation',
+  'user.role_changed': 'Changed a role',
+  'user.deactivated': 'Deactivated a login',
+  'user.reactivated': 'Reactivated a login',
+  'user.password_reset': 'Reset the password',
+  'user.password_changed': 'Changed the password',
+  'user.logged_in': 'Logged in',
+  'user.second_factor_enabled': 'Set up a second factor',
+  'user.second_factor_disabled': 'Removed a second factor',
+  'user.recovery_codes_replaced': 'Replaced the recovery codes',
+  'user.recovery_code_used': 'Logged in with a recovery code',
+  'user.second_factor_failed': 'Entered a wrong code',
+  'user.logged_in_with_passkey': 'Logged in with a passkey',
+  'user.passkey_added': 'Added a passkey',
+  'user.passkey_renamed': 'Renamed a passkey',
+  'user.passkey_removed': 'Removed a passkey',
+  'user.passkey_failed': 'Used a passkey that was not accepted',
+  'user.notices_changed': 'Chose which notices are mailed',
+  'user.session_ended': 'Ended a session',
+  'user.login_failed': 'Login failed',
+  'user.logged_out': 'Logged out',
+  'user.logged_out_everywhere': 'Logged out everywhere',
+}
+
+const WORDS_BY_ACTION: ReadonlyMap<string, string> = new Map(Object.entries(WORDS))
+
+export function auditWords({ action }: Pick<AuditRow, 'action'>): string {
+  return WORDS_BY_ACTION.get(action) ?? action
+}
+
+const SHOWN_DETAILS = [
+  ...['name', 'prefix', 'email', 'role', 'scopes', 'status', 'url', 'number', 'stage', 'address'],
+  ...['changed', 'reason', 'until', 'reply_to', 'apply_credit', 'file'],
+]
+
+/** Renders the details of an audit entry, e.g. `ERP, rcv_7Qd4xK2m`. */
+export function detailWords(column: string): string {
+  const detail: unknown = JSON.parse(column)
+  if (typeof detail !== 'object' || detail === null) return ''
+  return Object.entries(detail)
+    .filter(([name, value]) => SHOWN_DETAILS.includes(name) && value !== null)
+    .map(([, value]) => (Array.isArray(value) ? value.join(', ') || 'nothing' : String(value)))
+    .join(' · ')
+}
+
+/** Returns the reason and the amount of an act, where it has them. */
+export function readActDetail({ detail }: Pick<AuditRow, 'detail'>): {
+  readonly reason: string | undefined
+  readonly amount: Html | undefined
+} {
+  const members: { reason?: unknown; amount?: unknown; currency?: unknown } = JSON.parse(detail)
+  const { reason, amount, currency } = members
+  return {
+    reason: typeof reason === 'string' ? reason : undefined,
+    amount:
+      typeof amount === 'number' && typeof currency === 'string'
+        ? renderMoney(amount, currency)
+        : undefined,
+  }
+}

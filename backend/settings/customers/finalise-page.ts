@@ -1,0 +1,25 @@
+/** The confirmation of making an invoice of a draft. */
+import type { InvoiceRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
+import { dateWords, renderMoney } from '../shell/ledger-words.ts'
+import type { Frame } from '../shell/response.ts'
+
+export function renderFinalise(frame: Frame, row: InvoiceRow, customer: string, today: string) {
+  const path = `/settings/invoices/${row.id}`
+  const consequences: Html = html`<p><strong translate="no">${customer}</strong> owes <strong>${renderMoney(row.amount, row.currency)}</strong>
+from now on, due on ${dateWords(row.due_date)}. ${
+    row.due_date < today
+      ? 'That day has passed: reminders begin in the next business hours.'
+      : 'If it is not paid, reminders are sent by the schedule.'
+  }</p>
+<p>It cannot be a draft again. A mistake is corrected by changing, crediting or voiding the invoice.</p>`
+  return renderConfirmPage(frame, {
+    title: `Finalise invoice ${row.number}?`,
+    place: '/settings/customers',
+    back: { path, name: `Invoice ${row.number}` },
+    consequences,
+    action: `${path}/finalise`,
+    button: 'Finalise',
+  })
+}

@@ -1,0 +1,135 @@
+/** The pages of past imports: the list, and one import with what taking it back would do. */
+import type { ImportRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import type { CountedImport, ImportCounts, ImportKind } from '../../import/imports.ts'
+import type { KeptReason, KeptRecord, TakeBackPlan } from '../../import/take-back-plan.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, plural } from '../shell/words.ts'
+
+export const IMPORTS_PATH = '/settings/imports'
+const PLACE = '/settings/customers'
+
+/** Rows of each reason; the rest is counted. */
+const SHOWN_MAX = 50
+
+export function renderImports(
+  frame: Frame,
+  rows: readonly CountedImport[],
+  { next, timezone }: { readonly next: string | null; readonly timezone: string },
+): Html {
+  const main = html`<p class="back"><a href="/settings/import">Import a file</a></p>
+<h1>Imports</h1>
+<p class="lead">Files that were imported here. Imports of the command line go through the API and are not listed.</p>
+${
+  rows.length === 0
+    ? html`<div class="card empty"><p><strong>No file was imported yet.</strong></p></div>`
+    : html`<table class="keys ledger dense"><caption class="unseen">Imports, the latest first</caption>
+<thead><tr><th scope="col">File</th><th scope="col">Imported</th><th scope="col">By</th><th scope="col" class="amount">Customers</th><th scope="col" class="amount">Invoices</th><th scope="col" class="amount">Payments</th><th scope="col">Status</th></tr></thead>
+<tbody>${rows.map(
+        ({ id, file_name, created_at, imported_by, counts }) =>
+          html`<tr><th scope="row" data-label="File"><a href="${IMPORTS_PATH}/${id}" translate="no">${file_name}</a></th>
+<td data-label="Imported"><time datetime="${created_at}">${exactTime(created_at, timezone)}</time></td>
+<td data-label="By" translate="no">${imported_by}</td>
+${(['customer', 'invoice', 'payment'] as const).map((kind) => html`<td data-label="${KIND_WORDS[kind].title}" class="amount">${counts[kind].all.toLocaleString('en')}</td>`)}
+<td data-label="Status">${renderStatus(counts)}</td></tr>`,
+      )}</tbody></table>`
+}
+${next !== null && html`<p><a class="button" href="${IMPORTS_PATH}?before=${next}">Older</a></p>`}`
+  return renderPage(frame, { title: 'Imports', place: PLACE, main })
+}
+
+const KIND_WORDS: Readonly<
+  Record<ImportKind, { readonly title: string; readonly one: string; readonly path: string }>
+> = {
+  customer: { title: 'Customers', one: 'customer', path: '/settings/customers' },
+  invoice: { title: 'Invoices', one: 'invoice', path: '/settings/invoices' },
+  payment: { title: 'Payments', one: 'payment', path: '/settings/payments' },
+  correction: { title: 'Changes', one: 'change', path: '' },
+}
+
+function renderStatus(counts: ImportCounts): Html {
+  const created = (['customer', 'invoice', 'payment'] as const).map((kind) => counts[kind])
+  const all = created.reduce((sum, one) => sum + one.all, 0)
+  const takenBack = created.reduce((sum, one) => sum + one.takenBack, 0)
+  if (takenBack === 0) return html`<span class="badge active">Recorded</span>`
+  return takenBack < all
+    ? html`<span class="badge held">Partly taken back</span>`
+    : html`<span class="badge">Taken back</span>`
+}
+
+const REASON_WORDS: Readonly<Record<KeptReason, string>> = {
+  changed: 'Somebody changed these after the import',
+  closed: 'These are closed already',
+  corrected: 'These existed before the import, which changed them',
+  invoice_kept: 'The invoices that these payments settle stay',
+  other_records: 'These customers have other invoices, payments or messages',
+  paid: 'Another payment was recorded for these',
+  reminded: 'A reminder about these was sent or approved',
+}
+
+export interface TakeBackView {
+  readonly row: ImportRow
+  readonly counts: ImportCounts
+  readonly plan: TakeBackPlan
+  readonly timezone: string
+  readonly isAdmin: boolean
+  /** Present after a step: the records that it took back, and whether more requests are needed. */
+  readonly progress?: { readonly done: number; readonly isComplete: boolean }
+}
+
+export function renderImport(frame: Frame, view: TakeBackView): Html {
+  const { row, counts, plan, timezone, isAdmin, progress } = view
+  const count = (member: keyof TakeBackPlan['steps'][number]) =>
+    plan.steps.filter((step) => step[member] !== undefined).length
+  const [invoices, payments, customers] = [
+    count('invoiceId'),
+    count('paymentId'),
+    count('customerId'),
+  ]
+  const main = html`<p class="back"><a href="${IMPORTS_PATH}">Imports</a></p>
+<div class="heading"><h1 translate="no">${row.file_name}</h1><p class="total">${renderStatus(counts)}</p></div>
+<section class="card"><dl class="facts">
+<div><dt>Imported</dt><dd><time datetime="${row.created_at}">${exactTime(row.created_at, timezone)}</time></dd></div>
+<div><dt>By</dt><dd translate="no">${row.imported_by}</dd></div>
+${(['customer', 'invoice', 'payment'] as const).map(
+  (kind) =>
+    html`<div><dt>${KIND_WORDS[kind].title}</dt><dd>${counts[kind].all.toLocaleString('en')}${counts[kind].takenBack > 0 && html` <span class="hint">${counts[kind].takenBack.toLocaleString('en')} taken back</span>`}</dd></div>`,
+)}
+</dl></section>
+${progress?.isComplete && html`<p class="lead" role="status">${plural(progress.done, 'record')} taken back.</p>`}
+${
+  plan.steps.length > 0 &&
+  isAdmin &&
+  html`<section class="card" aria-labelledby="take-back"><h2 id="take-back">${progress === undefined ? 'Take this import back' : 'Taking this import back'}</h2>
+<ul class="plain">
+${payments > 0 && html`<li>${plural(payments, 'payment')} ${payments === 1 ? 'is' : 'are'} reversed.</li>`}
+${invoices > 0 && html`<li>${plural(invoices, 'invoice')} ${invoices === 1 ? 'is' : 'are'} voided; waiting reminders are cancelled.</li>`}
+${customers > 0 && html`<li>${plural(customers, 'customer')} ${customers === 1 ? 'is' : 'are'} archived.</li>`}
+</ul>
+<p>Their numbers become free, so that you can import the corrected file. <strong>This cannot be undone.</strong></p>
+<form method="post" action="${IMPORTS_PATH}/${row.id}/take-back" data-once${progress !== undefined && html` data-continue`}>${csrfField(frame)}
+${progress !== undefined && html`<input type="hidden" name="done" value="${progress.done}"><p role="status">${plural(progress.done, 'record')} taken back so far.</p>`}
+<p class="row"><a class="button" href="${IMPORTS_PATH}">Cancel</a> <button class="danger solid">${progress === undefined ? 'Take back' : 'Continue'}</button></p></form></section>`
+}
+${plan.kept.length > 0 && renderKept(plan.kept)}
+${progress?.isComplete && html`<p class="row"><a class="button primary" href="/settings/import">Import the corrected file</a></p>`}`
+  return renderPage(frame, { title: `Import of ${row.file_name}`, place: PLACE, main })
+}
+
+function renderKept(kept: readonly KeptRecord[]): Html {
+  const byReason = [...Map.groupBy(kept, ({ reason }) => reason)]
+  return html`<section aria-labelledby="kept"><h2 id="kept">${plural(kept.length, 'record')} that ${kept.length === 1 ? 'stays' : 'stay'}</h2>
+${byReason.map(
+  ([reason, records]) =>
+    html`<section class="card"><h3>${REASON_WORDS[reason]}</h3>
+<ul class="plain">${records.slice(0, SHOWN_MAX).map(({ id, kind, name }) => html`<li><a href="${pathOf(id)}" translate="no">${name}</a> <span class="hint">${KIND_WORDS[kind].one}</span></li>`)}</ul>
+${records.length > SHOWN_MAX && html`<p class="hint">And ${(records.length - SHOWN_MAX).toLocaleString('en')} more.</p>`}</section>`,
+)}</section>`
+}
+
+/** The page of a record by the prefix of its id, since a correction is of a customer or of an invoice. */
+function pathOf(id: string): string {
+  const kind = id.startsWith('deb_') ? 'customer' : id.startsWith('pay_') ? 'payment' : 'invoice'
+  return `${KIND_WORDS[kind].path}/${id}`
+}

@@ -1,0 +1,130 @@
+/** The routes of past imports: the list, one import, and taking it back. */
+import type { Database } from '../../database/database.ts'
+import type { ImportRow, Reader } from '../../database/tables.ts'
+import {
+  type CountedImport,
+  findImport,
+  type ImportCounts,
+  listImports,
+} from '../../import/imports.ts'
+import { noteTakeBack, takeBack } from '../../import/take-back.ts'
+import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
+import { refuseReadOnly } from '../money/money-act.ts'
+import { notFound } from '../shell/faults.ts'
+import { limitOf, listOf, pageOf } from '../shell/list-query.ts'
+import {
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+  STEP_MS,
+} from '../shell/page-request.ts'
+import { IMPORTS_PATH, renderImport, renderImports } from './take-back-page.ts'
+
+const ADMINS_ONLY = 'Only an Admin can take an import back.'
+
+export const importHistoryPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: IMPORTS_PATH,
+    async handle({ session, query }, { database }) {
+      const { account } = session
+      const limit = limitOf(query.get('limit') ?? undefined)
+      const before = query.get('before') ?? undefined
+      const found = await listImports(database.read, account.id, limit + 1, before)
+      const { rows, next } = pageOf(found, limit)
+      const { timezone } = account
+      return {
+        json: listOf(rows.map(represent), next),
+        page: (frame) => renderImports(frame, rows, { next, timezone }),
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${IMPORTS_PATH}/{id}`,
+    async handle({ session, id }, { database: { read } }) {
+      const row = await getImport(read, session.account.id, id)
+      const plan = await planTakeBack(read, row.account_id, await readImported(read, row.id))
+      const isAdmin = session.user.role === 'admin'
+      const { timezone } = session.account
+      return {
+        json: { ...represent(row), ...representPlan(plan) },
+        page: (frame) => renderImport(frame, { row, counts: row.counts, plan, timezone, isAdmin }),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${IMPORTS_PATH}/{id}/take-back`,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['done'] },
+    handle: takeBackStep,
+  },
+]
+
+async function takeBackStep(request: SessionRequest, deps: SettingsDeps) {
+  const { session, id, fields } = request
+  const { database } = deps
+  refuseReadOnly(session)
+  const row = await getImport(database.read, session.account.id, id)
+  const { done, isComplete } = await perform(request, deps, row)
+  const after = await getImport(database.read, session.account.id, id)
+  const plan = await readPlan(database, row)
+  const progress = { done: done + Math.max(0, fields.number('done') || 0), isComplete }
+  const { timezone } = session.account
+  return {
+    json: { ...represent(after), ...representPlan(plan), complete: isComplete },
+    page: (frame: Parameters<typeof renderImport>[0]) =>
+      renderImport(frame, {
+        ...{ row: after, counts: after.counts, plan, timezone, progress, isAdmin: true },
+      }),
+  }
+}
+
+/** Takes records back until the time is used up. A repeated request continues with the rest. */
+async function perform({ act }: SessionRequest, deps: SettingsDeps, row: ImportRow) {
+  const { database, clock } = deps
+  const endsAtMs = clock().getTime() + STEP_MS
+  const { steps } = await readPlan(database, row)
+  if (steps.length > 0) await database.transaction((tx) => noteTakeBack(tx, row, steps, act))
+  let done = 0
+  for (const step of steps) {
+    if (clock().getTime() > endsAtMs) return { done, isComplete: false }
+    const isDone = await database.transaction((tx) => takeBack(tx, row, step, act))
+    if (isDone) done += Object.keys(step).length
+  }
+  return { done, isComplete: true }
+}
+
+async function readPlan({ read }: Database, row: ImportRow): Promise<TakeBackPlan> {
+  return planTakeBack(read, row.account_id, await readImported(read, row.id))
+}
+
+async function getImport(reader: Reader, accountId: string, id: string): Promise<CountedImport> {
+  return (await findImport(reader, accountId, id)) ?? notFound('import', id)
+}
+
+function represent({ id, file_name, imported_by, created_at, counts }: CountedImport) {
+  const { customer, invoice, payment } = counts
+  const of = ({ all, takenBack }: ImportCounts['customer']) => ({
+    recorded: all,
+    taken_back: takenBack,
+  })
+  return {
+    ...{ id, object: 'past_import', file_name, imported_by, created_at },
+    ...{ customers: of(customer), invoices: of(invoice), payments: of(payment) },
+  }
+}
+
+function representPlan({ steps, kept }: TakeBackPlan) {
+  const count = (member: 'customerId' | 'invoiceId' | 'paymentId') =>
+    steps.filter((step) => step[member] !== undefined).length
+  return {
+    can_take_back: {
+      customers: count('customerId'),
+      invoices: count('invoiceId'),
+      payments: count('paymentId'),
+    },
+    kept: kept.map(({ id, kind, name, reason }) => ({ id, kind, name, reason })),
+  }
+}

@@ -1,0 +1,55 @@
+/** The page of the second step of the login. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { UserRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { hasPasskey } from '../../sessions/factors.ts'
+import type { RelyingParty } from '../../sessions/relying-party.ts'
+import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
+import type { SettingsDeps } from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { renderPasskeyLogin } from './passkey-form.ts'
+
+export const CODE_PATH = '/settings/login/code'
+
+/** The second factors of the person who has entered the password. */
+export interface Factors {
+  readonly hasApp: boolean
+  /** Undefined: no passkey can be used. */
+  readonly party: RelyingParty | undefined
+}
+
+export async function findFactors(
+  user: UserRow,
+  { database, relyingParty }: SettingsDeps,
+): Promise<Factors> {
+  const party = (await hasPasskey(database.read, user.id)) ? relyingParty : undefined
+  return { hasApp: user.totp_enabled_at !== null, party }
+}
+
+export function renderCode(frame: Frame, { hasApp, party }: Factors, problem?: Problem): Html {
+  const main = html`<div class="narrow card stack">
+<h1>${hasApp ? 'Enter your code' : 'Use your passkey'}</h1>
+${renderFaults(problem)}
+${party !== undefined && renderPasskeyLogin(frame, party, `${CODE_PATH}/passkey`)}
+<p>${
+    hasApp
+      ? 'Enter the 6 digits that your authenticator app shows for Receivables. If you have lost it, enter one of your recovery codes.'
+      : 'If you have lost your passkey, enter one of your recovery codes.'
+  }</p>
+<form method="post" action="${CODE_PATH}" class="stack" data-once novalidate>
+${csrfField(frame)}
+<p class="field"><label for="code">${hasApp ? 'Code' : 'Recovery code'}</label>
+<input id="code" name="code" autocomplete="one-time-code" inputmode="text" spellcheck="false" translate="no" required${hasApp && html` autofocus`}></p>
+<p><button class="${hasApp ? 'primary wide' : 'wide'}">Log in</button></p>
+</form>
+<p><a href="/settings/login">Start again</a></p>
+</div>`
+  return renderPage(
+    { ...frame, session: undefined },
+    {
+      title: hasApp ? 'Enter your code' : 'Use your passkey',
+      main,
+      hasPasskeys: party !== undefined,
+    },
+  )
+}

@@ -1,0 +1,77 @@
+/** The field `credential`: the JSON of a browser's `PublicKeyCredential`, as a text. */
+import joi, { type ObjectSchema } from 'joi'
+import type {
+  AuthenticationResponseJSON,
+  RegistrationResponseJSON,
+} from '../../sessions/relying-party.ts'
+import { invalid } from '../shell/faults.ts'
+import type { Fields } from '../shell/fields.ts'
+
+/** WebAuthn limits ids to 1023 bytes. */
+const ID = joi.string().pattern(/^[\w-]{1,1364}$/)
+const BYTES = joi.string().pattern(/^[\w-]+$/)
+
+const COMMON = {
+  id: ID.required(),
+  rawId: ID.required(),
+  type: joi.valid('public-key').required(),
+  authenticatorAttachment: joi.valid('platform', 'cross-platform'),
+  clientExtensionResults: joi.object().default({}),
+}
+
+const CREATED: ObjectSchema<RegistrationResponseJSON> = joi.object({
+  ...COMMON,
+  response: joi
+    .object({
+      clientDataJSON: BYTES.required(),
+      attestationObject: BYTES.required(),
+      transports: joi
+        .array()
+        .items(joi.string().pattern(/^[\w-]{1,40}$/))
+        .max(10),
+    })
+    .required(),
+})
+
+const USED: ObjectSchema<AuthenticationResponseJSON> = joi.object({
+  ...COMMON,
+  response: joi
+    .object({
+      clientDataJSON: BYTES.required(),
+      authenticatorData: BYTES.required(),
+      signature: BYTES.required(),
+      userHandle: joi
+        .string()
+        .pattern(/^[\w-]{1,128}$/)
+        .empty([null, '']),
+    })
+    .required(),
+})
+
+/** Throws `validation_failed`. */
+export function readCreated(fields: Fields): RegistrationResponseJSON {
+  return read(fields, CREATED)
+}
+
+/** Throws `validation_failed`. */
+export function readUsed(fields: Fields): AuthenticationResponseJSON {
+  return read(fields, USED)
+}
+
+function read<T>(fields: Fields, schema: ObjectSchema<T>): T {
+  const { error, value } = schema.required().validate(parse(fields.text('credential')), {
+    convert: false,
+    stripUnknown: true,
+  })
+  if (error === undefined) return value
+  return invalid('credential', 'credential is the JSON of what the browser returned, as a text.')
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    // No object, which the schema rejects.
+    return undefined
+  }
+}

@@ -1,0 +1,61 @@
+/** The page where an Admin chooses which notices are mailed. */
+import { type Html, html } from '../../html/html.ts'
+import {
+  CHOSEN_NOTICES,
+  type ChosenNotice,
+  type SECURITY_NOTICES,
+} from '../../mail/notice-choices.ts'
+import type { Session } from '../../sessions/sessions.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+
+export const NOTICES_PATH = '/settings/notices'
+
+const CHOSEN_WORDS: Readonly<Record<ChosenNotice, readonly [name: string, hint: string]>> = {
+  'api_key.expiring': ['An API key is about to expire', '14 days and 1 day before its end.'],
+  'api_key.issued': ['An API key was issued', 'By another person of the account.'],
+  'webhook_endpoint.disabled': [
+    'A webhook endpoint was disabled',
+    'Events are not sent to it until it is resumed.',
+  ],
+  'message.received': [
+    'A customer replied to a reminder',
+    'Reminders to the customer are paused until somebody decides.',
+  ],
+}
+
+const SECURITY_WORDS: Readonly<Record<(typeof SECURITY_NOTICES)[number], string>> = {
+  'payment_details.changed': 'How customers pay was changed, e.g. the bank account.',
+  'second_factor.removed': 'Somebody can log in with the password alone again.',
+}
+
+export function renderNotices(
+  frame: Frame,
+  { user }: Session,
+  chosen: readonly ChosenNotice[],
+): Html {
+  const isAdmin = user.role === 'admin'
+  const main = html`<p class="back"><a href="/settings/login-details">Your login</a></p>
+<h1>Notices by mail</h1>
+<p class="lead">${isAdmin ? html`What the service mails to <strong translate="no">${user.email}</strong>. Other Admins choose for themselves.` : 'Notices about the account are mailed to its Admins. You receive mail about your own login only.'}</p>
+${
+  isAdmin &&
+  html`<form method="post" action="${NOTICES_PATH}" class="card stack" data-once>${csrfField(frame)}
+<fieldset class="stack"><legend class="title">Mail me when</legend>
+${CHOSEN_NOTICES.map((kind) => {
+  const [name, hint] = CHOSEN_WORDS[kind]
+  const id = kind.replaceAll(/[._]/g, '-')
+  return html`<label class="check"><input type="checkbox" name="kinds" value="${kind}" aria-describedby="${id}"${chosen.includes(kind) && html` checked`}> <span>${name}<br><span class="hint" id="${id}">${hint}</span></span></label>`
+})}</fieldset>
+<p><button class="primary">Save</button></p></form>
+<section class="card stack" aria-labelledby="always-title"><h2 id="always-title">Always mailed</h2>
+<p class="hint">To every Admin but the one who did it, so that nobody does it unnoticed.</p>
+<ul>${Object.values(SECURITY_WORDS).map((words) => html`<li>${words}</li>`)}</ul></section>`
+}
+<section class="card stack" aria-labelledby="own-title"><h2 id="own-title">About your own login</h2>
+<p class="hint">Always mailed to you, so that nobody uses or changes your login unnoticed.</p>
+<ul><li>Somebody logged in as you with a browser that was not used before.</li>
+<li>An authenticator app or a passkey was added or removed.</li>
+<li>Your password was changed by a link.</li></ul></section>`
+  return renderPage(frame, { title: 'Notices by mail', place: '/settings/login-details', main })
+}

@@ -1,0 +1,57 @@
+/** The routes of the notices that an Admin receives by mail. */
+import {
+  CHOSEN_NOTICES,
+  type ChosenNotice,
+  chooseNotices,
+  readChosenNotices,
+  SECURITY_NOTICES,
+} from '../../mail/notice-choices.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { invalid } from '../shell/faults.ts'
+import type { SessionPage } from '../shell/page-request.ts'
+import { NOTICES_PATH, renderNotices } from './notice-page.ts'
+
+export const noticePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: NOTICES_PATH,
+    async handle({ session }, { database: { read } }) {
+      const chosen = await readChosenNotices(read, session.user.id)
+      return {
+        json: represent(chosen),
+        page: (frame) => renderNotices(frame, session, chosen),
+      }
+    },
+  },
+  {
+    method: 'POST',
+    path: NOTICES_PATH,
+    admins: 'Notices about the account are mailed to its Admins.',
+    expected: { lists: ['kinds'] },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const chosen = fields.list('kinds').map(kindOf)
+      const user = { id: session.user.id, account_id: session.account.id }
+      await database.transaction(async (tx) => {
+        await chooseNotices(tx, user, chosen, act)
+        if (!wantsJson) await setFlash(tx, session.token, 'notices_changed')
+      })
+      return {
+        json: represent(await readChosenNotices(database.read, user.id)),
+        location: NOTICES_PATH,
+      }
+    },
+  },
+]
+
+function kindOf(text: string): ChosenNotice {
+  const kind = CHOSEN_NOTICES.find((candidate) => candidate === text)
+  return kind ?? invalid('kinds', `kinds are of ${CHOSEN_NOTICES.join(', ')}.`)
+}
+
+function represent(chosen: readonly ChosenNotice[]) {
+  return {
+    object: 'notice_choices',
+    kinds: CHOSEN_NOTICES.filter((kind) => chosen.includes(kind)),
+    always: SECURITY_NOTICES,
+  }
+}

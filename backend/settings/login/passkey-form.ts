@@ -1,0 +1,25 @@
+/**
+ * The parts of pages that use passkeys. The script fills the field `credential` and submits the form; without
+ * the script, or where the browser lacks passkeys, the form stays hidden.
+ */
+import { type Html, html } from '../../html/html.ts'
+import type { RelyingParty } from '../../sessions/relying-party.ts'
+import { csrfField } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+
+/** The form that logs in by the passkey that the person chooses. */
+export function renderPasskeyLogin(frame: Frame, party: RelyingParty, path: string): Html {
+  return html`<form method="post" action="${path}" class="stack" data-passkey="get" data-challenge="${path}/challenge" data-host="${party.id}" hidden>
+${csrfField(frame)}
+<input type="hidden" name="credential">
+<p><button class="wide">Log in with a passkey</button></p>
+<p class="fault" role="alert" data-passkey-fault></p>
+</form>
+${renderLack(party)}`
+}
+
+/** The sentences that the script shows instead of the form. */
+export function renderLack({ origin }: RelyingParty): Html {
+  return html`<p class="hint" data-passkey-lack="browser" hidden>This browser does not support passkeys, or is too old for them.</p>
+<p class="hint" data-passkey-lack="address" hidden>Passkeys work at another address of this service: <a href="${origin}/settings">${origin}</a></p>`
+}

@@ -1,0 +1,108 @@
+/** The pages of the user's passkeys. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import type { PasskeyRow } from '../../database/tables.ts'
+import { type Html, html } from '../../html/html.ts'
+import { PASSKEY_NAME_LENGTH_MAX } from '../../sessions/passkeys.ts'
+import type { RelyingParty } from '../../sessions/relying-party.ts'
+import { renderConfirmPage } from '../shell/confirm-page.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { exactTime, type TimeContext, timeAgo } from '../shell/words.ts'
+import { renderLack } from './passkey-form.ts'
+
+const PLACE = '/settings/login-details'
+const BACK = { path: '/settings/two-factor', name: 'Two-factor authentication' }
+
+/** The section of the page of two-factor authentication. */
+export function renderPasskeys(
+  passkeys: readonly PasskeyRow[],
+  party: RelyingParty | undefined,
+  times: TimeContext,
+): Html {
+  return html`<section class="card stack" aria-labelledby="passkeys-title">
+<div class="heading"><h2 id="passkeys-title">Passkeys</h2>
+${party !== undefined && html`<a class="button" href="/settings/passkeys/new">Add a passkey</a>`}</div>
+<p>A passkey is kept by a device, a password manager or a security key. You log in with it alone, after unlocking it with
+your fingerprint, your face or a PIN.</p>
+${party === undefined && html`<p class="hint">Passkeys need a service with a name, and this one has only an IP address.</p>`}
+${passkeys.length > 0 && renderTable(passkeys, times)}
+</section>`
+}
+
+function renderTable(passkeys: readonly PasskeyRow[], times: TimeContext): Html {
+  return html`<table class="keys"><caption class="unseen">Your passkeys</caption>
+<thead><tr><th scope="col">Name</th><th scope="col">Added</th><th scope="col">Last used</th><th scope="col">Actions</th></tr></thead>
+<tbody>${passkeys.map(
+    ({ id, name, created_at, last_used_at }) => html`<tr>
+<th scope="row" data-label="Name" translate="no">${name}</th>
+<td data-label="Added">${exactTime(created_at, times.timezone)}</td>
+<td data-label="Last used">${last_used_at === null ? 'Never' : timeAgo(last_used_at, times)}</td>
+<td data-label="Actions" class="row"><a class="button small" href="/settings/passkeys/${id}/rename" data-dialog-page>Rename<span class="unseen"> ${name}</span></a>
+<a class="button small" href="/settings/passkeys/${id}/remove" data-dialog-page>Remove<span class="unseen"> ${name}</span></a></td></tr>`,
+  )}</tbody></table>`
+}
+
+export function renderNewPasskey(
+  frame: Frame,
+  party: RelyingParty,
+  name: string,
+  problem?: Problem,
+): Html {
+  const main = html`<p class="back"><a href="${BACK.path}">${BACK.name}</a></p>
+<div class="narrow card stack">
+<h1>Add a passkey</h1>
+${renderFaults(problem)}
+<p>Your browser asks where to keep the passkey, and how to unlock it. Give it a name by which you will know it.</p>
+<noscript><p class="hint">Passkeys need a browser that runs scripts. Without scripts, use an authenticator app.</p></noscript>
+${renderLack(party)}
+<form method="post" action="/settings/passkeys" class="stack" data-passkey="create" data-challenge="/settings/passkeys/challenge" data-host="${party.id}" hidden novalidate>
+${csrfField(frame)}
+<input type="hidden" name="credential" id="credential">
+<p class="field"><label for="name">Name</label>
+<input id="name" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" autocomplete="off" required${describedBy(problem, 'name', 'name-hint')}></p>
+<p class="hint" id="name-hint">For example the device: “Work laptop”.</p>
+${renderFault(problem, 'name')}
+<p class="row"><a class="button" href="${BACK.path}">Cancel</a> <button class="primary">Add passkey</button></p>
+<p class="fault" role="alert" data-passkey-fault></p>
+</form>
+</div>`
+  return renderPage(frame, { title: 'Add a passkey', place: PLACE, main, hasPasskeys: true })
+}
+
+export function renderRenamePasskey(
+  frame: Frame,
+  passkey: PasskeyRow,
+  name: string,
+  problem?: Problem,
+): Html {
+  return renderConfirmPage(frame, {
+    title: `Rename ${passkey.name}`,
+    place: PLACE,
+    back: BACK,
+    consequences: html`<p>The name is shown on your pages and in the audit log only. The device keeps its own.</p>`,
+    action: `/settings/passkeys/${passkey.id}/rename`,
+    button: 'Rename',
+    problem,
+    fields: html`<p class="field"><label for="name">Name</label>
+<input id="name" name="name" value="${name}" maxlength="${PASSKEY_NAME_LENGTH_MAX}" autocomplete="off" required${describedBy(problem, 'name')}></p>
+${renderFault(problem, 'name')}`,
+  })
+}
+
+export function renderRemovePasskey(frame: Frame, passkey: PasskeyRow, isLast: boolean): Html {
+  return renderConfirmPage(frame, {
+    title: `Remove ${passkey.name}?`,
+    place: PLACE,
+    back: BACK,
+    consequences: html`<p>Nobody can log in with this passkey any more. Delete it on the device too: the device cannot know that it was
+removed here.</p>
+${
+  isLast &&
+  html`<p><strong>It is your only second factor.</strong> You log in with your password alone, and your recovery codes no longer
+work.</p>`
+}`,
+    action: `/settings/passkeys/${passkey.id}/remove`,
+    button: 'Remove passkey',
+    isDangerous: true,
+  })
+}

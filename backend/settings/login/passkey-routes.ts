@@ -1,0 +1,164 @@
+/** The routes of the user's passkeys. */
+import { Problem } from '../../../shared/contract/problem.ts'
+import type { PasskeyRow } from '../../database/tables.ts'
+import { challengeIn, consumeChallenge, storeChallenge } from '../../sessions/passkey-challenges.ts'
+import {
+  addPasskey,
+  checkPasskeyName,
+  getPasskey,
+  listPasskeys,
+  removePasskey,
+  renamePasskey,
+} from '../../sessions/passkeys.ts'
+import { creationOptions, type RelyingParty, verifyCreation } from '../../sessions/relying-party.ts'
+import { endSessionsOf, type Session, setFlash } from '../../sessions/sessions.ts'
+import { invalid } from '../shell/faults.ts'
+import type { SessionPage, SettingsDeps } from '../shell/page-request.ts'
+import { readCreated } from './credential-field.ts'
+import { renderNewPasskey, renderRemovePasskey, renderRenamePasskey } from './passkey-page.ts'
+import { renderCodes, SECOND_FACTOR_PATH } from './second-factor-page.ts'
+
+const PATH = '/settings/passkeys'
+
+/** Throws `second_factor_conflict` if the service has no host name, because passkeys are bound to one. */
+export function requireParty({ relyingParty }: Pick<SettingsDeps, 'relyingParty'>): RelyingParty {
+  if (relyingParty !== undefined) return relyingParty
+  throw new Problem(
+    'second_factor_conflict',
+    'Passkeys need a service with a name, and this one has only an IP address.',
+  )
+}
+
+const scopeOf = ({ token, user }: Session) =>
+  ({ purpose: 'add', browser: token, userId: user.id }) as const
+
+export const passkeyPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    beforeSecondFactor: true,
+    async handle({ session }, { database }) {
+      const passkeys = await listPasskeys(database.read, session.user.id)
+      return {
+        json: { object: 'list', data: passkeys.map(representPasskey) },
+        location: SECOND_FACTOR_PATH,
+      }
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/new`,
+    beforeSecondFactor: true,
+    needsConfirmation: true,
+    async handle(_request, deps) {
+      const party = requireParty(deps)
+      return { page: (frame) => renderNewPasskey(frame, party, '') }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/challenge`,
+    beforeSecondFactor: true,
+    needsConfirmation: true,
+    expected: { texts: ['name'] },
+    async handle({ session, fields, now }, deps) {
+      const { database } = deps
+      // The name is checked first: otherwise the device could create a passkey that is then rejected here.
+      checkPasskeyName(fields.text('name'))
+      const existing = await listPasskeys(database.read, session.user.id)
+      const options = await creationOptions(requireParty(deps), session.user, existing)
+      await database.transaction((tx) =>
+        storeChallenge(tx, options.challenge, scopeOf(session), now),
+      )
+      return { json: options }
+    },
+  },
+  {
+    method: 'POST',
+    path: PATH,
+    beforeSecondFactor: true,
+    needsConfirmation: true,
+    expected: { texts: ['name', 'credential'] },
+    async handle({ session, fields, act, now, wantsJson }, deps) {
+      const { database } = deps
+      const party = requireParty(deps)
+      const { user, token } = session
+      const name = checkPasskeyName(fields.text('name'))
+      const created = readCreated(fields)
+      const challenge = challengeIn(created.response.clientDataJSON)
+      const isOpen = await database.transaction((tx) =>
+        consumeChallenge(tx, challenge, scopeOf(session), now),
+      )
+      if (!isOpen) invalid('credential', 'This took too long. Try again.')
+      const credential = await verifyCreation(party, created, challenge)
+      if (credential === undefined) {
+        return invalid('credential', 'What the browser returned is not a valid passkey. Try again.')
+      }
+      const { passkey, recoveryCodes } = await database.transaction(async (tx) => {
+        const added = await addPasskey(tx, user.id, { ...credential, name }, act)
+        // With the first second factor, a session that an attacker started with the password must end.
+        if (added.recoveryCodes !== undefined) await endSessionsOf(tx, user.id, token)
+        else if (!wantsJson) await setFlash(tx, token, 'passkey_added')
+        return added
+      })
+      const json = { ...representPasskey(passkey), recovery_codes: recoveryCodes ?? null }
+      return recoveryCodes === undefined
+        ? { status: 201, json, location: SECOND_FACTOR_PATH }
+        : { status: 201, json, page: (frame) => renderCodes(frame, recoveryCodes) }
+    },
+    async redraw({ fields }, problem, deps) {
+      const party = requireParty(deps)
+      return (frame) => renderNewPasskey(frame, party, fields.text('name'), problem)
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/rename`,
+    async handle({ session, id }, { database }) {
+      const passkey = await getPasskey(database.read, session.user.id, id)
+      return { page: (frame) => renderRenamePasskey(frame, passkey, passkey.name) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/rename`,
+    expected: { texts: ['name'] },
+    async handle({ session, id, fields, act, wantsJson }, { database }) {
+      const passkey = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'passkey_renamed')
+        return renamePasskey(tx, session.user.id, id, fields.text('name'), act)
+      })
+      return { json: representPasskey(passkey), location: SECOND_FACTOR_PATH }
+    },
+    async redraw({ session, id, fields }, problem, { database }) {
+      const passkey = await getPasskey(database.read, session.user.id, id)
+      return (frame) => renderRenamePasskey(frame, passkey, fields.text('name'), problem)
+    },
+  },
+  {
+    method: 'GET',
+    path: `${PATH}/{id}/remove`,
+    async handle({ session, id }, { database }) {
+      const passkeys = await listPasskeys(database.read, session.user.id)
+      const passkey = await getPasskey(database.read, session.user.id, id)
+      const isLast = passkeys.length === 1 && !session.user.hasApp
+      return { page: (frame) => renderRemovePasskey(frame, passkey, isLast) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/{id}/remove`,
+    needsConfirmation: true,
+    async handle({ session, id, act, wantsJson }, { database }) {
+      await database.transaction(async (tx) => {
+        await removePasskey(tx, session.user.id, id, act)
+        if (!wantsJson) await setFlash(tx, session.token, 'passkey_removed')
+      })
+      return { location: SECOND_FACTOR_PATH }
+    },
+  },
+]
+
+export function representPasskey({ id, name, created_at, last_used_at }: PasskeyRow) {
+  return { id, object: 'passkey', name, created_at, last_used_at }
+}

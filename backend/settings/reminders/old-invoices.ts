@@ -1,0 +1,141 @@
+/** The page of invoices that were past due when they were created, and that an Admin may have chased at once. */
+import type { Database } from '../../database/database.ts'
+import { type Html, html } from '../../html/html.ts'
+import { resumeOldInvoicesOf } from '../../invoices/acts.ts'
+import {
+  listDebtorsWithOldInvoices,
+  type OldInvoices,
+  readOldInvoices,
+} from '../../invoices/old-invoices.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { refuseReadOnly } from '../money/money-act.ts'
+import { csrfField, renderPage } from '../shell/layout.ts'
+import { renderMoney } from '../shell/ledger-words.ts'
+import {
+  type SessionPage,
+  type SessionRequest,
+  type SettingsDeps,
+  STEP_MS,
+} from '../shell/page-request.ts'
+import type { Frame } from '../shell/response.ts'
+import { plural } from '../shell/words.ts'
+
+const PATH = '/settings/old-invoices'
+const PLACE = '/settings/reminders'
+const ADMINS_ONLY = 'Only an Admin can have old invoices chased.'
+
+const DEBTORS_AT_ONCE = 50
+
+export const oldInvoicePages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle({ session }, { database }) {
+      const old = await readOldInvoices(database.read, session.account.id)
+      const isAdmin = session.user.role === 'admin'
+      return { json: represent(old), page: (frame) => renderOldInvoices(frame, old, { isAdmin }) }
+    },
+  },
+  {
+    method: 'POST',
+    path: `${PATH}/chase`,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['chased'] },
+    async handle(request, deps) {
+      const { session, fields, wantsJson } = request
+      const { database } = deps
+      refuseReadOnly(session)
+      const { chased, isComplete } = await chaseSome(request, deps)
+      const json = { object: 'old_invoices_chased', chased, complete: isComplete }
+      if (wantsJson) return { json }
+      if (isComplete) {
+        await database.transaction((tx) => setFlash(tx, session.token, 'old_invoices_chased'))
+        return { json, location: PLACE }
+      }
+      const old = await readOldInvoices(database.read, session.account.id)
+      const progress = chased + Math.max(0, fields.number('chased') || 0)
+      return {
+        json,
+        page: (frame) => renderOldInvoices(frame, old, { isAdmin: true, chased: progress }),
+      }
+    },
+  },
+]
+
+/** Works until the time is used up, one customer to a transaction. A repeated request continues with the rest. */
+async function chaseSome({ session, act }: SessionRequest, { database, clock }: SettingsDeps) {
+  const { id: accountId } = session.account
+  const endsAtMs = clock().getTime() + STEP_MS
+  let chased = 0
+  for await (const debtorId of debtorsWithOldInvoices(database, accountId)) {
+    if (clock().getTime() > endsAtMs) return { chased, isComplete: false }
+    chased += await database.transaction((tx) => resumeOldInvoicesOf(tx, accountId, debtorId, act))
+  }
+  return { chased, isComplete: true }
+}
+
+async function* debtorsWithOldInvoices({ read }: Database, accountId: string) {
+  for (let after = ''; ; ) {
+    const ids = await listDebtorsWithOldInvoices(read, accountId, { after, limit: DEBTORS_AT_ONCE })
+    yield* ids
+    const last = ids.at(-1)
+    if (last === undefined) return
+    after = last
+  }
+}
+
+function represent({ invoices, isMore, customers, due }: OldInvoices) {
+  return {
+    object: 'old_invoices',
+    invoices,
+    customers,
+    has_more: isMore,
+    due: [...due].map(([currency, amount]) => ({ currency, amount })),
+  }
+}
+
+interface View {
+  readonly isAdmin: boolean
+  /** Invoices that earlier requests have resumed; absent before the first. */
+  readonly chased?: number
+}
+
+function renderOldInvoices(frame: Frame, old: OldInvoices, { isAdmin, chased }: View): Html {
+  const { invoices, isMore, customers, due } = old
+  const atLeast = isMore ? 'More than ' : ''
+  const main = html`<p class="back"><a href="${PLACE}">Reminders</a></p>
+<h1>Old invoices</h1>
+<p class="lead">These invoices were past due when they were created, most of them by an import. No reminder is sent about them
+until you say so.</p>
+${
+  invoices === 0
+    ? html`<div class="card empty"><p><strong>There are none.</strong></p>
+<p class="hint">Reminders are sent about all open invoices that nothing else blocks.</p></div>`
+    : html`<dl class="figures"><div><dt>Invoices</dt><dd>${atLeast}${invoices.toLocaleString('en')}</dd></div>
+<div><dt>Customers</dt><dd>${atLeast}${customers.toLocaleString('en')}</dd></div>
+${[...due].map(([currency, amount]) => html`<div><dt>Due in ${currency}</dt><dd>${atLeast}${renderMoney(amount, currency)}</dd></div>`)}</dl>
+${isAdmin && renderForm(frame, chased)}
+<p class="hint">One invoice at a time: <a href="/settings/invoices?view=overdue">overdue invoices</a>.</p>`
+}`
+  return renderPage(frame, { title: 'Old invoices', place: PLACE, main })
+}
+
+/** After the first request the script continues by itself. */
+function renderForm(frame: Frame, chased: number | undefined): Html {
+  return html`<section class="card" aria-labelledby="chase"><h2 id="chase">Chase all of them</h2>
+<p>Each customer is reminded in the next business hours, at most once a day and first with a friendly reminder. Customers who
+are paused, archived or cannot be reached receive none. Pause a customer or note a dispute before, where you do not want one.</p>
+<form method="post" action="${PATH}/chase" class="stack" data-once${chased !== undefined && html` data-continue`}>${csrfField(frame)}
+${chased !== undefined && html`<input type="hidden" name="chased" value="${chased}"><p role="status">${plural(chased, 'invoice')} so far.</p>`}
+<p class="row"><button class="primary">${chased === undefined ? 'Chase them' : 'Continue'}</button> <a class="button" href="${PLACE}">Cancel</a></p></form></section>`
+}
+
+/** The sentence on other pages that leads here; undefined if there are none. */
+export function renderOldInvoicesHint({ invoices, isMore }: OldInvoices): Html | undefined {
+  if (invoices === 0) return undefined
+  const count = isMore
+    ? `More than ${invoices.toLocaleString('en')} invoices`
+    : plural(invoices, 'invoice')
+  const were = invoices === 1 ? 'was' : 'were'
+  return html`<p class="hint">No reminder is sent about ${count} that ${were} past due when created. <a href="${PATH}">Old invoices</a></p>`
+}

@@ -1,0 +1,75 @@
+/** The page of the sender: the name and the logo of reminders, with a preview. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { LOGO_BYTES_MAX, LOGO_PIXELS_MAX, LOGO_PIXELS_MIN } from '../../accounts/logo.ts'
+import { attribute, type Html, html } from '../../html/html.ts'
+import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
+import type { Frame } from '../shell/response.ts'
+import { LOGO_PATH } from '../shell/security-headers.ts'
+import { renderReminderTabs } from './reminder-tabs.ts'
+
+const PATH = '/settings/sender'
+
+/** The reminder of the preview: a stage and a language that every account has. */
+const PREVIEW = '/settings/wording/reminder-en/preview'
+
+export const SENDER_WORDS = { name: 'Name', logo: 'Logo' } as const
+
+export interface SenderView {
+  readonly isAdmin: boolean
+  readonly waiting: number
+  /** The entered name; before that, the stored one. */
+  readonly name: string
+  readonly accountName: string
+  readonly logo:
+    | { readonly id: string; readonly width: number; readonly height: number }
+    | undefined
+}
+
+export function renderSender(frame: Frame, view: SenderView, problem?: Problem): Html {
+  const { isAdmin, waiting, name, accountName } = view
+  const disabled = attribute('disabled', !isAdmin)
+  const main = html`<h1>Reminders</h1>
+${renderReminderTabs(PATH, waiting)}
+<p class="lead">Who customers see as the sender. A change applies from the next reminder on: those that wait for approval
+are written again, and those that are approved are sent as they were approved.</p>
+${renderFaults(problem)}
+<div class="pair wording">
+<div class="stack">
+<form method="post" action="${PATH}" class="card stack" data-once novalidate>${csrfField(frame)}
+<div class="field"><label for="name">${SENDER_WORDS.name}</label>
+<input id="name" name="name" value="${name}" placeholder="${accountName}" maxlength="200" autocomplete="organization"${disabled}${describedBy(problem, 'name', 'name-hint')}>
+<p class="hint" id="name-hint">Shown in From, in the subject and in the text. If it is empty, reminders show the account’s name,
+<span translate="no">${accountName}</span>.</p>${renderFault(problem, 'name')}</div>
+${isAdmin && html`<p class="row"><button class="primary">Save the name</button></p>`}
+</form>
+${renderLogoCard(frame, view, problem)}
+</div>
+<section aria-labelledby="preview-title" class="stack"><h2 id="preview-title">Preview</h2>
+<p class="hint">As saved. The <a href="/settings/wording/reminder-en">page of a wording</a> sends you a test mail.</p>
+<div class="preview"><iframe class="letter-html" sandbox="" src="${PREVIEW}" title="A reminder as it looks" height="1100"></iframe></div></section>
+</div>`
+  return renderPage(frame, { title: 'Sender', place: '/settings/reminders', main })
+}
+
+function renderLogoCard(frame: Frame, { isAdmin, logo }: SenderView, problem?: Problem): Html {
+  const kib = LOGO_BYTES_MAX / 1024
+  return html`<section class="card stack" aria-labelledby="logo-title"><h2 id="logo-title">${SENDER_WORDS.logo}</h2>
+${
+  logo === undefined
+    ? html`<p class="hint">There is none: reminders begin with your name.</p>`
+    : html`<p class="logo"><img src="${LOGO_PATH}?version=${logo.id}" alt="Your logo" width="${logo.width}" height="${logo.height}"></p>`
+}
+${
+  isAdmin &&
+  html`<form method="post" action="${LOGO_PATH}" enctype="multipart/form-data" class="stack" data-once novalidate>${csrfField(frame)}
+<div class="field"><label for="logo">${logo === undefined ? 'Image' : 'Another image'}</label>
+<input id="logo" name="logo" type="file" accept="image/png,image/jpeg"${describedBy(problem, 'logo', 'logo-hint')}>
+<p class="hint" id="logo-hint">PNG or JPEG, at most ${kib} KiB, ${LOGO_PIXELS_MIN} to ${LOGO_PIXELS_MAX} pixels wide and high. It is shown at most 220 × 56
+pixels large, and is part of each mail: nothing is loaded from elsewhere when a customer reads it.</p>${renderFault(problem, 'logo')}</div>
+<p class="row"><button class="primary">Save the logo</button></p></form>
+${
+  logo !== undefined &&
+  html`<form method="post" action="${LOGO_PATH}/remove" data-once>${csrfField(frame)}<button class="danger">Remove the logo</button></form>`
+}`
+}</section>`
+}

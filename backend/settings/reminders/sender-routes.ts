@@ -1,0 +1,136 @@
+/** The routes of the sender of reminders: a name and a logo. */
+import type { Problem } from '../../../shared/contract/problem.ts'
+import { getAccount } from '../../accounts/accounts.ts'
+import { findLogo, findLogoFacts } from '../../accounts/logo.ts'
+import { senderNameOf } from '../../accounts/sender.ts'
+import type { Reader } from '../../database/database.ts'
+import { countWaiting } from '../../messages/approval-log.ts'
+import { changeLogo, changeSenderName } from '../../reminders/letters.ts'
+import { setFlash } from '../../sessions/sessions.ts'
+import { notFound } from '../shell/faults.ts'
+import { inWordsOfForm } from '../shell/form-faults.ts'
+import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
+import { LOGO_PATH } from '../shell/security-headers.ts'
+import { renderSender, SENDER_WORDS, type SenderView } from './sender-page.ts'
+
+const PATH = '/settings/sender'
+const ADMINS_ONLY = 'Only an Admin can change the sender of reminders.'
+
+export const senderPages: readonly SessionPage[] = [
+  {
+    method: 'GET',
+    path: PATH,
+    async handle(request, deps) {
+      const view = await readView(request, deps)
+      return {
+        json: await represent(deps.database.read, request.session.account.id),
+        page: (frame) => renderSender(frame, view),
+      }
+    },
+  },
+  savePage('PUT'),
+  savePage('POST'),
+  {
+    method: 'GET',
+    path: LOGO_PATH,
+    async handle({ session }, { database: { read } }) {
+      const { id: accountId } = session.account
+      const { logo_id } = await getAccount(read, accountId)
+      const image = (await findLogo(read, accountId, logo_id)) ?? notFound('logo', accountId)
+      return { image }
+    },
+  },
+  {
+    method: 'POST',
+    path: LOGO_PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['logo', 'logo_name'], binaryFile: 'logo' },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const { id: accountId } = session.account
+      const content = Buffer.from(fields.text('logo'), 'base64')
+      const json = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'sender_changed')
+        await changeLogo(tx, accountId, content, act)
+        return represent(tx, accountId)
+      })
+      return { json, location: PATH }
+    },
+    redraw,
+  },
+  {
+    method: 'POST',
+    path: `${LOGO_PATH}/remove`,
+    admins: ADMINS_ONLY,
+    async handle({ session, act, wantsJson }, { database }) {
+      const { id: accountId } = session.account
+      const json = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'logo_removed')
+        await changeLogo(tx, accountId, null, act)
+        return represent(tx, accountId)
+      })
+      return { json, location: PATH }
+    },
+  },
+]
+
+function savePage(method: 'PUT' | 'POST'): SessionPage {
+  return {
+    method,
+    path: PATH,
+    admins: ADMINS_ONLY,
+    expected: { texts: ['name'] },
+    async handle({ session, fields, act, wantsJson }, { database }) {
+      const { id: accountId } = session.account
+      const json = await database.transaction(async (tx) => {
+        if (!wantsJson) await setFlash(tx, session.token, 'sender_changed')
+        await changeSenderName(tx, accountId, fields.text('name'), act)
+        return represent(tx, accountId)
+      })
+      return { json, location: PATH }
+    },
+    redraw,
+  }
+}
+
+async function redraw(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
+  if (problem.status !== 422) return undefined
+  const stored = await readView(request, deps)
+  const { fields } = request
+  const view = fields.has('name') ? { ...stored, name: fields.text('name') } : stored
+  const worded = inWordsOfForm(problem, SENDER_WORDS)
+  return (frame: Parameters<typeof renderSender>[0]) => renderSender(frame, view, worded)
+}
+
+async function readView(
+  { session }: SessionRequest,
+  { database: { read } }: SettingsDeps,
+): Promise<SenderView> {
+  const account = await getAccount(read, session.account.id)
+  return {
+    isAdmin: session.user.role === 'admin',
+    waiting: await countWaiting(read, account.id),
+    name: account.sender_name ?? '',
+    accountName: account.name,
+    logo: await findLogoFacts(read, account.id, account.logo_id),
+  }
+}
+
+async function represent(reader: Reader, accountId: string) {
+  const account = await getAccount(reader, accountId)
+  const logo = await findLogo(reader, accountId, account.logo_id)
+  return {
+    object: 'reminder_sender',
+    name: senderNameOf(account),
+    is_default: account.sender_name === null,
+    logo:
+      logo === undefined
+        ? null
+        : {
+            id: logo.id,
+            media_type: logo.mediaType,
+            width: logo.width,
+            height: logo.height,
+            bytes: logo.content.length,
+          },
+  }
+}

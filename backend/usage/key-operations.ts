@@ -1,0 +1,66 @@
+/** The calls of a key by operation, in the last 24 hours. Gateways report no operations of refused calls. */
+import type { KeyOperationRow, Reader, Transaction } from '../database/tables.ts'
+
+const HOURS = 24
+const HOUR_MS = 3_600_000
+
+export function nameOfOperation({ key_id, hour, operation }: KeyOperationRow): string {
+  return `${key_id} ${hour} ${operation}`
+}
+
+/**
+ * Adds to the stored counts, in one statement of at most a thousand rows, each of another name. The rows are
+ * sorted, so that two concurrent calls do not deadlock.
+ */
+export async function addOperations(
+  tx: Transaction,
+  rows: readonly KeyOperationRow[],
+): Promise<void> {
+  if (rows.length === 0) return
+  await tx
+    .insertInto('key_operations')
+    .values(rows.toSorted((a, b) => (nameOfOperation(a) < nameOfOperation(b) ? -1 : 1)))
+    .onConflict((conflict) =>
+      conflict.columns(['key_id', 'hour', 'operation']).doUpdateSet((set) => ({
+        calls: set('key_operations.calls', '+', set.ref('excluded.calls')),
+        errors: set('key_operations.errors', '+', set.ref('excluded.errors')),
+      })),
+    )
+    .execute()
+}
+
+export interface OperationCalls {
+  /** The operationId of the contract. */
+  readonly operation: string
+  readonly calls: number
+  /** Responses with 4xx or 5xx. */
+  readonly errors: number
+}
+
+/** Returns the operations that the key has called, the most frequent first. */
+export async function readOperations(
+  reader: Reader,
+  keyId: string,
+  now: Date,
+): Promise<OperationCalls[]> {
+  const since = new Date(now.getTime() - (HOURS - 1) * HOUR_MS).toISOString()
+  const rows = await reader
+    .selectFrom('key_operations')
+    .select(({ fn }) => [
+      'operation',
+      fn.sum<number | string>('calls').as('sum'),
+      fn.sum<number | string>('errors').as('error_sum'),
+    ])
+    .where('key_id', '=', keyId)
+    .where('hour', '>=', since.slice(0, 'YYYY-MM-DDTHH'.length))
+    .groupBy('operation')
+    .orderBy('sum', 'desc')
+    .orderBy('operation')
+    .execute()
+  // PostgreSQL returns sums as text, because they may exceed 64 bits.
+  return rows.map(({ operation, sum, error_sum }) => ({
+    operation,
+    calls: Number(sum),
+    errors: Number(error_sum),
+  }))
+}

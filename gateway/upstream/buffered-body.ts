@@ -1,0 +1,44 @@
+/** Buffers the body of a response that is forwarded as a whole. */
+import { allocateBuffer, copyBuffer } from '../../shared/process/buffers.ts'
+
+const EMPTY: Buffer = Buffer.alloc(0)
+
+export class BufferedBody {
+  readonly #length: number | undefined
+  #parts: Buffer[] = []
+  #bytes = 0
+
+  /**
+   * `length` is the length of the whole body, if it is known. Its memory is then allocated once; otherwise
+   * parts must be joined at the end, which leaves garbage of the same size.
+   */
+  constructor(length?: number) {
+    this.#length = length
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Appends a copy of the part. */
+  append(part: Buffer): void {
+    const from = this.#bytes
+    this.#bytes += part.length
+    if (this.#length === undefined || this.#length === part.length) {
+      this.#parts.push(copyBuffer(part))
+    } else {
+      this.#parts[0] ??= allocateBuffer(this.#length)
+      part.copy(this.#parts[0], from)
+    }
+  }
+
+  /** Removes and returns what was appended: all of the body if its length was known. */
+  take(): readonly Buffer[] {
+    return this.#parts.splice(0)
+  }
+}
+
+/** Most bodies have one part. */
+export function joined(parts: readonly Buffer[]): Buffer {
+  return parts.length > 1 ? Buffer.concat(parts) : (parts[0] ?? EMPTY)
+}

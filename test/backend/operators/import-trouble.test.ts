@@ -1,0 +1,108 @@
+// Imports into a service that fails: calls are repeated or wait, or the import stops and continues later.
+import t from 'tap'
+import { matches, rejectsWith } from '../../fixtures/matches.ts'
+import {
+  countsOf,
+  runImport,
+  startService,
+  type Trouble,
+} from '../../fixtures/service/import-service.ts'
+
+t.test('calls with errors, resets and lost responses are repeated with the same key', async (t) => {
+  const troubles: Trouble[] = [
+    ...(['reset', 'reset after the write', { status: 500 }] as const),
+    ...[{ status: 502 }, { status: 503, retryAfter: 0 }, { status: 504 }, { status: 408 }],
+    { status: 409, retryAfter: 0, code: 'idempotency_in_progress' },
+  ]
+  const troubled = new Set<string | undefined>([undefined])
+  const service = await startService(t, {
+    trouble({ key }) {
+      if (troubled.has(key)) return undefined
+      troubled.add(key)
+      return troubles[troubled.size % troubles.length]
+    },
+  })
+  matches(t, await runImport(service), {
+    failed: false,
+    json: { recorded: { debtors: 7, invoices: 30, payments: 20 } },
+  })
+  t.strictSame(countsOf(service.rows), { debtors: 7, invoices: 30, payments: 20 })
+  t.ok(
+    service.calls.some(({ replayed }) => replayed),
+    'a write whose response was lost was repeated',
+  )
+})
+
+t.test('at the hourly limit all calls wait', async (t) => {
+  let limited = false
+  function openLater() {
+    limited = true
+    const timer = setTimeout(() => {
+      limited = false
+    }, 500)
+    t.teardown(() => clearTimeout(timer))
+  }
+  const service = await startService(t, {
+    trouble({ count }) {
+      if (count === 20) openLater()
+      return limited ? { status: 429, retryAfter: 1, code: 'rate_limit_exceeded' } : undefined
+    },
+  })
+  matches(t, await runImport(service), { failed: false, json: { agrees: true } })
+  const refused = service.calls.filter(({ count }) => count >= 20).length - (1 + 57 + 7 - 19)
+  t.ok(refused <= 4, `only calls in progress reached the limit: ${refused}`)
+})
+
+t.test(
+  'a service that stays unavailable ends the import, and the next run continues',
+  async (t) => {
+    const service = await startService(t, {
+      trouble: ({ count }) =>
+        count > 25 ? { status: 503, code: 'service_unavailable' } : undefined,
+    })
+    await rejectsWith(t, runImport(service), {
+      name: 'ImportStopped',
+      message:
+        /failed 5 times: POST \/api\/v1\/\w+: 503 service_unavailable.*Run the same command again/,
+    })
+    const there = service.rows.invoices.length
+    t.ok(there > 0 && there < 30)
+    service.behave({})
+    matches(t, await runImport(service), {
+      failed: false,
+      json: { recorded: { invoices: 30 - there } },
+    })
+  },
+)
+
+t.test('an error that is not retryable ends the import at once', async (t) => {
+  for (const [status, code] of [
+    [401, 'revoked_api_key'],
+    [403, 'insufficient_scope'],
+    [423, 'account_read_only'],
+  ] as const) {
+    const service = await startService(t, {
+      trouble: ({ count }) => (count > 10 ? { status, code } : undefined),
+    })
+    await rejectsWith(t, runImport(service), {
+      message: new RegExp(`${status} ${code}: Trouble. \\(req_1\\)`),
+    })
+    t.ok(service.calls.length <= 14, 'only the calls in progress were sent')
+  }
+})
+
+t.test('on a signal it completes the calls in progress and sends no more', async (t) => {
+  const stop = new AbortController()
+  const service = await startService(t, {
+    trouble({ count }) {
+      if (count === 20) stop.abort()
+      return undefined
+    },
+  })
+  await rejectsWith(t, runImport(service, { stop: stop.signal }), {
+    message: /Stopped as asked.*Run the same/,
+  })
+  t.ok(service.calls.length <= 23)
+  service.behave({})
+  matches(t, await runImport(service), { failed: false, json: { agrees: true } })
+})

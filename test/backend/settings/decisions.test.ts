@@ -1,0 +1,101 @@
+// Decisions about reminders say what follows, and are taken back as long as nothing was sent.
+import t, { type Test } from 'tap'
+import { formOf } from '../../fixtures/books/money-desk.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { ADMIN, createUserIn, logIn } from '../../fixtures/service/settings.ts'
+
+/** With a firm reminder that waits for approval, at this time of 23 November. */
+async function openQueue(t: Test, time: string) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  await createUserIn(backend, accountId, ADMIN, 'admin')
+  const invoice = await engine.invoice('2026-11-02')
+  for (const day of ['05', '12', '23']) await engine.at(`2026-11-${day}T10:00:00.000Z`)
+  backend.now = new Date(`2026-11-23T${time}:00.000Z`)
+  const id = (await engine.messages()).at(-1)?.id ?? ''
+  const path = `/settings/approvals/${id}`
+  const ada = await logIn(backend, ADMIN)
+  const last = async () => (await engine.log()).at(-1)
+  return { engine, invoice, ada, path, id, last }
+}
+
+type Queue = Awaited<ReturnType<typeof openQueue>>
+
+/** Follows the link of the approval to its confirmation, and confirms. */
+async function approve({ ada, path }: Queue) {
+  const [, href = ''] =
+    /href="([^"]+)" data-dialog-page>Approve/.exec((await ada.page(path)).text) ?? []
+  const confirmation = await ada.page(href)
+  const done = await ada.submit(
+    `${path}/approve`,
+    Object.fromEntries(formOf(confirmation, `${path}/approve`)),
+  )
+  return { confirmation, done }
+}
+
+t.test('in business hours an approval is final, and the confirmation says so', async (t) => {
+  const queue = await openQueue(t, '10:30')
+  const { confirmation, done } = await approve(queue)
+  matches(t, confirmation.text, /is sent to.*ap1@jansen-bouw\.nl.* now.*It cannot be taken back/s)
+  matches(t, done, { status: 303 })
+  const after = await queue.ada.page('/settings/approvals')
+  matches(t, after.text, /Approved\. It is being sent\./)
+  t.notMatch(after.text, /class="undo"/)
+  await queue.engine.at('2026-11-23T10:31:00.000Z')
+  t.equal(await queue.last(), 'firm:sent')
+  matches(t, await queue.ada.send('POST', `${queue.path}/take-back`), {
+    status: 409,
+    json: { code: 'approval_decided' },
+  })
+})
+
+t.test('outside of business hours an approval is taken back', async (t) => {
+  const queue = await openQueue(t, '20:00')
+  const { engine, ada, path, last } = queue
+  const { confirmation } = await approve(queue)
+  matches(t, confirmation.text, /on .*24 Nov 2026, 08:00.*business hours begin.*Until then/s)
+  const after = await ada.page('/settings/approvals')
+  matches(t, after.text, /Approved\. It is sent when/)
+  matches(t, after.text, containing(`action="${path}/take-back" class="undo"`))
+  const message = await ada.page(`/settings/messages/${queue.id}`)
+  matches(t, message.text, /Take the approval back/)
+  matches(t, await ada.submit(`${path}/take-back`, {}), { status: 303 })
+  t.equal(await last(), 'firm:awaiting_approval')
+  await engine.at('2026-11-24T10:00:00.000Z')
+  t.equal(await last(), 'firm:awaiting_approval', 'nothing is sent')
+  t.strictSame(await engine.reminding.auditActions('message.'), [
+    'message.approved',
+    'message.approval_taken_back',
+  ])
+  // The session of the day before has ended.
+  await approve({ ...queue, ada: await logIn(engine.books.backend, ADMIN) })
+  await engine.at('2026-11-24T10:01:00.000Z')
+  t.equal(await last(), 'firm:sent')
+})
+
+t.test('a rejection is taken back: the reminder is planned again', async (t) => {
+  const { engine, ada, path, last, invoice } = await openQueue(t, '10:30')
+  await ada.submit(`${path}/reject`, { reason: 'They called' })
+  matches(t, (await ada.page('/settings/approvals')).text, containing(`action="${path}/take-back"`))
+  matches(t, await ada.submit(`${path}/take-back`, {}), { status: 303 })
+  matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
+    status: 'active',
+    blocked_reason: null,
+  })
+  await engine.at('2026-11-23T10:45:00.000Z')
+  t.equal(await last(), 'firm:awaiting_approval')
+  matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
+})
+
+t.test('a rejection that a later one follows is not taken back', async (t) => {
+  const { engine, ada, path, invoice } = await openQueue(t, '10:30')
+  await ada.submit(`${path}/reject`, { reason: 'They called' })
+  await ada.send('POST', `/settings/invoices/${invoice.id}/resume`)
+  await engine.at('2026-11-23T10:45:00.000Z')
+  await engine.decide({ approve: false, reason: 'They are moving' })
+  matches(t, await ada.send('POST', `${path}/take-back`), { status: 409 })
+  const { blocked_reason: blocked } = (await engine.books.read(`/api/v1/invoices/${invoice.id}`))
+    .chasing
+  t.equal(blocked, 'approval_rejected')
+})

@@ -1,0 +1,98 @@
+// Logins from a browser in which the person has not logged in before are mailed to the person.
+import t, { type Test } from 'tap'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import type { Response } from '../../fixtures/service/backend.ts'
+import { cookieOf, createUserIn, JSON_ONLY, PASSWORD } from '../../fixtures/service/settings.ts'
+
+const ADA = 'ada@acme.nl'
+const BEN = 'ben@acme.nl'
+const DAY_MS = 86_400_000
+const FIREFOX = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:140.0) Gecko/20100101 Firefox/140.0'
+
+async function open(t: Test) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  for (const email of [ADA, BEN]) await createUserIn(backend, accountId, email, 'admin')
+  const logIn = (email: string, cookie = '', password = PASSWORD) =>
+    backend.request('POST', '/settings/login', {
+      headers: {
+        ...JSON_ONLY,
+        cookie,
+        'user-agent': FIREFOX,
+        'x-receivables-client-address': '203.0.113.9',
+      },
+      body: { email, password },
+    })
+  const sent = async () => {
+    const before = engine.smtp.mails.length
+    await engine.reminding.sendNotices()
+    return engine.smtp.mails.slice(before)
+  }
+  return { engine, backend, logIn, sent }
+}
+
+const browserOf = (response: Response) => cookieOf(response, 'browser')
+
+t.test(
+  'an unknown browser is mailed with its name, address and time; a known one is not',
+  async (t) => {
+    const { logIn, sent } = await open(t)
+    const first = await logIn(ADA)
+    const cookie = browserOf(first)
+    const header = first.headers.getSetCookie().find((each) => each.startsWith(cookie))
+    matches(
+      t,
+      header,
+      /^__Host-browser=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Secure; Max-Age=34560000$/,
+    )
+    const [mail, ...others] = await sent()
+    t.strictSame([mail?.to, others], [[ADA], []])
+    t.equal(mail?.mail.subject, 'Your login was used in a new browser')
+    for (const part of [
+      'Browser: Firefox on Windows, from the address 203.0.113.9.',
+      'Time: 21 November 2026 at 11:15 (Europe/Amsterdam).',
+      '/settings/login-details',
+    ]) {
+      matches(t, mail?.mail.text, containing(part))
+    }
+    t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+    t.strictSame(await sent(), [])
+    t.equal((await logIn(ADA, cookie, 'wrong password')).status, 401)
+    t.equal(browserOf(await logIn(ADA, '', 'wrong password')), '', 'a failed login adds nothing')
+    t.strictSame(await sent(), [])
+  },
+)
+
+t.test('people who share a browser share its cookie; an invented one is replaced', async (t) => {
+  const { logIn, sent } = await open(t)
+  const cookie = browserOf(await logIn(ADA))
+  t.equal(browserOf(await logIn(BEN, cookie)), cookie)
+  t.strictSame((await sent()).flatMap(({ to }) => to).sort(), [ADA, BEN])
+  t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+  t.equal(browserOf(await logIn(BEN, cookie)), cookie)
+  t.strictSame(await sent(), [], 'it is known for both')
+  const planted = `__Host-browser=${'x'.repeat(43)}`
+  t.not(browserOf(await logIn(ADA, planted)), planted)
+  t.equal((await sent()).length, 1)
+})
+
+t.test(
+  'a script without cookies causes five mails a day, and does not displace a person',
+  async (t) => {
+    const { backend, logIn, sent } = await open(t)
+    const cookie = browserOf(await logIn(ADA))
+    backend.now = new Date(backend.now.getTime() + DAY_MS)
+    t.equal(browserOf(await logIn(ADA, cookie)), cookie)
+    await sent()
+    for (let count = 0; count < 25; count++) t.equal((await logIn(ADA)).status, 200)
+    const mails = await sent()
+    t.equal(mails.length, 5)
+    const last = mails.filter(({ mail }) => mail.text?.includes('the last of these mails'))
+    t.equal(last.length, 1)
+    t.equal(browserOf(await logIn(ADA, cookie)), cookie, 'still known')
+    const rows = await backend.database.read.selectFrom('known_browsers').selectAll().execute()
+    t.equal(rows.length, 20)
+    t.notOk(JSON.stringify(rows).includes(cookie.split('=')[1] ?? ''), 'only the hash is stored')
+  },
+)

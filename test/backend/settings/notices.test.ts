@@ -1,0 +1,166 @@
+// Notices by mail: each Admin chooses, but what protects the account always reaches the other Admins.
+import t, { type Test } from 'tap'
+import { type Actor, OPERATOR } from '../../../backend/accounts/audit.ts'
+import { changePaymentDetails } from '../../../backend/reminders/letters.ts'
+import { actorOf } from '../../../backend/sessions/login.ts'
+import { addPasskey, removePasskey } from '../../../backend/sessions/passkeys.ts'
+import { disableSecondFactor } from '../../../backend/sessions/second-factor.ts'
+import { containing, matches } from '../../fixtures/matches.ts'
+import { startEngine } from '../../fixtures/reminders/engine.ts'
+import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
+
+const PATH = '/settings/notices'
+const ADA = 'ada@acme.nl'
+const BEN = 'ben@acme.nl'
+const MAX = 'max@acme.nl'
+const BANK = {
+  currency: 'EUR',
+  account_holder: 'Acme B.V.',
+  account_number: 'NL91ABNA0417164300',
+}
+const ALL = ['api_key.expiring', 'api_key.issued', 'webhook_endpoint.disabled', 'message.received']
+const KEY = { name: 'ERP', scopes: ['debtors:read'] }
+
+async function open(t: Test) {
+  const engine = await startEngine(t)
+  const { backend, accountId } = engine.books
+  const adaRow = await createUserIn(backend, accountId, ADA, 'admin')
+  const benRow = await createUserIn(backend, accountId, BEN, 'admin')
+  await createUserIn(backend, accountId, MAX, 'member')
+  const sent = async () => {
+    const before = engine.smtp.mails.length
+    await engine.reminding.sendNotices()
+    return engine.smtp.mails.slice(before)
+  }
+  return { engine, backend, accountId, adaRow, benRow, sent, ada: await logIn(backend, ADA) }
+}
+
+const recipients = (mails: readonly { readonly to: readonly string[] }[]) =>
+  mails.flatMap(({ to }) => to).sort()
+
+t.test('a changed bank account is mailed to every other Admin, whatever they chose', async (t) => {
+  const { engine, backend, accountId, sent, ada } = await open(t)
+  const ben = await logIn(backend, BEN)
+  t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
+  t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
+  const mails = await sent()
+  t.strictSame(recipients(mails), [BEN], 'neither to the one who did it, nor to Members')
+  t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
+  matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed how customers pay in EUR'))
+  matches(t, mails[0]?.mail.text, containing('to the bank account that ends in 4300.'))
+  t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
+  matches(t, mails[0]?.mail.text, /it cannot be turned off.*\/settings\/notices/s)
+  t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
+  t.strictSame(await sent(), [], 'the same details again change nothing')
+  t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
+  const removed = await sent()
+  t.strictSame(recipients(removed), [ADA])
+  matches(t, removed[0]?.mail.text, containing('ben@acme.nl removed how customers pay in EUR'))
+  const act = { actor: OPERATOR, now: backend.now }
+  await engine.books.backend.database.transaction((tx) =>
+    changePaymentDetails(tx, accountId, 'eur', { payment_link: 'https://pay.acme.nl/' }, act),
+  )
+  const byOperator = await sent()
+  t.strictSame(recipients(byOperator), [ADA, BEN])
+  matches(t, byOperator[0]?.mail.text, /the operator changed how .*by a payment link/s)
+})
+
+t.test(
+  'a second factor that is turned off is mailed to its owner and the other Admins',
+  async (t) => {
+    const { backend, adaRow, benRow, sent } = await open(t)
+    const turnOff = (actor: Actor) =>
+      backend.database.transaction(async (tx) => {
+        await tx
+          .updateTable('users')
+          .set({ totp_enabled_at: backend.now.toISOString() })
+          .where('id', '=', adaRow.id)
+          .execute()
+        await disableSecondFactor(tx, adaRow.id, { actor, now: backend.now })
+      })
+    await turnOff({ type: 'user', id: adaRow.id, label: ADA, address: null })
+    const mails = await sent()
+    t.strictSame(recipients(mails), [ADA, BEN])
+    const textTo = (email: string) => mails.find(({ to }) => to.includes(email))?.mail.text
+    matches(t, textTo(BEN), containing('ada@acme.nl turned it off for their own login'))
+    matches(t, textTo(ADA), containing('It was removed from the login of ada@acme.nl, on'))
+    await turnOff(OPERATOR)
+    t.strictSame(recipients(await sent()), [ADA, BEN])
+    const act = { actor: OPERATOR, now: backend.now }
+    await backend.database.transaction((tx) => disableSecondFactor(tx, benRow.id, act))
+    t.strictSame(await sent(), [], 'there was none')
+  },
+)
+
+t.test('passkeys are mailed to their owner; the last one also to the other Admins', async (t) => {
+  const { backend, adaRow, sent } = await open(t)
+  const act = { actor: actorOf(adaRow, undefined), now: backend.now }
+  const key = { public_key: 'AA', sign_count: 0, transports: '[]' }
+  const added = await backend.database.transaction(async (tx) => [
+    await addPasskey(tx, adaRow.id, { ...key, credential_id: 'a', name: 'Phone' }, act),
+    await addPasskey(tx, adaRow.id, { ...key, credential_id: 'b', name: 'Key' }, act),
+  ])
+  const mails = await sent()
+  t.strictSame(recipients(mails), [ADA, ADA])
+  t.strictSame(mails.map(({ mail }) => mail.subject).sort(), [
+    'The passkey Key was added to your login',
+    'The passkey Phone was added to your login',
+  ])
+  const [first, second] = added.map(({ passkey }) => passkey.id)
+  const remove = (id = '') =>
+    backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, act))
+  await remove(first)
+  t.strictSame(recipients(await sent()), [ADA], 'the other passkey still protects the login')
+  await remove(second)
+  t.strictSame(recipients(await sent()), [ADA, BEN])
+})
+
+t.test('an Admin turns notices off and on again; each decides alone', async (t) => {
+  const { engine, backend, sent, ada } = await open(t)
+  const always = ['payment_details.changed', 'second_factor.removed']
+  t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL, always })
+  t.equal((await ada.send('POST', '/settings/api-keys', KEY)).status, 201)
+  const issued = await sent()
+  t.strictSame(recipients(issued), [BEN])
+  matches(t, issued[0]?.mail.text, containing('ada@acme.nl issued the key ERP'))
+  matches(
+    t,
+    issued[0]?.mail.text,
+    containing(
+      'Choose which of these mails you receive: https://receivables.test/settings/notices',
+    ),
+  )
+  const ben = await logIn(backend, BEN)
+  const kinds = ALL.filter((kind) => kind !== 'api_key.issued')
+  matches(t, await ben.send('POST', PATH, { kinds }), { status: 200, json: { kinds } })
+  t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Two' })).status, 201)
+  t.strictSame(await sent(), [])
+  matches(t, (await ada.get(PATH)).json, { kinds: ALL })
+  const form = (await ben.page(PATH)).text
+  t.notMatch(form, /value="api_key\.issued"[^>]* checked/)
+  matches(t, form, /value="api_key\.expiring"[^>]* checked/)
+  t.equal((await ben.submit(PATH, { kinds: 'api_key.issued' })).status, 303)
+  matches(t, (await ben.page(PATH)).text, containing('Saved. It applies from the next notice on.'))
+  t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Three' })).status, 201)
+  t.strictSame(recipients(await sent()), [BEN])
+  t.strictSame(await engine.reminding.auditActions('user.notices'), [
+    'user.notices_changed',
+    'user.notices_changed',
+  ])
+})
+
+t.test('no choice turns a security notice off, and Members have none', async (t) => {
+  const { backend, ada } = await open(t)
+  for (const kinds of [['payment_details.changed'], ['user.invited'], ['x']]) {
+    const { status, json } = await ada.send('POST', PATH, { kinds })
+    t.equal(status, 422)
+    matches(t, json['errors'], [{ pointer: '/kinds' }])
+  }
+  t.equal((await ada.submit(PATH, { csrf_token: 'x' })).status, 403)
+  const max = await logIn(backend, MAX)
+  t.equal((await max.submit(PATH, {})).status, 403)
+  const page = await max.page(PATH)
+  matches(t, page.text, containing('You receive mail about your own login only.'))
+  t.notMatch(page.text, /type="checkbox"/)
+  matches(t, (await ada.get(PATH)).json, { kinds: ALL })
+})

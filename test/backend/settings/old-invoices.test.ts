@@ -1,0 +1,83 @@
+// Invoices that were past due when they were created: Settings says that no reminder is sent about them, and an
+// Admin has them chased at once.
+import t, { type Test } from 'tap'
+import type { Json } from '../../fixtures/books/books.ts'
+import { openDesk, wordsOf } from '../../fixtures/books/money-desk.ts'
+import { matches } from '../../fixtures/matches.ts'
+import { logIn, MEMBER } from '../../fixtures/service/settings.ts'
+
+const OLD = { issue_date: '2026-01-01', due_date: '2026-01-31', chase_if_overdue: false }
+const PATH = '/settings/old-invoices'
+
+async function openOld(t: Test) {
+  const desk = await openDesk(t)
+  const other = await desk.create('debtors', { name: 'Initech', email: 'ap@initech.example' })
+  const invoices = [
+    await desk.invoice(OLD),
+    await desk.invoice({ ...OLD, currency: 'JPY', amount: 500 }),
+    await desk.invoice({ ...OLD, debtor_id: other.id }),
+  ]
+  const chasingOf = async ({ id }: Json) => (await desk.read(`invoices/${id}`))['chasing'] as Json
+  return { ...desk, invoices, chasingOf }
+}
+
+t.test('old invoices are counted, and chased once an Admin says so', async (t) => {
+  const { ada, backend, invoices, chasingOf, audit } = await openOld(t)
+  const hint = /No reminder is sent about 3 invoices that were past due when created\./
+  for (const path of ['/settings', '/settings/reminders']) {
+    matches(t, wordsOf(await ada.page(path)), hint, path)
+  }
+  matches(t, (await ada.get('/settings')).json, { old_invoices: { count: 3, has_more: false } })
+  t.strictSame((await ada.get(PATH)).json, {
+    object: 'old_invoices',
+    invoices: 3,
+    customers: 2,
+    has_more: false,
+    due: [
+      { currency: 'EUR', amount: 20_000 },
+      { currency: 'JPY', amount: 500 },
+    ],
+  })
+  matches(t, wordsOf(await ada.page(PATH)), /Chase all of them/)
+
+  const max = await logIn(backend, MEMBER)
+  t.notMatch(wordsOf(await max.page(PATH)), /Chase all of them/)
+  matches(t, await max.send('POST', `${PATH}/chase`, {}), { status: 403 })
+  matches(t, await chasingOf(invoices[0] ?? {}), { status: 'stopped', blocked_reason: 'history' })
+
+  const { json } = await ada.send('POST', `${PATH}/chase`, {})
+  t.strictSame(json, { object: 'old_invoices_chased', chased: 3, complete: true })
+  for (const invoice of invoices) {
+    matches(t, await chasingOf(invoice), { status: 'active', blocked_reason: null })
+  }
+  t.equal((await audit()).filter((action) => action === 'debtor.invoices_resumed').length, 2)
+  t.notMatch(wordsOf(await ada.page('/settings')), hint)
+  matches(t, wordsOf(await ada.page(PATH)), /There are none\./)
+})
+
+t.test('what else blocks an invoice goes on to block it', async (t) => {
+  const { ada, invoices, chasingOf } = await openOld(t)
+  const [disputed, mistaken] = invoices
+  await ada.send('POST', `/settings/invoices/${disputed?.id}/dispute`, { reason: 'Not delivered' })
+  await ada.send('POST', `/settings/invoices/${mistaken?.id}/void`, { reason: 'A duplicate' })
+  matches(t, (await ada.get(PATH)).json, { invoices: 1 })
+  matches(t, (await ada.send('POST', `${PATH}/chase`, {})).json, { chased: 1 })
+  matches(t, await chasingOf(mistaken ?? {}), { status: 'stopped' })
+  matches(t, await chasingOf(disputed ?? {}), { blocked_reason: 'disputed' })
+})
+
+t.test('invoices of other accounts are neither shown nor chased', async (t) => {
+  const { ada, backend, invoices, chasingOf } = await openOld(t)
+  const other = await backend.createAccount()
+  const key = await backend.issueKey(other.id)
+  const body = { name: 'Umbrella', email: 'ap@umbrella.example' }
+  const debtor = await backend.call(key, 'POST', '/api/v1/debtors', { body })
+  const invoice = { debtor_id: debtor.json['id'], currency: 'EUR', amount: 700, ...OLD }
+  const created = await backend.call(key, 'POST', '/api/v1/invoices', { body: invoice })
+  t.equal(created.status, 201)
+  matches(t, (await ada.get(PATH)).json, { invoices: invoices.length })
+  await ada.send('POST', `${PATH}/chase`, {})
+  const { json } = await backend.call(key, 'GET', `/api/v1/invoices/${created.json['id']}`)
+  matches(t, json['chasing'], { blocked_reason: 'history' })
+  matches(t, await chasingOf(invoices[0] ?? {}), { blocked_reason: null })
+})

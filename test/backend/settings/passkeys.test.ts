@@ -1,0 +1,373 @@
+// Passkeys over HTTP, with an authenticator in software.
+import t, { type Test } from 'tap'
+import { totpCode, totpStep } from '../../../backend/users/totp.ts'
+import { matches } from '../../fixtures/matches.ts'
+import {
+  type Authenticator,
+  type CreationOptions,
+  createAuthenticator,
+  type Lies,
+} from '../../fixtures/service/authenticator.ts'
+import { BASE_URL, type Response, type TestBackend } from '../../fixtures/service/backend.ts'
+import {
+  ADMIN,
+  cookieOf,
+  FORM,
+  JSON_ONLY,
+  logIn,
+  MEMBER,
+  PASSWORD,
+  startSettings,
+} from '../../fixtures/service/settings.ts'
+
+const MINUTE_MS = 60_000
+const PATH = '/settings/passkeys'
+
+type Person = Awaited<ReturnType<typeof logIn>>
+
+function creationOptions({ json }: Response): CreationOptions {
+  const { challenge, user } = json as { challenge: string; user: { id: string } }
+  return { challenge, user }
+}
+
+const challengeOf = ({ json }: Response) => ({ challenge: String(json['challenge']) })
+
+/** Adds a passkey; `lies` are those of its creation. */
+async function add(person: Person, name: string, lies: Lies = {}) {
+  const device = createAuthenticator(BASE_URL)
+  const options = creationOptions(await person.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+  const credential = device.create(options, lies)
+  return { device, credential, response: await person.send('POST', PATH, { name, credential }) }
+}
+
+/** A browser before login, which has the cookie of its form. */
+function browserOf(backend: TestBackend, path = '/settings/login/passkey', cookie = '') {
+  let form = cookie
+  const post = async (target: string, body: unknown) => {
+    const response = await backend.request('POST', target, {
+      headers: { ...JSON_ONLY, cookie: form },
+      body,
+    })
+    if (cookieOf(response, 'login') !== '') form = cookieOf(response, 'login')
+    return response
+  }
+  return {
+    options: () => post(`${path}/challenge`, {}),
+    enter: (credential: string) => post(path, { credential }),
+    async use(device: Authenticator, lies: Lies = {}) {
+      return post(path, { credential: device.use(challengeOf(await this.options()), lies) })
+    },
+  }
+}
+
+async function start(t: Test) {
+  const settings = await startSettings(t)
+  const { backend } = settings
+  const ada = await logIn(backend, ADMIN)
+  const pass = (ms: number) => {
+    backend.now = new Date(backend.now.getTime() + ms)
+  }
+  const begin = (email: string) =>
+    backend.request('POST', '/settings/login', {
+      headers: JSON_ONLY,
+      body: { email, password: PASSWORD },
+    })
+  const actions = async () => {
+    const rows = await backend.database.read
+      .selectFrom('audit_log')
+      .select('action')
+      .where('action', 'like', 'user.%passkey%')
+      .orderBy('id')
+      .execute()
+    return rows.map(({ action }) => action)
+  }
+  return { ...settings, ada, pass, begin, actions }
+}
+
+t.test('a passkey is added, renamed, used and removed', async (t) => {
+  const { backend, ada, pass, actions, admin } = await start(t)
+  const elsewhere = await logIn(backend, ADMIN)
+  const { device, response } = await add(ada, ' Work laptop ')
+  matches(t, response, {
+    status: 201,
+    json: { object: 'passkey', name: 'Work laptop', last_used_at: null },
+  })
+  t.equal((response.json['recovery_codes'] as string[]).length, 10)
+  t.equal((await elsewhere.get('/settings/session')).status, 401, 'other sessions end')
+  const id = String(response.json['id'])
+  matches(t, await ada.get('/settings/two-factor'), {
+    status: 200,
+    json: { enabled: true, app: false, passkeys: [{ id, name: 'Work laptop' }] },
+  })
+  pass(MINUTE_MS)
+  const login = await browserOf(backend).use(device)
+  matches(t, login, { status: 200, json: { user: { id: admin.id, role: 'admin' } } })
+  const session = await backend.request('GET', '/settings/session', {
+    headers: { ...JSON_ONLY, cookie: cookieOf(login) },
+  })
+  t.equal(session.status, 200, 'the passkey counts as both factors')
+  const [used] = (await ada.get(PATH)).json['data'] as { last_used_at: string }[]
+  t.equal(used?.last_used_at, backend.now.toISOString())
+
+  matches(t, await ada.send('POST', `${PATH}/${id}/rename`, { name: '' }), {
+    status: 422,
+    json: { errors: [{ pointer: '/name' }] },
+  })
+  const renamed = await ada.send('POST', `${PATH}/${id}/rename`, { name: 'Old laptop' })
+  matches(t, renamed, { status: 200, json: { name: 'Old laptop' } })
+  const max = await logIn(backend, MEMBER)
+  t.equal((await max.send('POST', `${PATH}/${id}/rename`, { name: 'Mine' })).status, 404)
+  t.equal((await max.send('POST', `${PATH}/${id}/remove`)).status, 404)
+  t.equal((await ada.send('POST', `${PATH}/${id}/remove`)).status, 204)
+  t.equal((await browserOf(backend).use(device)).status, 401)
+  t.equal((await logIn(backend, ADMIN)).response.status, 200, 'the password alone suffices again')
+  t.strictSame(await backend.database.read.selectFrom('recovery_codes').selectAll().execute(), [])
+  t.strictSame(await actions(), [
+    'user.passkey_added',
+    'user.logged_in_with_passkey',
+    'user.passkey_renamed',
+    'user.passkey_removed',
+    'user.passkey_failed',
+  ])
+})
+
+t.test('a passkey is the second factor of a password', async (t) => {
+  const { backend, ada, begin } = await start(t)
+  const { device, response } = await add(ada, 'Phone')
+  const [recovery = ''] = response.json['recovery_codes'] as string[]
+  const { device: second } = await add(ada, 'Key')
+  const step = (cookie: string) => browserOf(backend, '/settings/login/code/passkey', cookie)
+  const begun = await begin(ADMIN)
+  t.strictSame([begun.status, begun.json], [202, { second_factor_required: true }])
+  const options = await step(cookieOf(begun)).options()
+  matches(t, options, { status: 200, json: { userVerification: 'required' } })
+  t.equal((options.json['allowCredentials'] as unknown[]).length, 2)
+  const used = await step(cookieOf(begun)).use(second)
+  t.equal(used.status, 200)
+  t.equal((await step(cookieOf(begun)).options()).status, 401, 'the pending session has ended')
+  t.equal((await step(cookieOf(await begin(ADMIN))).use(device)).status, 200)
+  const unnamed = await step(cookieOf(await begin(ADMIN))).use(device, { userHandle: undefined })
+  t.equal(unnamed.status, 200, 'after the password a browser may leave out the user')
+
+  const code = await backend.request('POST', '/settings/login/code', {
+    headers: { ...JSON_ONLY, cookie: cookieOf(await begin(ADMIN)) },
+    body: { code: recovery },
+  })
+  t.equal(code.status, 200, 'a recovery code replaces it')
+
+  const max = await logIn(backend, MEMBER)
+  const { device: other } = await add(max, 'Phone of Max')
+  const foreign = await step(cookieOf(await begin(ADMIN))).use(other)
+  t.strictSame([foreign.status, foreign.json['code']], [401, 'login_failed'])
+  const page = await backend.request('GET', '/settings/login/code', {
+    headers: { accept: 'text/html', cookie: cookieOf(await begin(ADMIN)) },
+  })
+  matches(t, page.text, /data-passkey="get".* hidden>/)
+  t.equal((await step('').options()).status, 401)
+})
+
+t.test('a challenge works once, in time, for its browser and its purpose', async (t) => {
+  const { backend, ada, pass, begin } = await start(t)
+  const { device } = await add(ada, 'Phone')
+  const browser = browserOf(backend)
+  const options = challengeOf(await browser.options())
+  const credential = device.use(options)
+  t.equal((await browser.enter(credential)).status, 200)
+  t.equal((await browser.enter(credential)).status, 401, 'a replay')
+  t.equal((await browser.enter(device.use(options))).status, 401, 'the challenge signed again')
+
+  const planted = device.use(challengeOf(await browserOf(backend).options()))
+  t.equal((await browser.enter(planted)).status, 401, 'the challenge of another browser')
+  t.equal((await browser.enter(device.use({ challenge: 'AAAA' }))).status, 401, 'an invented one')
+
+  const late = device.use(challengeOf(await browser.options()))
+  pass(5 * MINUTE_MS)
+  t.equal((await browser.enter(late)).status, 401, 'too late')
+
+  const pending = cookieOf(await begin(ADMIN))
+  const step = browserOf(backend, '/settings/login/code/passkey', pending)
+  const crossed = device.use(challengeOf(await step.options()))
+  t.equal((await browserOf(backend, undefined, pending).enter(crossed)).status, 401)
+  const adding = challengeOf(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+  t.equal((await browser.enter(device.use(adding))).status, 401, 'that of another purpose')
+
+  const both = challengeOf(await browser.options())
+  const twice = [device.use(both), device.use(both)]
+  const statuses = (await Promise.all(twice.map((each) => browser.enter(each)))).map(
+    ({ status }) => status,
+  )
+  t.strictSame(statuses.sort(), [200, 401], 'two at once')
+})
+
+t.test('what a browser must not have signed is rejected without a reason', async (t) => {
+  const { backend, ada } = await start(t)
+  const { device } = await add(ada, 'Phone')
+  const max = await logIn(backend, MEMBER)
+  const maxHandle = Buffer.from(String((max.response.json['user'] as { id: string }).id))
+  const cases: Readonly<Record<string, Lies>> = {
+    'another origin': { origin: 'https://receivables.test.evil.example' },
+    'plain http': { origin: BASE_URL.replace('https', 'http') },
+    'another relying party': { rpId: 'evil.example' },
+    'no user verification': { userVerified: false },
+    'the user of another login': { userHandle: maxHandle.toString('base64url') },
+    'no user': { userHandle: undefined },
+    'a creation': { type: 'webauthn.create' },
+  }
+  const bodies = new Set<string>()
+  for (const [name, lies] of Object.entries(cases)) {
+    const { status, json } = await browserOf(backend).use(device, lies)
+    t.equal(status, 401, name)
+    bodies.add(JSON.stringify([json['code'], json['detail']]))
+  }
+  const unknown = await browserOf(backend).use(createAuthenticator(BASE_URL))
+  t.equal(unknown.status, 401)
+  bodies.add(JSON.stringify([unknown.json['code'], unknown.json['detail']]))
+  t.equal((await browserOf(backend).use(device)).status, 200)
+  const copy = await browserOf(backend).use(device, { isCopy: true })
+  bodies.add(JSON.stringify([copy.json['code'], copy.json['detail']]))
+  t.equal(copy.status, 401, 'the count of a copied authenticator does not rise')
+  t.equal(bodies.size, 1, 'all responses are the same')
+  const browser = browserOf(backend)
+  for (const credential of ['', '{}', 'null', '[1]', JSON.stringify({ id: 'a', rawId: 'a' })]) {
+    matches(t, await browser.enter(credential), {
+      status: 422,
+      json: { code: 'validation_failed' },
+    })
+  }
+})
+
+t.test(
+  'only a verified passkey of this service can be added, with a recent password',
+  async (t) => {
+    const { backend, ada, pass } = await start(t)
+    for (const lies of [
+      { origin: 'https://evil.example' },
+      { rpId: 'evil.example' },
+      { userVerified: false },
+      { type: 'webauthn.get' },
+    ]) {
+      const { response } = await add(ada, 'Phone', lies)
+      matches(t, response, { status: 422, json: { errors: [{ pointer: '/credential' }] } })
+    }
+    const { credential, response, device } = await add(ada, 'Phone')
+    t.equal(response.status, 201)
+    t.equal((await ada.send('POST', PATH, { name: 'Again', credential })).status, 422, 'a replay')
+    const options = creationOptions(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+    const again = { name: 'Twice', credential: device.create(options) }
+    const duplicate = await ada.send('POST', PATH, again)
+    t.strictSame([duplicate.status, duplicate.json['code']], [409, 'second_factor_conflict'])
+    const max = await logIn(backend, MEMBER)
+    const stolen = createAuthenticator(BASE_URL)
+    const his = creationOptions(await max.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+    const planted = await ada.send('POST', PATH, { name: 'x', credential: stolen.create(his) })
+    t.equal(planted.status, 422, 'the challenge of another session')
+    const { response: unnamed } = await add(ada, '')
+    matches(t, unnamed, { status: 422, json: { errors: [{ pointer: '/name' }] } })
+    pass(16 * MINUTE_MS)
+    for (const path of [
+      `${PATH}/challenge`,
+      PATH,
+      `${PATH}/${String(response.json['id'])}/remove`,
+    ]) {
+      t.equal((await ada.send('POST', path)).json['code'], 'confirmation_required', path)
+    }
+    const page = await ada.page(`${PATH}/new`)
+    t.equal(page.headers.get('location'), '/settings/confirm?next=%2Fsettings%2Fpasskeys%2Fnew')
+  },
+)
+
+t.test('a form adds a passkey; the recovery codes are shown with the first one only', async (t) => {
+  const { ada } = await start(t)
+  const submit = async () => {
+    const options = creationOptions(await ada.send('POST', `${PATH}/challenge`, { name: 'Phone' }))
+    const credential = createAuthenticator(BASE_URL).create(options)
+    return ada.submit(PATH, { name: '<b>Phone</b>', credential })
+  }
+  const first = await submit()
+  t.equal(first.status, 201)
+  matches(t, first.text, /Store your recovery codes/)
+  const second = await submit()
+  t.strictSame([second.status, second.headers.get('location')], [303, '/settings/two-factor'])
+  const { text } = await ada.page('/settings/two-factor')
+  matches(t, text, /Passkey added.*&lt;b&gt;Phone&lt;\/b&gt;/s)
+  const wrong = await ada.submit(PATH, { name: 'Kept', credential: '{}' })
+  t.equal(wrong.status, 422)
+  matches(t, wrong.text, /value="Kept"/)
+})
+
+t.test('a passkey satisfies the policy of the account, and replaces the app', async (t) => {
+  const { backend, ada, account, createUser, pass } = await start(t)
+  await createUser(account.id, 'bob@acme.example', 'admin')
+  const bob = await logIn(backend, 'bob@acme.example')
+  await add(ada, 'Phone')
+  const policy = '/settings/two-factor/policy'
+  t.equal((await ada.send('POST', policy, { required: 'yes' })).status, 204)
+  t.equal((await bob.get('/settings/customers')).json['code'], 'second_factor_required')
+  t.equal((await bob.page(`${PATH}/new`)).status, 200)
+  t.equal((await add(bob, 'Key')).response.status, 201)
+  t.equal((await bob.get('/settings/customers')).status, 200)
+
+  const setup = await ada.send('POST', '/settings/two-factor/setup')
+  const code = totpCode(String(setup.json['secret']), totpStep(backend.now))
+  t.equal((await ada.send('POST', '/settings/two-factor/enable', { code })).status, 200)
+  pass(MINUTE_MS)
+  t.equal((await ada.send('POST', '/settings/two-factor/disable')).status, 204)
+  const codes = await backend.database.read.selectFrom('recovery_codes').selectAll().execute()
+  t.ok(codes.length > 10, 'the codes remain for the passkey')
+  t.equal((await ada.get('/settings/customers')).status, 200)
+})
+
+t.test('passkeys of deactivated people do not log in', async (t) => {
+  const { backend, ada, member } = await start(t)
+  const max = await logIn(backend, MEMBER)
+  const { device } = await add(max, 'Phone')
+  t.equal((await ada.send('POST', `/settings/people/${member.id}/deactivate`)).status, 200)
+  t.equal((await browserOf(backend).use(device)).status, 401)
+})
+
+t.test('challenges are bounded like guesses, and a login forgives its own', async (t) => {
+  const { backend, ada, begin } = await start(t)
+  const { device } = await add(ada, 'Phone')
+  const address = { 'x-receivables-client-address': '203.0.113.9' }
+  const options = () =>
+    backend.request('POST', '/settings/login/passkey/challenge', {
+      headers: { ...JSON_ONLY, ...address },
+      body: {},
+    })
+  const statuses: number[] = []
+  for (let count = 0; count < 6; count++) statuses.push((await options()).status)
+  t.strictSame(statuses, [200, 200, 200, 200, 200, 429])
+  const browser = browserOf(backend)
+  for (let count = 0; count < 8; count++) t.equal((await browser.use(device)).status, 200)
+  const step = async () =>
+    browserOf(backend, '/settings/login/code/passkey', cookieOf(await begin(ADMIN))).options()
+  const steps: number[] = []
+  for (let count = 0; count < 6; count++) steps.push((await step()).status)
+  t.strictSame(steps, [200, 200, 200, 200, 200, 429], 'by user after the password')
+})
+
+t.test('without script the pages work as before', async (t) => {
+  const { backend, ada } = await start(t)
+  const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
+  matches(t, page.text, /<form [^>]*action="\/settings\/login\/passkey"[^>]* hidden>/)
+  const forged = await backend.request('POST', '/settings/login/passkey', {
+    headers: FORM,
+    body: 'credential=1',
+  })
+  t.equal(forged.status, 403, 'a form needs its token')
+  matches(
+    t,
+    (await ada.page(`${PATH}/new`)).text,
+    /<noscript>.*needs? a browser that runs scripts/s,
+  )
+})
+
+t.test('a service without a name has no passkeys', async (t) => {
+  const { backend } = await startSettings(t, { baseUrl: 'https://203.0.113.7' })
+  const page = await backend.request('GET', '/settings/login', { headers: { accept: 'text/html' } })
+  t.notMatch(page.text, /passkey/)
+  const options = await browserOf(backend).options()
+  t.strictSame([options.status, options.json['code']], [409, 'second_factor_conflict'])
+  const ada = await logIn(backend, ADMIN)
+  matches(t, (await ada.page('/settings/two-factor')).text, /Passkeys need a service with a name/)
+})

@@ -1,0 +1,216 @@
+// An import that was wrong is taken back as one act: what something has touched since stays, with the reason.
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Json, openBooks } from '../../fixtures/books/books.ts'
+import { openDesk, wordsOf } from '../../fixtures/books/money-desk.ts'
+import { matches } from '../../fixtures/matches.ts'
+import { outputOf, runCli } from '../../fixtures/service/cli.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
+import {
+  ADMIN,
+  createUserIn,
+  logIn,
+  MEMBER,
+  startSettings,
+} from '../../fixtures/service/settings.ts'
+
+const HEAD = 'Invoice number,Customer ID,Customer name,Invoice date,Due date,Amount,Paid on'
+const ROWS = [
+  '1001,C-1,Jansen Bouw,2026-10-01,2026-10-31,1250.00,',
+  '1002,C-1,,2026-11-01,2026-12-01,480.50,',
+  '1003,C-2,<b>Globex</b>,2026-09-01,2026-09-15,99.95,2026-09-20',
+  '1004,C-3,Initech,2026-09-01,2026-09-15,10.00,',
+]
+const IMPORT = { date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file_name: 'may.csv' }
+
+async function openImport(t: Test) {
+  const desk = await openDesk(t)
+  const send = (file: string) => desk.ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const { json } = await send([HEAD, ...ROWS].join('\r\n'))
+  const path = `/settings/imports/${json['import_id']}`
+  const list = async (of: string): Promise<Json[]> => (await desk.read(of)).data
+  return { ...desk, send, path, list, id: String(json['import_id']) }
+}
+
+t.test(
+  'an import that nothing has touched is taken back, and the corrected file imported',
+  async (t) => {
+    const { ada, path, list, send, audit, id } = await openImport(t)
+    matches(t, (await ada.get('/settings/imports')).json['data'], [
+      {
+        ...{ id, object: 'past_import', file_name: 'may.csv' },
+        customers: { recorded: 3, taken_back: 0 },
+        invoices: { recorded: 4, taken_back: 0 },
+        payments: { recorded: 1, taken_back: 0 },
+      },
+    ])
+    const page = await ada.page(path)
+    matches(t, wordsOf(page), /1 payment is reversed\.\s+4 invoices are voided/)
+    const done = await ada.send('POST', `${path}/take-back`, {})
+    matches(t, done.json, {
+      complete: true,
+      customers: { recorded: 3, taken_back: 3 },
+      can_take_back: { customers: 0, invoices: 0, payments: 0 },
+      kept: [],
+    })
+    const invoices = await list('invoices')
+    t.strictSame(
+      invoices.map(({ status, external_id }) => [status, external_id]),
+      Array(4).fill(['void', null]),
+    )
+    matches(t, await list('payments'), [{ status: 'reversed', external_id: null, revision: 2 }])
+    const customers = await list('debtors?status=archived')
+    t.strictSame(
+      customers.map(({ external_id }) => external_id),
+      [null, null, null],
+    )
+    const repeated = await ada.send('POST', `${path}/take-back`, {})
+    matches(t, repeated.json, { complete: true, customers: { recorded: 3, taken_back: 3 } })
+    const actions = (await audit()).filter((action) =>
+      /ledger|voided|reversed|archived/.test(action),
+    )
+    const counts = [...Map.groupBy(actions, (one) => one)].map(([one, all]) => [one, all.length])
+    t.strictSame(Object.fromEntries(counts), {
+      'ledger.imported': 1,
+      'ledger.import_taken_back': 1,
+      'payment.reversed': 1,
+      'invoice.voided': 4,
+      'debtor.archived': 3,
+    })
+    const again = await send([HEAD, ...ROWS].join('\r\n').replace('480.50', '408.50'))
+    matches(t, again.json, { complete: true, recorded: { customers: 3, invoices: 4, payments: 1 } })
+    t.strictSame(again.json['differences'], [])
+    t.not(again.json['import_id'], id)
+  },
+)
+
+t.test(
+  'what a person, a payment or a reminder has touched stays, and its page says why',
+  async (t) => {
+    const books = await openBooks(t)
+    await createUserIn(books.backend, books.accountId, ADMIN, 'admin')
+    const ada = await logIn(books.backend, ADMIN)
+    const file = [HEAD, ...ROWS, '1005,C-4,Hooli,2026-09-01,2026-09-15,10.00,'].join('\r\n')
+    const { json } = await ada.send('POST', '/settings/import', { ...IMPORT, file })
+    const path = `/settings/imports/${json['import_id']}`
+    const { data } = await books.read('/api/v1/invoices?sort=created_at')
+    const [first, second, third, fourth, fifth] = data
+    await books.create('/api/v1/payments', { invoice_id: first.id, currency: 'EUR', amount: 100 })
+    await ada.send('PUT', `/settings/invoices/${second.id}`, { due_date: '2026-12-24' })
+    const { data: payments } = await books.read(`/api/v1/payments?invoice_id=${third.id}`)
+    await ada.send('POST', `/settings/payments/${payments[0].id}/reverse`, { reason: 'it bounced' })
+    await books.message([fourth], { status: 'delivered' })
+    const page = await ada.page(path)
+    matches(t, wordsOf(page), /Another payment was recorded for these\s+1001 invoice/)
+    matches(t, wordsOf(page), /Somebody changed these after the import\s+1002 invoice/)
+    matches(t, wordsOf(page), /A reminder about these was sent or approved\s+1004 invoice/)
+    const done = await ada.submit(`${path}/take-back`, {})
+    matches(t, wordsOf(done), /4 records taken back\./)
+    const numbers = async (ids: readonly Json[]) =>
+      Promise.all(
+        ids.map(async ({ id }) => {
+          const { number, status } = await books.read(`/api/v1/invoices/${id}`)
+          return `${number.replace(/ \w{6}\)$/, ')')}: ${status}`
+        }),
+      )
+    t.strictSame(await numbers([first, second, third, fourth, fifth]), [
+      '1001: partially_paid',
+      '1002: open',
+      '1003 (taken back): void',
+      '1004: open',
+      '1005 (taken back): void',
+    ])
+    t.strictSame(
+      ((await ada.get(path)).json['kept'] as Json[]).map(
+        ({ name, reason }) => `${name}: ${reason}`,
+      ),
+      [
+        '1001: paid',
+        '1002: changed',
+        '1004: reminded',
+        'settlement:1003: closed',
+        'Jansen Bouw: other_records',
+        'Initech: other_records',
+      ],
+    )
+  },
+)
+
+t.test(
+  'long numbers with the same beginning, and a file name of several lines, are taken back',
+  async (t) => {
+    const { ada, send, list } = await openImport(t)
+    const long = 'N'.repeat(60)
+    const rows = ['1', '2'].map((end) => `${long}${end},C-9,Globex,2026-10-01,2026-10-31,10.00,`)
+    const file = [HEAD, ...rows].join('\n')
+    const { json } = await ada.send('POST', '/settings/import', {
+      ...{ ...IMPORT, file_name: 'May\u0007\nand June.csv', file },
+    })
+    const done = await ada.send('POST', `/settings/imports/${json['import_id']}/take-back`, {})
+    matches(t, done, { status: 200, json: { complete: true, kept: [] } })
+    const numbers = (await list('invoices?status=void')).map(({ number }) => String(number))
+    t.equal(new Set(numbers).size, 2)
+    for (const number of numbers) {
+      matches(t, number, /^N+ \(taken back inv_\w+\)$/)
+      t.ok(number.length <= 64)
+    }
+    const again = await send(file)
+    matches(t, again.json, { complete: true, recorded: { customers: 1, invoices: 2 } })
+  },
+)
+
+t.test('a payment that was allocated to others is named once among what stays', async (t) => {
+  const { ada, send, list } = await openImport(t)
+  const row = (number: string, paid: string) =>
+    `${number},C-7,Hooli,2026-09-01,2026-09-15,9.00,${paid}`
+  const { json } = await send([HEAD, row('P', '2026-09-20'), row('Q', ''), row('R', '')].join('\n'))
+  const invoices = await list('invoices')
+  const idOf = (number: string) => invoices.find((one) => one.number === number)?.id
+  const [payment] = await list(`payments?invoice_id=${idOf('P')}`)
+  const path = `/settings/payments/${payment?.id}`
+  await ada.send('POST', `${path}/take-back`, { invoice_id: idOf('P'), reason: 'For others' })
+  const allocations = ['Q', 'R'].map((number) => ({ invoice_id: idOf(number), amount: 100 }))
+  await ada.send('POST', `${path}/allocate`, { allocations, idempotency_key: 'others' })
+  const { kept } = (await ada.get(`/settings/imports/${json['import_id']}`)).json as Json
+  t.strictSame(
+    kept.map(({ name, reason }: Json) => `${name}: ${reason}`),
+    ['Q: paid', 'R: paid', 'settlement:P: changed', 'Hooli: other_records'],
+  )
+})
+
+t.test('Members and other accounts take nothing back', async (t) => {
+  const { backend, path, ada } = await openImport(t)
+  const max = await logIn(backend, MEMBER)
+  t.equal((await max.send('POST', `${path}/take-back`, {})).status, 403)
+  t.notMatch((await max.page(path)).text, /take-back/)
+  t.equal((await ada.submit(`${path}/take-back`, { csrf_token: 'x' })).status, 403)
+  const other = await backend.createAccount()
+  await createUserIn(backend, other.id, 'eve@other.example', 'admin')
+  const eve = await logIn(backend, 'eve@other.example')
+  t.equal((await eve.get(path)).status, 404)
+  t.equal((await eve.send('POST', `${path}/take-back`, {})).status, 404)
+  t.strictSame((await eve.get('/settings/imports')).json['data'], [])
+  const file = [HEAD, ...ROWS].join('\n')
+  const joined = { ...IMPORT, file, import_id: path.split('/').at(-1) }
+  t.equal((await eve.send('POST', '/settings/import', joined)).status, 404)
+})
+
+t.test('operators list imports and take them back', async (t) => {
+  const directory = t.testdir()
+  const url = `sqlite:${join(directory, 'receivables.db')}`
+  const database = await openTestDatabase(t, { url })
+  const { backend, account } = await startSettings(t, { database })
+  const ada = await logIn(backend, ADMIN)
+  const file = [HEAD, ...ROWS].join('\n')
+  await ada.send('POST', '/settings/import', { ...IMPORT, file })
+  const run = async (...args: string[]) =>
+    JSON.parse(outputOf(await runCli([...args, '--json'], { DATA_DIR: directory })))
+  const [listed] = await run('imports', 'list', '--account', account.id)
+  matches(t, listed, { file_name: 'may.csv', imported_by: ADMIN, invoices: 4, taken_back: 0 })
+  const takeBack = ['imports', 'take-back', listed.id]
+  matches(t, await run(...takeBack, '--dry-run'), { can_take_back: 8, taken_back: 0, kept: [] })
+  matches(t, await run(...takeBack), { can_take_back: 8, taken_back: 8, kept: [] })
+  matches(t, await run(...takeBack), { can_take_back: 0, taken_back: 0, kept: [] })
+  const [after] = await run('imports', 'list', '--account', account.id)
+  t.equal(after.taken_back, 8)
+})

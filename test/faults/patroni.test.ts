@@ -1,0 +1,55 @@
+/**
+ * Under Patroni, with etcd: the machine of the primary loses its power or hangs, and a planned switchover.
+ * What is promised is in `payThroughFailover`. Patroni replaces a lost primary after 20 s.
+ */
+import t, { type Test } from 'tap'
+import { payThroughFailover } from '../fixtures/payments/failover.ts'
+import { type PatroniCluster, patroniProblem, startPatroni } from '../fixtures/servers/patroni.ts'
+
+t.setTimeout(600_000)
+
+const skip =
+  process.env['FAILOVERS'] === 'all'
+    ? patroniProblem()
+    : 'FAILOVERS=all npx tap test/faults/patroni.test.ts runs it, in four minutes'
+
+async function failOver(
+  t: Test,
+  lose: (cluster: PatroniCluster) => unknown,
+  restore: (cluster: PatroniCluster) => unknown,
+) {
+  const cluster = await startPatroni(t)
+  const { url, primary, standby } = cluster
+  await payThroughFailover(t, {
+    url,
+    formerUrl: primary.url,
+    lose: () => lose(cluster),
+    takeOver: () => cluster.untilPrimary(standby),
+    restore: () => restore(cluster),
+  })
+  await cluster.untilFollowed(standby)
+}
+
+t.test('the primary is killed with its Patroni, and started again', { skip }, (t) =>
+  failOver(
+    t,
+    ({ primary }) => primary.signalAll('SIGKILL'),
+    ({ primary }) => primary.start(),
+  ),
+)
+
+t.test('the primary is frozen with its Patroni, and continues', { skip }, (t) =>
+  failOver(
+    t,
+    ({ primary }) => primary.signalAll('SIGSTOP'),
+    ({ primary }) => primary.signalAll('SIGCONT'),
+  ),
+)
+
+t.test('a planned switchover', { skip }, (t) =>
+  failOver(
+    t,
+    (cluster) => cluster.switchOver(),
+    () => {},
+  ),
+)

@@ -1,0 +1,49 @@
+/** What can never become a head is rejected as soon as it arrives, wherever in memory its bytes lie. */
+import t from 'tap'
+import { RequestReader } from '../../gateway/http1/request-reader.ts'
+
+const BEGIN = 'GET / HTTP/1.1\r\nHost: a\r\nX-A: '
+const TAIL = 'x'.repeat(20)
+const OFFSETS = [0, 1, 2, 3]
+
+/** Whether the reader rejects `bytes`, which begin at this offset of their memory. */
+function isRejected(bytes: Buffer, offset: number): boolean {
+  const memory = Buffer.alloc(offset + bytes.length + 1, '\x00')
+  bytes.copy(memory, offset)
+  const reader = new RequestReader()
+  reader.push(memory.subarray(offset, offset + bytes.length))
+  try {
+    return reader.readHead() !== undefined
+  } catch {
+    return true
+  }
+}
+
+t.test('a control character is found at each place of a head', async (t) => {
+  for (let byte = 0; byte < 256; byte++) {
+    const isControl = (byte < 32 && byte !== 9) || byte === 127
+    for (const offset of OFFSETS) {
+      for (let at = 0; at < 9; at++) {
+        const bytes = Buffer.from(BEGIN + TAIL, 'latin1')
+        bytes[BEGIN.length + at] = byte
+        if (isRejected(bytes, offset) !== isControl) t.fail(`byte ${byte} at ${offset} + ${at}`)
+      }
+    }
+  }
+})
+
+t.test('half of a line end is found, and one that may be completed is not', async (t) => {
+  const cases: readonly [string, boolean][] = [
+    [`${BEGIN}${TAIL}\r`, false],
+    [`${BEGIN}${TAIL}\r\n`, false],
+    [`${BEGIN}${TAIL}\r\nX-B: b`, false],
+    [`${BEGIN}${TAIL}\rX-B: b`, true],
+    [`${BEGIN}${TAIL}\nX-B: b`, true],
+    [`${BEGIN}${TAIL}\r\r\n`, true],
+  ]
+  for (const offset of OFFSETS) {
+    for (const [text, rejects] of cases) {
+      t.equal(isRejected(Buffer.from(text), offset), rejects, JSON.stringify(text.slice(-10)))
+    }
+  }
+})

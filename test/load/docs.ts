@@ -1,0 +1,111 @@
+/**
+ * How soon a reader sees the documentation: `npm run bench -- docs [--rounds N]`. Chromium opens pages through a
+ * gateway, first with an empty cache, then again; the figures are the browser's own performance entries.
+ * The documentation promises a first paint within a second, the reference within two.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { Page } from 'playwright-core'
+import { openOffice } from '../fixtures/servers/browser.ts'
+import { untilDocumented } from '../fixtures/service/documentation.ts'
+import { describeMachine, Stage } from './machine.ts'
+import { median, rounded, tableOf } from './report.ts'
+
+const FIRST_PAINT_MS_MAX: Readonly<Record<string, number>> = {
+  '/docs': 1_000,
+  '/docs/first-call': 1_000,
+  '/docs/payments': 1_000,
+  '/docs/webhooks': 1_000,
+  '/docs/errors': 1_000,
+  '/docs/reference': 2_000,
+}
+
+/** In milliseconds since the navigation began. */
+interface PageLoad {
+  readonly firstPaintMs: number
+  readonly loadMs: number
+  readonly kilobytes: number
+}
+
+const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } })
+const stage = new Stage()
+try {
+  process.exitCode = (await measure(Number(values.rounds))) ? 0 : 1
+} finally {
+  await stage.end()
+}
+
+async function measure(rounds: number): Promise<boolean> {
+  const directory = mkdtempSync(join(tmpdir(), 'bench-docs-'))
+  stage.teardown(() => rmSync(directory, { recursive: true, force: true }))
+  const office = await openOffice({
+    testdir: () => directory,
+    teardown: (work) => stage.teardown(work),
+  })
+  await untilDocumented(office.url)
+  const paths = Object.keys(FIRST_PAINT_MS_MAX)
+  const empty = new Map<string, PageLoad[]>(paths.map((path) => [path, []]))
+  const cached = new Map<string, PageLoad[]>(paths.map((path) => [path, []]))
+  // The round that is not counted starts the processes of the browser.
+  for (let round = -1; round < rounds; round++) {
+    for (const path of paths) {
+      const context = await office.open()
+      const page = await context.newPage()
+      const first = await loadPage(page, path)
+      await page.goto('about:blank')
+      const second = await loadPage(page, path)
+      await context.close()
+      if (round < 0) continue
+      empty.get(path)?.push(first)
+      cached.get(path)?.push(second)
+    }
+  }
+  process.stdout.write(
+    `${describeMachine()}; medians of ${rounds} rounds, in brackets the slowest\n\n`,
+  )
+  const columns = ['page', 'first paint', 'promised', 'loaded', 'transferred', 'first paint again']
+  process.stdout.write(`${tableOf(columns, paths.map(rowOf))}\n`)
+  return paths.every((path) => firstPaintOf(path) <= (FIRST_PAINT_MS_MAX[path] ?? 0))
+
+  function firstPaintOf(path: string): number {
+    return median((empty.get(path) ?? []).map(({ firstPaintMs }) => firstPaintMs))
+  }
+
+  function rowOf(path: string): string[] {
+    const loads = empty.get(path) ?? []
+    const again = cached.get(path) ?? []
+    return [
+      path,
+      milliseconds(loads.map(({ firstPaintMs }) => firstPaintMs)),
+      `${rounded(FIRST_PAINT_MS_MAX[path] ?? 0)} ms`,
+      milliseconds(loads.map(({ loadMs }) => loadMs)),
+      `${rounded(median(loads.map(({ kilobytes }) => kilobytes)))} kB`,
+      milliseconds(again.map(({ firstPaintMs }) => firstPaintMs)),
+    ]
+  }
+}
+
+function milliseconds(figures: readonly number[]): string {
+  return `${rounded(median(figures))} ms (${rounded(Math.max(...figures))})`
+}
+
+/** Resolves when the page is loaded and something of it is painted. */
+async function loadPage(page: Page, path: string): Promise<PageLoad> {
+  await page.goto(path)
+  return page.evaluate(`new Promise((resolve) => {
+    new PerformanceObserver((list, observer) => {
+      const paint = list.getEntriesByName('first-contentful-paint')[0]
+      if (paint === undefined) return
+      observer.disconnect()
+      const [navigation] = performance.getEntriesByType('navigation')
+      const resources = [navigation, ...performance.getEntriesByType('resource')]
+      resolve({
+        firstPaintMs: paint.startTime,
+        loadMs: navigation.loadEventEnd,
+        kilobytes: resources.reduce((sum, { transferSize }) => sum + transferSize, 0) / 1000,
+      })
+    }).observe({ type: 'paint', buffered: true })
+  })`)
+}
