@@ -133,6 +133,7 @@ t.test('the image builds, and compose runs two of each from it', { skip }, async
           service,
         )
         const environment = await inside("tr '\\0' '\\n' < /proc/1/environ")
+        matches(t, environment, /^RES_OPTIONS=timeout:1 attempts:5$/m, service)
         t.notMatch(
           environment,
           /^(?:GATEWAY_SECRET|KEY_PEPPER|SECRET_BOX_KEY|DATABASE_URL|REDIS_URL)=/m,
