@@ -83,6 +83,8 @@ export class Admission {
   /** The times at which the line began and ended. */
   #lineBeganAt = Number.NEGATIVE_INFINITY
   #lineEndedAt = Number.NEGATIVE_INFINITY
+  /** Whether the line became too long for a burst. Ends with the line. */
+  #isOverload = false
   #rate = RATE_AT_START
   /** The number of calls that have left the line since `#measuredFrom`. */
   #left = 0
@@ -163,13 +165,18 @@ export class Admission {
     const ahead = Math.min(this.#line.length, turns)
     const { size } = this.#connections()
     if (ahead === 0 || ahead < Math.min(WAITING_ALWAYS, size)) return true
-    if (this.#unreserved(now) > 0) return ahead < BURST_MAX
+    const waitsForRedis = this.#unreserved(now) > 0
     const age = now - this.#lineBeganAt
-    const isFew = age < FEW_MS && ahead < FEW_CALLS
-    if (isFew && ahead < this.#rate * FEW_WAIT_MS) return true
-    if (ahead >= this.#rate * this.#waitMs) return false
-    if (age < BURST_MS) return ahead < BURST_MAX
-    return ahead < Math.max(WAITING_MIN, WAITING_PER_CONNECTION * size)
+    if (!this.#isOverload) {
+      if (waitsForRedis) return ahead < BURST_MAX
+      const isFew = age < FEW_MS && ahead < FEW_CALLS
+      if (isFew && ahead < this.#rate * FEW_WAIT_MS) return true
+    }
+    if (!waitsForRedis && ahead >= this.#rate * this.#waitMs) return false
+    if (!this.#isOverload && age < BURST_MS) return ahead < BURST_MAX
+    if (ahead < Math.max(WAITING_MIN, WAITING_PER_CONNECTION * size)) return true
+    this.#isOverload = true
+    return false
   }
 
   #wait(keyId: string, abort: Abort, since: number): Promise<void> {
@@ -196,7 +203,10 @@ export class Admission {
   }
 
   #beginLine(now: number): void {
-    if (now - this.#lineEndedAt > CALM_MS) this.#lineBeganAt = now
+    if (now - this.#lineEndedAt > CALM_MS) {
+      this.#lineBeganAt = now
+      this.#isOverload = false
+    }
     this.#measuredFrom = now
     this.#left = 0
     this.#checking ??= setInterval(() => this.#checkTime(), RESERVED_MS).unref()

@@ -16,25 +16,31 @@ import { until } from '../fixtures/service/until.ts'
 const FLOODERS = 500
 const LIMIT = 1_000_000
 const CONNECTIONS = 4
+/** The calls that may wait under overload. */
+const WAITING_MIN = 16
 const SHED = 'Nothing was done or counted.'
 
 /** A gateway whose backend serves four calls at once, and takes some time for each. */
-async function startSlow(t: Test) {
+async function startSlow(t: Test, env: Record<string, string> = {}) {
   const backend = await startCapturingBackend(t)
   const gateway = await startGateway(t, backend.url, {
     BACKEND_CONNECTIONS: String(CONNECTIONS),
     LOG_LEVEL: 'fatal',
+    ...env,
   })
   const { address, operationsPort } = gateway
-  const metrics = `http://${address}:${operationsPort}/metrics`
+  const waiting = async () => {
+    const metrics = await fetch(`http://${address}:${operationsPort}/metrics`)
+    const [, calls] = /^receivables_gateway_calls_waiting (\d+)$/m.exec(await metrics.text()) ?? []
+    return Number(calls)
+  }
   return {
     backend,
     url: `${gateway.url}/api/v1/debtors`,
-    async untilWaiting(calls: number) {
-      const line = `receivables_gateway_calls_waiting ${calls}\n`
-      const isSo = async () => (await (await fetch(metrics)).text()).includes(line)
-      await until(isSo, `${calls} calls wait`)
-    },
+    /** The number of calls in the line. */
+    waiting,
+    untilWaiting: (calls: number) =>
+      until(async () => (await waiting()) === calls, `${calls} calls wait`),
   }
 }
 
@@ -227,16 +233,11 @@ t.test('a caller that disconnects while it waits is not counted', async (t) => {
 
 t.test('calls that Redis keeps waiting are not shed: the backend is idle', async (t) => {
   const redis = await startRedis(t)
-  const backend = await startCapturingBackend(t)
-  const gateway = await startGateway(t, backend.url, {
-    BACKEND_CONNECTIONS: String(CONNECTIONS),
-    REDIS_URL: redis.url,
-    LOG_LEVEL: 'fatal',
-  })
+  const { backend, url } = await startSlow(t, { REDIS_URL: redis.url })
   const agent = new HttpAgent({ keepAlive: true })
   t.teardown(() => agent.destroy())
   const key = backend.issue(undefined, LIMIT)
-  const send = () => callOnce(agent, `${gateway.url}/api/v1/debtors`, key)
+  const send = () => callOnce(agent, url, key)
   t.equal((await send()).status, 200)
   redis.signal('SIGSTOP')
   let isCounting = true
@@ -249,4 +250,26 @@ t.test('calls that Redis keeps waiting are not shed: the backend is idle', async
   const statuses = (await Promise.all(sent)).map(({ status }) => status)
   t.ok(statuses.length > 5 * CONNECTIONS, `${statuses.length} calls`)
   t.strictSame([...new Set(statuses)], [200])
+})
+
+// Each pause of Redis, however short, let a thousand calls wait again.
+t.test('calls that Redis keeps waiting under overload do not make the line longer', async (t) => {
+  const redis = await startRedis(t)
+  const { backend, url, waiting } = await startSlow(t, { REDIS_URL: redis.url })
+  const greedy = backend.issue(undefined, LIMIT)
+  t.equal((await call(url, { key: greedy })).status, 200)
+  respondAfter(backend, 20)
+  const { outcomes, end } = flood(t, url, greedy)
+  await until(() => outcomes.some(({ isShed }) => isShed), 'the flood is shed', 30_000)
+  await until(async () => (await waiting()) <= WAITING_MIN, 'the line is as short as it stays')
+  const lengths: number[] = []
+  redis.signal('SIGSTOP')
+  // Callers of the first flood wait for a second after a 503.
+  const second = flood(t, url, greedy)
+  const pausedAt = performance.now()
+  while (performance.now() - pausedAt < 200) lengths.push(await waiting())
+  redis.signal('SIGCONT')
+  lengths.push(await waiting())
+  await Promise.all([end(), second.end()])
+  t.ok(Math.max(...lengths) <= WAITING_MIN, `${Math.max(...lengths)} calls waited at most`)
 })
