@@ -6,11 +6,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import type { Page } from 'playwright-core'
 import { openOffice } from '../fixtures/servers/browser.ts'
 import { untilDocumented } from '../fixtures/service/documentation.ts'
 import { describeMachine, Stage } from './machine.ts'
+import { readOptions } from './options.ts'
 import { median, rounded, tableOf } from './report.ts'
 
 const FIRST_PAINT_MS_MAX: Readonly<Record<string, number>> = {
@@ -29,10 +29,17 @@ interface PageLoad {
   readonly kilobytes: number
 }
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } })
+const HELP = `How soon a browser shows pages of the documentation.
+
+Usage: npm run bench -- docs [options]
+
+  --rounds N   how often each page is opened (7)
+`
+
+const options = readOptions(HELP, { rounds: { type: 'string', default: '7' } })
 const stage = new Stage()
 try {
-  process.exitCode = (await measure(Number(values.rounds))) ? 0 : 1
+  process.exitCode = (await measure(Number(options.rounds))) ? 0 : 1
 } finally {
   await stage.end()
 }

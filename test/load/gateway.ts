@@ -10,7 +10,6 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 import { runClosedLoop, warmUp } from './gateway/closed-loop.ts'
@@ -42,6 +41,7 @@ import {
   residentMegabytes,
   Stage,
 } from './machine.ts'
+import { readOptions } from './options.ts'
 import { rounded } from './report.ts'
 
 const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'
@@ -73,21 +73,14 @@ Usage: npm run bench -- gateway [options]
   --json FILE       the figures for programs
 `
 
-const { values: options } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '5' },
-    rate: { type: 'string' },
-    only: { type: 'string' },
-    against: { type: 'string' },
-    json: { type: 'string' },
-    help: { type: 'boolean', short: 'h' },
-  },
+const options = readOptions(HELP, {
+  rounds: { type: 'string', default: '5' },
+  seconds: { type: 'string', default: '5' },
+  rate: { type: 'string' },
+  only: { type: 'string' },
+  against: { type: 'string' },
+  json: { type: 'string' },
 })
-if (options.help) {
-  process.stdout.write(HELP)
-  process.exit(0)
-}
 const seconds = Number(options.seconds)
 const only = options.only?.split(',')
 const subjects: readonly Subject[] = [

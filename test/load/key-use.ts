@@ -10,7 +10,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { isMainThread, Worker, workerData } from 'node:worker_threads'
 import { Pool } from 'undici'
 import { createAccount } from '../../backend/accounts/accounts.ts'
@@ -30,6 +29,7 @@ import { createLogger } from '../../shared/process/log.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { Stage } from './machine.ts'
+import { readOptions } from './options.ts'
 
 const PEPPER = 'pepper+of+the+benchmark+0123456789abcdef'
 const SECRET = 'gateways+of+the+benchmark+0123456789abcd'
@@ -43,11 +43,18 @@ const ROUND_MS = 9_000
 const LOADS = ['nothing', 'calls of one key', 'calls of 10,000 keys'] as const
 type Load = (typeof LOADS)[number]
 
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '3' } } })
+const HELP = `Payments beside nothing, beside calls of one key, and beside calls of 10,000 keys.
+
+Usage: npm run bench -- key-use [options]
+
+  --rounds N   how often each is measured (3)
+`
+
+const options = readOptions(HELP, { rounds: { type: 'string', default: '3' } })
 const stage = new Stage()
 let submissions = 0
 // The keys are used from a thread of their own, so that this does not delay the payer's clock.
-if (isMainThread) await measureBoth(Number(values.rounds))
+if (isMainThread) await measureBoth(Number(options.rounds))
 else await useKeys(workerData)
 
 async function measureBoth(rounds: number): Promise<void> {

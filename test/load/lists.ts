@@ -7,7 +7,6 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { Client } from 'undici'
 import { createAccount } from '../../backend/accounts/accounts.ts'
@@ -27,6 +26,7 @@ import { startProcess } from '../fixtures/service/process.ts'
 import { type Books, CALLS, type Call } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
 import { describeMachine, moveToLoadCore, pin, Stage, SUBJECT_CORE } from './machine.ts'
+import { readOptions } from './options.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 
 const HELP = `Latency of reads and lists by the size of the books.
@@ -83,24 +83,17 @@ interface Figure {
   readonly ratio: number
 }
 
-const { values: options } = parseArgs({
-  options: {
-    sizes: { type: 'string', default: '1000,100000,1000000' },
-    engine: { type: 'string' },
-    rounds: { type: 'string', default: '5' },
-    only: { type: 'string', default: '' },
-    cold: { type: 'boolean', default: false },
-    data: { type: 'string' },
-    postgres: { type: 'string' },
-    seed: { type: 'boolean' },
-    json: { type: 'string' },
-    help: { type: 'boolean', short: 'h' },
-  },
+const options = readOptions(HELP, {
+  sizes: { type: 'string', default: '1000,100000,1000000' },
+  engine: { type: 'string' },
+  rounds: { type: 'string', default: '5' },
+  only: { type: 'string', default: '' },
+  cold: { type: 'boolean', default: false },
+  data: { type: 'string' },
+  postgres: { type: 'string' },
+  seed: { type: 'boolean' },
+  json: { type: 'string' },
 })
-if (options.help) {
-  process.stdout.write(HELP)
-  process.exit(0)
-}
 const sizes = options.sizes.split(',').map(Number)
 const calls = CALLS.filter(({ name }) => name.includes(options.only))
 const log = createLogger('lists', 'error')

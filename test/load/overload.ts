@@ -6,7 +6,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import { OPERATOR } from '../../backend/accounts/audit.ts'
 import { SCOPES } from '../../backend/accounts/scopes.ts'
 import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
@@ -24,6 +23,7 @@ import {
   Stage,
   SUBJECT_CORE,
 } from './machine.ts'
+import { readOptions } from './options.ts'
 import { callAtPace, type Finished, type Lateness, type Request } from './paced.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 
@@ -68,19 +68,12 @@ Usage: npm run bench -- overload [options]
   --part NAME    overload or fairness alone
 `
 
-const { values: options } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '120' },
-    times: { type: 'string', default: '3' },
-    engine: { type: 'string' },
-    part: { type: 'string' },
-    help: { type: 'boolean', short: 'h' },
-  },
+const options = readOptions(HELP, {
+  seconds: { type: 'string', default: '120' },
+  times: { type: 'string', default: '3' },
+  engine: { type: 'string' },
+  part: { type: 'string' },
 })
-if (options.help) {
-  process.stdout.write(HELP)
-  process.exit(0)
-}
 const overloadSeconds = Number(options.seconds)
 const times = Number(options.times)
 

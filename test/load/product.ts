@@ -9,7 +9,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import pg from 'pg'
 import sqlite3 from 'sqlite3'
 import {
@@ -34,6 +33,7 @@ import {
   SUBJECT_CORE,
   startOn,
 } from './machine.ts'
+import { readOptions } from './options.ts'
 import { median, rounded, tableOf } from './report.ts'
 import { runWrk } from './wrk.ts'
 
@@ -53,20 +53,13 @@ Usage: npm run bench -- product [options]
   --json FILE      the figures for programs
 `
 
-const { values: options } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '5' },
-    calls: { type: 'string', default: '' },
-    subjects: { type: 'string', default: '' },
-    json: { type: 'string' },
-    help: { type: 'boolean', short: 'h' },
-  },
+const options = readOptions(HELP, {
+  rounds: { type: 'string', default: '5' },
+  seconds: { type: 'string', default: '5' },
+  calls: { type: 'string', default: '' },
+  subjects: { type: 'string', default: '' },
+  json: { type: 'string' },
 })
-if (options.help) {
-  process.stdout.write(HELP)
-  process.exit(0)
-}
 const rounds = Number(options.rounds)
 const seconds = Number(options.seconds)
 
