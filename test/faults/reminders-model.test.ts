@@ -79,10 +79,21 @@ const FAILED_BEFORE: Step[][] = [
     { do: 'suspend', on: true },
     { do: 'take back', which: 1 },
   ],
+  // A credit note closed an invoice of a customer whose next reminder the kill switch held.
   [
     { do: 'plan' },
     { do: 'switch', on: true, everywhere: true },
     { do: 'credit note', which: 1, whole: true },
+  ],
+  // The clock was set back by a day while a killed process seemed to be sending: the customer's next reminder
+  // waits for that day.
+  [
+    { do: 'dispute', which: 0 },
+    { do: 'wait', hours: 50 },
+    { do: 'plan' },
+    { do: 'kill', handedOver: false },
+    { do: 'credit note', which: 1, whole: true },
+    { do: 'wait', hours: -25 },
   ],
 ]
 
