@@ -20,7 +20,8 @@ export function renderImports(
 ): Html {
   const main = html`<p class="back"><a href="/settings/import">Import a file</a></p>
 <h1>Imports</h1>
-<p class="lead">Files that were imported here. Imports of the command line go through the API and are not listed.</p>
+<p class="lead">Files that were imported here. The command line imports through the API, like any
+integration: its imports are not listed and cannot be taken back as a whole.</p>
 ${
   rows.length === 0
     ? html`<div class="card empty"><p><strong>No file was imported yet.</strong></p></div>`

@@ -20,13 +20,22 @@ import { renderLoginDetails } from './login-details-page.ts'
 import { renderLogin } from './login-page.ts'
 
 const HOME = '/settings'
+const LOGIN = '/settings/login'
+
+/** The names of messages for the login form. A session that has ended cannot store one. */
+const LOGGED_OUT = ['logged_out', 'logged_out_everywhere'] as const
+
+function loginAfter(name: (typeof LOGGED_OUT)[number]): string {
+  return `${LOGIN}?after=${name}`
+}
 
 /** Shows the login form without a session; otherwise redirects to the next page. */
 async function welcome(request: PageRequest, { relyingParty }: SettingsDeps): Promise<Response> {
   if (request.session !== undefined) return { location: HOME, json: { location: HOME } }
+  const flash = LOGGED_OUT.find((name) => name === request.query.get('after')) ?? null
   return {
-    page: (frame) => renderLogin(frame, relyingParty, ''),
-    json: { location: '/settings/login' },
+    page: (frame) => renderLogin({ ...frame, flash }, relyingParty, ''),
+    json: { location: LOGIN },
   }
 }
 
@@ -84,7 +93,7 @@ export const sessionPages: readonly SessionPage[] = [
           subjectId: session.user.id,
         })
       })
-      return { location: '/settings/login', token: null }
+      return { location: loginAfter('logged_out'), token: null }
     },
   },
   {
@@ -100,7 +109,7 @@ export const sessionPages: readonly SessionPage[] = [
           subjectId: session.user.id,
         })
       })
-      return { location: '/settings/login', token: null }
+      return { location: loginAfter('logged_out_everywhere'), token: null }
     },
   },
   {

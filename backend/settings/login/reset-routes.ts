@@ -1,6 +1,7 @@
 /** The routes of a forgotten password: the request for a link, and the page of the link. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
+import type { NoticeRoute } from '../../mail/post-office.ts'
 import { actorOf } from '../../sessions/login.ts'
 import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
 import {
@@ -21,15 +22,18 @@ export const resetPages: readonly OpenPage[] = [
   {
     method: 'GET',
     path: REQUEST_PATH,
-    handle: async (_request, { resetCodes }) => ({
-      page: (frame) => (resetCodes === undefined ? renderNoMail(frame) : renderRequest(frame, '')),
+    handle: async (_request, { resetCodes, noticeRouteOf }) => ({
+      page: (frame) =>
+        resetCodes === undefined || noticeRouteOf?.('') === 'waiting'
+          ? renderNoMail(frame)
+          : renderRequest(frame, ''),
     }),
   },
   {
     method: 'POST',
     path: REQUEST_PATH,
     expected: { texts: ['email'] },
-    async handle({ fields, address, now }, { database, resetCodes }) {
+    async handle({ fields, address, now }, { database, resetCodes, noticeRouteOf }) {
       const email = parseEmail(fields.text('email'))
       if (resetCodes === undefined) {
         throw new Problem('service_unavailable', 'This installation sends no e-mail.')
@@ -40,7 +44,12 @@ export const resetPages: readonly OpenPage[] = [
         await claimGuess(tx, guesser, now)
         await requestPasswordReset(tx, email, resetCodes, now)
       })
-      return { status: 202, json: { requested: true }, page: renderRequested }
+      const route = noticeRouteOf?.(email) ?? 'waiting'
+      return {
+        status: 202,
+        json: { requested: true },
+        page: (frame) => renderRequested(frame, email, route),
+      }
     },
     redraw:
       async ({ fields }, problem) =>
@@ -93,23 +102,41 @@ ${renderFault(problem, 'email')}
   )
 }
 
-/** The same page for every address: it does not reveal whether a user has it. */
-function renderRequested(frame: Frame): Html {
+/** Depends on the text of the address alone: the page does not reveal whether a user has it. */
+function renderRequested(frame: Frame, email: string, route: NoticeRoute): Html {
   return renderAlone(
     frame,
-    'Check your e-mail',
-    html`<p>If a user logs in with this address, we have mailed it a link to set a new password. The link works
-once, for 30 minutes.</p>
-<p>No e-mail after a few minutes? Look in the spam folder, or check the address and request another link.</p>
-<p><a class="button" href="/settings/login">Log in</a></p>`,
+    route === 'sent' ? 'Check your e-mail' : 'No e-mail is sent',
+    html`${REQUESTED_WORDS[route](email)}
+<p class="row"><a class="button" href="/settings/login">Log in</a> <a class="button" href="${REQUEST_PATH}">Enter another address</a></p>`,
   )
+}
+
+const REQUESTED_WORDS: Readonly<Record<NoticeRoute, (email: string) => Html>> = {
+  sent: (
+    email,
+  ) => html`<p>If a user logs in with <strong translate="no">${email}</strong>, we mail a link to set a new
+password to this address. The link works once, for 30 minutes.</p>
+<p>No e-mail after a few minutes? Look in the spam folder, or check the address and request another link.</p>`,
+  file: (
+    email,
+  ) => html`<p>This service has no mail server and writes its mail to files. If a user logs in with
+<strong translate="no">${email}</strong>, a file contains a link to set a new password. The link works once, for 30 minutes.</p>
+<p>Ask the operator of this service, who knows the directory of the files.</p>`,
+  dropped: (
+    email,
+  ) => html`<p>The domain of <strong translate="no">${email}</strong> is reserved for examples and receives no
+e-mail, so that no link can be sent to it.</p>
+<p>Ask the operator of this service for a new login.</p>`,
+  waiting: () => html`<p>This service does not send e-mail at present, so that no link is sent.</p>
+<p>Ask the operator of this service for a new login.</p>`,
 }
 
 function renderNoMail(frame: Frame): Html {
   return renderAlone(
     frame,
     'Forgot your password?',
-    html`<p>This installation sends no e-mail. Ask the operator of this service for a new login.</p>
+    html`<p>This service does not send e-mail, and therefore no link to set a new password. Ask the operator of this service for a new login.</p>
 <p><a class="button" href="/settings/login">Log in</a></p>`,
   )
 }

@@ -74,7 +74,7 @@ ${renderFaults(problem)}
 ${renderQrCode(uri, 'QR code with the key below')}
 <p>Or enter this key in it:</p>
 <div class="field"><label for="totp-secret">Key</label>
-<div class="copy"><input id="totp-secret" class="secret" value="${secret.match(/.{4}/g)?.join(' ') ?? secret}" readonly spellcheck="false" autocomplete="off" translate="no"><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
+<div class="copy"><textarea id="totp-secret" class="secret" rows="2" readonly spellcheck="false" autocomplete="off" translate="no">${secret.match(/.{4}/g)?.join(' ') ?? secret}</textarea><button type="button" data-copy="totp-secret" hidden>Copy<span class="unseen"> key</span></button></div></div>
 <p><a href="${uri}">Open it in an app on this device</a></p></li>
 <li><p>Enter the 6 digits that the app shows.</p>
 <form method="post" action="${PATH}/enable" class="stack" data-once novalidate>${csrfField(frame)}

@@ -66,20 +66,43 @@ ${invoices.length > 0 && html`<div class="whole"><dt>About</dt><dd>${invoices.ma
 </dl></section>`
 }
 
-/** The height of the mail's frame and logo, and of a line of text, in pixels; and how many characters fit into a line. */
-const MARGIN_PX = 350
-const LINE_PX = 26
-const LINE_CHARS = 52
+interface Range {
+  /** The class, for which the stylesheet knows the widths. */
+  readonly name: string
+  /** How many characters of the plain text fit into a line. */
+  readonly chars: number
+  /** The height of a line of the plain text with its share of the margins, in pixels. */
+  readonly linePx: number
+  /** The height of the logo, of the space around the mail, and a reserve for other fonts, in pixels. */
+  readonly basePx: number
+}
+
+/** Fitted to the heights of reminders of every stage and language in Chromium. */
+const RANGES: readonly Range[] = [
+  { name: 'wide', chars: 52, linePx: 23, basePx: 275 },
+  { name: 'medium', chars: 36, linePx: 23, basePx: 325 },
+  { name: 'small', chars: 28, linePx: 27, basePx: 190 },
+  { name: 'tiny', chars: 26, linePx: 30, basePx: 215 },
+]
 
 /**
- * Estimates the height at which a mail needs no scrolling, since the size of a document in a sandbox cannot
- * be measured.
+ * The size of a document in a sandbox cannot be measured, and inline styles are forbidden: the height is
+ * estimated for each range of widths. The stylesheet shows one of the spacers, whose height the frame takes.
  */
-function heightOf(body: string): number {
+function renderLetterFrame(src: string, body: string): Html {
+  return html`<div class="letter-frame">${RANGES.map(
+    (range) =>
+      html`<svg class="${range.name}" width="1" height="${heightOf(body, range)}" aria-hidden="true"></svg>`,
+  )}<iframe class="letter-html" sandbox="" src="${src}" title="The message as it looks"></iframe></div>`
+}
+
+function heightOf(body: string, { chars, linePx, basePx }: Range): number {
   const lines = body
+    // The HTML shows the label of a link only.
+    .replaceAll(/https?:\S+/g, '')
     .split('\n')
-    .reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / LINE_CHARS)), 0)
-  return MARGIN_PX + lines * LINE_PX
+    .reduce((sum, line) => sum + Math.max(1, Math.ceil(line.length / chars)), 0)
+  return basePx + lines * linePx
 }
 
 /**
@@ -94,7 +117,7 @@ export function renderMessageText(
   if (row.subject === null && row.body === null) return undefined
   return html`<section class="card letter" aria-labelledby="subject">
 <h2 id="subject">${row.subject ?? 'Without a subject'}</h2>
-${hasHtml && html`<iframe class="letter-html" sandbox="" src="/settings/messages/${row.id}/html" title="The message as it looks" height="${heightOf(row.body ?? '')}"></iframe>`}
+${hasHtml && renderLetterFrame(`/settings/messages/${row.id}/html`, row.body ?? '')}
 ${row.body !== null && html`<details${(!hasHtml || isWhole) && html` open`}><summary>As plain text</summary><pre class="letter-text">${row.body}</pre></details>`}
 </section>`
 }

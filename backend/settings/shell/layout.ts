@@ -95,6 +95,8 @@ const FLASHES: Readonly<Record<string, string>> = {
   passkey_removed: 'Removed. Nobody can log in with this passkey any more.',
   notices_changed: 'Saved. It applies from the next notice on.',
   session_ended: 'Session ended.',
+  logged_out: 'You are logged out.',
+  logged_out_everywhere: 'You are logged out everywhere.',
   password_changed: 'Password changed. You are logged out everywhere else.',
 }
 

@@ -79,6 +79,34 @@ t.test('a confirmation leads to pages of Settings and nowhere else', async (t) =
   }
 })
 
+t.test(
+  'an act that needs the password links to a page to which the person can return',
+  async (t) => {
+    const { backend, account, member } = await startSettings(t)
+    const key = await backend.issueKey(account.id)
+    const pages: [act: string, page: string][] = [
+      ['/settings/two-factor/setup', '/settings/two-factor'],
+      ['/settings/two-factor/recovery-codes', '/settings/two-factor'],
+      ['/settings/two-factor/disable', '/settings/two-factor'],
+      ['/settings/two-factor/policy', '/settings/two-factor'],
+      ['/settings/payment-details/EUR/remove', '/settings/payment-details/EUR'],
+      ['/settings/passkeys/pk_none/remove', '/settings/passkeys/pk_none/remove'],
+      [`/settings/people/${member.id}/role`, `/settings/people/${member.id}/role`],
+      [`/settings/api-keys/${key.row.id}/rotate`, `/settings/api-keys/${key.row.id}/rotate`],
+      ['/settings/api-keys', '/settings/api-keys'],
+    ]
+    const begun = backend.now.getTime()
+    for (const [act, page] of pages) {
+      backend.now = new Date(begun)
+      const ada = await logIn(backend, ADMIN)
+      backend.now = new Date(begun + 15 * MINUTE_MS)
+      const { status, text } = await ada.submit(act, {})
+      t.equal(status, 403, act)
+      t.ok(text.includes(`href="/settings/confirm?next=${encodeURIComponent(page)}"`), act)
+    }
+  },
+)
+
 t.test('a person sees and ends only their own sessions', async (t) => {
   const { backend } = await startSettings(t)
   const desk = await logIn(backend, ADMIN)

@@ -12,6 +12,7 @@ import { SILENT } from '../../fixtures/service/database.ts'
 import { newDatabaseUrl } from '../../fixtures/service/database-url.ts'
 import {
   ADMIN,
+  cookieOf,
   FORM,
   JSON_ONLY,
   logIn,
@@ -25,7 +26,7 @@ const REACHABLE = 'ada@acme-shop.nl'
 const MINUTE_MS = 60_000
 const codes = createInvitationCodes([CODE_KEY])
 
-async function start(t: Test) {
+async function start(t: Test, options: { isRehearsal?: true; hasServer?: false } = {}) {
   let clock = () => new Date()
   const smtp = await startSmtpServer(t)
   const database = await openDatabase({
@@ -34,7 +35,8 @@ async function start(t: Test) {
     user: 'backend',
   })
   const postOffice = createPostOffice({
-    server: parseSmtpUrl(smtp.url),
+    server: options.hasServer === false ? undefined : parseSmtpUrl(smtp.url),
+    isRehearsal: options.isRehearsal ?? false,
     mailFrom: { name: '', address: 'receivables@acme.example' },
     directory: t.testdirName,
     inboundSecrets: undefined,
@@ -142,6 +144,44 @@ t.test('the response is the same whether or not there is such a user', async (t)
     [member.id],
     'other addresses are deleted',
   )
+})
+
+/** Requests a link as a browser does; returns the page that follows. */
+async function requestAsForm(
+  { backend }: Pick<Awaited<ReturnType<typeof start>>, 'backend'>,
+  email: string,
+) {
+  const form = await backend.request('GET', '/settings/password-reset', {
+    headers: { accept: 'text/html' },
+  })
+  const csrf = /name="csrf_token" value="([\w-]+)"/.exec(form.text)?.[1] ?? ''
+  const { text } = await backend.request('POST', '/settings/password-reset', {
+    headers: { ...FORM, cookie: cookieOf(form, 'login') },
+    body: new URLSearchParams({ csrf_token: csrf, email }).toString(),
+  })
+  return text.replaceAll(email, 'ADDRESS')
+}
+
+t.test('the page promises only mail that is sent, and shows nothing about users', async (t) => {
+  const cases = [
+    [{}, 'nobody@acme-shop.nl', 'we mail a link'],
+    [{}, 'nobody@acme.example', 'reserved for examples'],
+    [{ hasServer: false }, 'nobody@acme-shop.nl', 'writes its mail to files'],
+  ] as const
+  for (const [options, unknown, words] of cases) {
+    const started = await start(t, options)
+    const known = unknown.replace('nobody', 'eva')
+    await started.createUser(started.account.id, known, 'member')
+    const page = await requestAsForm(started, known)
+    t.ok(page.includes(words), words)
+    t.equal(await requestAsForm(started, unknown), page)
+  }
+  const { backend } = await start(t, { isRehearsal: true })
+  const { text } = await backend.request('GET', '/settings/password-reset', {
+    headers: { accept: 'text/html' },
+  })
+  t.ok(text.includes('does not send e-mail'))
+  t.notOk(text.includes('<form'))
 })
 
 t.test('a link ends after 30 minutes, and with the next password', async (t) => {

@@ -115,6 +115,25 @@ t.test('logging out everywhere and a new password end the other sessions', async
   t.equal((await b.get('/settings/session')).status, 401)
 })
 
+t.test('the page after a logout says that the session has ended', async (t) => {
+  const { backend } = await startSettings(t)
+  const acts: [act: string, words: string][] = [
+    ['/settings/logout', 'You are logged out.'],
+    ['/settings/logout-everywhere', 'You are logged out everywhere.'],
+  ]
+  for (const [act, words] of acts) {
+    const ada = await logIn(backend, ADMIN)
+    const { status, headers } = await ada.submit(act, {})
+    t.equal(status, 303)
+    const { text } = await ada.page(String(headers.get('location')))
+    t.ok(text.includes(`id="flash">${words}<`), words)
+  }
+  const other = await backend.request('GET', '/settings/login?after=key_issued', {
+    headers: { accept: 'text/html' },
+  })
+  t.ok(other.text.includes('id="flash"></div>'), 'an address cannot choose another message')
+})
+
 t.test('a role holds from the next request on, under another token', async (t) => {
   const { backend, member } = await startSettings(t)
   const [ada, max] = [await logIn(backend, ADMIN), await logIn(backend, MEMBER)]
