@@ -6,6 +6,9 @@ import { wordsOf } from './search-terms.ts'
 /** Further words are ignored. */
 const WORDS_MAX = 6
 
+/** Words are compared by the number of terms that they begin; above this, none is worth counting further. */
+const COUNTED_MAX = 500
+
 export interface FoundDebtors {
   readonly ids: readonly string[]
   /** Whether there are more results than were returned. Another word narrows the search. */
@@ -19,10 +22,8 @@ export async function findDebtorsByWords(
   text: string,
   limit: number,
 ): Promise<FoundDebtors> {
-  // The longest word finds fewest debtors; the others only filter its results.
-  const [first, ...others] = wordsOf(text)
-    .sort((a, b) => b.length - a.length)
-    .slice(0, WORDS_MAX)
+  // The rarest word is looked up; the others only filter its results.
+  const [first, ...others] = await sortByRarity(reader, accountId, wordsOf(text))
   if (first === undefined) return { ids: [], isTruncated: false }
   const rows = await reader
     .selectFrom('debtor_terms as found')
@@ -44,6 +45,32 @@ export async function findDebtorsByWords(
     .execute()
   const ids = rows.slice(0, limit).map((row) => row.debtor_id)
   return { ids, isTruncated: rows.length > limit }
+}
+
+/** Returns at most `WORDS_MAX` words, the rarest first, and the longest of those that are frequent. */
+async function sortByRarity(
+  reader: Reader,
+  accountId: string,
+  words: readonly string[],
+): Promise<readonly string[]> {
+  const longest = words.toSorted((a, b) => b.length - a.length).slice(0, WORDS_MAX)
+  if (longest.length < 2) return longest
+  const counts = await Promise.all(
+    longest.map(async (word) => {
+      const terms = reader
+        .selectFrom('debtor_terms')
+        .select('term')
+        .where('account_id', '=', accountId)
+        .where(beginsWith('term', word))
+        .limit(COUNTED_MAX)
+      const { count } = await reader
+        .selectFrom(terms.as('terms'))
+        .select(({ fn }) => fn.countAll<number | string>().as('count'))
+        .executeTakeFirstOrThrow()
+      return { word, count: Number(count) }
+    }),
+  )
+  return counts.sort((a, b) => a.count - b.count).map(({ word }) => word)
 }
 
 /** A range, which an index serves; it ends at the last code point. */
