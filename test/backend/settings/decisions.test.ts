@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import { formOf } from '../../fixtures/books/money-desk.ts'
 import { containing, matches } from '../../fixtures/matches.ts'
 import { startEngine } from '../../fixtures/reminders/engine.ts'
-import { ADMIN, createUserIn, logIn } from '../../fixtures/service/settings.ts'
+import { ADMIN, createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
 
 /** With a firm reminder that waits for approval, at this time of 23 November. */
 async function openQueue(t: Test, time: string) {
@@ -98,4 +98,29 @@ t.test('a rejection that a later one follows is not taken back', async (t) => {
   const { blocked_reason: blocked } = (await engine.books.read(`/api/v1/invoices/${invoice.id}`))
     .chasing
   t.equal(blocked, 'approval_rejected')
+})
+
+t.test('Members and other accounts take no decision back', async (t) => {
+  const queue = await openQueue(t, '20:00')
+  const { engine, ada, path, id, last } = queue
+  const { backend, accountId } = engine.books
+  await approve(queue)
+  await createUserIn(backend, accountId, MEMBER, 'member')
+  const other = await backend.createAccount()
+  await createUserIn(backend, other.id, 'eve@other.example', 'admin')
+  const [max, eve] = [await logIn(backend, MEMBER), await logIn(backend, 'eve@other.example')]
+  matches(t, await max.send('POST', `${path}/take-back`), {
+    status: 403,
+    json: { code: 'admin_required' },
+  })
+  t.notMatch((await max.page(`/settings/messages/${id}`)).text, /take-back/)
+  t.equal((await ada.submit(`${path}/take-back`, { csrf_token: 'x' })).status, 403)
+  for (const act of ['take-back', 'approve', 'reject']) {
+    const body = act === 'reject' ? { reason: 'x' } : undefined
+    t.equal((await eve.send('POST', `${path}/${act}`, body)).status, 404, act)
+  }
+  for (const place of [path, `/settings/messages/${id}`, `/settings/messages/${id}/html`]) {
+    t.equal((await eve.get(place)).status, 404, place)
+  }
+  t.equal(await last(), 'firm:approved')
 })

@@ -1,0 +1,135 @@
+// Every act of Settings, present and future: without a session, without its token, by a Member, and from another account.
+import t from 'tap'
+import { type SettingsOptions, settingsRoutes } from '../../../backend/settings/routes.ts'
+import { openDesk } from '../../fixtures/books/money-desk.ts'
+import { BASE_URL } from '../../fixtures/service/backend.ts'
+import { SILENT } from '../../fixtures/service/database.ts'
+import { createUserIn, logIn, MEMBER } from '../../fixtures/service/settings.ts'
+
+interface Route {
+  readonly method: string
+  readonly path: string
+}
+
+// Only methods and paths are read, so that the routes need no services.
+const only: unknown = { baseUrl: BASE_URL, log: SILENT, webhooks: {} }
+const ROUTES: readonly Route[] = settingsRoutes(only as SettingsOptions)
+  .map(({ method, path }) => ({ method: String(method), path }))
+  .filter(({ method, path }) => method !== '*' && !path.startsWith('/settings/assets/'))
+const ACTS = ROUTES.filter(({ method }) => method !== 'GET')
+
+/** Acts before a login, which have their own tests. */
+const OPEN = [
+  '/settings/login',
+  '/settings/login/code',
+  '/settings/login/code/passkey',
+  '/settings/login/passkey',
+  '/settings/login/passkey/challenge',
+  '/settings/login/code/passkey/challenge',
+  '/settings/invitation',
+  '/settings/password-reset',
+  '/settings/new-password',
+]
+const CLOSED = ACTS.filter(({ path }) => !OPEN.includes(path))
+
+/** Acts on the user's own login, which Members may do. */
+const OWN = [
+  '/settings/confirm',
+  '/settings/logout',
+  '/settings/logout-everywhere',
+  '/settings/passkeys',
+  '/settings/passkeys/challenge',
+  '/settings/passkeys/{id}/remove',
+  '/settings/passkeys/{id}/rename',
+  '/settings/password',
+  '/settings/sessions/{id}/end',
+  '/settings/two-factor/disable',
+  '/settings/two-factor/enable',
+  '/settings/two-factor/recovery-codes',
+  '/settings/two-factor/setup',
+]
+
+const at = (path: string, id: string) => path.replace('{id}', id)
+
+t.test('an act needs a session, its token, and a page of our own', async (t) => {
+  const { backend, ada } = await openDesk(t)
+  for (const { method, path } of CLOSED) {
+    const name = `${method} ${path}`
+    const send = (headers: Record<string, string>) =>
+      backend.request(method, at(path, 'x'), {
+        headers: { accept: 'application/json', ...headers },
+        body: {},
+      })
+    t.equal((await send({})).json['code'], 'not_logged_in', name)
+    t.equal((await send({ cookie: ada.cookie })).json['code'], 'invalid_csrf_token', name)
+    const token = { cookie: ada.cookie, 'x-csrf-token': ada.csrf }
+    const foreign = { ...token, origin: 'https://evil.example' }
+    t.equal((await send(foreign)).status, 403, name)
+    t.equal((await send({ ...token, 'sec-fetch-site': 'cross-site' })).status, 403, name)
+  }
+})
+
+t.test('Members act on nothing but their own login', async (t) => {
+  const { backend } = await openDesk(t)
+  const allowed: string[] = []
+  for (const { method, path } of CLOSED) {
+    const max = await logIn(backend, MEMBER)
+    const { status, json } = await max.send(method, at(path, 'x'), {})
+    if (status !== 403 || json['code'] !== 'admin_required') allowed.push(path)
+  }
+  t.strictSame(allowed.sort(), OWN)
+})
+
+t.test('what belongs to another account is like what does not exist', async (t) => {
+  const desk = await openDesk(t)
+  const { backend, ada, account, debtor } = desk
+  const invoice = await desk.invoice()
+  const payment = await desk.onAccount(1000)
+  const key = await backend.issueKey(account.id)
+  const endpoint = await ada.send('POST', '/settings/webhook-endpoints', {
+    ...{ url: 'https://erp.acme.nl/hook', events: ['invoice.paid'] },
+  })
+  const file =
+    'Invoice number,Customer ID,Invoice date,Due date,Amount\n1,C-1,2026-10-01,2026-10-31,1.00'
+  const imported = await ada.send('POST', '/settings/import', {
+    ...{ date_format: 'YYYY-MM-DD', currency: 'EUR', step: 'record', file_name: 'a.csv', file },
+  })
+  const sessions = await ada.get('/settings/sessions')
+  const people = await ada.get('/settings/people')
+  const idOf = ({ json }: { json: Readonly<Record<string, unknown>> }) =>
+    (json['data'] as { id: string }[])[0]?.id
+  const ids: readonly (readonly [place: string, id: unknown])[] = [
+    ['customers', debtor.id],
+    ['invoices', invoice.id],
+    ['payments', payment.id],
+    ['api-keys', key.row.id],
+    ['webhook-endpoints', endpoint.json['id']],
+    ['imports', imported.json['import_id']],
+    ['sessions', idOf(sessions)],
+    ['people', idOf(people)],
+  ]
+  const other = await backend.createAccount()
+  await createUserIn(backend, other.id, 'eve@other.example', 'admin')
+  const eve = await logIn(backend, 'eve@other.example')
+  const before = await desk.audit()
+  for (const [place, id] of ids) {
+    t.type(id, 'string', place)
+    const theirs = ROUTES.filter(({ path }) => path.startsWith(`/settings/${place}/{id}`))
+    t.ok(theirs.length > 0, place)
+    for (const { method, path } of theirs) {
+      const responses = []
+      // An id of the same form that never existed.
+      for (const given of [String(id), `${String(id).slice(0, -4)}0000`]) {
+        const { status, text } = await (method === 'GET'
+          ? eve.page(at(path, given))
+          : eve.send(method, at(path, given), {}))
+        const masked = text.replaceAll(given, 'ID').replace(/Request <code[^>]*>[^<]*/, '')
+        responses.push({ status, text: masked.replace(/"request_id":"[^"]*"/, '') })
+      }
+      const [foreign, missing] = responses
+      t.strictSame(foreign, missing, `${method} ${path}`)
+      t.ok(Number(foreign?.status) >= 300, `${method} ${path}: ${foreign?.status}`)
+    }
+  }
+  t.strictSame(await desk.audit(), before, 'nothing was done')
+})
