@@ -41,6 +41,8 @@ export type FieldName = keyof typeof FIELDS
 
 /** Maps each field to the index of its column, from 0. Required fields are present. */
 export type Columns = ReadonlyMap<FieldName, number>
+/** The header of the column of each field that the file has. */
+export type ColumnHeaders = ReadonlyMap<FieldName, string>
 
 export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)
 export const REQUIRED_FIELDS = FIELD_NAMES.filter((name) => FIELDS[name].required)
@@ -75,8 +77,8 @@ export function mapColumns(
   return columns
 }
 
-export function describeColumns(headers: readonly string[], columns: Columns): string {
-  return [...columns].map(([field, place]) => `${field}=${headers[place]}`).join(', ')
+export function headersOf(headers: readonly string[], columns: Columns): ColumnHeaders {
+  return new Map([...columns].map(([field, place]) => [field, headers[place] ?? '']))
 }
 
 function findByName(headers: readonly string[], field: FieldName): number[] {

@@ -13,9 +13,10 @@ import { email } from '../validation/contact.ts'
 import { currency, parsed, text } from '../validation/fields.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 import {
+  type ColumnHeaders,
   type Columns,
-  describeColumns,
   type FieldName,
+  headersOf,
   mapColumns,
   REQUIRED_FIELDS,
 } from './columns.ts'
@@ -50,8 +51,8 @@ export interface LedgerInvoice {
 }
 
 export interface Ledger {
-  /** The `field=header` pairs, to be shown to the operator. */
-  readonly mapping: string
+  /** The header of the column of each field that the file has. */
+  readonly headers: ColumnHeaders
   /** The customers by external id. */
   readonly customers: ReadonlyMap<string, LedgerCustomer>
   readonly invoices: readonly LedgerInvoice[]
@@ -122,7 +123,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   }
   if (faults.length > 0) throw new LedgerFault(describeFaults(faults), { about: 'rows', faults })
   return {
-    mapping: describeColumns(headers, columns),
+    headers: headersOf(headers, columns),
     customers,
     invoices: [...invoices.values()],
   }

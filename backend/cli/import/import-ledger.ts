@@ -65,7 +65,8 @@ export async function importLedger(options: ImportOptions): Promise<Output> {
     `Importing into account ${account.name} (${account.id}) with the key ${key.label} (${key.prefix}).`,
   )
   progress.note(describeLimit(api, key.rate_limit))
-  progress.note(`The columns of the file: ${ledger.mapping}.`)
+  const columns = [...ledger.headers].map(([field, header]) => `${field}=${header}`)
+  progress.note(`The columns of the file: ${columns.join(', ')}.`)
 
   const books = await listBooks(api, progress)
   const before = compare(ledger, books)

@@ -18,7 +18,11 @@ export interface PaymentView {
   readonly customer: string
 }
 
-const SOURCE_WORDS = { api: 'the API', app: 'the app', import: 'an import' } as const
+const SOURCE_WORDS = {
+  api: 'through the API',
+  app: 'in Settings',
+  import: 'by an import',
+} as const
 
 export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
   const { session, row, allocations, numbers, customer } = view
@@ -30,7 +34,7 @@ export function renderPaymentPage(frame: Frame, view: PaymentView): Html {
 <section class="card"><dl class="facts">
 <div><dt>Received on</dt><dd>${dateWords(row.received_on)}</dd></div>
 <div><dt>How</dt><dd>${METHOD_WORDS[row.method]}</dd></div>
-<div><dt>Recorded</dt><dd>${exactTime(row.created_at, timezone)} by ${SOURCE_WORDS[row.source]}, <span translate="no">${recorderOf(row)}</span></dd></div>
+<div><dt>Recorded</dt><dd>${exactTime(row.created_at, timezone)} ${SOURCE_WORDS[row.source]}, <span translate="no">${recorderOf(row)}</span></dd></div>
 ${row.status === 'reversed' && html`<div><dt>Reversed</dt><dd>${exactTime(row.updated_at, timezone)}</dd></div>`}
 ${row.reference !== null && html`<div><dt>Reference</dt><dd translate="no">${row.reference}</dd></div>`}
 ${row.external_id !== null && html`<div><dt>Your own id</dt><dd translate="no">${row.external_id}</dd></div>`}

@@ -120,7 +120,7 @@ export function renderImportPreview(frame: Frame, { form, ledger, finding }: Pre
 <dl class="figures"><div><dt>New customers</dt><dd>${customers.toLocaleString('en')}</dd></div>
 <div><dt>New invoices</dt><dd>${invoices.toLocaleString('en')}</dd></div>
 <div><dt>New payments</dt><dd>${payments.toLocaleString('en')}</dd></div></dl>
-<p class="hint">Columns: <span translate="no">${ledger.mapping}</span>.</p>
+<p class="hint">Columns: ${[...ledger.headers].map(([field, header], at) => html`${at > 0 && ', '}${FIELD_WORDS[field].toLowerCase()} from <span translate="no">“${header}”</span>`)}.</p>
 ${renderTotals(comparison)}
 ${renderDifferences(comparison)}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack" data-once>${csrfField(frame)}
@@ -211,7 +211,7 @@ ${form.content}</textarea>`
 
 function renderTotals({ totals }: Comparison): Html {
   const row = (name: string, file: string, service: string) =>
-    html`<tr><th scope="row" data-label="What">${name}</th><td data-label="In the file" class="amount">${file}</td><td data-label="In the account" class="amount">${service}</td></tr>`
+    html`<tr><th scope="row" data-label="What">${name}</th><td data-label="File" class="amount">${file}</td><td data-label="Account" class="amount">${service}</td></tr>`
   const money = (currency: string, of: (totals: Totals) => bigint) => (sums: Totals) =>
     moneyText(Number(of(sums)), currency)
   return html`${[...totals].map(([currency, { file, service }]) => {
@@ -238,7 +238,7 @@ function renderDifferences({ differences }: Comparison): Html | undefined {
     .slice(0, SHOWN_MAX)
     .map(
       ({ line, record, field, file, service }) =>
-        html`<tr><th scope="row" data-label="Record">Line ${line}, <span translate="no">${record}</span></th><td data-label="What">${field}</td><td data-label="In the file" translate="no">${file}</td><td data-label="In the account" translate="no">${service}</td></tr>`,
+        html`<tr><th scope="row" data-label="Record">Line ${line}, <span translate="no">${record}</span></th><td data-label="What">${field}</td><td data-label="File" translate="no">${file}</td><td data-label="Account" translate="no">${service}</td></tr>`,
     )}</tbody></table>${renderMore(differences.length)}</section>`
 }
 

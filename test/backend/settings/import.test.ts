@@ -81,6 +81,11 @@ t.test('the page of a file says what would be recorded, and escapes it', async (
   t.equal(status, 200)
   matches(t, text, /The file has 3 invoices of 2 customers/)
   matches(t, text, /Record 6 records/)
+  matches(
+    t,
+    text,
+    /Columns: invoice number from <span translate="no">“[^”]+”<\/span>, customer number from/,
+  )
   t.notMatch(text, /<b>Globex/)
   const recorded = await upload(FILE, { step: 'record' })
   matches(t, recorded.text, /6 records recorded or changed/)
