@@ -182,6 +182,8 @@ t.test('an approval shows the whole mail, without scrolling in it', async (t) =>
     const empty = Number(
       await frame?.evaluate('innerHeight - document.body.getBoundingClientRect().height'),
     )
+    const label = mail.getByRole('rowheader', { name: 'Reference' })
+    t.ok(Number((await label.boundingBox())?.height) < 30, `the label is one line at ${width} px`)
     t.ok(empty >= 0 && empty < 250, `${empty} px are empty at ${width} px`)
   }
   await check('approval-whole')
