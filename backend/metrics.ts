@@ -28,6 +28,8 @@ export function createRequestNumbers(metrics: Metrics): RequestNumbers {
     'Responses with a problem, by its code.',
     ['status', 'code'],
   )
+  // Prometheus sees no increase in a series that begins with 1, so the first bug would raise no alert.
+  problems.inc({ status: 500, code: 'internal_error' }, 0)
   return {
     note(operation, status, seconds) {
       calls.inc({ operation, status })

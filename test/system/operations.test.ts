@@ -71,6 +71,12 @@ t.test('calls are counted by operation and status, refusals by code', async (t) 
     backend,
     containing('\nreceivables_backend_problems_total{status="404",code="not_found"} 1\n'),
   )
+  matches(
+    t,
+    backend,
+    containing('\nreceivables_backend_problems_total{status="500",code="internal_error"} 0\n'),
+    'the alert sees an increase with the first one',
+  )
 })
 
 t.test('the numbers of the two processes are the documented ones', async (t) => {
