@@ -18,8 +18,8 @@ const SETTINGS: Readonly<Record<string, Setting<unknown>>> = {
   ...BACKEND_SETTINGS,
 }
 
-/** Node's and the servers' own. */
-const FOREIGN = /^(?:NODE_ENV|NODE_COMPILE_CACHE|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
+/** Node's, the resolver's and the servers' own. */
+const FOREIGN = /^(?:NODE_ENV|NODE_COMPILE_CACHE|RES_OPTIONS|UV_THREADPOOL_SIZE|POSTGRES_\w+)$/
 
 function isSetting(name: string): boolean {
   const [, base = ''] = /^(.+)_FILE$/.exec(name) ?? []
