@@ -109,14 +109,17 @@ function sessionConfig(options: SessionOptions): pg.ClientConfig {
 /** Startup parameters, which a pooler rejects because its sessions are already open. */
 function startupLimits({ lockMsMax, isPatient, readOnly }: SessionOptions): pg.ClientConfig {
   const settings = [
-    // The role may have a time limit of its own, which this removes.
-    ...(isPatient ? ['-c statement_timeout=0'] : []),
+    isPatient
+      ? // The role may have a time limit of its own, which this removes.
+        '-c statement_timeout=0'
+      : // Calls read few rows: where the server expects many, to start workers takes longer than to read.
+        '-c max_parallel_workers_per_gather=0',
     ...(readOnly ? ['-c default_transaction_read_only=on'] : []),
   ]
   return {
     lock_timeout: lockMsMax,
     ...(isPatient ? {} : { statement_timeout: STATEMENT_MS_MAX }),
-    ...(settings.length > 0 ? { options: settings.join(' ') } : {}),
+    options: settings.join(' '),
   }
 }
 
