@@ -73,6 +73,11 @@ export async function openGate(
     return cancel(tx, waiting, 'it is not what was approved', now)
   const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
+  if (await isBehindAnother(tx, waiting)) {
+    const soon = new Date(now.getTime() + BEHIND_OTHER_MS)
+    await scheduleNextRun(tx, waiting.message.id, soon.toISOString())
+    return undefined
+  }
   return startSending(tx, deps, waiting, now)
 }
 
@@ -202,13 +207,13 @@ async function nextAllowedAt(
   const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await tx
     .selectFrom('messages')
-    .select(['status', 'sent_at'])
+    .select('sent_at')
     .where('account_id', '=', accountId)
     .where('debtor_id', '=', debtorId)
     .where('id', '!=', message.id)
     .where('direction', '=', 'outbound')
     .where('kind', '=', 'reminder')
-    .where((eb) => eb.or([eb('status', '=', 'sending'), eb('sent_at', '>', since)]))
+    .where('sent_at', '>', since)
     .execute()
   // A message with an unknown outcome may have arrived.
   const attempted = await tx
@@ -226,11 +231,26 @@ async function nextAllowedAt(
   const isToday = (at: string | null) => at !== null && time.dayOf(new Date(at)) === today
   const sentToday =
     others.some(({ sent_at: at }) => isToday(at)) || attempted.some(({ at }) => isToday(at))
-  if (sentToday) return time.firstSlot(addDays(today, 1), now) ?? never(now)
-  if (others.some(({ status }) => status === 'sending')) {
-    return new Date(now.getTime() + BEHIND_OTHER_MS)
-  }
-  return undefined
+  return sentToday ? (time.firstSlot(addDays(today, 1), now) ?? never(now)) : undefined
+}
+
+/**
+ * Whether another reminder to the debtor is being sent. Its outcome decides whether this one is sent today. Nothing
+ * is logged meanwhile, since it takes a minute at most, or a day if a clock was set back.
+ */
+async function isBehindAnother(tx: Transaction, { message, debtor }: Waiting): Promise<boolean> {
+  const other = await tx
+    .selectFrom('messages')
+    .select('id')
+    .where('account_id', '=', debtor.account_id)
+    .where('debtor_id', '=', debtor.id)
+    .where('id', '!=', message.id)
+    .where('direction', '=', 'outbound')
+    .where('kind', '=', 'reminder')
+    .where('status', '=', 'sending')
+    .limit(1)
+    .executeTakeFirst()
+  return other !== undefined
 }
 
 /** If every day is a holiday, checks again in a month. */

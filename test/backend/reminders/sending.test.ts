@@ -208,6 +208,29 @@ t.test('a debtor gets one message a day, and none at night', async (t) => {
   t.equal(engine.smtp.mails.length, 2)
 })
 
+t.test('a message waits unchanged while another to its debtor is being sent', async (t) => {
+  const engine = await startEngine(t)
+  const { id: debtor_id } = await engine.debtor()
+  const { id: invoice_id } = await engine.invoice('2026-11-19', { debtor_id })
+  await engine.plan(MORNING)
+  await dieAfterGate(engine)
+  const payment = { invoice_id, amount: 10_000, currency: 'EUR' }
+  await engine.books.create('/api/v1/payments', payment)
+  await engine.invoice('2026-11-18', { debtor_id })
+  await engine.plan(MORNING)
+  const [, before] = await engine.messages()
+  await engine.send('2026-11-24T08:00:30.000Z')
+  const [, after] = await engine.messages()
+  matches(t, before, { stage: 'friendly', status: 'scheduled' })
+  t.strictSame(after, before, 'nobody is told a new time every minute')
+  await engine.send('2026-11-24T08:02:00.000Z')
+  await engine.send('2026-11-24T08:03:00.000Z')
+  const log = async () => (await engine.log()).slice(1)
+  t.strictSame(await log(), ['friendly:scheduled'], 'the other may have arrived today')
+  await engine.at('2026-11-25T08:00:00.000Z')
+  t.strictSame(await log(), ['friendly:sent'])
+})
+
 t.test('a planned message wakes the worker', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-18')
