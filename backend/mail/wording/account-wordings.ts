@@ -39,8 +39,8 @@ export async function listChangedWordings(
 }
 
 /**
- * Null, and a text that is equal to the default, bring the default back. Throws `not_found`,
- * `validation_failed`. Returns whether something changed.
+ * Changes a wording. With null, or a text that equals the default, the account has the default again. Returns
+ * whether something changed. Throws `not_found` or `validation_failed`.
  */
 export async function setWording(
   tx: Transaction,

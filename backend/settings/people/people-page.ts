@@ -56,7 +56,7 @@ ${renderFault(retry?.problem, 'email')}
   return renderPage(frame, { title: 'People', place: '/settings/people', main })
 }
 
-/** Shows the link of an invitation, for the only time. */
+/** Shows the link of an invitation. It is shown only once. */
 export function renderInvited(
   frame: Frame,
   { email }: InvitationRow,
@@ -104,7 +104,8 @@ function renderLink(path: string, name: string, person: string, isDangerous = fa
 const MAIL_WORDS = {
   pending: 'The mail is on its way.',
   sent: 'Mailed.',
-  failed: 'The mail did not arrive. Withdraw, and invite again at another address or by the link.',
+  failed:
+    'The mail did not arrive. Withdraw the invitation, then send another one to a different address, or hand over its link yourself.',
 } as const
 
 function renderInvitation(frame: Frame, row: InvitationRow, { timezone, mails }: People): Html {
