@@ -124,7 +124,7 @@ export interface BackendParts {
 export function measureParts(metrics: Metrics, { lastUsed, usage, passwords }: BackendParts): void {
   metrics.total(
     'receivables_backend_deferred_writes_total',
-    'What is gathered and written together every few seconds.',
+    'Writes that are collected, and committed together every few seconds.',
     () => [
       ['last_used', 'written', lastUsed.writes.written],
       ['last_used', 'failed', lastUsed.writes.failed],

@@ -9,7 +9,7 @@ const PAUSE_MS_MAX = 5
 
 /**
  * Writes batches one after the other. After each it pauses for as long as the batch took, up to
- * `PAUSE_MS_MAX`, so that calls get at least half of the time.
+ * `PAUSE_MS_MAX`, so that calls get about half of the time.
  */
 export async function inBatches<T>(
   rows: readonly T[],

@@ -29,8 +29,8 @@ export function withoutAddresses(text: string): string {
 }
 
 /**
- * Hosts reserved for documentation and tests (RFC 2606, RFC 6761). They have no mailboxes, and mail to them
- * would be sample data by mistake.
+ * Hosts reserved for documentation and tests (RFC 2606, RFC 6761). They have no mailboxes: an address there
+ * is sample data, to which nothing should be sent.
  */
 const RESERVED_HOST = /^(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost)$/
 

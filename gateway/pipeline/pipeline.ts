@@ -31,7 +31,7 @@ import { decide } from './decide.ts'
 import { createRouter, type Routing } from './route.ts'
 import { toClient, toUpstream } from './translate.ts'
 
-/** A call whose principal the backend rejects more often than this gets 503. */
+/** A call whose principal the backend rejects this many times gets 503. */
 const PRINCIPAL_REJECTIONS_MAX = 2
 
 type FromListener =

@@ -1,7 +1,7 @@
 /**
  * Allocates the buffers of messages. Their memory is not part of V8's heap, and V8 collects young buffers
  * only once they take 64 MB. Without the collections here, 60 clients with large responses made a gateway
- * grow by 160 MB, of which less than one was in use.
+ * grow by 160 MB, of which less than 1 MB was in use.
  */
 
 /** Young garbage is collected each time this many bytes were allocated, which takes about a millisecond. */
