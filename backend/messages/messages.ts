@@ -48,7 +48,29 @@ export async function stopMessages(
   now: Date,
   detail = 'what it would have said has changed',
 ): Promise<Stopped> {
-  const rows = await readStoppable(tx, { accountId, invoiceIds })
+  return stopFound(tx, accountId, await findStoppable(tx, accountId, invoiceIds), now, detail)
+}
+
+/** A message that covers an invoice and is not sent yet. */
+export type Stoppable = Pick<MessageRow, 'id' | 'status'>
+
+/** Finds the messages that `stopMessages` would stop. The caller has locked the debtor. */
+export async function findStoppable(
+  tx: Transaction,
+  accountId: string,
+  invoiceIds: readonly string[],
+): Promise<readonly Stoppable[]> {
+  return await readStoppable(tx, { accountId, invoiceIds })
+}
+
+/** Stops the messages, which the transaction has not changed since it found them. */
+export async function stopFound(
+  tx: Transaction,
+  accountId: string,
+  rows: readonly Stoppable[],
+  now: Date,
+  detail: string,
+): Promise<Stopped> {
   const inFlightIds = rows.filter(({ status }) => status === 'sending').map(({ id }) => id)
   const cancelledIds = rows.filter(({ status }) => status !== 'sending').map(({ id }) => id)
   if (cancelledIds.length > 0) await cancelMessages(tx, accountId, cancelledIds, detail, now)

@@ -13,6 +13,7 @@ import { together } from '../database/together.ts'
 import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
 import { prepareEvents, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
+import { findStoppable, type Stoppable } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
 import { stopCovered } from '../reminders/planning/stop-covered.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
@@ -73,7 +74,7 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  const [{ debtorId, shares: wanted }, setting] = await together([
+  const [{ debtorId, shares: wanted, stoppable }, setting] = await together([
     decide(tx, accountId, input, now),
     input.target.kind === 'debtor' ? readApplyCredit(tx, accountId) : undefined,
     prepareEvents(tx, accountId),
@@ -86,6 +87,8 @@ export async function recordPayment(
     shares,
     now,
     'a payment was recorded',
+    // Shares that `applyCredit` has added are of other invoices.
+    shares === wanted ? stoppable : undefined,
   )
   const allocated = shares.filter(({ amount }) => amount > 0)
   const unapplied = allocated.reduce((rest, { amount }) => rest - amount, input.amount)
@@ -146,6 +149,13 @@ const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =
   tx.insertInto('payment_allocations').values(allocation),
 )
 
+interface Decision {
+  readonly debtorId: string
+  readonly shares: readonly Share[]
+  /** The messages that cover the invoices of the shares; absent if they have not been read. */
+  readonly stoppable?: readonly Stoppable[]
+}
+
 /**
  * Determines the debtor and the share of each invoice, under the debtor's lock: statements of a transaction
  * that are sent together run in the order in which they were sent.
@@ -155,7 +165,7 @@ async function decide(
   accountId: string,
   input: NewPayment,
   now: Date,
-): Promise<{ debtorId: string; shares: readonly Share[] }> {
+): Promise<Decision> {
   const { target } = input
   if (target.kind === 'debtor' || target.kind === 'oldest_first') {
     const { debtorId } = target
@@ -170,13 +180,15 @@ async function decide(
   const wanted = wantedOf(input.amount, target)
   const [first] = wanted
   assert(first !== undefined, 'a payment on invoices has at least one target')
-  const [, targets] = await together([
+  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  const [, targets, stoppable] = await together([
     touchDebtorOf(tx, accountId, first.invoiceId, now),
     readTargets(tx, accountId, wanted),
+    findStoppable(tx, accountId, ids),
   ])
   const [paid] = targets
   assert(paid !== undefined, 'targets that are not found are rejected')
-  return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets) }
+  return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets), stoppable }
 }
 
 /** Allocates the rest of the payment to open invoices, if the account's settings say so. */

@@ -2,7 +2,7 @@ import type { Transaction } from '../database/database.ts'
 import type { DebtorRow, InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { together } from '../database/together.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
-import { type Stopped, stopMessages } from '../messages/messages.ts'
+import { type Stoppable, type Stopped, stopFound, stopMessages } from '../messages/messages.ts'
 import type { Share } from './allocation.ts'
 
 /** The effects of an allocation at the time it was made. */
@@ -20,19 +20,26 @@ export function effectsOf(settled: readonly InvoiceRow[], stopped: readonly Stop
   }
 }
 
-/** Settles the invoices and cancels waiting messages that would chase them. */
+/**
+ * Settles the invoices and cancels waiting messages that would chase them. `known` are the messages that
+ * cover the invoices, if the caller has read them under the debtor's lock.
+ */
 export async function settleInvoices(
   tx: Transaction,
   debtor: Pick<DebtorRow, 'id' | 'account_id'>,
   shares: readonly Share[],
   now: Date,
   detail: string,
+  known?: readonly Stoppable[],
 ): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
   if (shares.length === 0) return { settled: [], stopped: [] }
+  const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
   // The messages are read first, so that the changes of invoices can wait for the payment's other writes.
   const [stopped, settled] = await together([
-    stopMessages(tx, debtor.account_id, ids, now, detail),
+    known === undefined
+      ? stopMessages(tx, accountId, ids, now, detail)
+      : stopFound(tx, accountId, known, now, detail),
     settleEach(tx, shares, now),
   ])
   return { settled, stopped: [stopped] }

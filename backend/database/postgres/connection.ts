@@ -2,22 +2,20 @@
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import type pg from 'pg'
+import { ConstraintViolation } from '../constraint-violation.ts'
 import { isPrepared } from '../prepared.ts'
 import { LockTimeout, unavailable } from '../unavailable.ts'
 import { constraintViolation, type Trouble, troubleOf } from './errors.ts'
 import { connectionError } from './sessions.ts'
+import { encodeValue, type Statement, sendTogether } from './statement-batch.ts'
 import type { StatementNames } from './statement-names.ts'
 
-/** Runs a statement, which the server keeps prepared if it has a name. */
+/** Runs a statement outside of transactions. */
 export async function query<R>(
   client: pg.ClientBase,
   { sql: text, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
-  name?: string,
 ): Promise<QueryResult<R>> {
-  const config = { text, values: [...parameters] }
-  const { command, rowCount, rows } = await client.query(
-    name === undefined ? config : { ...config, name },
-  )
+  const { command, rowCount, rows } = await client.query({ text, values: [...parameters] })
   return ROW_WRITES.has(command) ? { numAffectedRows: BigInt(rowCount ?? 0), rows } : { rows }
 }
 
@@ -25,26 +23,46 @@ const ROW_WRITES = new Set(['INSERT', 'UPDATE', 'DELETE'])
 
 const WRITE_NODES = new Set(['InsertQueryNode', 'UpdateQueryNode', 'DeleteQueryNode'])
 
-const SAVEPOINT = 'savepoint statement'
+const BEGIN = CompiledQuery.raw('begin isolation level read committed')
+const COMMIT = CompiledQuery.raw('commit')
+const SAVEPOINT = CompiledQuery.raw('savepoint statement')
+const RELEASE = CompiledQuery.raw('release savepoint statement')
+const UNDO = CompiledQuery.raw('rollback to savepoint statement')
+
+/** A statement of the transaction, from its execution until its result. */
+interface Pending {
+  readonly compiled: CompiledQuery
+  readonly statement: Statement
+  /** Whether a savepoint precedes the statement, so that a violation does not end the transaction. */
+  readonly isUndoable: boolean
+  /** Absent if nothing waits for the result. */
+  readonly awaited?: {
+    resolve(result: QueryResult<never>): void
+    reject(error: unknown): void
+  }
+}
 
 /**
- * The connection of one transaction. Statements are sent as soon as they are executed, and the server runs
- * them in that order.
+ * The connection of one transaction. A statement is sent after the current turn of the event loop, together
+ * with the others of the turn, and the server runs them in the order in which they were executed.
  *
- * The connection does not wait for a prepared write that returns no rows. If such a write fails, the next
- * awaited statement throws its error, or `commit` returns false. In PostgreSQL, a failed statement ends the
- * whole transaction. Other writes therefore have a savepoint, so that a constraint violation undoes only
- * the write itself. A prepared write has no savepoint.
+ * The connection does not wait for a prepared write that returns no rows: it is sent together with the next
+ * awaited statement, or with the COMMIT. If such a write fails, that statement throws its error, or `commit`
+ * returns false. In PostgreSQL, a failed statement ends the whole transaction. Other writes therefore have a
+ * savepoint, so that a constraint violation undoes only the write itself. A prepared write has no savepoint.
  */
 export class TransactionConnection implements DatabaseConnection {
   readonly #client: pg.ClientBase
   readonly #names: StatementNames
+  #unsent: Pending[] = []
+  #isTurnEnding = false
+  #hasSent = false
   /** A write with a savepoint: the next statement is sent only once its result is known. */
   #undoable: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
-  /** Resolves when the last statement that is not awaited has ended, and therefore all of them. */
-  #sentAhead: Promise<void> = Promise.resolve()
+  /** Whether an error has ended the transaction, so that only a rollback is left. */
+  #isAborted = false
   #failure: unknown
   #trouble: TransactionConnection['trouble']
 
@@ -70,18 +88,26 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   begin(): void {
-    this.#sendAhead(CompiledQuery.raw('begin isolation level read committed'))
+    this.#add(BEGIN)
   }
 
   /** Commits. Returns false if `failure` prevented the commit. */
   async commit(): Promise<boolean> {
     await this.#undoable
-    const { command } = await this.#client.query('commit')
-    this.#hasEnded = true
-    await this.#sentAhead
-    if (command !== 'COMMIT' && this.#failure !== undefined) return false
-    assert(command === 'COMMIT', 'A statement failed, which was ignored: nothing was committed')
-    return true
+    const commit = this.#add(COMMIT)
+    const { failed, error, last } = await this.#send()
+    if (failed === undefined) {
+      this.#hasEnded = true
+      if (last === 'COMMIT') return true
+      this.#assertFailure()
+      return false
+    }
+    if (failed === commit) throw error
+    // The server skips the COMMIT after a failed statement. A lost connection may have lost its response.
+    await this.#rollback()
+    if (!this.#hasEnded) throw error
+    this.#assertFailure()
+    return false
   }
 
   /**
@@ -90,21 +116,19 @@ export class TransactionConnection implements DatabaseConnection {
    */
   async rollback(): Promise<void> {
     await this.#undoable
+    if (this.#unsent.some(({ awaited }) => awaited !== undefined)) await this.#send()
+    this.#unsent = []
     if (this.#hasEnded || this.trouble?.kind === 'lost') return
-    await this.#client.query('rollback').then(
-      () => {
-        this.#hasEnded = true
-      },
-      () => {},
-    )
+    if (this.#hasSent) await this.#rollback()
+    else this.#hasEnded = true
   }
 
   async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
     while (this.#undoable !== undefined) await this.#undoable
-    if (!WRITE_NODES.has(compiled.query.kind)) return this.#run(compiled)
+    if (!isWrite(compiled)) return this.#run(compiled)
     if (!isPrepared(compiled)) return this.#runUndoable(compiled)
-    if ('returning' in compiled.query && compiled.query.returning) return this.#run(compiled)
-    this.#sendAhead(compiled)
+    if (returnsRows(compiled)) return this.#run(compiled)
+    this.#add(compiled)
     return { rows: [] }
   }
 
@@ -113,36 +137,80 @@ export class TransactionConnection implements DatabaseConnection {
     throw new Error('Lists are read in pages, not streamed')
   }
 
-  #sendAhead(compiled: CompiledQuery): void {
-    const name = this.#nameOf(compiled)
-    this.#sentAhead = query(this.#client, compiled, name).then(
-      () => {},
-      (error: unknown) => {
-        this.#failure ??= constraintViolation(error) ?? this.#translate(error, compiled, name)
-      },
-    )
-  }
-
-  async #run<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
-    const name = this.#nameOf(compiled)
-    try {
-      return await query<R>(this.#client, compiled, name)
-    } catch (error) {
-      await this.#sentAhead
-      throw this.#failure ?? constraintViolation(error) ?? this.#translate(error, compiled, name)
+  #add(compiled: CompiledQuery, more: Partial<Pending> = {}): Pending {
+    const { sql: text, parameters } = compiled
+    const statement = {
+      text,
+      values: parameters.map(encodeValue),
+      name: isPrepared(compiled) ? this.#names.nameOf(text) : undefined,
+      returnsRows: !isWrite(compiled) || returnsRows(compiled),
     }
+    const pending = { compiled, statement, isUndoable: false, ...more }
+    this.#unsent.push(pending)
+    return pending
   }
 
-  #nameOf(compiled: CompiledQuery): string | undefined {
-    return isPrepared(compiled) ? this.#names.nameOf(compiled.sql) : undefined
+  #run<R>(compiled: CompiledQuery, isUndoable = false): Promise<QueryResult<R>> {
+    const { promise, resolve, reject } = Promise.withResolvers<QueryResult<R>>()
+    this.#add(compiled, { isUndoable, awaited: { resolve, reject } })
+    this.#sendAfterTurn()
+    return promise
+  }
+
+  #sendAfterTurn(): void {
+    if (this.#isTurnEnding) return
+    this.#isTurnEnding = true
+    process.nextTick(() => {
+      this.#isTurnEnding = false
+      void this.#send()
+    })
+  }
+
+  /** Returns the statement that failed and its error, or the command of the last one. */
+  async #send(): Promise<{ failed?: Pending; error?: unknown; last?: string | undefined }> {
+    const sent = this.#unsent
+    this.#unsent = []
+    if (sent.length === 0) return {}
+    this.#hasSent = true
+    const statements = sent.map(({ statement }) => statement)
+    const { results, error } = await sendTogether(this.#client, statements)
+    for (const [at, { command, rowCount, rows, badValue }] of results.entries()) {
+      const { awaited } = sent[at] ?? {}
+      if (badValue !== undefined) awaited?.reject(badValue)
+      else if (!ROW_WRITES.has(command)) awaited?.resolve({ rows: rows as never[] })
+      else awaited?.resolve({ numAffectedRows: BigInt(rowCount), rows: rows as never[] })
+    }
+    const failed = sent[results.length]
+    if (failed === undefined) return { last: results.at(-1)?.command }
+    const translated = constraintViolation(error) ?? this.#translate(error, failed)
+    if (!failed.isUndoable || !(translated instanceof ConstraintViolation)) this.#isAborted = true
+    if (failed.awaited === undefined) this.#failure ??= translated
+    for (const { awaited } of sent.slice(results.length)) {
+      awaited?.reject(this.#failure ?? translated)
+    }
+    return { failed, error }
+  }
+
+  #assertFailure(): void {
+    const message = 'A statement failed, which was ignored: nothing was committed'
+    assert(this.#failure !== undefined, message)
+  }
+
+  async #rollback(): Promise<void> {
+    await this.#client.query('rollback').then(
+      () => {
+        this.#hasEnded = true
+      },
+      () => {},
+    )
   }
 
   #runUndoable<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
-    const savepoint = this.#client.query(this.#nextSavepoint())
-    const result = Promise.allSettled([savepoint, query<R>(this.#client, compiled)]).then(
-      ([, outcome]) =>
-        outcome.status === 'fulfilled' ? outcome.value : this.#undo(outcome.reason, compiled),
-    )
+    // The previous savepoint is released, so that savepoints do not accumulate.
+    if (this.#hasSavepoint) this.#add(RELEASE)
+    this.#hasSavepoint = true
+    this.#add(SAVEPOINT)
+    const result = this.#run<R>(compiled, true).catch((error: unknown) => this.#undo(error))
     const isKnown = result.then(
       () => {},
       () => {},
@@ -154,25 +222,13 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   /** Throws the violation after undoing the statement; otherwise the error that ended the transaction. */
-  async #undo(error: unknown, compiled: CompiledQuery): Promise<never> {
-    await this.#sentAhead
-    const violation = this.#failure === undefined ? constraintViolation(error) : undefined
-    if (violation === undefined) throw this.#failure ?? this.#translate(error, compiled)
-    await this.#client.query(`rollback to ${SAVEPOINT}`).catch((reason: unknown) => {
-      throw this.#translate(reason)
-    })
-    throw violation
+  async #undo(error: unknown): Promise<never> {
+    if (error instanceof ConstraintViolation && !this.#isAborted) await this.#run(UNDO)
+    throw error
   }
 
-  /** Releases the previous savepoint, so that savepoints do not accumulate. */
-  #nextSavepoint(): string {
-    if (this.#hasSavepoint) return `release ${SAVEPOINT}; ${SAVEPOINT}`
-    this.#hasSavepoint = true
-    return SAVEPOINT
-  }
-
-  #translate(error: unknown, compiled?: CompiledQuery, name?: string): unknown {
-    const isStale = compiled !== undefined && this.#names.renewAfter(error, compiled.sql, name)
+  #translate(error: unknown, { compiled, statement }: Pending): unknown {
+    const isStale = this.#names.renewAfter(error, statement.text, statement.name)
     const kind = isStale ? 'conflict' : troubleOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
     this.#trouble ??= { kind, error }
@@ -180,9 +236,17 @@ export class TransactionConnection implements DatabaseConnection {
   }
 }
 
+function isWrite({ query }: CompiledQuery): boolean {
+  return WRITE_NODES.has(query.kind)
+}
+
+function returnsRows({ query }: CompiledQuery): boolean {
+  return 'returning' in query && query.returning !== undefined
+}
+
 /** The table of an insert. */
-function tableOf(compiled: CompiledQuery | undefined): string | undefined {
-  return compiled?.query.kind === 'InsertQueryNode'
+function tableOf(compiled: CompiledQuery): string | undefined {
+  return compiled.query.kind === 'InsertQueryNode'
     ? compiled.query.into?.table.identifier.name
     : undefined
 }

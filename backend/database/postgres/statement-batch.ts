@@ -1,0 +1,180 @@
+/**
+ * Statements that are sent together: in one write to the socket, and with one Sync of the protocol at the end.
+ * The server runs them in order and sends all of its responses at the Sync. For a statement of its own, the
+ * driver and the server would each need a system call, and the driver a timer and some promises, which takes
+ * longer than most of our statements themselves.
+ *
+ * If a statement fails, the server skips those after it.
+ */
+import assert from 'node:assert'
+import pg from 'pg'
+import { TYPES } from './types.ts'
+
+type EncodedValue = string | Buffer | null
+
+export interface Statement {
+  readonly text: string
+  readonly values: readonly EncodedValue[]
+  /** The name under which the server keeps the statement prepared; undefined if it must not. */
+  readonly name: string | undefined
+  /** Whether rows may be returned. */
+  readonly returnsRows: boolean
+}
+
+export interface StatementResult {
+  readonly command: string
+  readonly rowCount: number
+  readonly rows: readonly Row[]
+  /** A value that this program cannot represent. The statement has succeeded nevertheless. */
+  readonly badValue: unknown
+}
+
+export interface BatchOutcome {
+  /** The results of the statements that succeeded, which are the first ones. */
+  readonly results: readonly StatementResult[]
+  /** The error of the statement after those, or of the connection. */
+  readonly error: unknown
+}
+
+type Row = Record<string, unknown>
+
+interface Column {
+  readonly name: string
+  readonly parse: (text: string) => unknown
+}
+
+/**
+ * Converts a value to the form that the protocol sends. Called before the statement is part of a batch, of
+ * which nothing must have been sent if a value cannot be converted.
+ */
+export function encodeValue(value: unknown): EncodedValue {
+  if (typeof value === 'string' || value === null || Buffer.isBuffer(value)) return value
+  if (value instanceof Uint8Array) return Buffer.from(value)
+  assert(
+    typeof value === 'number' || typeof value === 'boolean' || typeof value === 'bigint',
+    'Parameters are texts, numbers, booleans or bytes',
+  )
+  return String(value)
+}
+
+/** The statements that a connection has prepared, by name, with the columns of their rows. */
+type Prepared = Map<string, readonly Column[]>
+
+const PREPARED = new WeakMap<pg.ClientBase, Prepared>()
+
+export function sendTogether(
+  client: pg.ClientBase,
+  statements: readonly Statement[],
+): Promise<BatchOutcome> {
+  const prepared = PREPARED.get(client) ?? new Map<string, readonly Column[]>()
+  PREPARED.set(client, prepared)
+  return new Promise((resolve) => {
+    const batch = new Batch(statements, prepared, resolve)
+    client.query(batch)
+  })
+}
+
+/** What the driver passes to a query that it sends. Its types omit these. */
+interface Connection {
+  readonly stream: { cork(): void; uncork(): void }
+  close(statement: { type: 'S'; name: string }): void
+  parse(statement: { name: string; text: string }): void
+  bind(statement: { statement: string; values: readonly EncodedValue[] }): void
+  describe(portal: { type: 'P'; name: string }): void
+  execute(): void
+  sync(): void
+}
+
+/** The driver accepts only queries of its own class, whose methods its types omit. */
+const DriverQuery = pg.Query as unknown as new (config: {
+  text: string
+}) => {
+  submit(connection: pg.Connection): void
+}
+
+class Batch extends DriverQuery {
+  readonly #statements: readonly Statement[]
+  readonly #prepared: Prepared
+  readonly #results: StatementResult[] = []
+  #columns: readonly Column[] | undefined
+  #rows: Row[] = []
+  #badValue: unknown
+  /** The driver replaces it, in order to end its own timer. */
+  callback: (error: unknown) => void
+
+  constructor(
+    statements: readonly Statement[],
+    prepared: Prepared,
+    resolve: (outcome: BatchOutcome) => void,
+  ) {
+    super({ text: '' })
+    this.#statements = statements
+    this.#prepared = prepared
+    this.callback = (error) => resolve({ results: this.#results, error })
+  }
+
+  override submit(given: pg.Connection): void {
+    const connection = given as unknown as Connection
+    connection.stream.cork()
+    for (const statement of this.#statements) this.#submitOne(connection, statement)
+    connection.sync()
+    connection.stream.uncork()
+  }
+
+  #submitOne(connection: Connection, { text, values, name = '', returnsRows }: Statement): void {
+    const isPrepared = this.#prepared.has(name)
+    if (!isPrepared) {
+      // An earlier batch may have prepared it and failed then.
+      if (name !== '') connection.close({ type: 'S', name })
+      connection.parse({ name, text })
+    }
+    connection.bind({ statement: name, values })
+    if (returnsRows && !isPrepared) connection.describe({ type: 'P', name: '' })
+    connection.execute()
+  }
+
+  handleRowDescription({ fields }: { readonly fields: readonly pg.FieldDef[] }): void {
+    this.#columns = fields.map(({ name, dataTypeID }) => ({
+      name,
+      parse: TYPES.getTypeParser(dataTypeID, 'text'),
+    }))
+  }
+
+  handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
+    const { name = '' } = this.#statements[this.#results.length] ?? {}
+    this.#columns ??= this.#prepared.get(name)
+    const row: Row = {}
+    try {
+      for (const [at, { name: column, parse }] of (this.#columns ?? []).entries()) {
+        const text = fields[at] ?? null
+        row[column] = text === null ? null : parse(text)
+      }
+      this.#rows.push(row)
+    } catch (error) {
+      this.#badValue ??= error
+    }
+  }
+
+  handleCommandComplete({ text }: { readonly text: string }): void {
+    const { name = '' } = this.#statements[this.#results.length] ?? {}
+    if (name !== '' && !this.#prepared.has(name)) this.#prepared.set(name, this.#columns ?? [])
+    const words = text.split(' ')
+    this.#results.push({
+      command: words[0] ?? '',
+      rowCount: words.length > 1 ? Number(words.at(-1)) : 0,
+      rows: this.#rows,
+      badValue: this.#badValue,
+    })
+    this.#columns = undefined
+    this.#rows = []
+    this.#badValue = undefined
+  }
+
+  handleError(error: unknown): void {
+    this.callback(error)
+  }
+
+  handleReadyForQuery(): void {
+    this.callback(undefined)
+  }
+}

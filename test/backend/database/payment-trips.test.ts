@@ -1,0 +1,56 @@
+// How often a payment waits for PostgreSQL: once for what it decides on, and once for all that it writes.
+import t from 'tap'
+import { startRecordingProxy } from '../../fixtures/servers/recording-proxy.ts'
+import { startBackend } from '../../fixtures/service/backend.ts'
+import { openTestDatabase } from '../../fixtures/service/database.ts'
+import { newPostgresUrl } from '../../fixtures/service/database-url.ts'
+
+/** What a statement does, and to which table. */
+function summaryOf(text: string): string {
+  const [verb = ''] = /^\w+/.exec(text) ?? []
+  const [, table] = /^(?:insert into|update|select .*? from) "(\w+)"/.exec(text) ?? []
+  return table === undefined ? verb : `${verb} ${table}`
+}
+
+t.test('a payment to an invoice waits for PostgreSQL twice', async (t) => {
+  const url = new URL(await newPostgresUrl(t))
+  const proxy = await startRecordingProxy(t, Number(url.port))
+  url.port = String(proxy.port)
+  const database = await openTestDatabase(t, { url: url.href })
+  const backend = await startBackend(t, { database })
+  const key = await backend.createKey()
+  const create = async (path: string, body: object, idempotencyKey: string) => {
+    const headers = { 'idempotency-key': idempotencyKey }
+    const { status, json } = await backend.call(key, 'POST', `/api/v1/${path}`, { body, headers })
+    t.equal(status, 201)
+    return String(json['id'])
+  }
+  const debtorId = await create('debtors', { name: 'Globex' }, 'debtor')
+  const invoice = { debtor_id: debtorId, currency: 'EUR', amount: 1000 }
+  const invoiceId = await create('invoices', invoice, 'invoice')
+  for (const attempt of ['first', 'second']) {
+    proxy.takeTransaction()
+    await create('payments', { invoice_id: invoiceId, currency: 'EUR', amount: 1 }, attempt)
+    t.strictSame(
+      proxy.takeTransaction().map((group) => group.map(summaryOf)),
+      [
+        [
+          'begin',
+          'insert idempotency_keys',
+          'update debtors',
+          'select invoices',
+          'select messages',
+          'select webhook_endpoints',
+        ],
+        [
+          'update invoices',
+          'insert payments',
+          'insert payment_allocations',
+          'update idempotency_keys',
+          'commit',
+        ],
+      ],
+      `the ${attempt} payment`,
+    )
+  }
+})
