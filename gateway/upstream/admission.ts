@@ -83,7 +83,7 @@ export class Admission {
   /** The times at which the line began and ended. */
   #lineBeganAt = Number.NEGATIVE_INFINITY
   #lineEndedAt = Number.NEGATIVE_INFINITY
-  /** Whether the line became too long for a burst. Ends with the line. */
+  /** Whether a call was shed because the line was too long. Ends with the line. */
   #isOverload = false
   #rate = RATE_AT_START
   /** The number of calls that have left the line since `#measuredFrom`. */
@@ -172,9 +172,11 @@ export class Admission {
       const isFew = age < FEW_MS && ahead < FEW_CALLS
       if (isFew && ahead < this.#rate * FEW_WAIT_MS) return true
     }
-    if (!waitsForRedis && ahead >= this.#rate * this.#waitMs) return false
-    if (!this.#isOverload && age < BURST_MS) return ahead < BURST_MAX
-    if (ahead < Math.max(WAITING_MIN, WAITING_PER_CONNECTION * size)) return true
+    const wouldWaitTooLong = !waitsForRedis && ahead >= this.#rate * this.#waitMs
+    if (!wouldWaitTooLong) {
+      if (!this.#isOverload && age < BURST_MS) return ahead < BURST_MAX
+      if (ahead < Math.max(WAITING_MIN, WAITING_PER_CONNECTION * size)) return true
+    }
     this.#isOverload = true
     return false
   }

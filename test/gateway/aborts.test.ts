@@ -22,6 +22,16 @@ const BASE = `Host: api.test\r\nAuthorization: Bearer ${key}\r\n`
 const GET = `GET /api/v1/debtors HTTP/1.1\r\n${BASE}\r\n`
 const POST = `POST /api/v1/debtors HTTP/1.1\r\n${BASE}`
 
+/** Whether the gateway has nothing left to do for the clients that have disconnected. */
+async function isIdle(): Promise<boolean> {
+  const metrics = await (
+    await fetch(`http://${gateway.address}:${gateway.operationsPort}/metrics`)
+  ).text()
+  const unfinished =
+    /^receivables_gateway_(?:calls_waiting|key_lookups_in_flight|upstream_in_flight)(?:\{.*\})? (?!0$)/m
+  return !unfinished.test(metrics)
+}
+
 const descriptors = () => readdirSync(`/proc/${gateway.pid}/fd`).length
 
 const open: Set<ServerResponse> = new Set()
@@ -99,6 +109,7 @@ for (const [phase, { bytes, respond, until: moment }] of Object.entries(PHASES))
         socket[leave]()
       }
       await until(() => open.size === 0, 'the backend is told')
+      await until(isIdle, 'the gateway is idle')
       backend.respondWith((_, res) => res.end('{}'))
       const responses = Array.from({ length: 2 * CONNECTIONS }, () => call(url, { key }))
       t.ok((await Promise.all(responses)).every(({ status }) => status === 200))

@@ -113,7 +113,7 @@ t.test('calls that wait for a backend that is removed are finished', async (t) =
     one.behave((socket) => void setTimeout(() => socket.write(RAW_OK), 50))
   }
   const calls = Array.from({ length: 60 }, send)
-  await until(() => second.calls.length === 4, 'every connection is busy')
+  await until(() => second.calls.length >= 4, 'every connection is busy')
   zone.addresses = ['127.0.0.3']
   await settled('127.0.0.3')
   const responses = await Promise.all(calls)
