@@ -215,6 +215,7 @@ t.test('rows that a vanished backend had locked are released before others fail'
   const link = await startLink(t, server.port)
   url.port = String(link.port)
   const vanished = await openTestDatabase(t, { url: url.href, waitMsMax: 100 })
+  await until(() => isBack(vanished), 'it is connected, within 100 ms')
   const lock = sql`select from audit_log where id = 'shared' for update`
   const locked = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
