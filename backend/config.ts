@@ -169,7 +169,7 @@ export const REHEARSAL_SETTINGS = {
 export const BACKEND_SETTINGS = {
   ...STORAGE_SETTINGS,
   DATABASE_CONNECTIONS: integer(
-    'The most connections to PostgreSQL; a third of them are for reading.',
+    'The maximum number of connections to PostgreSQL; a third of them are for reading.',
     {
       min: 3,
       max: 1000,

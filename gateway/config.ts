@@ -51,11 +51,11 @@ export const GATEWAY_SETTINGS = {
     { min: 10, max: 5_000, fallback: '250' },
   ),
   GATEWAY_CONNECTIONS: integer(
-    'The most client connections; beyond it, each new connection closes an idle one. It is lower if the process may open fewer files.',
+    'The maximum number of client connections; beyond it, each new connection closes an idle one. It is lower if the process may open fewer files.',
     { min: 10, max: 1_000_000, fallback: '5000' },
   ),
   GATEWAY_CONNECTIONS_PER_CLIENT: integer(
-    'The most connections of one client: an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
+    'The maximum number of connections of one client: an IPv4 address, or the /64 of an IPv6 address. Ignored with TRUST_PROXY.',
     { min: 1, max: 1_000_000, fallback: '1250' },
   ),
   GATEWAY_CONNECTION_AGE_S: integer(
@@ -66,11 +66,14 @@ export const GATEWAY_SETTINGS = {
     'Memory for incomplete requests and for responses that clients have not received yet. A quarter of it is for keys that are not cached.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
-  GATEWAY_MEMORY_PER_CLIENT_MIB: integer('The most of that memory that one client can use.', {
-    min: 1,
-    max: 65_536,
-    fallback: '24',
-  }),
+  GATEWAY_MEMORY_PER_CLIENT_MIB: integer(
+    'The maximum share of that memory that one client can use.',
+    {
+      min: 1,
+      max: 65_536,
+      fallback: '24',
+    },
+  ),
   GATEWAY_BODY_RATE_MIN: integer(
     'After its first 3 s, a request body that arrives more slowly than this, in bytes per second, gets 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
@@ -81,7 +84,7 @@ export const GATEWAY_SETTINGS = {
       { fallback: 'http://127.0.0.1:8081' },
     ),
   ),
-  BACKEND_CONNECTIONS: integer('The most connections to each backend.', {
+  BACKEND_CONNECTIONS: integer('The maximum number of connections to each backend.', {
     min: 1,
     max: 1024,
     fallback: '64',

@@ -76,8 +76,8 @@ export async function resubscribeAddress(
 
 /**
  * Clears the bounce of the debtor's present address at the request of an Admin, and resumes chasing that it
- * paused. Throws `not_found`, and `address_suppressed` if the recipient has unsubscribed or complained,
- * which only the recipient can revert.
+ * paused. Throws `not_found`, and `address_suppressed` if the recipient has complained, which nobody can
+ * revert, or unsubscribed, which only the recipient can.
  */
 export async function clearSuppression(
   tx: Transaction,

@@ -48,7 +48,7 @@ export interface PreviewedMessage {
 /** Debtors read at a time, to bound memory. */
 const DEBTORS_MAX = 200
 
-/** The most messages of a debtor: far more than a ladder has in a year. */
+/** The maximum number of messages of a debtor: far more than a ladder has in a year. */
 const STEPS_MAX = 400
 
 /** Sorted by the instant at which they would be sent. */

@@ -19,7 +19,7 @@ import { BodyReceiver } from './body-receiver.ts'
 import { KEEP_ALIVE_MS } from './response.ts'
 import { ResponseWriter } from './response-writer.ts'
 
-/** The most time from the first byte of a request to the end of its head. */
+/** The longest time from the first byte of a request to the end of its head. */
 const HEAD_TIMEOUT_MS = 10_000
 /**
  * How long a closing connection still reads and drops bytes. If it closed at once, a client that is
@@ -36,9 +36,9 @@ const READ_AHEAD_BYTES_MAX = 64 * 1024
 
 /** The listener of a connection, with its settings and callbacks. */
 export interface ConnectionHost {
-  /** The most time from the first byte of a request to its last. */
+  /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** The most time for a client to receive a response. */
+  /** The longest time for a client to receive a response. */
   readonly responseTimeoutMs: number
   /** The minimum rate of a body, in bytes per second. */
   readonly bodyRateMin: number

@@ -57,9 +57,9 @@ const SOCKET_OPTIONS = { allowHalfOpen: true, noDelay: true }
 
 export interface ListenerOptions {
   readonly baseUrl: string
-  /** The most time from the first byte of a request to its last. */
+  /** The longest time from the first byte of a request to its last. */
   readonly requestTimeoutMs: number
-  /** The most time for a client to receive a response. */
+  /** The longest time for a client to receive a response. */
   readonly responseTimeoutMs: number
   /** The minimum rate of a body, in bytes per second. */
   readonly bodyRateMin: number

@@ -137,7 +137,7 @@ function measureBudget(metrics: Metrics, budget: Budget): void {
   )
   metrics.total(
     'receivables_gateway_evictions_total',
-    'Connections, bodies and responses that gave way to others, by the limit that was reached.',
+    'Connections, bodies and responses that were ended to make room for others, by the limit that was reached.',
     () => Object.entries(budget.evicted),
     { labels: ['limit'] },
   )
@@ -194,7 +194,7 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   )
   metrics.gauge(
     'receivables_gateway_upstream_ejected',
-    'Whether the backend is passed over, or on trial, since it failed far more often than the others.',
+    'Whether the backend is ejected, or gets one trial request at a time, since it failed far more often than the others.',
     () => backends.statuses().map(({ url, health }) => [url, health === 'healthy' ? 0 : 1]),
     { labels: ['backend'] },
   )
@@ -238,7 +238,7 @@ function measureUpstream(metrics: Metrics, components: GatewayComponents): void 
   )
   metrics.total(
     'receivables_gateway_calls_shed_total',
-    'Calls answered with 503, uncounted, since they would have waited too long, or had.',
+    'Calls shed with 503 because they had waited too long, or would have. They do not count against the limit.',
     () => forwarder.shed,
   )
   metrics.total(

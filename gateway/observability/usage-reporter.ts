@@ -17,7 +17,7 @@ import type { Allowance, RateLimiter } from '../rate-limit/limiter.ts'
 import type { Backends } from '../upstream/backends.ts'
 
 const REPORT_INTERVAL_MS = 3_000
-/** The most entries that are kept while no backend is reachable. Further entries are dropped. */
+/** The maximum number of entries that are kept while no backend is reachable. Further entries are dropped. */
 const PENDING_MAX = 100_000
 
 export interface FinishedCall {

@@ -13,7 +13,7 @@ import { FairQueue } from './fair-queue.ts'
  * without more calls being served. (This is the interval of CoDel, RFC 8289.)
  */
 const BURST_MS = 100
-/** The most calls ahead of an admitted call in a burst, which bounds the memory of the line. */
+/** The maximum number of calls ahead of an admitted call in a burst, which bounds the memory of the line. */
 const BURST_MAX = 1_000
 /** A burst of few calls may last this long, because backends may be slow, or their speed not yet known. */
 const FEW_MS = 500

@@ -23,7 +23,7 @@ export interface ImportResult {
   readonly seconds: number
 }
 
-/** The most differences that the text lists; the JSON document contains all. */
+/** The maximum number of differences that the text lists; the JSON document contains all. */
 const DIFFERENCES_SHOWN_MAX = 100
 
 export function renderReport(result: ImportResult): Output & { readonly agrees: boolean } {

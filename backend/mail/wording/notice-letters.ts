@@ -18,7 +18,7 @@ interface LetterContext extends NoticeLetterDeps {
   instantText(instant: string): string
 }
 
-/** The most characters of a reply that are quoted. */
+/** The maximum number of characters of a reply that are quoted. */
 const QUOTE_CHARS_MAX = 1500
 
 /** Undefined if the notice is obsolete. */

@@ -16,7 +16,7 @@ import {
 import type { InvoiceState, Situation } from '../rails.ts'
 import { scheduleNextRun } from './leases.ts'
 
-/** The most hand-overs with an unknown outcome: a recipient gets a message twice at worst. */
+/** The maximum number of hand-overs with an unknown outcome: a recipient gets a message twice at worst. */
 export const UNKNOWN_MAX = 2
 
 export interface Waiting {
