@@ -10,6 +10,7 @@ import { startSystem } from '../fixtures/service/system.ts'
 import { until } from '../fixtures/service/until.ts'
 
 const WORKERS = 3
+const LIMIT = 1_000_000
 
 const redis = await startRedis(t)
 const system = await startSystem(t, {
@@ -152,15 +153,25 @@ t.test('a worker that hangs is killed and replaced', async (t) => {
 })
 
 t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
-  const { secret: key } = await system.operator.issueKey(account, { rateLimit: 1_000_000 })
-  // Refused: no connection came about. The kernel resets those that wait to be accepted while the listener closes.
+  const { secret: key } = await system.operator.issueKey(account, { rateLimit: LIMIT })
   const seen = new Map<string, number>()
+  let remaining = LIMIT
   let isOver = false
   const load = connections(t, 8).map(async (dispatcher) => {
+    let isNew = true
+    dispatcher.on('connect', () => (isNew = true))
     while (!isOver) {
       const outcome = await call(`${url}/me`, { key, dispatcher }).then(
-        ({ status }) => String(status),
-        (error) => (error.syscall === 'connect' ? 'refused' : `broken: ${error}`),
+        ({ status, headers }) => {
+          isNew = false
+          remaining = Math.min(remaining, Number(headers['x-ratelimit-remaining']))
+          return String(status)
+        },
+        // The kernel resets connections that wait to be accepted while the listener closes.
+        (error) =>
+          error.syscall === 'connect' || (isNew && error.code === 'ECONNRESET')
+            ? 'refused'
+            : `broken: ${error}`,
       )
       seen.set(outcome, (seen.get(outcome) ?? 0) + 1)
       if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
@@ -175,6 +186,7 @@ t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
     [...seen.keys()].filter((outcome) => !['200', 'refused'].includes(outcome)),
     [],
   )
+  t.equal(LIMIT - remaining, seen.get('200'), 'no counted call was reset')
   for (const pid of pids) throwsWith(t, () => process.kill(pid, 0), { code: 'ESRCH' })
 })
 
