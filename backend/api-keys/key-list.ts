@@ -16,7 +16,10 @@ export interface KeyListQuery {
   readonly now: Date
 }
 
-/** Returns keys in the order of issue. Throws `invalid_cursor` if the account has no such key. */
+/**
+ * Returns active keys before the others, each in the order of issue. Throws `invalid_cursor` if the account
+ * has no key with the id `after`.
+ */
 export async function listKeyPage(
   reader: Reader,
   accountId: string,

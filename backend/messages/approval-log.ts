@@ -3,8 +3,8 @@ import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 
-// The conditions are literals, because a partial index is used only if the statement's text implies its
-// condition.
+// The values are literals, not parameters: a partial index is used only if the statement's text contains
+// its condition.
 const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
 const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
@@ -19,11 +19,11 @@ export async function countWaiting(reader: Reader, accountId: string): Promise<n
 }
 
 export interface DecidedMessage extends MessageRow {
-  /** Who or what caused the last state. */
+  /** The detail of the latest transition: who or what caused it. */
   readonly outcome: string | null
 }
 
-/** Messages whose approval was given, rejected, expired or lapsed, latest first. */
+/** Lists messages that needed approval and no longer await it, whatever was decided, latest first. */
 export async function listDecided(
   reader: Reader,
   accountId: string,

@@ -14,7 +14,7 @@ export type CoverableInvoice = Pick<InvoiceRow, 'id' | 'currency' | 'due_date' |
 
 /**
  * Returns how much of each invoice the credit covers, by invoice id; an invoice without cover is absent.
- * `invoices` are all open ones of one debtor, in any order.
+ * `invoices` must be all open invoices of one debtor, in any order.
  */
 export function coverInvoices(
   invoices: readonly CoverableInvoice[],
@@ -58,7 +58,7 @@ export async function readCredit(
   )
 }
 
-/** Literal, because a partial index is used only if the statement's text implies its condition. */
+/** Literals, not parameters: a partial index is used only if the statement's text contains its condition. */
 const IS_ON_ACCOUNT = sql<SqlBool>`status = 'recorded' and unapplied_amount > 0`
 
 const sumCredit = prepared((reader: Reader, { debtorIds }: { debtorIds: readonly string[] }) =>

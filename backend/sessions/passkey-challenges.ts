@@ -8,7 +8,7 @@ import { PROMPT_MS } from './relying-party.ts'
 
 export interface ChallengeScope {
   readonly purpose: 'add' | 'login' | 'second_factor'
-  /** A secret of the browser: of its session, or of its form before login. */
+  /** A secret that only this browser has: the token of its session, or of its login form. */
   readonly browser: string
   /** The only user who may answer; undefined: any. */
   readonly userId: string | undefined

@@ -86,11 +86,11 @@ export class ResponseReader {
     }
     this.#receiver.onHead(status, fields, length)
     const rest = buffer.takeAll()
-    // An empty body ends here.
+    // Even empty bytes are returned, so that `#readBody` ends a response without a body.
     return isInformational && rest.length === 0 ? undefined : rest
   }
 
-  /** Rejects bytes that cannot become a head immediately, instead of when the deadline passes. */
+  /** Rejects bytes that cannot begin a head at once, instead of waiting for the deadline. */
   #checkIncomplete(): void {
     const { bytes } = this.#buffer
     if (bytes.length > RESPONSE_HEAD_BYTES_MAX) throw malformed('The response head is too long.')

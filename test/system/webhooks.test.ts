@@ -47,12 +47,12 @@ t.test(
     const first = await post('payments', payment, once)
     t.equal(first.status, 201)
     t.equal((await post('payments', payment, once)).text, first.text)
-    // The last event shows that no other is on its way.
+    // Sent last, so that a repeated event of the payment would probably have come before it.
     const test = await call(`${url}/settings/webhook-endpoints/${endpoint.json.id}/test`, {
       headers,
       body: {},
     })
-    // The page waits for the delivery only for a bounded time.
+    // The response may come before the delivery has ended.
     const delivery = await until(async () => {
       const { json } = await call(`${url}/settings/webhook-deliveries/${test.json.id}`, { headers })
       return json.status === 'pending' ? undefined : json

@@ -65,7 +65,7 @@ export class SqliteConnection implements DatabaseConnection {
       // FULL: acknowledged data has reached the disk, not only the system's cache.
       await connection.exec('pragma synchronous = full')
       await connection.exec('pragma foreign_keys = on; pragma trusted_schema = off')
-      // Deleted and overwritten data is also overwritten on disk, in pages that are written anyway.
+      // Deleted and replaced data is also erased from the file.
       await connection.exec('pragma secure_delete = on')
       // Data for undoing a savepoint stays in memory: the disk of the temporary directory may be full.
       await connection.exec('pragma temp_store = memory')
@@ -79,7 +79,7 @@ export class SqliteConnection implements DatabaseConnection {
     return connection
   }
 
-  /** The error, if any, after which no open transaction is reliable. */
+  /** The last error of the environment, if any: it may have ended an open transaction. */
   get fault(): Error | undefined {
     return this.#fault
   }

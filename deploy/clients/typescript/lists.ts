@@ -30,7 +30,7 @@ export type ListReader = <Path extends ListPath>(
 
 type Problem = components['schemas']['Problem']
 
-/** The service rejected the request: repeating it unchanged does not help. */
+/** An error response, after which the client gave up: a repeat does not help, or every attempt failed. */
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'
   readonly status: number
