@@ -48,20 +48,11 @@ export async function stopMessages(
   now: Date,
   detail = 'what it would have said has changed',
 ): Promise<Stopped> {
-  return stopFound(tx, accountId, await findStoppable(tx, accountId, invoiceIds), now, detail)
+  return stopFound(tx, accountId, await findStoppable(tx, { accountId, invoiceIds }), now, detail)
 }
 
 /** A message that covers an invoice and is not sent yet. */
 export type Stoppable = Pick<MessageRow, 'id' | 'status'>
-
-/** Finds the messages that `stopMessages` would stop. The caller has locked the debtor. */
-export async function findStoppable(
-  tx: Transaction,
-  accountId: string,
-  invoiceIds: readonly string[],
-): Promise<readonly Stoppable[]> {
-  return await readStoppable(tx, { accountId, invoiceIds })
-}
 
 /** Stops the messages, which the transaction has not changed since it found them. */
 export async function stopFound(
@@ -77,7 +68,8 @@ export async function stopFound(
   return { cancelledIds, inFlightIds }
 }
 
-const readStoppable = prepared(
+/** Finds the messages that `stopMessages` would stop. The caller has locked the debtor. */
+export const findStoppable = prepared(
   (
     tx: Transaction,
     { accountId, invoiceIds }: { accountId: string; invoiceIds: readonly string[] },

@@ -180,11 +180,11 @@ async function decide(
   const wanted = wantedOf(input.amount, target)
   const [first] = wanted
   assert(first !== undefined, 'a payment on invoices has at least one target')
-  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  const invoiceIds = wanted.map(({ invoiceId }) => invoiceId)
   const [, targets, stoppable] = await together([
     touchDebtorOf(tx, accountId, first.invoiceId, now),
     readTargets(tx, accountId, wanted),
-    findStoppable(tx, accountId, ids),
+    findStoppable(tx, { accountId, invoiceIds }),
   ])
   const [paid] = targets
   assert(paid !== undefined, 'targets that are not found are rejected')
