@@ -7,10 +7,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
+import { readOptions } from '../fixtures/runner/options.ts'
 import { openOffice } from '../fixtures/servers/browser.ts'
 import { untilDocumented } from '../fixtures/service/documentation.ts'
 import { describeMachine, Stage } from './machine.ts'
-import { readOptions } from './options.ts'
 import { median, rounded, tableOf } from './report.ts'
 
 const FIRST_PAINT_MS_MAX: Readonly<Record<string, number>> = {

@@ -10,6 +10,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { readOptions } from '../fixtures/runner/options.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { until } from '../fixtures/service/until.ts'
 import { runClosedLoop, warmUp } from './gateway/closed-loop.ts'
@@ -41,7 +42,6 @@ import {
   residentMegabytes,
   Stage,
 } from './machine.ts'
-import { readOptions } from './options.ts'
 import { rounded } from './report.ts'
 
 const PATH = '/api/v1/debtors/deb_01KAJZ0M2P4R6T8V0X2Z4B6D8F'

@@ -26,10 +26,10 @@ import {
 } from '../../shared/contract/principal.ts'
 import { USAGE_REPORT_ENTRIES_MAX, USAGE_REPORT_PATH } from '../../shared/contract/usage-report.ts'
 import { createLogger } from '../../shared/process/log.ts'
+import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { Stage } from './machine.ts'
-import { readOptions } from './options.ts'
 
 const PEPPER = 'pepper+of+the+benchmark+0123456789abcdef'
 const SECRET = 'gateways+of+the+benchmark+0123456789abcd'

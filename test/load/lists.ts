@@ -21,12 +21,12 @@ import { createUser } from '../../backend/users/users.ts'
 import { digestApiKey } from '../../shared/contract/api-key.ts'
 import { PRINCIPAL_HEADER, SIGNATURE_HEADER, signRequest } from '../../shared/contract/principal.ts'
 import { createLogger } from '../../shared/process/log.ts'
+import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startProcess } from '../fixtures/service/process.ts'
 import { type Books, CALLS, type Call } from './lists/calls.ts'
 import { type Ledger, seedLedger } from './lists/ledger.ts'
 import { describeMachine, moveToLoadCore, pin, Stage, SUBJECT_CORE } from './machine.ts'
-import { readOptions } from './options.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 
 const HELP = `Latency of reads and lists by the size of the books.

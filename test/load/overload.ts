@@ -11,6 +11,7 @@ import { SCOPES } from '../../backend/accounts/scopes.ts'
 import { issueApiKey } from '../../backend/api-keys/api-keys.ts'
 import { openDatabase } from '../../backend/database/open.ts'
 import { createLogger } from '../../shared/process/log.ts'
+import { readOptions } from '../fixtures/runner/options.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
 import { call } from '../fixtures/service/call.ts'
@@ -23,7 +24,6 @@ import {
   Stage,
   SUBJECT_CORE,
 } from './machine.ts'
-import { readOptions } from './options.ts'
 import { callAtPace, type Finished, type Lateness, type Request } from './paced.ts'
 import { quantile, rounded, tableOf } from './report.ts'
 

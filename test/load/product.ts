@@ -16,6 +16,7 @@ import {
   PRINCIPAL_LIFETIME_MS,
   signPrincipal,
 } from '../../shared/contract/principal.ts'
+import { readOptions } from '../fixtures/runner/options.ts'
 import { reservePort } from '../fixtures/servers/ports.ts'
 import { startPostgres } from '../fixtures/servers/postgres.ts'
 import { startRedis } from '../fixtures/servers/redis.ts'
@@ -33,7 +34,6 @@ import {
   SUBJECT_CORE,
   startOn,
 } from './machine.ts'
-import { readOptions } from './options.ts'
 import { median, rounded, tableOf } from './report.ts'
 import { runWrk } from './wrk.ts'
 
