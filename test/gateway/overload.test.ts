@@ -55,7 +55,7 @@ interface Outcome {
   readonly retryAfter: string | undefined
 }
 
-/** Calls over connections of its own until `end`; after a 503 each caller waits as it is told, or less long. */
+/** Calls over connections of its own until `end`; after a 503, each caller waits as told, but at most `waitMsMax`. */
 function flood(t: Test, url: string, key: string, waitMsMax = Number.POSITIVE_INFINITY) {
   const agent = new HttpAgent({ keepAlive: true })
   t.teardown(() => agent.destroy())

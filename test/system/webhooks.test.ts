@@ -47,7 +47,6 @@ t.test(
     const first = await post('payments', payment, once)
     t.equal(first.status, 201)
     t.equal((await post('payments', payment, once)).text, first.text)
-    // Sent last, so that a repeated event of the payment would probably have come before it.
     const test = await call(`${url}/settings/webhook-endpoints/${endpoint.json.id}/test`, {
       headers,
       body: {},
@@ -60,6 +59,9 @@ t.test(
     matches(t, delivery, { status: 'delivered', attempts: [{ status_code: 204 }] })
     await until(() => receiver.webhooks.length >= 3, 'all webhooks')
     for (const webhook of receiver.webhooks) t.ok(verify(webhook, endpoint.json.secret))
+    // A delivery is stored with its event, so a repeated one would be in the log before it is sent.
+    const log = await call(`${url}/settings/webhook-deliveries`, { headers })
+    t.equal(log.json.data.length, 3, 'one delivery of each event')
     t.strictSame(receiver.webhooks.map(({ event }) => event.type).sort(), [
       'invoice.paid',
       'payment.recorded',

@@ -156,6 +156,7 @@ t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
   const { secret: key } = await system.operator.issueKey(account, { rateLimit: LIMIT })
   const seen = new Map<string, number>()
   let remaining = LIMIT
+  let isDraining = false
   let isOver = false
   const load = connections(t, 8).map(async (dispatcher) => {
     let isNew = true
@@ -168,10 +169,10 @@ t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
           return String(status)
         },
         // The kernel resets connections that wait to be accepted while the listener closes.
-        (error) =>
-          error.syscall === 'connect' || (isNew && error.code === 'ECONNRESET')
-            ? 'refused'
-            : `broken: ${error}`,
+        (error) => {
+          const isUnaccepted = error.syscall === 'connect' || (isNew && error.code === 'ECONNRESET')
+          return isDraining && isUnaccepted ? 'refused' : `broken: ${error}`
+        },
       )
       seen.set(outcome, (seen.get(outcome) ?? 0) + 1)
       if (outcome !== '200') await new Promise((resolve) => setTimeout(resolve, 10))
@@ -179,6 +180,7 @@ t.test('SIGTERM drains all of them: no accepted call fails', async (t) => {
   })
   await until(() => (seen.get('200') ?? 0) > 100, 'the load flows')
   const pids = workers()
+  isDraining = true
   t.equal(await gateway.stop(), 0)
   isOver = true
   await Promise.all(load)
