@@ -66,14 +66,11 @@ export const GATEWAY_SETTINGS = {
     'Memory for incomplete requests and for responses that clients have not received yet. A quarter of it is for keys that are not cached.',
     { min: 1, max: 65_536, fallback: '48' },
   ),
-  GATEWAY_MEMORY_PER_CLIENT_MIB: integer(
-    'The maximum share of that memory that one client can use.',
-    {
-      min: 1,
-      max: 65_536,
-      fallback: '24',
-    },
-  ),
+  GATEWAY_MEMORY_PER_CLIENT_MIB: integer('How much of that memory one client can use at most.', {
+    min: 1,
+    max: 65_536,
+    fallback: '24',
+  }),
   GATEWAY_BODY_RATE_MIN: integer(
     'After its first 3 s, a request body that arrives more slowly than this, in bytes per second, gets 408.',
     { min: 0, max: 1_000_000, fallback: '1024' },
