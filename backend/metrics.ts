@@ -3,7 +3,7 @@
 import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
-import type { RequestNumbers } from './http/requests.ts'
+import type { RequestMetrics } from './http/requests.ts'
 import type { HandOff } from './mail/mail.ts'
 import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
@@ -12,7 +12,7 @@ import type { Outcome } from './webhooks/outcomes.ts'
 /** How long the queues' metrics are cached, however many scrapers there are. */
 const QUEUES_CACHED_MS = 15_000
 
-export function createRequestNumbers(metrics: Metrics): RequestNumbers {
+export function createRequestMetrics(metrics: Metrics): RequestMetrics {
   const calls = metrics.counter(
     'receivables_backend_calls_total',
     'Requests, by operation and status of the response.',
@@ -31,7 +31,7 @@ export function createRequestNumbers(metrics: Metrics): RequestNumbers {
   // Prometheus sees no increase in a series that begins with 1, so the first bug would raise no alert.
   problems.inc({ status: 500, code: 'internal_error' }, 0)
   return {
-    note(operation, status, seconds) {
+    record(operation, status, seconds) {
       calls.inc({ operation, status })
       durations.of(operation).observe(seconds)
     },

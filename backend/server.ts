@@ -26,7 +26,7 @@ import { openSocketToGroup, removeStaleSocket } from './http/socket.ts'
 import { inboundMailRoutes } from './inbound-mail/routes.ts'
 import { internalRoutes } from './internal/routes.ts'
 import type { PostOffice } from './mail/post-office.ts'
-import { createRequestNumbers, measureParts } from './metrics.ts'
+import { createRequestMetrics, measureParts } from './metrics.ts'
 import { OPERATIONS } from './operations.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { renderProblemPage } from './settings/shell/problem-page.ts'
@@ -52,8 +52,8 @@ const REQUEST_MS_MAX = 30_000
 const DRAIN_MS_MAX = 8000
 
 /**
- * How long a drain leaves it to gateways to close idle connections. A gateway closes those of a backend that drains
- * within 2 s, and any after 4 s.
+ * How long a drain leaves it to gateways to close idle connections. A gateway closes those of a backend that
+ * drains within 2 s, and any after 4 s.
  */
 const DRAIN_GRACE_MS = 5000
 
@@ -111,7 +111,7 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const lastUsed = createLastUsed(database, log)
   const usage = createUsage(database, log)
   const { passwords = createPasswords() } = deps
-  const numbers = createRequestNumbers(deps.metrics)
+  const requestMetrics = createRequestMetrics(deps.metrics)
   measureParts(deps.metrics, { lastUsed, usage, passwords })
   let draining = false
 
@@ -134,9 +134,9 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   }
 
   const server = createServerFor(deps)
-  observeRequests(server, { numbers, tracing: deps.tracing })
+  observeRequests(server, { metrics: requestMetrics, tracing: deps.tracing })
   admitGatewaysOnly(server, deps)
-  respondWithProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...numbers })
+  respondWithProblems(server, { baseUrl, log, renderPage: renderProblemPage, ...requestMetrics })
   addSecurityHeaders(server, baseUrl)
   closeConnectionsWhile(server, () => draining)
   countCalls(server, usage, deps.clock)
@@ -196,8 +196,8 @@ function closeConnectionsWhile(server: Server, isDraining: () => boolean): void 
 }
 
 /**
- * Refuses new connections, and resolves when there are none left, or after `graceMs`. hapi would close idle connections
- * at once and lose calls in transit on them, whose outcome a gateway could not know.
+ * Refuses new connections, and resolves when there are none left, or after `graceMs`. hapi would close idle
+ * connections at once and lose calls in transit on them, whose outcome a gateway could not know.
  */
 async function closeToNewConnections({ listener }: Server, graceMs: number): Promise<void> {
   const closed = once(listener, 'close')

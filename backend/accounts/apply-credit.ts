@@ -2,7 +2,7 @@
 import assert from 'node:assert'
 import { prepared } from '../database/prepared.ts'
 import type { AccountRow, Reader, Transaction } from '../database/tables.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { lockAccount } from './accounts.ts'
 import { type Act, recordAudit } from './audit.ts'
 
@@ -23,7 +23,7 @@ export async function setApplyCredit(
   const applyCredit = APPLY_CREDIT.find((candidate) => candidate === text)
   if (applyCredit === undefined) {
     const detail = `apply_credit must be ${APPLY_CREDIT.join(' or ')}`
-    throw faultsProblem([{ pointer: '/apply_credit', code: 'invalid_enum', detail }])
+    throw fieldErrorsProblem([{ pointer: '/apply_credit', code: 'invalid_enum', detail }])
   }
   const account = await lockAccount(tx, accountId)
   if (account.apply_credit === applyCredit) return account

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto'
 import { imageSize } from 'image-size'
 import type { AccountLogoRow, Reader, Transaction } from '../database/tables.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { stripJpeg, stripPng } from './logo-metadata.ts'
 
 /** Small, because every reminder contains the logo. */
@@ -98,7 +98,7 @@ function sizeOf(content: Buffer): Size {
 }
 
 function fault(code: string, detail: string) {
-  return faultsProblem([{ pointer: '/logo', code, detail: `logo ${detail}` }])
+  return fieldErrorsProblem([{ pointer: '/logo', code, detail: `logo ${detail}` }])
 }
 
 /** Undefined for null, and for a logo that does not exist. */

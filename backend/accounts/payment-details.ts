@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { PaymentDetailsRow, Reader, Transaction } from '../database/tables.ts'
-import { type Fault, faultsProblem } from '../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 import { currency as currencyRule, httpsUrl, matching, parsed, text } from '../validation/fields.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 import { lockAccount } from './accounts.ts'
@@ -137,13 +137,13 @@ const CHECKS: Readonly<Record<(typeof PAYMENT_FIELDS)[number], Check<string>>> =
 function checkCurrency(text: string): string {
   const kept = check(currencyRule, text)
   if (!(kept instanceof Rejection)) return kept
-  throw faultsProblem([
+  throw fieldErrorsProblem([
     { pointer: '/currency', code: kept.code, detail: `currency ${kept.detail}` },
   ])
 }
 
 function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDetails {
-  const faults: Fault[] = []
+  const faults: FieldError[] = []
   const read = (name: (typeof PAYMENT_FIELDS)[number]): string | null => {
     const given = (input[name] ?? '').trim()
     const value = name === 'bank_code' ? given.toUpperCase() : given
@@ -174,7 +174,7 @@ function checkDetails(currency: string, input: PaymentDetailsInput): PaymentDeta
     const detail = 'account_holder is required: banks compare it with the account'
     faults.push({ pointer: '/account_holder', code: 'required', detail })
   }
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
   return details
 }
 

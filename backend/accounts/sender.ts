@@ -3,7 +3,7 @@
  * From and the creditor's name in the text; the address is always that of `MAIL_FROM`.
  */
 import type { AccountRow, Transaction } from '../database/tables.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { matching } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
 import { lockAccount } from './accounts.ts'
@@ -80,7 +80,7 @@ export async function setLogo(
 function checkName(input: string): string {
   const kept = check(SENDER_NAME, input)
   if (!(kept instanceof Rejection)) return kept
-  throw faultsProblem([{ pointer: '/name', code: kept.code, detail: `name ${kept.detail}` }])
+  throw fieldErrorsProblem([{ pointer: '/name', code: kept.code, detail: `name ${kept.detail}` }])
 }
 
 async function change(

@@ -7,7 +7,7 @@ import { basename } from 'node:path'
 import { parseApiKey } from '../../shared/contract/api-key.ts'
 import { dateReader } from '../import/date-format.ts'
 import { type Ledger, readLedger } from '../import/ledger.ts'
-import { LedgerFault } from '../import/ledger-fault.ts'
+import { LedgerError } from '../import/ledger-error.ts'
 import { parseCurrency } from '../money/money.ts'
 import { type Command, type Context, defineCommand, type Output, UsageError } from './command.ts'
 import { EXAMPLE, parseColumns } from './import/column-option.ts'
@@ -130,7 +130,7 @@ async function withHints(read: () => Promise<Ledger>): Promise<Ledger> {
   try {
     return await read()
   } catch (error) {
-    if (!(error instanceof LedgerFault)) throw error
+    if (!(error instanceof LedgerError)) throw error
     if (error.about === 'currency') throw new UsageError(`${error.message} Use --currency.`)
     if (error.about === 'date_format') throw new UsageError(`--date-format: ${error.message}`)
     if (error.about !== 'columns') throw error

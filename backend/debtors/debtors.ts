@@ -14,8 +14,8 @@ import { recordEvent } from '../events/events.ts'
 import {
   afterPosition,
   equals,
+  equalsLiteral,
   ignoreSortIndex,
-  isKind,
   joinPage,
   orderOf,
   type Page,
@@ -275,7 +275,10 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('external_id', filters.external_id),
         ...equals('email', filters.email),
-        ...isKind(unindexedIfNarrowedBy('status', filters.email, filters.firstName), form.status),
+        ...equalsLiteral(
+          unindexedIfNarrowedBy('status', filters.email, filters.firstName),
+          form.status,
+        ),
         ...within('name_search', filters.firstName, filters.namesEnd),
         ...afterPosition(own),
       ]),

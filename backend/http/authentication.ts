@@ -1,7 +1,7 @@
 /**
  * The authentication scheme `principal` of every API route: it checks the gateway's principal against the
- * database before anything else. The gateway's cache may be stale, but the database is not: a revoked key,
- * narrowed scopes or a suspended account therefore apply from the next call on.
+ * database before anything else. The gateway's cache may be stale, but the database is not. A revocation,
+ * narrowed scopes and a suspension therefore take effect from the next call on.
  */
 import assert from 'node:assert'
 import type { Lifecycle, Request, ResponseToolkit, Server } from '@hapi/hapi'
@@ -99,8 +99,8 @@ async function authenticate(
 }
 
 /**
- * If the key's revision is the gateway's, the gateway has already checked the address against the same
- * list.
+ * The gateway has already checked the address against the same list, because the revision of the key is the
+ * same. This check protects against a bug there.
  */
 function checkAddress(allowed: string | null, { headers }: Request): void {
   const address = headers[CLIENT_ADDRESS_HEADER]

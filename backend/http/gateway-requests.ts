@@ -1,7 +1,7 @@
 /**
- * Accepts requests of gateways only. API calls carry a principal, which authentication verifies; all other
- * requests carry a signature over method, path and body. A request without a valid one gets the same bare
- * 404 whether or not its route exists.
+ * Accepts requests of gateways only. An API call carries a principal, which `authentication.ts` verifies. Any
+ * other request carries a signature over method, path and body. A request without a principal or without a
+ * valid signature gets the same bare 404 whether or not its route exists.
  */
 import type { Request, ResponseToolkit, Server } from '@hapi/hapi'
 import {

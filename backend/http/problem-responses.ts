@@ -38,7 +38,7 @@ export interface ProblemResponsesOptions {
 
 export function respondWithProblems(server: Server, options: ProblemResponsesOptions): void {
   const { baseUrl, log, renderPage, countProblem } = options
-  const faults = createRepeatedLog(log)
+  const repeatedLog = createRepeatedLog(log)
   const plainLog = withoutRedaction(log)
   server.ext('onPreResponse', (request, h) => {
     const { response } = request
@@ -53,7 +53,7 @@ export function respondWithProblems(server: Server, options: ProblemResponsesOpt
     const fields = { requestId, method, route: route.path }
     if (problem.status >= 500) {
       const kind = `${problem.code} ${route.path}`
-      faults.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
+      repeatedLog.error(kind, { err: problem.cause ?? response, ...fields }, problem.code)
     } else {
       plainLog.info(fields, problem.code)
     }

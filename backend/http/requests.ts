@@ -10,18 +10,18 @@ const AREAS = new Set(['docs', 'internal', 'mail', 'settings'])
 /** Recorded as the status if the gateway closed its connection before the response. */
 const CLIENT_GONE = 499
 
-export interface RequestNumbers {
-  note(operation: string, status: number, seconds: number): void
+export interface RequestMetrics {
+  record(operation: string, status: number, seconds: number): void
   countProblem(problem: Problem): void
 }
 
 export interface RequestsOptions {
-  readonly numbers: RequestNumbers
+  readonly metrics: RequestMetrics
   readonly tracing: Tracing | undefined
 }
 
 /** Must be registered before all other extensions. */
-export function observeRequests(server: Server, { numbers, tracing }: RequestsOptions): void {
+export function observeRequests(server: Server, { metrics, tracing }: RequestsOptions): void {
   // hapi's own times are whole milliseconds.
   const arrivals = new WeakMap<Request, number>()
   server.ext('onRequest', (request, h) => {
@@ -32,7 +32,7 @@ export function observeRequests(server: Server, { numbers, tracing }: RequestsOp
     const to = performance.now()
     const from = arrivals.get(request) ?? to
     const status = statusOf(request)
-    numbers.note(operationOf(request), status, (to - from) / 1000)
+    metrics.record(operationOf(request), status, (to - from) / 1000)
     if (tracing === undefined) return
     const { traceparent, tracestate } = request.headers
     // Traces begin at gateways. Internal requests of gateways, e.g. health checks, have no trace.

@@ -1,11 +1,11 @@
 /**
- * A write with an Idempotency-Key is done once, and every repeat gets the same response, byte for byte. The
- * key's row is committed together with the write, so that after a crash both exist or neither. Only success
- * binds a key: a rejection rolls its row back. Before a write is rejected, the row is checked again: the
- * cause of the rejection may be an earlier write with the same key.
+ * A write with an Idempotency-Key is done once, and every retry gets the same response, byte for byte. The
+ * key's row is committed together with the write, so that after a crash both exist or neither. Only a
+ * successful write keeps the row: a rejection rolls it back, and the key can be used again. Before a write is
+ * rejected, the row is checked again: the cause of the rejection may be an earlier write with the same key.
  *
- * The unique row decides every race. The map of calls in progress only avoids useless work: concurrent
- * repeats wait for the response of the first call.
+ * The unique row decides every race. The map of calls in progress only avoids useless work: concurrent retries
+ * wait for the result of the first call.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { ConstraintViolation } from '../database/constraint-violation.ts'
@@ -19,7 +19,7 @@ export interface Attempt {
   /** The operation's id in the contract. */
   readonly operation: string
   readonly key: string
-  /** A digest of operation and body; the same for a repeat. */
+  /** A digest of the operation and the body. A retry has the same one. */
   readonly fingerprint: string
 }
 
@@ -37,8 +37,8 @@ export interface Write {
   /** Prepares the work, or throws the rejection of the body. Called only if there is nothing to replay. */
   prepare(): (tx: Transaction) => Promise<Recorded>
   /**
-   * Finds the result of an earlier write with the key after the key's row has expired, if the records show
-   * it. Called after a rejection, whose cause may be that earlier write.
+   * Finds the result of an earlier write with the key in the records that it created, since the key's row may
+   * have expired. Called after a rejection, because that write may be the cause.
    */
   recall(read: Reader): Promise<Recorded | undefined>
   /** The member of `idempotency_key_reused` that names the resource which the key created. */
@@ -54,7 +54,8 @@ export interface IdempotencyOptions {
   readonly database: Database
   readonly clock: () => Date
   /**
-   * How long a repeat waits for the first call: longer than a loaded disk needs, shorter than clients wait.
+   * How long a retry waits for the first call: longer than a write takes on a loaded disk, and shorter than
+   * clients wait.
    */
   readonly waitMsMax?: number
 }
@@ -68,15 +69,15 @@ export function createIdempotency({
 
   async function once(attempt: Attempt, write: Write): Promise<Outcome> {
     const name = JSON.stringify([attempt.accountId, attempt.operation, attempt.key])
-    let patience: ReturnType<typeof startPatience> | undefined
+    let timeout: ReturnType<typeof startTimeout> | undefined
     try {
-      // Several calls may wait: the first to resume runs, and the others find it here.
+      // Several calls may wait. The first one that resumes becomes the call in progress, for which the others wait.
       for (let other = running.get(name); other !== undefined; other = running.get(name)) {
-        patience ??= startPatience(waitMsMax)
-        if ((await Promise.race([other, patience.end])) === 'over') throw inProgress()
+        timeout ??= startTimeout(waitMsMax)
+        if ((await Promise.race([other, timeout.end])) === 'elapsed') throw inProgress()
       }
     } finally {
-      patience?.stop()
+      timeout?.stop()
     }
     const outcome = replayOrRecord(database, clock, attempt, write)
     // Waiting calls read the result from the database.
@@ -88,9 +89,9 @@ export function createIdempotency({
   return { once }
 }
 
-function startPatience(waitMsMax: number): { end: Promise<'over'>; stop(): void } {
-  const { promise, resolve } = Promise.withResolvers<'over'>()
-  const timer = setTimeout(() => resolve('over'), waitMsMax)
+function startTimeout(waitMsMax: number): { end: Promise<'elapsed'>; stop(): void } {
+  const { promise, resolve } = Promise.withResolvers<'elapsed'>()
+  const timer = setTimeout(() => resolve('elapsed'), waitMsMax)
   return { end: promise, stop: () => clearTimeout(timer) }
 }
 
@@ -104,13 +105,13 @@ async function replayOrRecord(
   if (earlier !== undefined) return earlier
   try {
     const work = write.prepare()
-    const record = database.isConcurrent ? claimAndRecord : recordLast
+    const record = database.isConcurrent ? insertRowFirst : insertRowLast
     return await database.transaction((tx) => record(tx, attempt, clock().toISOString(), work))
   } catch (error) {
     // The call that inserted the key's row is still in progress at another backend.
     if (error instanceof LockTimeout && error.table === 'idempotency_keys') throw inProgress()
     const isTaken = error instanceof ConstraintViolation && isAboutKey(error)
-    if (!isTaken && !isRefusal(error)) throw error
+    if (!isTaken && !isRejection(error)) throw error
     const committed =
       (await findRecorded(database.read, attempt, write)) ??
       (await recallDone(database.read, write))
@@ -148,8 +149,8 @@ const readRow = prepared((read: Reader, { accountId, operation, key }: KeyOfRow)
 
 type Work = ReturnType<Write['prepare']>
 
-/** With one transaction at a time there are no races: the row is written once, at the end. */
-async function recordLast(
+/** Without concurrent transactions there are no races: the row is written once, at the end. */
+async function insertRowLast(
   tx: Transaction,
   attempt: Attempt,
   createdAt: string,
@@ -161,10 +162,10 @@ async function recordLast(
 }
 
 /**
- * The row is inserted first. A concurrent repeat therefore waits here for the first call, instead of
+ * The row is inserted first. A concurrent retry therefore waits here for the first call, instead of
  * validating its body against records that the first call is changing.
  */
-async function claimAndRecord(
+async function insertRowFirst(
   tx: Transaction,
   attempt: Attempt,
   createdAt: string,
@@ -213,7 +214,7 @@ function isAboutKey({ columns }: ConstraintViolation): boolean {
 }
 
 /** Whether the cause of the rejection may be an earlier write with the same key. */
-function isRefusal(error: unknown): boolean {
+function isRejection(error: unknown): boolean {
   return error instanceof Problem && error.status < 500
 }
 

@@ -1,5 +1,5 @@
 /** Maps fields to columns of the file: as requested, or by common header names. */
-import { LedgerFault } from './ledger-fault.ts'
+import { LedgerError } from './ledger-error.ts'
 
 interface Field {
   readonly required: boolean
@@ -46,7 +46,7 @@ export type ColumnHeaders = ReadonlyMap<FieldName, string>
 
 export const FIELD_NAMES = Object.keys(FIELDS).filter(isFieldName)
 export const REQUIRED_FIELDS = FIELD_NAMES.filter((name) => FIELDS[name].required)
-/** Throws `LedgerFault` that names the fields without a column, and the headers of the file. */
+/** Throws `LedgerError` that names the fields without a column, and the headers of the file. */
 export function mapColumns(
   headers: readonly string[],
   requested: ReadonlyMap<FieldName, string>,
@@ -69,7 +69,7 @@ export function mapColumns(
     }
   }
   if (faults.length > 0) {
-    throw new LedgerFault(
+    throw new LedgerError(
       `The columns are not clear: ${faults.join('; ')}. The file has: ${headers.join(', ')}.`,
       { about: 'columns' },
     )

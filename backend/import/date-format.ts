@@ -3,7 +3,7 @@
  * April, depending on the country.
  */
 import { isCalendarDate } from '../calendar/calendar.ts'
-import { LedgerFault } from './ledger-fault.ts'
+import { LedgerError } from './ledger-error.ts'
 
 /** Returns `YYYY-MM-DD`; undefined if the text has another format or the day does not exist. */
 export type DateReader = (text: string) => string | undefined
@@ -18,13 +18,13 @@ const PARTS: Readonly<Record<string, string>> = {
 
 /**
  * `format` contains YYYY, M or MM, and D or DD, each once. M and D match one or two digits. Throws
- * `LedgerFault`.
+ * `LedgerError`.
  */
 export function dateReader(format: string): DateReader {
   const tokens = format.match(/YYYY|MM|M|DD|D|[-/. ]/g) ?? []
   const initials = tokens.map((token) => token.charAt(0)).filter((initial) => /[YMD]/.test(initial))
   if (tokens.join('') !== format || initials.sort().join('') !== 'DMY' || isRunTogether(tokens)) {
-    throw new LedgerFault(
+    throw new LedgerError(
       `A date format is made of YYYY, MM or M, and DD or D, e.g. M/D/YYYY, D.M.YYYY or YYYY-MM-DD, not ${format}.`,
       { about: 'date_format' },
     )

@@ -22,7 +22,7 @@ import {
 } from './columns.ts'
 import type { DateReader } from './date-format.ts'
 import { type DecimalForm, parseDecimal } from './decimal.ts'
-import { LedgerFault } from './ledger-fault.ts'
+import { LedgerError } from './ledger-error.ts'
 
 export interface LedgerCustomer {
   readonly externalId: string
@@ -87,14 +87,14 @@ const FAULTS_SHOWN_MAX = 1000
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
   const [head, ...rows] = await readRecords(bytes)
   if (head === undefined || rows.length === 0) {
-    throw new LedgerFault('The file needs a line of headers and at least one row.', {
+    throw new LedgerError('The file needs a line of headers and at least one row.', {
       about: 'file',
     })
   }
   const headers = head.cells.map((cell) => cell.trim())
   const columns = mapColumns(headers, options.columns)
   if (options.currency === undefined && !columns.has('currency')) {
-    throw new LedgerFault('No column has the currency of the amounts: name it.', {
+    throw new LedgerError('No column has the currency of the amounts: name it.', {
       about: 'currency',
     })
   }
@@ -121,7 +121,7 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
       email: known?.email ?? row.customer.email,
     })
   }
-  if (faults.length > 0) throw new LedgerFault(describeFaults(faults), { about: 'rows', faults })
+  if (faults.length > 0) throw new LedgerError(describeFaults(faults), { about: 'rows', faults })
   return {
     headers: headersOf(headers, columns),
     customers,
@@ -129,10 +129,10 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   }
 }
 
-/** Returns the headers of the file; none if it has no first line. Throws `LedgerFault`. */
+/** Returns the headers of the file; none if it has no first line. Throws `LedgerError`. */
 export function readHeaders(bytes: Uint8Array): readonly string[] {
   const file = decode(bytes)
-  const [head = []] = asLedgerFault(() => {
+  const [head = []] = asLedgerError(() => {
     const records: string[][] = parseSync(file, { ...parserOptions(file), to: 1 })
     return records
   })
@@ -277,7 +277,7 @@ function parserOptions(file: string): Options {
   }
 }
 
-function asLedgerFault<T>(read: () => T): T {
+function asLedgerError<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
@@ -287,7 +287,7 @@ function asLedgerFault<T>(read: () => T): T {
 
 function faultOf(error: unknown): unknown {
   if (!(error instanceof CsvError)) return error
-  return new LedgerFault(`The file is not proper CSV. ${error.message}`, {
+  return new LedgerError(`The file is not proper CSV. ${error.message}`, {
     about: 'file',
     cause: error,
   })
@@ -297,7 +297,7 @@ function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw new LedgerFault('The file is not UTF-8 text. Save it as "CSV UTF-8".', {
+    throw new LedgerError('The file is not UTF-8 text. Save it as "CSV UTF-8".', {
       about: 'file',
       cause: error,
     })

@@ -1,4 +1,7 @@
-/** Routes for gateways' own requests. They are signed, and not reachable through a gateway. */
+/**
+ * Routes for the internal requests of gateways, which are signed. Clients cannot reach these routes through a
+ * gateway.
+ */
 import type { ServerRoute } from '@hapi/hapi'
 import Joi from 'joi'
 import { LOOK_UPS_MAX } from '../../shared/contract/api-key.ts'
@@ -57,8 +60,8 @@ export function internalRoutes(deps: InternalDeps): ServerRoute[] {
 }
 
 /**
- * Reads committed state: a look-up that starts after a revocation was acknowledged sees it. An unknown key
- * is a result, not an error. Results are in the order of the digests.
+ * Reads committed state: a look-up that starts after the response to a revocation returns the key as revoked.
+ * An unknown key is a result, not an error. Results are in the order of the digests.
  */
 async function lookUp(digests: readonly string[], deps: InternalDeps) {
   const rows = await findKeysByDigest(deps.database.read, digests, deps.peppers)

@@ -8,8 +8,8 @@ import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCovered } from '../reminders/planning/stop-covered.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { stopCovered } from '../reminders/planning/stop-covered-on-account.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { conflict, isOpen, lockInvoice } from './acts.ts'
 import { announceChange, changeInvoice } from './change.ts'
 import { paid } from './settlement.ts'
@@ -58,7 +58,7 @@ export async function creditInvoice(
 function refuseSurplus({ amount_due: due, number }: InvoiceRow, amount: number): void {
   if (amount <= due) return
   const detail = `amount must be at most ${due}, what is due on invoice ${number}`
-  throw faultsProblem([{ pointer: '/amount', code: 'out_of_range', detail }])
+  throw fieldErrorsProblem([{ pointer: '/amount', code: 'out_of_range', detail }])
 }
 
 /** Less is due on this invoice: money on account may therefore cover other invoices of the debtor too. */

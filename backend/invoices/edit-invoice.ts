@@ -7,7 +7,7 @@ import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { conflict, isOpen, lockInvoice } from './acts.ts'
 import { changeInvoice } from './change.ts'
 
@@ -63,7 +63,7 @@ function changeOf(invoice: InvoiceRow, edit: InvoiceEdit) {
   const { dueDate, poNumber, notes, paymentUrl } = edit
   if (dueDate !== undefined && dueDate < invoice.issue_date) {
     const detail = `due_date must not be before the issue date, ${invoice.issue_date}`
-    throw faultsProblem([{ pointer: '/due_date', code: 'out_of_range', detail }])
+    throw fieldErrorsProblem([{ pointer: '/due_date', code: 'out_of_range', detail }])
   }
   return {
     ...(dueDate !== undefined && dueDate !== invoice.due_date && { due_date: dueDate }),

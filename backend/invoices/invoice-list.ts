@@ -9,9 +9,9 @@ import {
   type Column,
   type Condition,
   equals,
+  equalsLiteral,
   ignoreSortIndex,
-  isAnyOf,
-  isKind,
+  isInLiterals,
   joinPage,
   orderOf,
   type Page,
@@ -74,8 +74,8 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...equals('number', filters.number),
-        ...isAnyOf(unindexedIfNarrowedBy('status', filters.debtor_id), filters.status),
-        ...isKind(
+        ...isInLiterals(unindexedIfNarrowedBy('status', filters.debtor_id), filters.status),
+        ...equalsLiteral(
           unindexedIfNarrowedBy('currency', filters.debtor_id, filters.status),
           filters.currency,
         ),

@@ -12,7 +12,7 @@ import { findDebtorId, lockDebtor, touchDebtor } from '../debtors/debtors.ts'
 import { recordEvent } from '../events/events.ts'
 import { initialChasing } from '../reminders/planning/initial-chasing.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
-import { type Fault, faultsProblem } from '../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 import { generateInvoiceNumber } from './invoice-number.ts'
 import { type NewLine, type Totals, totalsOf } from './lines.ts'
 import { renderInvoice } from './representation.ts'
@@ -127,7 +127,7 @@ async function checkInvoice(
   issueDate: string,
 ): Promise<{ debtor: DebtorRow; totals: Totals }> {
   const totals = totalsOf(input.amount, input.lines)
-  const faults: Fault[] = 'faults' in totals ? [...totals.faults] : []
+  const faults: FieldError[] = 'faults' in totals ? [...totals.faults] : []
   if (input.dueDate !== null && input.dueDate < issueDate) {
     const detail = `due_date must not be before the issue date, ${issueDate}`
     faults.push({ pointer: '/due_date', code: 'out_of_range', detail })
@@ -142,7 +142,7 @@ async function checkInvoice(
     })
   }
   if (faults.length > 0 || debtor === undefined || 'faults' in totals) {
-    throw faultsProblem(faults, 'faults' in totals ? totals.members : {})
+    throw fieldErrorsProblem(faults, 'faults' in totals ? totals.members : {})
   }
   return { debtor, totals }
 }

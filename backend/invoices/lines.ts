@@ -1,7 +1,7 @@
 /** Totals of an invoice's lines. Taxes come from the client's accounting and are never computed. */
 
 import { AMOUNT_MAX, lineAmount, type Quantity } from '../money/money.ts'
-import type { Fault } from '../validation/faults.ts'
+import type { FieldError } from '../validation/field-errors.ts'
 
 export interface NewLine {
   readonly description: string
@@ -27,7 +27,7 @@ export interface Totals {
 
 /** The reasons why the lines and the amount are rejected. */
 export interface TotalsRefusal {
-  readonly faults: readonly Fault[]
+  readonly faults: readonly FieldError[]
   /** Members of the problem document, if there is no other fault. */
   readonly members: Readonly<Record<string, unknown>>
 }
@@ -64,7 +64,7 @@ function kept(line: NewLine, amount = 0n): Line {
   }
 }
 
-function tooLarge(pointer: string): Fault {
+function tooLarge(pointer: string): FieldError {
   const detail = 'quantity × unit_amount is more than can be kept exactly'
   return { pointer, code: 'out_of_range', detail }
 }

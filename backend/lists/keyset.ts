@@ -1,6 +1,6 @@
 /**
- * Keyset pagination: the next page starts after the sort value and id of the last row, so that its cost
- * does not depend on its position, and new rows shift nothing.
+ * Keyset pagination: the next page starts after the sort value and id of the last row. The cost of a page
+ * therefore does not depend on its position, and new rows do not shift it.
  */
 import { type Expression, type SqlBool, sql } from 'kysely'
 
@@ -41,8 +41,8 @@ export function joinPage(form: PageForm, { startValue, startId }: PageStart): Pa
 
 /**
  * For a list with a selective filter: makes the database find rows by the filter and sort them. Without
- * statistics it would walk the whole account in the list's order. `debtor_id` is selective unless the list
- * is sorted by creation, for which there is an index.
+ * statistics it would walk the whole account in the list's order. Callers do not pass `debtor_id` for a list
+ * that is sorted by creation, because an index serves this combination.
  */
 export function ignoreSortIndex(page: Page, ...filters: readonly (string | undefined)[]): Page {
   return filters.every((filter) => filter === undefined)
@@ -53,8 +53,8 @@ export function ignoreSortIndex(page: Page, ...filters: readonly (string | undef
 export type Condition = Expression<SqlBool>
 
 /**
- * The condition for rows after the page's start. Sort column and id are unqualified: filter by subquery,
- * not by join.
+ * The condition for rows after the page's start. The sort column and the id have no table name, so callers
+ * must filter by subquery, not by join.
  */
 export function afterPosition(page: Page): Condition[] {
   const { direction, after } = page
@@ -98,19 +98,20 @@ function expressionOf(column: Column): Expression<unknown> {
 type Value = string | number | undefined
 
 /**
- * The values of `isKind` and `isAnyOf`, of which there are few, are part of the text. PostgreSQL keeps one plan
- * for a text, and how many rows have a status or a currency decides which index is best.
+ * For columns with few values, e.g. a status or a currency: the value is part of the statement's text instead
+ * of a parameter. PostgreSQL keeps one plan for each text, and the best index depends on how many rows have
+ * the value.
  */
-export function isKind(column: Column, value: string | undefined): Condition[] {
+export function equalsLiteral(column: Column, value: string | undefined): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${sql.lit(value)}`]
 }
 
-export function isAnyOf(column: Column, values: readonly string[] | undefined): Condition[] {
+export function isInLiterals(column: Column, values: readonly string[] | undefined): Condition[] {
   const list = values?.map((value) => sql.lit(value))
   return list === undefined ? [] : [sql`${expressionOf(column)} in (${sql.join(list)})`]
 }
 
-/** No condition where the client sent no value. */
+/** Returns no condition if the client sent no value. */
 export function equals(column: Column, value: Value): Condition[] {
   return value === undefined ? [] : [sql`${expressionOf(column)} = ${value}`]
 }

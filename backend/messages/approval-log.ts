@@ -1,10 +1,10 @@
-/** Messages that need approval: the number that await it, and the decisions on the others. */
+/** Counts the messages that await approval, and lists the messages on which a decision was made. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
 
-// The values are literals, not parameters: a partial index is used only if the statement's text contains
-// its condition.
+// The values are literals, not parameters: a partial index is used only if the text of the statement
+// contains the index's condition.
 const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
 const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
@@ -20,10 +20,13 @@ export async function countWaiting(reader: Reader, accountId: string): Promise<n
 
 export interface DecidedMessage extends MessageRow {
   /** The detail of the latest transition: who or what caused it. */
-  readonly outcome: string | null
+  readonly lastDetail: string | null
 }
 
-/** Lists messages that needed approval and no longer await it, whatever was decided, latest first. */
+/**
+ * Lists the messages that needed approval and no longer await it, whatever their `approval_status`, latest
+ * first.
+ */
 export async function listDecided(
   reader: Reader,
   accountId: string,
@@ -39,7 +42,7 @@ export async function listDecided(
         .whereRef('message_transitions.message_id', '=', 'messages.id')
         .orderBy('message_transitions.id', 'desc')
         .limit(1)
-        .as('outcome'),
+        .as('lastDetail'),
     )
     .where('account_id', '=', accountId)
     .where(IS_DECIDED)

@@ -11,7 +11,7 @@ import { readCoveredInvoices } from './messages.ts'
 import { renderMessage } from './representation.ts'
 import { recordTransitions } from './transitions.ts'
 
-/** Announced by a transaction that may make a reminder due earlier than the worker expects. */
+/** A transaction announces this topic if it may make a reminder due earlier than the worker expects. */
 export const REMINDERS_DUE = 'reminders'
 
 export type MessageChange = Partial<

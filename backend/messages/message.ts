@@ -14,7 +14,7 @@ export async function findMessage(
     .executeTakeFirst()
 }
 
-/** The HTML of a message with the id of its logo; undefined if it has none, or none yet. */
+/** Returns the HTML of a message and the id of its logo; undefined if the message has no HTML, or not yet. */
 export async function findMessageHtml(
   reader: Reader,
   accountId: string,

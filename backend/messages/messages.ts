@@ -1,4 +1,4 @@
-/** Reads messages, and cancels those that a payment makes obsolete. */
+/** Reads messages, and cancels waiting messages that became obsolete, e.g. through a payment. */
 
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
@@ -9,9 +9,9 @@ import type { DebtorRow, MessageRow, MessageStatus } from '../database/tables.ts
 import {
   afterPosition,
   equals,
+  equalsLiteral,
   ignoreSortIndex,
-  isAnyOf,
-  isKind,
+  isInLiterals,
   joinPage,
   orderOf,
   type Page,
@@ -23,7 +23,7 @@ import {
 } from '../lists/keyset.ts'
 import { recordTransitions } from './transitions.ts'
 
-/** Statuses that a payment cancels, since no hand-over has started. */
+/** Messages in these statuses can be cancelled, because their hand-over has not started. */
 export const CANCELLABLE: readonly MessageStatus[] = [
   'scheduled',
   'awaiting_approval',
@@ -38,15 +38,15 @@ export interface Stopped {
 }
 
 /**
- * Cancels every waiting message that covers one of the invoices, even if it covers others too: its text
- * would be wrong. The caller has locked the debtor, so that no hand-over can start meanwhile.
+ * Cancels every waiting message that covers one of the invoices, even if it covers other invoices too, because
+ * its text would be wrong. The caller has locked the debtor, so that no hand-over can start meanwhile.
  */
 export async function stopMessages(
   tx: Transaction,
   accountId: string,
   invoiceIds: readonly string[],
   now: Date,
-  detail = 'what it would have said has changed',
+  detail: string,
 ): Promise<Stopped> {
   return stopFound(tx, accountId, await findStoppable(tx, { accountId, invoiceIds }), now, detail)
 }
@@ -54,7 +54,7 @@ export async function stopMessages(
 /** A message that covers an invoice and is not sent yet. */
 export type Stoppable = Pick<MessageRow, 'id' | 'status'>
 
-/** Stops the messages, which the transaction has not changed since it found them. */
+/** Stops messages that `findStoppable` returned. The transaction must not have changed them since then. */
 export async function stopFound(
   tx: Transaction,
   accountId: string,
@@ -158,21 +158,22 @@ export async function listMessages(
   page: Page,
 ): Promise<MessageRow[]> {
   const { form, start } = splitPage(page)
-  const few = { channel, stage, statuses, suppression_reason }
-  return await readMessages(reader, { ...filters, ...start, accountId }, { ...form, ...few })
+  const literals = { channel, stage, statuses, suppression_reason }
+  return await readMessages(reader, { ...filters, ...start, accountId }, { ...form, ...literals })
 }
 
-type Few = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
+/** Filters whose values are part of the statement's text, see `equalsLiteral`. */
+type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
-type Values = Omit<MessageFilters, Few> & PageStart & { readonly accountId: string }
+type Values = Omit<MessageFilters, LiteralFilter> & PageStart & { readonly accountId: string }
 
-type Form = PageForm & { readonly [F in Few]: MessageFilters[F] | undefined }
+type Form = PageForm & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
 
 const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) => {
   const { accountId } = filters
   const page = joinPage(form, filters)
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const own = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
+  const sorting = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
   const narrow = [filters.debtor_id, filters.invoice_id]
   return reader
     .selectFrom('messages')
@@ -184,15 +185,15 @@ const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) 
         ...within('updated_at', filters.updated_since, filters.updated_before),
         ...equals('debtor_id', filters.debtor_id),
         ...coversInvoice(accountId, filters.invoice_id),
-        ...isKind('channel', form.channel),
-        ...isKind(unindexedIfNarrowedBy('stage', ...narrow, form.statuses), form.stage),
-        ...isAnyOf(unindexedIfNarrowedBy('status', ...narrow), form.statuses),
-        ...isKind('suppression_reason', form.suppression_reason),
+        ...equalsLiteral('channel', form.channel),
+        ...equalsLiteral(unindexedIfNarrowedBy('stage', ...narrow, form.statuses), form.stage),
+        ...isInLiterals(unindexedIfNarrowedBy('status', ...narrow), form.statuses),
+        ...equalsLiteral('suppression_reason', form.suppression_reason),
         ...within('sent_at', filters.sent_since, filters.sent_before),
-        ...afterPosition(own),
+        ...afterPosition(sorting),
       ]),
     )
-    .orderBy(orderOf(own))
+    .orderBy(orderOf(sorting))
     .limit(sql.lit(page.fetch))
 })
 
@@ -206,7 +207,7 @@ function coversInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-/** The ids of the invoices of each message, in order, by message id. */
+/** Returns the ids of the invoices that each message covers, in the order of the message, by message id. */
 export async function readCoveredInvoices(
   reader: Reader,
   accountId: string,

@@ -1,12 +1,12 @@
-/** The append-only log of message states. A message that was not received frees its stages. */
+/** The append-only log of message states. A message that the recipient did not receive frees its stages. */
 import { createId } from '../../shared/contract/id.ts'
 import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
-/** The recipient did not receive these messages. */
+/** Statuses of messages that the recipient did not receive. */
 const FREEING: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
-/** For messages whose rows are updated already. */
+/** The caller has already updated the rows of the messages. */
 export async function recordTransitions(
   tx: Transaction,
   messages: readonly Pick<MessageRow, 'id' | 'account_id' | 'status'>[],

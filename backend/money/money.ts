@@ -5,7 +5,7 @@
 import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'
 
-/** Twelve digits: beyond any invoice, and far enough below 2^53 for sums of thousands. */
+/** Larger than any invoice, and small enough that a sum of thousands of amounts is below 2^53. */
 export const AMOUNT_MAX = 999_999_999_999
 
 /** A quantity is a whole number or a decimal string of at most six places. */

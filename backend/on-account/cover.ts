@@ -1,6 +1,6 @@
 /**
- * Money on account: received from a debtor and allocated to no invoice. For the purpose of reminders it
- * covers the debtor's open invoices of the same currency, those due first before the others.
+ * Money on account: received from a debtor and allocated to no invoice. Reminders treat this money as covering
+ * the debtor's open invoices in the same currency, starting with the invoice that is due first.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -8,21 +8,21 @@ import { prepared } from '../database/prepared.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 
 /** Minor units on account, by currency. */
-export type Credit = ReadonlyMap<string, number>
+export type MoneyOnAccount = ReadonlyMap<string, number>
 
 export type CoverableInvoice = Pick<InvoiceRow, 'id' | 'currency' | 'due_date' | 'amount_due'>
 
 /**
- * Returns how much of each invoice the credit covers, by invoice id; an invoice without cover is absent.
+ * Returns how much of each invoice the money covers, by invoice id. An invoice that is not covered is absent.
  * `invoices` must be all open invoices of one debtor, in any order.
  */
 export function coverInvoices(
   invoices: readonly CoverableInvoice[],
-  credit: Credit,
+  onAccount: MoneyOnAccount,
 ): ReadonlyMap<string, number> {
   const covered = new Map<string, number>()
-  if (credit.size === 0) return covered
-  const left = new Map(credit)
+  if (onAccount.size === 0) return covered
+  const left = new Map(onAccount)
   for (const { id, currency, amount_due } of invoices.toSorted(byDueDate)) {
     const amount = Math.min(left.get(currency) ?? 0, amount_due)
     if (amount <= 0) continue
@@ -32,7 +32,7 @@ export function coverInvoices(
   return covered
 }
 
-/** The order in which money is applied: by due date, invoices of the same day by id. */
+/** The order in which money is applied: by due date, then by id. */
 export function byDueDate(
   a: Pick<InvoiceRow, 'id' | 'due_date'>,
   b: Pick<InvoiceRow, 'id' | 'due_date'>,
@@ -41,13 +41,13 @@ export function byDueDate(
   return a.id < b.id ? -1 : 1
 }
 
-/** The credit of each of these debtors, by debtor id. A debtor without credit is absent. */
-export async function readCredit(
+/** Returns the money on account by debtor id. A debtor without any is absent. */
+export async function readMoneyOnAccount(
   reader: Reader,
   debtorIds: readonly string[],
-): Promise<ReadonlyMap<string, Credit>> {
+): Promise<ReadonlyMap<string, MoneyOnAccount>> {
   if (debtorIds.length === 0) return new Map()
-  const rows = await sumCredit(reader, { debtorIds })
+  const rows = await sumMoneyOnAccount(reader, { debtorIds })
   const byDebtor = Map.groupBy(rows, (row) => row.debtor_id)
   return new Map(
     [...byDebtor].map(([id, own]) => [
@@ -58,41 +58,45 @@ export async function readCredit(
   )
 }
 
-/** Literals, not parameters: a partial index is used only if the statement's text contains its condition. */
+/**
+ * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
+ * condition.
+ */
 const IS_ON_ACCOUNT = sql<SqlBool>`status = 'recorded' and unapplied_amount > 0`
 
-const sumCredit = prepared((reader: Reader, { debtorIds }: { debtorIds: readonly string[] }) =>
-  reader
-    .selectFrom('payments')
-    .select((eb) => [
-      'debtor_id',
-      'currency',
-      eb.fn.sum<number | string>('unapplied_amount').as('amount'),
-    ])
-    .where('debtor_id', 'in', debtorIds)
-    .where(IS_ON_ACCOUNT)
-    .groupBy(['debtor_id', 'currency']),
+const sumMoneyOnAccount = prepared(
+  (reader: Reader, { debtorIds }: { debtorIds: readonly string[] }) =>
+    reader
+      .selectFrom('payments')
+      .select((eb) => [
+        'debtor_id',
+        'currency',
+        eb.fn.sum<number | string>('unapplied_amount').as('amount'),
+      ])
+      .where('debtor_id', 'in', debtorIds)
+      .where(IS_ON_ACCOUNT)
+      .groupBy(['debtor_id', 'currency']),
 )
 
-/** Money of a payment that is being recorded. */
-export interface IncomingCredit {
+/** The part of a payment that becomes money on account once the payment is recorded. */
+export interface IncomingMoney {
   readonly currency: string
   readonly amount: number
 }
 
-/** The part of each open invoice that the debtor's money on account covers, in minor units, by invoice id. */
+/** Returns the part of each open invoice that money on account covers, in minor units, by invoice id. */
 export async function readCover(
   reader: Reader,
   debtorId: string,
-  incoming?: IncomingCredit,
+  incoming?: IncomingMoney,
 ): Promise<ReadonlyMap<string, number>> {
-  const credit = new Map((await readCredit(reader, [debtorId])).get(debtorId))
+  const onAccount = new Map((await readMoneyOnAccount(reader, [debtorId])).get(debtorId))
   if (incoming !== undefined) {
     const { currency, amount } = incoming
-    credit.set(currency, (credit.get(currency) ?? 0) + amount)
+    onAccount.set(currency, (onAccount.get(currency) ?? 0) + amount)
   }
-  if (credit.size === 0) return new Map()
-  return coverInvoices(await readOpenInvoices(reader, { debtorId }), credit)
+  if (onAccount.size === 0) return new Map()
+  return coverInvoices(await readOpenInvoices(reader, { debtorId }), onAccount)
 }
 
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

@@ -3,7 +3,7 @@ import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { isPayable } from '../invoices/settlement.ts'
 import { byDueDate } from '../on-account/cover.ts'
-import { type Fault, faultsProblem } from '../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 
 /** An invoice of the request, and the amount for it. */
 export interface Target {
@@ -87,7 +87,7 @@ function refuseOtherDebtors(targets: readonly Target[], debtorId: string | undef
       code: 'invalid_format',
       detail: 'invoice_id must be an invoice of the same debtor as the first, or as the payment',
     }))
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
 }
 
 function refuseOtherCurrency({ currency }: Incoming, targets: readonly Target[]): void {
@@ -95,7 +95,7 @@ function refuseOtherCurrency({ currency }: Incoming, targets: readonly Target[])
   if (found === undefined) return
   const expected = found.invoice.currency
   const detail = `currency must be ${expected}, as on invoice ${found.invoice.number}`
-  throw faultsProblem([{ pointer: '/currency', code: 'currency_mismatch', detail }], {
+  throw fieldErrorsProblem([{ pointer: '/currency', code: 'currency_mismatch', detail }], {
     expected,
     actual: currency,
   })
@@ -110,11 +110,11 @@ function refuseSurplus(payment: Incoming, targets: readonly Target[]): void {
   const isChoice = payment.allowOverpayment !== undefined
   const hint = isChoice ? '; if more was really paid, send allow_overpayment: true' : ''
   const faults = exceeding.map(
-    ({ pointer, invoice }): Fault => ({
+    ({ pointer, invoice }): FieldError => ({
       pointer: `${pointer}/amount`,
       code: 'payment_exceeds_balance',
       detail: `amount must be at most ${invoice.amount_due}, what is due on invoice ${invoice.number}${hint}`,
     }),
   )
-  throw faultsProblem(faults, { amount_due: first.invoice.amount_due })
+  throw fieldErrorsProblem(faults, { amount_due: first.invoice.amount_due })
 }

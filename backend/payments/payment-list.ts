@@ -7,8 +7,8 @@ import type { AllocationRow, PaymentRow } from '../database/tables.ts'
 import {
   afterPosition,
   equals,
+  equalsLiteral,
   ignoreSortIndex,
-  isKind,
   joinPage,
   orderOf,
   type Page,
@@ -63,7 +63,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) 
         ...equals('external_id', filters.external_id),
         ...equals('debtor_id', filters.debtor_id),
         ...paysInvoice(accountId, filters.invoice_id),
-        ...isKind(
+        ...equalsLiteral(
           unindexedIfNarrowedBy('currency', filters.debtor_id, filters.invoice_id),
           form.currency,
         ),

@@ -15,12 +15,12 @@ import { prepareEvents, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
 import { findStoppable, type Stoppable } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCovered } from '../reminders/planning/stop-covered.ts'
+import { stopCovered } from '../reminders/planning/stop-covered-on-account.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { allocate, applyOldestFirst, type Share } from './allocation.ts'
 import { renderPayment } from './representation.ts'
-import { effectsOf, settleInvoices } from './settle-invoices.ts'
+import { effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
 import { type NewAllocation, readTargets, type WantedShare, wantedShares } from './targets.ts'
 
 export type PaymentTarget =
@@ -81,7 +81,7 @@ export async function recordPayment(
   ])
   const debtor = { id: debtorId, account_id: accountId }
   const shares = await applyCredit(tx, debtor, input, wanted, setting)
-  const { settled, stopped } = await settleInvoices(
+  const { settled, stopped } = await settleAndStopReminders(
     tx,
     debtor,
     shares,
@@ -175,7 +175,7 @@ async function decide(
       return { debtorId, shares: applyOldestFirst(input, [], open) }
     }
     const detail = 'debtor_id must be the id of a debtor'
-    throw faultsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
+    throw fieldErrorsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
   }
   const wanted = wantedOf(input.amount, target)
   const [first] = wanted

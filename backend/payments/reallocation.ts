@@ -13,15 +13,15 @@ import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCovered } from '../reminders/planning/stop-covered.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { stopCovered } from '../reminders/planning/stop-covered-on-account.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
 import { allocate, type Share } from './allocation.ts'
 import { lockRecordedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
-import { type Effects, effectsOf, settleInvoices } from './settle-invoices.ts'
+import { type Effects, effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
 import { type NewAllocation, readTargets, wantedShares } from './targets.ts'
 
 export interface Reallocated {
@@ -59,7 +59,7 @@ export async function allocatePayment(
   })
   await touchDebtor(tx, accountId, debtor.id, act.now)
   const why = 'money on account was allocated'
-  const { settled, stopped } = await settleInvoices(tx, debtor, shares, act.now, why)
+  const { settled, stopped } = await settleAndStopReminders(tx, debtor, shares, act.now, why)
   const before = (await readAllocations(tx, accountId, [id])).get(id) ?? []
   await addAllocations(tx, payment, shares)
   const changed = await changeUnapplied(tx, payment, -sum, before, act.now)
@@ -138,7 +138,7 @@ function checkAmounts(allocations: readonly NewAllocation[]): void {
       },
     ]
   })
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
 }
 
 /** Increases the allocation of an invoice that already has one. */
@@ -202,5 +202,5 @@ async function changeUnapplied(
 
 function notAllocated() {
   const detail = 'invoice_id must be an invoice that the payment is allocated to'
-  return faultsProblem([{ pointer: '/invoice_id', code: 'invoice_not_found', detail }])
+  return fieldErrorsProblem([{ pointer: '/invoice_id', code: 'invoice_not_found', detail }])
 }

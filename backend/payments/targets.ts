@@ -2,7 +2,7 @@
 
 import type { Reader } from '../database/database.ts'
 import { findInvoices } from '../invoices/invoices.ts'
-import { type Fault, faultsProblem } from '../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 import type { Target } from './allocation.ts'
 
 export interface NewAllocation {
@@ -33,7 +33,7 @@ export function wantedShares(
     const detail = `allocations add up to ${sum}, more than the amount of ${available}`
     faults.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
   }
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
   return wanted
 }
 
@@ -54,13 +54,13 @@ export async function readTargets(
     return invoice === undefined ? [] : [{ pointer, invoice, amount }]
   })
   if (targets.length === wanted.length) return targets
-  throw faultsProblem(
+  throw fieldErrorsProblem(
     wanted
       .filter(({ invoiceId }) => !byId.has(invoiceId))
       .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'must be the id of an invoice')),
   )
 }
 
-function fault(pointer: string, code: string, detail: string): Fault {
+function fault(pointer: string, code: string, detail: string): FieldError {
   return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
 }

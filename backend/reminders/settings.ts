@@ -8,7 +8,7 @@ import { isCalendarDate } from '../calendar/calendar.ts'
 import type { Reader, Transaction } from '../database/database.ts'
 import type { ChasingSettingsRow } from '../database/tables.ts'
 import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
-import { faultsProblem } from '../validation/faults.ts'
+import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import {
   checkLadder,
   faultsOfLadder,
@@ -118,7 +118,7 @@ export async function setDebtorLadder(
 function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder): ChasingSettings {
   if (holidays.length > HOLIDAYS_MAX) {
     const detail = `there may be at most ${HOLIDAYS_MAX} holidays`
-    throw faultsProblem([{ pointer: '/holidays', code: 'too_many', detail }])
+    throw fieldErrorsProblem([{ pointer: '/holidays', code: 'too_many', detail }])
   }
   const named = [
     ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, date })),
@@ -133,7 +133,7 @@ function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder)
     }))
   const isStored = STAGES.every((stage) => ladder[stage] === stored[stage])
   const faults = [...(isStored ? [] : faultsOfLadder(ladder)), ...dateFaults]
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
   const { courtesy, friendly, reminder, firm, final } = ladder
   return {
     ladder: { courtesy, friendly, reminder, firm, final },

@@ -1,4 +1,7 @@
-/** Functions for all kinds of second factors: whether a login has one, and the records of a change. */
+/**
+ * Functions for all kinds of second factors: the check whether a user has one, and the audit entries and
+ * notices of a change.
+ */
 import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { noticeActorOf, recordNotice } from '../mail/notices.ts'

@@ -1,7 +1,7 @@
 /**
- * The browsers in which a user has logged in. A login from another browser is mailed to the user. For this
- * the browser keeps a separate cookie, which gives no access: if it is lost, the next login is mailed once
- * more.
+ * The browsers in which a user has logged in. A login from another browser is reported to the user by mail.
+ * The browser is recognized by a separate cookie, which gives no access. If the cookie is lost, the next login
+ * is reported again.
  */
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from '../mail/notices.ts'
@@ -18,7 +18,7 @@ const NOTICES_A_DAY_MAX = 5
 const TOKEN = /^[\w-]{43}$/
 
 export interface LoginBrowser extends Browser {
-  /** The value of the browser's own cookie, valid or not. */
+  /** The value of the cookie that identifies the browser, valid or not. */
   readonly browserToken: string | undefined
 }
 
@@ -29,7 +29,7 @@ export async function recognizeBrowser(
   { browserToken, address, userAgent }: LoginBrowser,
   now: Date,
 ): Promise<string> {
-  if (browserToken !== undefined && (await isKnown(tx, user.id, browserToken, now))) {
+  if (browserToken !== undefined && (await recordKnownLogin(tx, user.id, browserToken, now))) {
     return browserToken
   }
   const token = await addKnownBrowser(tx, user, browserToken, now)
@@ -71,7 +71,7 @@ export async function addKnownBrowser(
   return token
 }
 
-async function isKnown(tx: Transaction, userId: string, token: string, now: Date) {
+async function recordKnownLogin(tx: Transaction, userId: string, token: string, now: Date) {
   if (!TOKEN.test(token)) return false
   const { numUpdatedRows } = await tx
     .updateTable('known_browsers')

@@ -82,8 +82,8 @@ async function lockGuesses(tx: Transaction, subjects: readonly string[], now: Da
 }
 
 /**
- * Called after a correct password. The user's count is reset; the address regains only this guess, since
- * otherwise an attacker's own account would reset the count of guesses at others.
+ * Called after a correct password. The count of the e-mail address is reset. The count of the IP address is
+ * reduced only by this guess: otherwise an attacker could reset it by logging in to an account of their own.
  */
 export async function forgiveGuess(tx: Transaction, guesser: Guesser, now: Date): Promise<void> {
   const [email, address] = subjectsOf(guesser)

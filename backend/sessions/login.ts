@@ -20,7 +20,7 @@ export interface LoginDeps {
 /** A new session. */
 export interface StartedSession {
   readonly token: string
-  /** The value of the browser's own cookie. */
+  /** The value of the cookie that identifies the browser. */
   readonly browserToken: string
 }
 
@@ -41,8 +41,8 @@ export interface Credentials extends Guesser, LoginBrowser {
 }
 
 /**
- * Starts a session. Throws `Problem` `login_failed`, with the same response after the same time for an
- * unknown address, a wrong password and a deactivated user; `too_many_logins`.
+ * Starts a session. Throws `too_many_logins`, or `login_failed`: with the same response after the same time
+ * for an unknown address, a wrong password and a deactivated user.
  */
 export async function logIn(
   { database, passwords }: LoginDeps,
@@ -74,7 +74,10 @@ export async function logIn(
   })
 }
 
-/** Starts the session of a completed login, which is mailed to the user if the browser is unknown. */
+/**
+ * Starts the session of a completed login. If the browser is unknown, the login is reported to the user by
+ * mail.
+ */
 export async function startFullSession(
   tx: Transaction,
   user: UserRow,
@@ -86,15 +89,15 @@ export async function startFullSession(
 }
 
 export interface SecondStep extends LoginBrowser {
-  /** The token of the pending session, which ends. */
+  /** The token of the pending session, which ends when the login is complete. */
   readonly token: string | undefined
   /** A code of the app, or a recovery code. */
   readonly code: string
 }
 
 /**
- * Returns the complete session. Throws `Problem` `login_failed` if the code is wrong or was
- * used, or if the password was entered too long ago; `too_many_logins`.
+ * Returns the complete session. Throws `too_many_logins`, or `login_failed` if the code is wrong or was used
+ * before, or if the password was entered too long ago.
  */
 export async function completeLogin(
   database: Database,
@@ -141,7 +144,7 @@ export function actorOf(user: Pick<UserRow, 'id' | 'email'>, address: string | u
   return { type: 'user', id: user.id, label: user.email, address: address ?? null }
 }
 
-/** A person who is not known yet. */
+/** The actor of a failed login. */
 const NOT_LOGGED_IN: Actor = {
   type: 'system',
   id: null,
@@ -149,7 +152,7 @@ const NOT_LOGGED_IN: Actor = {
   address: null,
 }
 
-/** Written for unknown users too, so that both cases take the same time. */
+/** Records failures of unknown users too, so that both cases take the same time. */
 export async function recordFailure(
   database: Database,
   action: 'user.login_failed' | 'user.passkey_failed',
@@ -165,7 +168,7 @@ export async function recordFailure(
         accountId: user?.account_id ?? null,
         action,
         subjectId: user?.id ?? null,
-        // The text in the field of the address may be a password.
+        // If no user has this address, the text may be a password that was typed into the wrong field.
         detail: user === undefined ? {} : { email: user.email },
       },
     ),

@@ -1,6 +1,7 @@
 /**
- * The challenges that passkeys sign. Each works once, for a few minutes, and only for the browser and the
- * purpose that it was issued for. They are in the database, since another backend may receive the response.
+ * The challenges that passkeys sign. Each challenge is valid once, for a few minutes, and only for the browser
+ * and the purpose that it was issued for. Challenges are in the database, since another backend may receive
+ * the response.
  */
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'
@@ -10,7 +11,7 @@ export interface ChallengeScope {
   readonly purpose: 'add' | 'login' | 'second_factor'
   /** A secret that only this browser has: the token of its session, or of its login form. */
   readonly browser: string
-  /** The only user who may answer; undefined: any. */
+  /** The only user whose passkey may sign; undefined: any user. */
   readonly userId: string | undefined
 }
 
@@ -24,7 +25,7 @@ export async function storeChallenge(
     .insertInto('passkey_challenges')
     .values({
       challenge_hash: hashToken(challenge),
-      browser_hash: browserHash(scope),
+      browser_hash: scopeHash(scope),
       user_id: userId ?? null,
       created_at: now.toISOString(),
       expires_at: new Date(now.getTime() + PROMPT_MS).toISOString(),
@@ -43,7 +44,7 @@ export async function consumeChallenge(
   const { numDeletedRows } = await tx
     .deleteFrom('passkey_challenges')
     .where('challenge_hash', '=', hashToken(challenge))
-    .where('browser_hash', '=', browserHash(scope))
+    .where('browser_hash', '=', scopeHash(scope))
     .where('user_id', userId === undefined ? 'is' : '=', userId ?? null)
     .where('expires_at', '>', now.toISOString())
     .executeTakeFirstOrThrow()
@@ -61,6 +62,6 @@ export function challengeIn(clientDataJSON: string): string {
   }
 }
 
-function browserHash({ purpose, browser }: Omit<ChallengeScope, 'userId'>): string {
+function scopeHash({ purpose, browser }: Omit<ChallengeScope, 'userId'>): string {
   return hashToken(`${purpose} ${browser}`)
 }

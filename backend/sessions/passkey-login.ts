@@ -1,5 +1,5 @@
 /**
- * Login with a passkey: by itself, or as the second factor after the password. Every rejection is the same
+ * Login with a passkey, instead of the password or as the second factor after it. Every rejection is the same
  * `login_failed`, so that the response does not reveal which passkeys or users exist.
  */
 import { Problem } from '../../shared/contract/problem.ts'
@@ -30,17 +30,18 @@ export interface PasskeyLoginDeps {
   readonly party: RelyingParty
 }
 
-/** An attempt to log in, by the browser that makes it. */
+/** An attempt to log in with a passkey, and the browser that makes it. */
 export interface PasskeyAttempt extends LoginBrowser {
-  /** The secret of the form before login; undefined: the passkey follows the password. */
+  /** The token of the login form; undefined if the passkey is the second factor after the password. */
   readonly formSecret: string | undefined
   /** The session token that the browser sent. */
   readonly token: string | undefined
 }
 
 /**
- * Each challenge counts as a guess, which limits their number; a successful login forgives them. Throws
- * `too_many_logins`; `login_failed` if no password was entered, or if its user has no passkey.
+ * Each challenge counts as a guess, so that their number is limited. A successful login resets the count.
+ * Throws `too_many_logins`, or, if the passkey is to be the second factor, `login_failed` if no password was
+ * entered or the user has no passkey.
  */
 export async function beginPasskeyLogin(
   { database, party }: PasskeyLoginDeps,
@@ -57,7 +58,7 @@ export async function beginPasskeyLogin(
   return options
 }
 
-/** Returns the new session; the one that the browser sent ends. Throws `login_failed`. */
+/** Starts a session, and ends the session that the browser sent. Throws `login_failed`. */
 export async function logInWithPasskey(
   { database, party }: PasskeyLoginDeps,
   attempt: PasskeyAttempt,
@@ -90,7 +91,7 @@ interface Owned {
   readonly user: UserRow
 }
 
-/** Undefined if the count of the passkey has changed since it was read. */
+/** Returns undefined if another login has changed the passkey's signature counter since it was read. */
 async function start(
   tx: Transaction,
   { passkey, user, count }: Owned & { readonly count: number },
@@ -120,7 +121,7 @@ async function start(
   return startFullSession(tx, user, browser, now)
 }
 
-/** Guesses are counted by user after the password, and by browser before it. */
+/** Guesses are counted by user after the password was entered, and otherwise by login form. */
 async function scopeOf(
   reader: Reader,
   { formSecret, token, address }: PasskeyAttempt,
@@ -153,7 +154,7 @@ async function findOwner(reader: Reader, credentialId: string): Promise<Owned | 
   return { passkey, user }
 }
 
-/** A discoverable credential names its user; after a password the browser may leave this out. */
+/** The response contains the id of the user. The browser may omit it if the passkey is the second factor. */
 function isOwner(
   { user }: Owned,
   { response: { userHandle } }: AuthenticationResponseJSON,

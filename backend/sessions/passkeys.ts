@@ -1,6 +1,7 @@
 /**
- * The passkeys of a user, as stored; `relying-party.ts` verifies them. Each is a second factor beside the password, and
- * a login by itself, since its use proves both that the device is present and that its owner unlocked it.
+ * The passkeys of a user, as stored; `relying-party.ts` verifies them. Each can be the second factor after the
+ * password or replace the password, since its use proves both that the device is present and that its owner
+ * unlocked it.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -18,13 +19,13 @@ import {
 import { deleteRecoveryCodes, insertRecoveryCodes } from './recovery-codes.ts'
 import type { Credential } from './relying-party.ts'
 
-/** More than anyone has devices. This limits the data that a browser receives with a challenge. */
+/** More devices than anyone has. This limits the data that a browser receives with a challenge. */
 const PASSKEYS_MAX = 20
 export const PASSKEY_NAME_LENGTH_MAX = 80
 
 export interface AddedPasskey {
   readonly passkey: PasskeyRow
-  /** To be shown once. Undefined if the login had a second factor, and therefore has codes. */
+  /** To be shown once. Undefined if the user already had a second factor, and therefore recovery codes. */
   readonly recoveryCodes: readonly string[] | undefined
 }
 
@@ -69,7 +70,7 @@ export async function addPasskey(
   return { passkey, recoveryCodes }
 }
 
-/** In the order in which they were added. */
+/** Lists the passkeys in the order in which they were added. */
 export async function listPasskeys(reader: Reader, userId: string): Promise<PasskeyRow[]> {
   return reader
     .selectFrom('passkeys')
@@ -108,7 +109,7 @@ export async function renamePasskey(
   return { ...passkey, name }
 }
 
-/** With the last second factor, the recovery codes are deleted. Throws `not_found`. */
+/** If the user has no second factor left, the recovery codes are deleted too. Throws `not_found`. */
 export async function removePasskey(
   tx: Transaction,
   userId: string,
@@ -129,7 +130,7 @@ export function checkPasskeyName(given: string): string {
   const name = given.normalize('NFC').trim()
   const detail =
     name === ''
-      ? 'Give the passkey a name, e.g. that of the device.'
+      ? 'Give the passkey a name, e.g. the name of the device.'
       : [...name].length > PASSKEY_NAME_LENGTH_MAX
         ? `A name has at most ${PASSKEY_NAME_LENGTH_MAX} characters.`
         : /\p{Cc}/u.test(name)

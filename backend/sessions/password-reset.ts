@@ -23,7 +23,7 @@ import { setPasswordHash } from '../users/users.ts'
 import { endSessionsOf } from './sessions.ts'
 
 const LIFETIME_MS = 30 * 60_000
-/** Announced by a transaction that records a request, since the user waits for the mail. */
+/** A transaction that records a request announces this topic, since the user waits for the mail. */
 const PASSWORD_RESETS = 'password_resets'
 const BATCH_MAX = 50
 
@@ -65,8 +65,8 @@ export function startPasswordResets({ database, clock, log }: WorkerDeps): Worke
 }
 
 /**
- * Queues mails for the requests of active users and deletes the other requests. Returns the number of
- * requests.
+ * Queues mails for the requests of active users and deletes the other requests. Returns how many requests
+ * there were.
  */
 export async function handlePasswordResets(database: Database, now: Date): Promise<number> {
   const rows = await database.read
@@ -109,7 +109,7 @@ async function handle(tx: Transaction, id: string, now: Date): Promise<void> {
   await recordNotice(tx, { ...notice, detail: { email: user.email } }, now)
 }
 
-/** Throws `Problem` `invalid_password_reset` for any fault of the code. */
+/** Throws `invalid_password_reset` if the code is unknown, expired or used, or its user is not active. */
 export async function getPasswordReset(
   reader: Reader,
   codeHash: string,

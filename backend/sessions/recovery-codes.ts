@@ -1,4 +1,4 @@
-/** Recovery codes replace a lost second factor, each once. They are stored as hashes. */
+/** Recovery codes, each of which replaces a lost second factor once. They are stored as hashes. */
 import { randomBytes } from 'node:crypto'
 import type { Transaction } from '../database/tables.ts'
 import { hashToken } from '../users/tokens.ts'

@@ -34,7 +34,10 @@ export type Credential = Pick<
   'credential_id' | 'public_key' | 'sign_count' | 'transports'
 >
 
-/** Loaded with the first passkey: it takes a third of a second of CPU, which no start should wait for. */
+/**
+ * Loaded when a passkey is first used: loading takes a third of a second of CPU time, which would delay every
+ * start.
+ */
 const library = () => import('@simplewebauthn/server')
 
 /**
@@ -50,7 +53,7 @@ export function relyingPartyOf(baseUrl: string): RelyingParty | undefined {
   return isAddress ? undefined : { id: hostname, origin: new URL(baseUrl).origin }
 }
 
-/** Requires a discoverable credential, so that every passkey can also log in by itself. */
+/** Requires a discoverable credential, so that every passkey can also replace the password. */
 export async function creationOptions(
   { id }: RelyingParty,
   user: { readonly id: string; readonly email: string },

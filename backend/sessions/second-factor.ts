@@ -101,16 +101,16 @@ export async function replaceRecoveryCodes(
   return insertRecoveryCodes(tx, userId, act.now)
 }
 
-/** Turns the app off. The recovery codes remain if the user has a passkey. */
+/** Disables the authenticator app. The recovery codes remain if the user has a passkey. */
 export async function disableSecondFactor(tx: Transaction, userId: string, act: Act) {
   const user = await lockUser(tx, userId)
   const none = { totp_secret: null, totp_enabled_at: null, totp_last_step: null }
   await change(tx, userId, none, act.now)
-  const now = { ...user, ...none }
-  if (!(await hasSecondFactor(tx, now))) await deleteRecoveryCodes(tx, userId)
+  const changed = { ...user, ...none }
+  if (!(await hasSecondFactor(tx, changed))) await deleteRecoveryCodes(tx, userId)
   if (user.totp_enabled_at === null) return
   await recordFactorAct(tx, user, 'user.second_factor_disabled', APP, act)
-  await notifyOfRemoved(tx, now, APP, act)
+  await notifyOfRemoved(tx, changed, APP, act)
 }
 
 /** Removes the app, the passkeys and the recovery codes: the user logs in with the password alone. */

@@ -9,8 +9,8 @@ const MINUTE_MS = 60_000
 const IDLE_MS = 30 * MINUTE_MS
 const LIFETIME_MS = 12 * 60 * MINUTE_MS
 
-/** The last use of a session is written at most once a minute. */
-const SEEN_MS = MINUTE_MS
+/** How old the stored time of the last use may be: it is written at most once a minute. */
+const LAST_SEEN_PRECISION_MS = MINUTE_MS
 
 /** The time to enter the second factor. */
 const PENDING_MS = 10 * MINUTE_MS
@@ -28,7 +28,7 @@ export interface Session {
     readonly role: UserRow['role']
     /** Whether the authenticator app is in use. */
     readonly hasApp: boolean
-    /** The app or a passkey. */
+    /** Whether the user has an authenticator app or a passkey. */
     readonly hasSecondFactor: boolean
   }
   readonly account: {
@@ -45,8 +45,8 @@ export interface Session {
   readonly flash: string | null
   /** Whether the user's role has changed since the token was created. */
   readonly isStale: boolean
-  /** Whether the last use should be written again. */
-  readonly isUnseen: boolean
+  /** Whether the time of the last use must be written again. */
+  readonly isLastSeenOutdated: boolean
   /** When the password was last entered in this session. */
   readonly confirmedAt: Date
 }
@@ -153,7 +153,7 @@ export async function findSession(
     },
     flash: row.flash,
     isStale: row.session_role !== row.role,
-    isUnseen: now.getTime() - Date.parse(row.last_seen_at) > SEEN_MS,
+    isLastSeenOutdated: now.getTime() - Date.parse(row.last_seen_at) > LAST_SEEN_PRECISION_MS,
     confirmedAt: new Date(row.confirmed_at ?? row.created_at),
   }
 }
@@ -175,7 +175,7 @@ export async function findPendingUser(
     .executeTakeFirst()
 }
 
-export async function noteSeen(tx: Transaction, token: string, now: Date): Promise<void> {
+export async function recordLastSeen(tx: Transaction, token: string, now: Date): Promise<void> {
   await tx
     .updateTable('sessions')
     .set({ last_seen_at: now.toISOString() })
@@ -215,7 +215,7 @@ export interface ListedSession {
   readonly isCurrent: boolean
   readonly createdAt: string
   readonly lastSeenAt: string
-  /** The end of the session unless it is used before. */
+  /** The time at which the session ends if it is not used again. */
   readonly endsAt: string
   readonly address: string | null
   readonly userAgent: string | null
@@ -310,7 +310,7 @@ export async function endSession(tx: Transaction, token: string): Promise<void> 
   await tx.deleteFrom('sessions').where('token_hash', '=', hashToken(token)).execute()
 }
 
-/** Ends all sessions of a user except that of `keptToken`. */
+/** Ends all sessions of a user except the one with `keptToken`. */
 export async function endSessionsOf(
   tx: Transaction,
   userId: string,

@@ -1,9 +1,8 @@
 /**
- * Validates bodies by joi. All faults are reported together, each as a member of `errors` with a JSON
- * pointer.
+ * Validates bodies by joi. All errors are reported together, each as an element of `errors` with a JSON pointer.
  */
 import joi, { type AnySchema, type ObjectSchema, type Schema, type ValidationErrorItem } from 'joi'
-import { type Fault, faultsProblem } from './faults.ts'
+import { type FieldError, fieldErrorsProblem } from './field-errors.ts'
 import { text } from './fields.ts'
 import { type JsonObject, jsonPointer } from './json.ts'
 import { check, Rejection, rejectionOf, VALIDATION } from './rejections.ts'
@@ -57,35 +56,35 @@ export const metadata: Schema = joi
     return rejections.length > 0 ? helpers.error('members', { rejections }) : value
   })
 
-/** Returns the validated body; `today` is the account's date. Throws the 422 with all faults. */
+/** Returns the validated body; `today` is the account's date. Throws the 422 with all errors. */
 export function validateBody<T>(schema: ObjectSchema<T>, body: JsonObject, today?: string): T {
   const { value, error } = schema.validate(body, { ...VALIDATION, context: { today } })
   if (error === undefined) return value
-  throw faultsProblem(error.details.flatMap(faultsOf))
+  throw fieldErrorsProblem(error.details.flatMap(fieldErrorsOf))
 }
 
-function faultsOf(item: ValidationErrorItem): Fault[] {
+function fieldErrorsOf(item: ValidationErrorItem): FieldError[] {
   const { type, path, context = {} } = item
   switch (type) {
     case 'members': {
       const rejections: readonly (readonly [key: string, rejection: Rejection])[] =
         context['rejections']
-      return rejections.map(([key, rejection]) => fault([...path, key], rejection))
+      return rejections.map(([key, rejection]) => fieldError([...path, key], rejection))
     }
-    // These faults of an object are reported at one of its members.
+    // These errors of an object are reported at one of its members.
     case 'object.missing': {
       const peers: readonly string[] = context['peers']
-      return peers.slice(0, 1).map((name) => fault([...path, name], rejectionOf(item)))
+      return peers.slice(0, 1).map((name) => fieldError([...path, name], rejectionOf(item)))
     }
     case 'object.xor': {
       const present: readonly string[] = context['present']
-      return present.slice(1).map((name) => fault([...path, name], rejectionOf(item)))
+      return present.slice(1).map((name) => fieldError([...path, name], rejectionOf(item)))
     }
     default:
-      return [fault(path, rejectionOf(item))]
+      return [fieldError(path, rejectionOf(item))]
   }
 }
 
-function fault(path: readonly (string | number)[], { code, detail }: Rejection): Fault {
+function fieldError(path: readonly (string | number)[], { code, detail }: Rejection): FieldError {
   return { pointer: jsonPointer(path), code, detail: `${path.at(-1) ?? 'the body'} ${detail}` }
 }

@@ -1,14 +1,14 @@
 /**
  * Checks of single values as joi schemas, the same for the API's bodies and query parameters, Settings and
  * imports. A valid value is returned in the form in which it is stored (NFC, upper-case currency, UTC); no
- * type is converted. rejections.ts has the words for joi's findings.
+ * type is converted. rejections.ts has the texts for joi's errors.
  */
 import joi, { type AnySchema } from 'joi'
 import { isCalendarDate, isTimezone, parseInstant } from '../calendar/calendar.ts'
 import { AMOUNT_MAX, parseCurrency } from '../money/money.ts'
 import { worded } from './rejections.ts'
 
-/** Only the first fault of a value is reported. */
+/** Only the first error of a value is reported. */
 const first = { abortEarly: true }
 
 /** Neither control characters nor lone surrogates, which UTF-8 cannot express. */
@@ -26,7 +26,7 @@ interface TextOptions {
   readonly lines?: boolean
 }
 
-/** Text in NFC, without control characters and halves of surrogate pairs. */
+/** Text in NFC, without control characters and lone surrogates. */
 export function text({ max, min = 1, trim = false, lines = false }: TextOptions) {
   return (min === 0 ? joi.string().allow('') : joi.string())
     .prefs(first)
@@ -64,7 +64,7 @@ export const calendarDate = parsed(
   (value) => (isCalendarDate(value) ? value : undefined),
   'a date that exists, as YYYY-MM-DD',
 )
-/** An instant, returned as ISO 8601 in UTC with milliseconds, the form of the database. */
+/** A date and time, returned as ISO 8601 in UTC with milliseconds, as the database stores it. */
 export const instant = parsed(
   (value) => parseInstant(value)?.toISOString(),
   'a time of RFC 3339 with an offset, e.g. 2026-11-21T09:14:02Z (write a + as %2B)',

@@ -4,7 +4,7 @@
  * another payment.
  */
 import { Problem } from '../../shared/contract/problem.ts'
-import { faultsProblem } from './faults.ts'
+import { fieldErrorsProblem } from './field-errors.ts'
 
 export type JsonObject = Readonly<Record<string, unknown>>
 
@@ -100,7 +100,7 @@ function checkNames(text: string): void {
   if (forbidden === undefined) return
   // Copying an object by assignment loses this member, which would then count as absent.
   const detail = '__proto__ is not a field of this object'
-  throw faultsProblem([{ pointer: forbidden, code: 'unknown_field', detail }])
+  throw fieldErrorsProblem([{ pointer: forbidden, code: 'unknown_field', detail }])
 }
 
 function checkName(names: Set<string>, name: string, frames: readonly Frame[]): void {

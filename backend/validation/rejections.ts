@@ -1,10 +1,10 @@
-/** Translates joi's findings into the codes and words of our errors. */
+/** Translates the errors that joi reports into the codes and details of our errors. */
 import type { AnySchema, ValidationErrorItem, ValidationOptions } from 'joi'
 
 type Context = Readonly<Record<string, unknown>>
 
-/** The findings by joi's names, and by names of the same form that our schemas add. */
-const FINDINGS = {
+/** The errors by joi's names, and by names in the same form that our schemas add. */
+const JOI_ERRORS = {
   'any.required': ['required', () => 'is required'],
   'any.only': ['invalid_enum', ({ valids }) => `must be one of ${[valids].flat().join(', ')}`],
   'array.base': ['invalid_type', () => 'must be an array'],
@@ -43,7 +43,7 @@ const FINDINGS = {
   'string.pattern.name': ['invalid_format', ({ name }) => `must be ${name}`],
 } as const satisfies Record<string, readonly [code: string, detail: (context: Context) => string]>
 
-export type RejectionCode = (typeof FINDINGS)[keyof typeof FINDINGS][0]
+export type RejectionCode = (typeof JOI_ERRORS)[keyof typeof JOI_ERRORS][0]
 
 function missingDetail({ peers }: Context): string {
   const [, ...others] = [peers].flat()
@@ -58,12 +58,12 @@ export const VALIDATION: ValidationOptions = {
 }
 
 /**
- * Returns the schema with specific details for some findings. joi's own option for messages is not used: it
+ * Returns the schema with specific details for some errors. joi's own option for messages is not used: it
  * would merge them again on each validation, which takes ten times as long.
  */
 export function worded<S extends AnySchema>(
   schema: S,
-  details: Partial<Record<keyof typeof FINDINGS, string>>,
+  details: Partial<Record<keyof typeof JOI_ERRORS, string>>,
 ): S {
   const words = new Map(Object.entries(details))
   return schema.error((errors) => {
@@ -101,10 +101,10 @@ export function rejectionOf({ type, context = {} }: ValidationErrorItem): Reject
     return new Rejection('invalid_type', 'must be a string')
   }
   if (!isKnown(type)) throw new Error(`no code is known for what joi calls ${type}`)
-  const [code, detailOf] = FINDINGS[type]
+  const [code, detailOf] = JOI_ERRORS[type]
   return new Rejection(code, context['detail'] ?? detailOf(context))
 }
 
-function isKnown(type: string): type is keyof typeof FINDINGS {
-  return Object.hasOwn(FINDINGS, type)
+function isKnown(type: string): type is keyof typeof JOI_ERRORS {
+  return Object.hasOwn(JOI_ERRORS, type)
 }

@@ -3,7 +3,7 @@
  * as it is: the table of invoices with their amounts, how to pay, the creditor, and the link to unsubscribe.
  */
 import type { ReminderWordingRow } from '../../database/tables.ts'
-import { type Fault, faultsProblem } from '../../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { text } from '../../validation/fields.ts'
 import { type Check, check, Rejection } from '../../validation/rejections.ts'
 import type { Language } from './languages.ts'
@@ -77,7 +77,7 @@ const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
 
 /** Throws `validation_failed` with a fault for each wrong field; absent fields count as empty. */
 export function checkWording(input: Partial<Wording>): Wording {
-  const faults: Fault[] = []
+  const faults: FieldError[] = []
   const read = (name: WordingField): string => {
     const value = tidied(input[name] ?? '')
     const kept = check(CHECKS[name], value)
@@ -100,7 +100,7 @@ export function checkWording(input: Partial<Wording>): Wording {
     closing: read('closing'),
     sign_off: read('sign_off'),
   }
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
   return wording
 }
 

@@ -1,7 +1,7 @@
 /** The ladder: on which day past due each stage is sent. Stages are sent in order, and none is skipped. */
 
 import type { ReminderStage } from '../../database/tables.ts'
-import { type Fault, faultsProblem } from '../../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 
 /** The API does not show the courtesy before the due date as a stage. */
 export type LadderStage = 'courtesy' | ReminderStage
@@ -56,14 +56,14 @@ export function readLadder(text: string | null): Ladder | undefined {
 /** Throws `validation_failed` with all faults. */
 export function checkLadder(ladder: Ladder): Ladder {
   const faults = faultsOfLadder(ladder)
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
   const { courtesy, friendly, reminder, firm, final } = ladder
   return { courtesy, friendly, reminder, firm, final }
 }
 
 /** Returns the faults of a ladder, with pointers `/ladder/…`. */
-export function faultsOfLadder(ladder: Ladder): Fault[] {
-  const faults: Fault[] = []
+export function faultsOfLadder(ladder: Ladder): FieldError[] {
+  const faults: FieldError[] = []
   const fault = (stage: LadderStage, code: string, detail: string) =>
     faults.push({ pointer: `/ladder/${stage}`, code, detail: `${stage} ${detail}` })
   const { courtesy } = ladder

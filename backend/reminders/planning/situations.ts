@@ -12,7 +12,7 @@ import type {
   KillSwitchRow,
   MessageStatus,
 } from '../../database/tables.ts'
-import { coverInvoices, readCredit } from '../../on-account/cover.ts'
+import { coverInvoices, readMoneyOnAccount } from '../../on-account/cover.ts'
 import { INSTALLATION, type KillSwitch, switchesOf } from '../kill-switch.ts'
 import type { Situation } from '../rails.ts'
 import { type ChasingSettings, settingsOf } from '../settings.ts'
@@ -89,12 +89,12 @@ export async function readChasedDebtors(
   const taken = Map.groupBy(await readPlannedStages(reader, ids), (row) => row.debtor_id)
   const sentAt = await readLastSent(reader, ids)
   const suppressed = await readSuppressions(reader, debtors)
-  const credits = await readCredit(reader, ids)
+  const moneyOnAccount = await readMoneyOnAccount(reader, ids)
   return new Map(
     debtors.map((debtor) => {
       const stages = Map.groupBy(taken.get(debtor.id) ?? [], (row) => row.invoice_id)
       const open = invoices.get(debtor.id) ?? []
-      const covered = coverInvoices(open, credits.get(debtor.id) ?? new Map())
+      const covered = coverInvoices(open, moneyOnAccount.get(debtor.id) ?? new Map())
       const own = open.map((row): ChasedInvoice => {
         const mine = stages.get(row.id) ?? []
         const onAccount = covered.get(row.id) ?? 0

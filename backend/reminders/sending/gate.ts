@@ -64,7 +64,7 @@ export async function openGate(
   const isAwaiting = waiting.message.status === 'awaiting_approval'
   const refusal = (isAwaiting ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
-  if (isOutdated(situation)) return cancel(tx, waiting, 'what it would have said has changed', now)
+  if (isOutdated(situation)) return cancel(tx, waiting, 'its content has become outdated', now)
   if (isAwaiting) return requestApproval(tx, deps, waiting, now)
   if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
     return cancel(tx, waiting, 'how to pay has changed since it was written', now)
@@ -235,8 +235,8 @@ async function nextAllowedAt(
 }
 
 /**
- * Whether another reminder to the debtor is being sent. Its outcome decides whether this one is sent today. Nothing
- * is logged meanwhile, since it takes a minute at most, or a day if a clock was set back.
+ * Whether another reminder to the debtor is being sent. Its outcome decides whether this one is sent today.
+ * Nothing is logged meanwhile, since it takes a minute at most, or a day if a clock was set back.
  */
 async function isBehindAnother(tx: Transaction, { message, debtor }: Waiting): Promise<boolean> {
   const other = await tx

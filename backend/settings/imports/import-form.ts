@@ -3,7 +3,7 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { FIELD_NAMES, type FieldName } from '../../import/columns.ts'
 import { dateReader } from '../../import/date-format.ts'
 import { type Ledger, readHeaders, readLedger } from '../../import/ledger.ts'
-import { LedgerFault } from '../../import/ledger-fault.ts'
+import { LedgerError } from '../../import/ledger-error.ts'
 import { parseCurrency } from '../../money/money.ts'
 import { invalid } from '../shell/faults.ts'
 import type { Expected, Fields } from '../shell/fields.ts'
@@ -81,7 +81,7 @@ function headersOf(content: string): readonly string[] {
   try {
     return readHeaders(Buffer.from(content))
   } catch (error) {
-    if (error instanceof LedgerFault) return []
+    if (error instanceof LedgerError) return []
     throw error
   }
 }
@@ -114,7 +114,7 @@ export async function readFile(form: ImportForm, now: Date): Promise<Ledger> {
       now,
     })
   } catch (error) {
-    if (error instanceof LedgerFault) throw problemOf(error)
+    if (error instanceof LedgerError) throw problemOf(error)
     throw error
   }
 }
@@ -130,7 +130,7 @@ const FAULT_FIELDS = {
 /** Far more than a person corrects before the next try. */
 const FAULTS_MAX = 200
 
-function problemOf({ message, about, faults }: LedgerFault): Problem {
+function problemOf({ message, about, faults }: LedgerError): Problem {
   const pointer = `/${FAULT_FIELDS[about]}`
   const more = faults.length - FAULTS_MAX
   const details = [

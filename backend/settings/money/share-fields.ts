@@ -7,7 +7,7 @@ import { daysPastDue } from '../../invoices/overdue.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { byDueDate } from '../../on-account/cover.ts'
 import type { NewAllocation } from '../../payments/targets.ts'
-import { type Fault, faultsProblem } from '../../validation/faults.ts'
+import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 import type { Expected, Fields } from '../shell/fields.ts'
 import { describedBy, renderFault } from '../shell/layout.ts'
 import { dateWords, renderMoney } from '../shell/ledger-words.ts'
@@ -49,7 +49,7 @@ export function parseShares(
   fields: Fields,
   { invoices, currency, available }: Shareable,
 ): NewAllocation[] {
-  const faults: Fault[] = []
+  const faults: FieldError[] = []
   const entered = enteredShares(fields)
   const shares = entered.map(({ invoice_id: invoiceId, amount: text }, index) => {
     const amount = fields.isJson ? Number(text) : readAmountText(text, currency)
@@ -75,7 +75,7 @@ export function parseShares(
     const detail = `The amounts add up to ${all}, more than the ${most} that there is`
     faults.push({ pointer: '/allocations', code: 'out_of_range', detail })
   }
-  if (faults.length > 0) throw faultsProblem(faults)
+  if (faults.length > 0) throw fieldErrorsProblem(faults)
   return shares
 }
 

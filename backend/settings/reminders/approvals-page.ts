@@ -84,7 +84,7 @@ function outcomeOf(row: DecidedMessage): Html {
     case 'expired':
       return html`<span class="badge held">Lapsed</span><span class="detail">no Admin decided in time</span>`
     default:
-      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.outcome ?? 'a payment or a change overtook it'}</span>`
+      return html`<span class="badge held">Lapsed</span><span class="detail">${why ?? row.lastDetail ?? 'a payment or a change overtook it'}</span>`
   }
 }
 

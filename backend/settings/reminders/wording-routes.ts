@@ -24,7 +24,7 @@ import { countWaiting } from '../../messages/approval-log.ts'
 import { changeWording } from '../../reminders/letters.ts'
 import { STAGES } from '../../reminders/planning/ladder.ts'
 import { setFlash } from '../../sessions/sessions.ts'
-import { faultsProblem } from '../../validation/faults.ts'
+import { fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import { inWordsOfForm } from '../shell/form-faults.ts'
@@ -254,7 +254,7 @@ async function findInvoiceId(
     .where('number', '=', number)
     .executeTakeFirst()
   if (row !== undefined) return row.id
-  throw faultsProblem([
+  throw fieldErrorsProblem([
     {
       pointer: '/invoice',
       code: 'invalid_format',

@@ -15,7 +15,12 @@ import { csrfTokenOf, isCsrfToken } from '../../sessions/csrf-token.ts'
 import { actorOf } from '../../sessions/login.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
 import type { SecondFactorBox } from '../../sessions/second-factor.ts'
-import { findSession, noteSeen, rotateSession, type Session } from '../../sessions/sessions.ts'
+import {
+  findSession,
+  recordLastSeen,
+  rotateSession,
+  type Session,
+} from '../../sessions/sessions.ts'
 import type { Usage } from '../../usage/usage.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import type { Passwords } from '../../users/passwords.ts'
@@ -33,8 +38,8 @@ import {
 import { checkSameOrigin } from './same-origin.ts'
 
 /**
- * How long one request of an act on many records works; the page then sends the next request. A gateway waits ten
- * seconds for a page, and what is read before and after takes up to four of them.
+ * How long one request of an act on many records works; the page then sends the next request. A gateway waits
+ * ten seconds for a page, and what is read before and after takes up to four of them.
  */
 export const STEP_MS = 4000
 
@@ -328,9 +333,9 @@ function checkToken(request: Request, fields: Fields, secret: string): void {
 
 /** Returns the session's token, which is a new one if the user's role has changed. */
 async function keepSession(database: Database, session: Session, now: Date): Promise<string> {
-  if (!session.isStale && !session.isUnseen) return session.token
+  if (!session.isStale && !session.isLastSeenOutdated) return session.token
   return database.transaction(async (tx) => {
-    await noteSeen(tx, session.token, now)
+    await recordLastSeen(tx, session.token, now)
     return session.isStale ? rotateSession(tx, session) : session.token
   })
 }

@@ -81,7 +81,7 @@ t.test('dates are read in the form that is named, and must exist', async (t) => 
   t.equal(dateReader('MM/DD/YYYY')('1/26/2013'), undefined, 'two digits were promised')
   t.equal(dateReader('D.M.YYYY')('3-4-2013'), undefined)
   for (const format of ['M/D/YY', 'M/YYYY', 'D/D/YYYY', 'DMYYYY', 'M/D/YYYY hh', '']) {
-    throwsWith(t, () => dateReader(format), { name: 'LedgerFault' }, format)
+    throwsWith(t, () => dateReader(format), { name: 'LedgerError' }, format)
   }
 })
 
@@ -196,7 +196,7 @@ t.test('a file that is not CSV in UTF-8 is rejected as a whole', async (t) => {
   await rejectsWith(t, read(`${HEADER}\n"1,2\n`), { message: /not proper CSV.*line 2/ })
   await rejectsWith(t, read(''), { message: /a line of headers/ })
   await rejectsWith(t, read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
-    name: 'LedgerFault',
+    name: 'LedgerError',
     message: /has the currency/,
   })
 })

@@ -1,13 +1,13 @@
 /**
  * Cancels waiting reminders about invoices that money on account covers. The caller has locked the debtor, and
  * plans it again once the money is recorded. Reminders of invoices that a payment settles are cancelled by
- * `payments/settle-invoices.ts`.
+ * `payments/settle-and-stop-reminders.ts`.
  */
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { CANCELLABLE, cancelMessages, type Stopped } from '../../messages/messages.ts'
-import { type IncomingCredit, readCover } from '../../on-account/cover.ts'
+import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
@@ -17,7 +17,7 @@ import { readFacts } from './facts.ts'
 export async function stopCovered(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
-  incoming: IncomingCredit | undefined,
+  incoming: IncomingMoney | undefined,
   now: Date,
   detail = 'money came in on account',
 ): Promise<Stopped> {

@@ -24,7 +24,7 @@ export function effectsOf(settled: readonly InvoiceRow[], stopped: readonly Stop
  * Settles the invoices and cancels waiting messages that would chase them. `known` are the messages that
  * cover the invoices, if the caller has read them under the debtor's lock.
  */
-export async function settleInvoices(
+export async function settleAndStopReminders(
   tx: Transaction,
   debtor: Pick<DebtorRow, 'id' | 'account_id'>,
   shares: readonly Share[],

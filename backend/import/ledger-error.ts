@@ -1,6 +1,6 @@
 /** The file cannot be imported as it is. Nothing was recorded. */
-export class LedgerFault extends Error {
-  override readonly name = 'LedgerFault'
+export class LedgerError extends Error {
+  override readonly name = 'LedgerError'
   /** The option that is missing or wrong, or the part of the file that must be corrected. */
   readonly about: 'columns' | 'currency' | 'date_format' | 'file' | 'rows'
   /** The faults of rows, each beginning with its line. */
@@ -13,7 +13,7 @@ export class LedgerFault extends Error {
       faults = [],
       cause,
     }: {
-      readonly about: LedgerFault['about']
+      readonly about: LedgerError['about']
       readonly faults?: readonly string[]
       readonly cause?: unknown
     },

@@ -1,0 +1,47 @@
+/**
+ * Builds the 422 for a body with invalid fields. A violated business rule has its own problem code, e.g.
+ * `invoice_not_found`. The detail of each error is a sentence without full stop, from which the detail of the
+ * whole problem is made.
+ */
+import {
+  type FieldError,
+  PROBLEM_TYPES,
+  Problem,
+  type ProblemCode,
+} from '../../shared/contract/problem.ts'
+
+export type { FieldError }
+
+/**
+ * More errors than any real body has. This limits the size of the response to a body with thousands of unknown
+ * fields.
+ */
+const LISTED_MAX = 1000
+
+/**
+ * Returns the 422 with all errors of a body. If all of them violate the same business rule, the problem has
+ * that rule's code; otherwise it is `validation_failed`. `members` belong to the rule, e.g. `amount_due`.
+ */
+export function fieldErrorsProblem(
+  errors: readonly FieldError[],
+  members: Readonly<Record<string, unknown>> = {},
+): Problem {
+  const [first] = errors
+  const detail =
+    errors.length === 1 && first !== undefined
+      ? `At ${first.pointer}: ${first.detail}.`
+      : `${errors.length} fields are wrong; errors names each of them.`
+  const listed = errors
+    .slice(0, LISTED_MAX)
+    .map((error) => ({ ...error, detail: `${error.detail}.` }))
+  if (first !== undefined && errors.every(({ code }) => code === first.code)) {
+    if (isProblemCode(first.code)) {
+      return new Problem(first.code, detail, { members: { errors: listed, ...members } })
+    }
+  }
+  return new Problem('validation_failed', detail, { members: { errors: listed } })
+}
+
+function isProblemCode(code: string): code is ProblemCode {
+  return Object.hasOwn(PROBLEM_TYPES, code)
+}
