@@ -116,10 +116,10 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   let draining = false
 
   async function health(): Promise<Health> {
-    const mailFault = deps.postOffice?.fault()
+    const mailError = deps.postOffice?.lastError()
     const degraded = [
       ...(database.fault === undefined ? [] : [`database: ${database.fault.message}`]),
-      ...(mailFault === undefined ? [] : [`mail: ${mailFault}`]),
+      ...(mailError === undefined ? [] : [`mail: ${mailError}`]),
     ]
     if (draining) return { unready: ['draining'], degraded }
     const probe = database.read.selectFrom('accounts').select('id').limit(1).execute()

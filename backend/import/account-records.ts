@@ -1,4 +1,4 @@
-/** Reads those records of an account that a file may name. */
+/** Reads the records of an account to which the file may refer. */
 import type { Reader } from '../database/tables.ts'
 import { inParts } from './in-parts.ts'
 import { type Ledger, settlementId } from './ledger.ts'

@@ -3,7 +3,7 @@ import { LedgerError } from './ledger-error.ts'
 
 interface Field {
   readonly required: boolean
-  /** Header names of the field, only letters and digits in lower case, most likely first. */
+  /** Header names of the field, reduced to lower-case letters and digits, the most likely first. */
   readonly headers: readonly string[]
 }
 
@@ -52,25 +52,25 @@ export function mapColumns(
   requested: ReadonlyMap<FieldName, string>,
 ): Columns {
   const columns = new Map<FieldName, number>()
-  const faults: string[] = []
+  const errors: string[] = []
   for (const field of FIELD_NAMES) {
     const header = requested.get(field)
-    const places =
+    const indexes =
       header === undefined ? findByName(headers, field) : findRequested(headers, header)
-    const [place] = places
-    if (places.length > 1) {
-      faults.push(`${field} could be any of ${places.map((at) => headers[at]).join(', ')}`)
-    } else if (place !== undefined) {
-      columns.set(field, place)
+    const [index] = indexes
+    if (indexes.length > 1) {
+      errors.push(`${field} could be any of ${indexes.map((at) => headers[at]).join(', ')}`)
+    } else if (index !== undefined) {
+      columns.set(field, index)
     } else if (header !== undefined && header !== '') {
-      faults.push(`${field}=${header} names no column`)
+      errors.push(`${field}=${header} names no column`)
     } else if (FIELDS[field].required) {
-      faults.push(`no column was found for ${field}`)
+      errors.push(`no column was found for ${field}`)
     }
   }
-  if (faults.length > 0) {
+  if (errors.length > 0) {
     throw new LedgerError(
-      `The columns are not clear: ${faults.join('; ')}. The file has: ${headers.join(', ')}.`,
+      `The columns are not clear: ${errors.join('; ')}. The file has: ${headers.join(', ')}.`,
       { about: 'columns' },
     )
   }
@@ -78,22 +78,22 @@ export function mapColumns(
 }
 
 export function headersOf(headers: readonly string[], columns: Columns): ColumnHeaders {
-  return new Map([...columns].map(([field, place]) => [field, headers[place] ?? '']))
+  return new Map([...columns].map(([field, index]) => [field, headers[index] ?? '']))
 }
 
 function findByName(headers: readonly string[], field: FieldName): number[] {
   const plain = headers.map((header) => header.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''))
   const known = FIELDS[field].headers.find((name) => plain.includes(name))
-  return known === undefined ? [] : placesOf(plain, known)
+  return known === undefined ? [] : indexesOf(plain, known)
 }
 
 /** An empty header matches no column, which excludes an optional field from the import. */
 function findRequested(headers: readonly string[], header: string): number[] {
-  return header === '' ? [] : placesOf(headers, header)
+  return header === '' ? [] : indexesOf(headers, header)
 }
 
-function placesOf(headers: readonly string[], header: string): number[] {
-  return headers.flatMap((candidate, place) => (candidate === header ? [place] : []))
+function indexesOf(headers: readonly string[], header: string): number[] {
+  return headers.flatMap((candidate, index) => (candidate === header ? [index] : []))
 }
 
 export function isFieldName(text: string): text is FieldName {

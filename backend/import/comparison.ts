@@ -63,11 +63,12 @@ export function compare(ledger: Ledger, books: Books): Comparison {
     // An invoice number is unique in an account, whatever the source of the invoice.
     const record = invoices.get(invoice.externalId) ?? numbers.get(invoice.number)
     const payment = payments.get(settlementId(invoice))
-    const faults = record === undefined ? [] : compareInvoice(invoice, record, customers)
+    const invoiceDifferences =
+      record === undefined ? [] : compareInvoice(invoice, record, customers)
     const settled = invoice.settledOn !== undefined
-    if (payment !== undefined) faults.push(...comparePayment(invoice, payment, record))
-    else if (record !== undefined) faults.push(...compareDue(invoice, record))
-    differences.push(...faults)
+    if (payment !== undefined) invoiceDifferences.push(...comparePayment(invoice, payment, record))
+    else if (record !== undefined) invoiceDifferences.push(...compareDue(invoice, record))
+    differences.push(...invoiceDifferences)
 
     if (record !== undefined) {
       found.add(record.id)
@@ -76,8 +77,8 @@ export function compare(ledger: Ledger, books: Books): Comparison {
     if (payment?.status === 'recorded') {
       addPaymentRecord(totalsOf(payment.currency).service, payment)
     }
-    // A person must decide about differences first: no payment is recorded on top of them.
-    const paymentMissing = settled && payment === undefined && faults.length === 0
+    // No payment is recorded on an invoice with differences: a person must decide about them first.
+    const paymentMissing = settled && payment === undefined && invoiceDifferences.length === 0
     if (record === undefined || paymentMissing) {
       rows.push({ invoice, invoiceId: record?.id, paymentMissing })
     }
@@ -130,8 +131,8 @@ function comparePayment(
 }
 
 /**
- * Without a payment of this import nothing may be paid yet, whether the file has the invoice as settled or
- * open.
+ * If this import has recorded no payment of the invoice, nothing may have been paid on it, whether the file
+ * lists the invoice as settled or as open.
  */
 function compareDue(invoice: LedgerInvoice, record: InvoiceRecord): Difference[] {
   const { currency, amount, amount_due: due } = record

@@ -1,6 +1,6 @@
 /**
- * Parses dates in the one format that the operator names. Guessing is excluded: 3/4/2013 is in March or in
- * April, depending on the country.
+ * Parses dates in the one format that the operator names. The format is never guessed: 3/4/2013 is in March or
+ * in April, depending on the country.
  */
 import { isCalendarDate } from '../calendar/calendar.ts'
 import { LedgerError } from './ledger-error.ts'

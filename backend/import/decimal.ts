@@ -8,12 +8,12 @@ export interface DecimalForm {
   readonly mark: '.' | ','
 }
 
-/** Digits in groups, with one separator throughout: comma, full stop, apostrophe or space, also a space that does not break. */
+/** Digits in groups with the same separator: comma, full stop, apostrophe, space or no-break space. */
 const GROUPED = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*$/
 
 /**
- * Returns minor units, exact; undefined if the text is not a positive amount of the currency. Thousands
- * separators are accepted beside a decimal mark alone: "1,234" would be 1234 in one file and 1.234 in
+ * Returns the exact minor units; undefined if the text is not a positive amount of the currency. Thousands
+ * separators are accepted only in an amount with decimals: "1,234" would be 1234 in one file and 1.234 in
  * another, but "1,234.50" has a single meaning.
  */
 export function parseDecimal(text: string, { exponent, mark }: DecimalForm): number | undefined {

@@ -1,4 +1,4 @@
-/** Imports in Settings: each with the records that it created, so that it can be taken back. */
+/** Imports, each with the records that it created or corrected, so that it can be taken back. */
 import { createId } from '../../shared/contract/id.ts'
 import type { Act } from '../accounts/audit.ts'
 import type { ImportRecordRow, ImportRow, Reader, Transaction } from '../database/tables.ts'
@@ -20,8 +20,8 @@ export async function startImport(
   return id
 }
 
-/** Notes records that the import has created or corrected. A record that an import corrects twice is noted once. */
-export async function noteRecords(
+/** Stores which records the import has created or corrected. A record that it corrects twice is stored once. */
+export async function storeImportedRecords(
   tx: Transaction,
   { importId, accountId }: { readonly importId: string; readonly accountId: string },
   records: readonly { readonly id: string; readonly kind: ImportKind }[],
@@ -42,7 +42,7 @@ export async function noteRecords(
     .execute()
 }
 
-/** Operators find imports of every account: `accountId` is undefined. */
+/** Without `accountId`, e.g. for operators, the import may belong to any account. */
 export async function findImport(
   reader: Reader,
   accountId: string | undefined,
@@ -90,7 +90,7 @@ const NO_RECORDS: ImportCounts = {
   correction: { all: 0, takenBack: 0 },
 }
 
-/** By import id; an import without records is absent. */
+/** Returns the counts by import id. An import without records is absent. */
 async function countRecords(
   reader: Reader,
   importIds: readonly string[],

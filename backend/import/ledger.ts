@@ -26,9 +26,9 @@ import { LedgerError } from './ledger-error.ts'
 
 export interface LedgerCustomer {
   readonly externalId: string
-  /** The id in the file; also the name of a customer without one. */
+  /** The id in the file, which is also the name of a customer that has no name. */
   readonly id: string
-  /** The name in the customer's first row of the file; `email` is from the same row. */
+  /** The name in the first row of the customer that has one. `email` is found in the same way. */
   readonly name: string | undefined
   readonly email: string | undefined
 }
@@ -59,7 +59,7 @@ export interface Ledger {
 }
 
 export interface LedgerOptions {
-  /** The currency of rows without one; undefined: every row must name its currency. */
+  /** The currency of rows that name none; undefined: every row must name its currency. */
   readonly currency: string | undefined
   readonly dateFormat: string
   readonly readDate: DateReader
@@ -70,19 +70,22 @@ export interface LedgerOptions {
 
 /** The API's minimum of `received_on`. */
 const SETTLED_SINCE = '2000-01-01'
-/** The external id of a payment is `settlement:` and that of the invoice, at most 128 characters. */
+/**
+ * The external id of a payment is `settlement:`, followed by the external id of the invoice, and has at most
+ * 128 characters.
+ */
 const INVOICE_EXTERNAL_ID_MAX = 128 - 'settlement:'.length
 /** Without a limit, an unclosed quotation mark would make the rest of the file one cell. */
 const RECORD_LENGTH_MAX = 65_536
 /** The number of bytes that are parsed at a time, which takes some milliseconds. */
 const SLICE_BYTES = 8192
 const SLICE_ROWS = 50
-/** More faults usually have the same cause. */
-const FAULTS_SHOWN_MAX = 1000
+/** Further errors usually have the same cause as these. */
+const ERRORS_SHOWN_MAX = 1000
 
 /**
- * Rejects with an error that lists all faults by line. The file is read in slices, so that a process that
- * serves other requests responds to them meanwhile.
+ * Rejects with an error that lists all wrong rows by line. The file is read in slices, so that the process can
+ * respond to other requests in between.
  */
 export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Promise<Ledger> {
   const [head, ...rows] = await readRecords(bytes)
@@ -94,25 +97,26 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
   const headers = head.cells.map((cell) => cell.trim())
   const columns = mapColumns(headers, options.columns)
   if (options.currency === undefined && !columns.has('currency')) {
-    throw new LedgerError('No column has the currency of the amounts: name it.', {
+    throw new LedgerError('No column contains the currency of the amounts. Choose the currency.', {
       about: 'currency',
     })
   }
   const customers = new Map<string, LedgerCustomer>()
   const invoices = new Map<string, LedgerInvoice>()
-  const faults: string[] = []
+  const rowErrors: string[] = []
   for (const [at, { line, cells }] of rows.entries()) {
     if (at % SLICE_ROWS === 0) await setImmediate()
-    const fault = (detail: string) => faults.push(`line ${line}: ${detail}`)
+    const addError = (detail: string) => rowErrors.push(`line ${line}: ${detail}`)
     if (cells.length !== headers.length) {
-      fault(`has ${cells.length} fields, the header has ${headers.length}`)
+      addError(`has ${cells.length} fields, the header has ${headers.length}`)
       continue
     }
-    const row = readRow({ cells, columns, fault, options })
+    const row = readRow({ cells, columns, addError, options })
     if (row === undefined) continue
     const invoice: LedgerInvoice = { line, ...row.invoice }
-    const twin = invoices.get(invoice.externalId)
-    if (twin !== undefined) fault(`invoice ${invoice.number} is on line ${twin.line} already`)
+    const earlier = invoices.get(invoice.externalId)
+    if (earlier !== undefined)
+      addError(`invoice ${invoice.number} is on line ${earlier.line} already`)
     else invoices.set(invoice.externalId, invoice)
     const known = customers.get(invoice.customer)
     customers.set(invoice.customer, {
@@ -121,7 +125,9 @@ export async function readLedger(bytes: Uint8Array, options: LedgerOptions): Pro
       email: known?.email ?? row.customer.email,
     })
   }
-  if (faults.length > 0) throw new LedgerError(describeFaults(faults), { about: 'rows', faults })
+  if (rowErrors.length > 0) {
+    throw new LedgerError(describeErrors(rowErrors), { about: 'rows', rowErrors })
+  }
   return {
     headers: headersOf(headers, columns),
     customers,
@@ -147,20 +153,20 @@ export function settlementId(invoice: LedgerInvoice): string {
 interface Row {
   readonly cells: readonly string[]
   readonly columns: Columns
-  readonly fault: (detail: string) => void
+  readonly addError: (detail: string) => void
   readonly options: LedgerOptions
 }
 
-/** Undefined if the row has a fault. */
-function readRow({ cells, columns, fault, options }: Row) {
-  let faultless = true
+/** Returns undefined if the row has an error. */
+function readRow({ cells, columns, addError, options }: Row) {
+  let isValid = true
   function refuse(detail: string) {
-    faultless = false
-    fault(detail)
+    isValid = false
+    addError(detail)
   }
   const cell = (field: FieldName) => {
-    const place = columns.get(field)
-    return ((place === undefined ? undefined : cells[place]) ?? '').trim()
+    const index = columns.get(field)
+    return ((index === undefined ? undefined : cells[index]) ?? '').trim()
   }
   function read<T>(field: FieldName, rule: Check<T>): T | undefined {
     const value = cell(field) === '' ? undefined : check(rule, cell(field))
@@ -193,7 +199,7 @@ function readRow({ cells, columns, fault, options }: Row) {
 
   if (code === undefined && cell('currency') === '') refuse('currency is empty')
   for (const field of REQUIRED_FIELDS) if (cell(field) === '') refuse(`${field} is empty`)
-  if (!faultless || !number || !customer || !issuedOn || !amount || !code) return undefined
+  if (!isValid || !number || !customer || !issuedOn || !amount || !code) return undefined
   return {
     invoice: {
       number,
@@ -218,7 +224,7 @@ function amountIn(code: string | undefined, mark: DecimalForm['mark']): Check<nu
       : `1234${mark}${cents} or 1${mark === '.' ? ',' : '.'}234${mark}${cents}`
   return parsed(
     (value) => parseDecimal(value, { exponent, mark }),
-    `an amount of ${code ?? 'a currency'} above 0, such as ${example} (credit notes are no invoices)`,
+    `an amount of ${code ?? 'a currency'} above 0, such as ${example} (credit notes cannot be imported)`,
   )
 }
 
@@ -248,13 +254,13 @@ async function readRecords(bytes: Uint8Array): Promise<FileRecord[]> {
       return null
     },
   })
-  // Although nothing is read from the parser, it is a stream and must be resumed.
+  // Nothing is read from the parser, but it is a stream, which does not end until it is resumed.
   parser.resume()
   try {
     await pipeline(Readable.from(slicesOf(Buffer.from(file))), parser)
     return records
   } catch (error) {
-    throw faultOf(error)
+    throw ledgerErrorOf(error)
   }
 }
 
@@ -281,11 +287,11 @@ function asLedgerError<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    throw faultOf(error)
+    throw ledgerErrorOf(error)
   }
 }
 
-function faultOf(error: unknown): unknown {
+function ledgerErrorOf(error: unknown): unknown {
   if (!(error instanceof CsvError)) return error
   return new LedgerError(`The file is not proper CSV. ${error.message}`, {
     about: 'file',
@@ -311,11 +317,11 @@ function findDelimiter(file: string): string {
   return [',', ';', '\t'].reduce((best, next) => (count(next) > count(best) ? next : best))
 }
 
-function describeFaults(faults: readonly string[]): string {
-  const more = faults.length - FAULTS_SHOWN_MAX
+function describeErrors(rowErrors: readonly string[]): string {
+  const more = rowErrors.length - ERRORS_SHOWN_MAX
   return [
-    `The file has ${faults.length} ${faults.length === 1 ? 'fault' : 'faults'}. Nothing was sent.`,
-    ...faults.slice(0, FAULTS_SHOWN_MAX).map((fault) => `  ${fault}`),
+    `The file has ${rowErrors.length} ${rowErrors.length === 1 ? 'error' : 'errors'}. Nothing was sent.`,
+    ...rowErrors.slice(0, ERRORS_SHOWN_MAX).map((error) => `  ${error}`),
     ...(more > 0 ? [`  and ${more} more`] : []),
   ].join('\n')
 }

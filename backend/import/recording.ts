@@ -45,8 +45,8 @@ export async function recordCustomer(
 }
 
 /**
- * Creates what is missing of the invoice and its payment, and returns the created records. Throws `duplicate_external_id`,
- * `duplicate_invoice_number`, `debtor_not_found`, and the problems of a payment.
+ * Creates the invoice and its payment, unless they exist, and returns the created records. Throws
+ * `duplicate_external_id`, `duplicate_invoice_number`, `debtor_not_found`, and the problems of a payment.
  */
 export async function recordInvoice(
   tx: Transaction,
@@ -86,7 +86,7 @@ async function createFrom(
   return (await createInvoice(tx, owner, newInvoice(body), now)).id
 }
 
-/** A record that differs from the file in what a person may correct. */
+/** A correction of a record that differs from the file. */
 export type Correction =
   | { readonly kind: 'due_date'; readonly invoiceId: string; readonly dueOn: string }
   | {
@@ -103,7 +103,10 @@ export interface FoundCorrection {
   readonly correction: Correction
 }
 
-/** Lists open invoices with another due date, and customers with another name or address. */
+/**
+ * Lists the customers whose name or e-mail address differs from the file, and the open invoices whose due date
+ * does.
+ */
 export function findCorrections(
   customers: ReadonlyMap<string, LedgerCustomer>,
   known: readonly KnownCustomer[],
@@ -128,7 +131,7 @@ export function findCorrections(
   return [...known.flatMap((row) => contactOf(customers.get(row.external_id ?? ''), row)), ...due]
 }
 
-/** A name or an address that the file does not give is kept. */
+/** A name or an e-mail address that is missing in the file is not changed. */
 function contactOf(customer: LedgerCustomer | undefined, row: KnownCustomer): FoundCorrection[] {
   const changes = (['name', 'email'] as const).flatMap((field) => {
     const value = customer?.[field]

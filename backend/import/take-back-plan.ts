@@ -62,14 +62,14 @@ export async function planTakeBack(
   const payments = await readPayments(reader, accountId, idsOf('payment'))
   const invoices = await planInvoices(reader, accountId, idsOf('invoice'), { payments, changed })
   const others = planPayments(payments, invoices, changed)
-  const departing = new Set(
+  const takenBack = new Set(
     [...invoices.steps, ...others.steps].flatMap((step) => [
       step.invoiceId ?? '',
       step.paymentId ?? '',
     ]),
   )
   const customers = await planCustomers(reader, accountId, idsOf('customer'), {
-    departing,
+    takenBack,
     changed,
   })
   const corrected = await readCorrected(reader, accountId, idsOf('correction'))
@@ -187,8 +187,8 @@ function readAllocations(reader: Reader, invoiceIds: readonly string[]) {
   )
 }
 
-/** Statuses of messages that a customer has, or that a person has decided on. */
-const NOTABLE: readonly MessageStatus[] = [
+/** Statuses of messages that the customer may have received or has sent, or that a person has approved. */
+const IRREVERSIBLE: readonly MessageStatus[] = [
   ...(['approved', 'sending', 'sent', 'delivered', 'bounced', 'failed', 'received'] as const),
 ]
 
@@ -199,24 +199,24 @@ async function findReminded(reader: Reader, invoiceIds: readonly string[]) {
       .innerJoin('messages', 'messages.id', 'message_invoices.message_id')
       .select('message_invoices.invoice_id')
       .where('message_invoices.invoice_id', 'in', some)
-      .where('messages.status', 'in', NOTABLE)
+      .where('messages.status', 'in', IRREVERSIBLE)
       .execute(),
   )
   return new Set(rows.map(({ invoice_id }) => invoice_id))
 }
 
-/** The payments of invoices that are taken back are in the steps of these invoices. */
+/** Plans the other payments: the step of an invoice that is taken back also contains its payment. */
 function planPayments(
   payments: readonly ImportedPayment[],
   invoices: Part,
   changed: ReadonlySet<string>,
 ): Part {
-  const departing = new Set(invoices.steps.map(({ paymentId }) => paymentId))
+  const takenBack = new Set(invoices.steps.map(({ paymentId }) => paymentId))
   const staying = new Set(invoices.kept.map(({ id }) => id))
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, name, status, invoiceId } of payments) {
-    if (departing.has(id)) continue
+    if (takenBack.has(id)) continue
     const reason =
       status === 'reversed'
         ? 'closed'
@@ -236,9 +236,9 @@ async function planCustomers(
   accountId: string,
   ids: readonly string[],
   {
-    departing,
+    takenBack,
     changed,
-  }: { readonly departing: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
+  }: { readonly takenBack: ReadonlySet<string>; readonly changed: ReadonlySet<string> },
 ): Promise<Part> {
   const rows = await inParts(ids, (some) =>
     reader
@@ -249,7 +249,7 @@ async function planCustomers(
       .orderBy('id')
       .execute(),
   )
-  const busy = await findBusy(reader, accountId, ids, departing)
+  const busy = await findBusy(reader, accountId, ids, takenBack)
   const steps: TakeBackStep[] = []
   const kept: KeptRecord[] = []
   for (const { id, name, status } of rows) {
@@ -272,7 +272,7 @@ async function findBusy(
   reader: Reader,
   accountId: string,
   debtorIds: readonly string[],
-  departing: ReadonlySet<string>,
+  takenBack: ReadonlySet<string>,
 ): Promise<ReadonlySet<string>> {
   const invoices = await inParts(debtorIds, (some) =>
     reader
@@ -298,14 +298,14 @@ async function findBusy(
       .select(['id', 'debtor_id'])
       .where('account_id', '=', accountId)
       .where('debtor_id', 'in', some)
-      .where('status', 'in', NOTABLE)
+      .where('status', 'in', IRREVERSIBLE)
       .execute(),
   )
-  const staying = [...invoices, ...payments, ...messages].filter(({ id }) => !departing.has(id))
+  const staying = [...invoices, ...payments, ...messages].filter(({ id }) => !takenBack.has(id))
   return new Set(staying.map(({ debtor_id }) => debtor_id))
 }
 
-/** Changes of records that existed before the import stay. */
+/** Corrections of records that existed before the import are not undone. */
 async function readCorrected(
   reader: Reader,
   accountId: string,

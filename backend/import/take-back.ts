@@ -1,6 +1,6 @@
 /**
- * Takes an import back: payments are reversed, invoices voided and customers archived, unless something has
- * touched them since. A record that is taken back gives up its number and its external id, so that the
+ * Takes an import back: payments are reversed, invoices voided and customers archived, unless they have been
+ * changed or used since then. A record that is taken back loses its number and its external id, so that the
  * corrected file can be imported.
  */
 import type { Act } from '../accounts/audit.ts'
@@ -16,8 +16,8 @@ import { type ImportedRecord, planTakeBack, type TakeBackStep } from './take-bac
 
 const NUMBER_LENGTH_MAX = 64
 
-/** Records that the account asked for it; the acts on the records have their own entries. */
-export async function noteTakeBack(
+/** Writes the audit entry of the decision; the changes of the records have their own entries. */
+export async function auditTakeBack(
   tx: Transaction,
   { id, account_id: accountId, file_name: file }: ImportRow,
   steps: readonly TakeBackStep[],
@@ -38,7 +38,7 @@ export async function noteTakeBack(
   })
 }
 
-/** Resolves with false if something has touched the records since the plan was made. */
+/** Resolves with false if the records were changed or used after the plan was made. */
 export async function takeBack(
   tx: Transaction,
   row: ImportRow,
@@ -96,7 +96,7 @@ function recordsOf({ invoiceId, paymentId, customerId }: TakeBackStep): Imported
 }
 
 /**
- * Unique, because an import creates a number once. Shortened numbers may begin alike, so the invoice's id is
+ * Unique, because an import creates a number once. Two shortened numbers may be equal, so the invoice's id is
  * appended to them.
  */
 function releasedNumber({ id, number }: InvoiceRow, importId: string): string {

@@ -85,9 +85,9 @@ function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   const diagnostic = (fields.get('diagnostic-code') ?? '').replace(/^[\w-]+;\s*/, '')
   const status = /^[245]\.\d{1,3}\.\d{1,3}/.exec(fields.get('status') ?? '')?.[0]
   // If the relay reports no more than a failure, the remote server may have given a reason.
-  const said = parseReply(diagnostic)
+  const remoteReply = parseReply(diagnostic)
   const isVague = status === undefined || /^[45]\.0\.0$/.test(status)
-  const code = (isVague ? said?.enhanced : status) ?? status ?? '5.0.0'
+  const code = (isVague ? remoteReply?.enhanced : status) ?? status ?? '5.0.0'
   return { type: bounceTypeOf(code), code, detail: oneLine(diagnostic || `status ${code}`) }
 }
 

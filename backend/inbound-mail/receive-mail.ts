@@ -9,7 +9,7 @@ import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
 import type { InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
-/** The kind of mail, and the message of ours that it refers to; null if none. */
+/** The kind of mail, and the id of our message to which it refers; null if it refers to none. */
 export interface Received {
   readonly kind: InboundMailRow['kind']
   readonly messageId: string | null
@@ -68,13 +68,14 @@ async function apply(
   if (debtor === undefined || message === undefined || debtor.erased_at !== null) return
   switch (content.kind) {
     case 'bounce':
-      if (isNews(message, content.bounce)) await bounceMessage(tx, message, content.bounce, now)
+      if (changesMessage(message, content.bounce))
+        await bounceMessage(tx, message, content.bounce, now)
       break
     case 'delivery':
       await markDelivered(tx, message, now)
       break
     case 'complaint':
-      await stopWritingTo(tx, message, now)
+      await suppressRecipient(tx, message, now)
       break
     case 'reply':
       await recordReply(tx, { debtor, responded: message, ...content }, now)
@@ -82,7 +83,7 @@ async function apply(
   }
 }
 
-function isNews({ status }: MessageRow, { type }: Bounce): boolean {
+function changesMessage({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
   // A soft bounce changes nothing if the message awaits a retry or has no retries left. A hard bounce does.
   return type === 'hard' && (status === 'queued' || status === 'failed')
@@ -94,14 +95,17 @@ async function markDelivered(tx: Transaction, message: MessageRow, now: Date): P
   await moveMessage(tx, message, change, null, now)
 }
 
-async function stopWritingTo(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
+async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
   const { account_id: accountId, id: messageId, recipient: address } = message
   if (address === null) return
   const complaint = { accountId, address, reason: 'complained', detail: null, messageId } as const
   await suppressAddress(tx, complaint, now)
 }
 
-/** Finds a message by our id or by the mail server's; the latest one, if a thread names several. */
+/**
+ * Finds a message by our id or by the id from the mail server. If a thread refers to several, finds the
+ * latest.
+ */
 async function findMessage(reader: Reader, references: readonly string[]) {
   if (references.length === 0) return undefined
   return reader

@@ -19,11 +19,11 @@ export interface InboundMailDeps {
 }
 
 export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
-  return [inboundRoute(deps), NOTHING_ELSE]
+  return [inboundRoute(deps), NO_OTHER_ROUTE]
 }
 
 /** Without this route, other paths below `/mail` would get hapi's own 404. */
-const NOTHING_ELSE: ServerRoute = {
+const NO_OTHER_ROUTE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',
   handler() {

@@ -22,7 +22,7 @@ import { isOld } from './old-invoices.ts'
 interface InvoiceAct {
   /** The action in the audit log. */
   readonly action: AuditAction
-  /** Null if the act changes only the chasing in the API's representation. */
+  /** Null if the act changes only the member `chasing` of the invoice in the API. */
   readonly event: EventType | null
   /** The past participle for the message of a rejection, e.g. `finalised`. */
   readonly name: string
@@ -81,7 +81,10 @@ const RESOLVE: InvoiceAct = {
   change: (now, invoice) => ({ disputed_at: null, ...chasingUnder(holdOf(invoice), now) }),
 }
 
-/** Continues chasing that a rejected reminder, an import of history or a payment's pause has blocked. */
+/**
+ * Resumes chasing that a rejected reminder, `chase_if_overdue: false` or the pause after a payment has
+ * blocked.
+ */
 const RESUME: InvoiceAct = {
   action: 'invoice.chasing_resumed',
   event: null,
@@ -104,7 +107,7 @@ export const voidInvoice = actingWithReason(VOID)
 export const writeOffInvoice = actingWithReason(WRITE_OFF)
 /** Stops chasing until the customer's objection is settled. */
 export const disputeInvoice = actingWithReason(DISPUTE)
-/** Continues chasing, unless something else blocked it before the dispute, which applies again. */
+/** Resumes chasing, unless another block applied before the dispute: that block then applies again. */
 export const resolveDispute = actingWithReason(RESOLVE)
 
 /** Resumes all invoices of a debtor except disputed ones, and returns their number. Throws `not_found`. */
@@ -116,20 +119,20 @@ export function resumeInvoicesOf(
 ): Promise<number> {
   const isUndisputed = sql<boolean>`chasing_status <> 'active' and status in ('open', 'partially_paid')
     and (chasing_blocked_reason is null or chasing_blocked_reason <> ${DISPUTED})`
-  return resumeThose(tx, accountId, debtorId, isUndisputed, act)
+  return resumeMatching(tx, accountId, debtorId, isUndisputed, act)
 }
 
-/** Resumes the invoices of a debtor that were past due when they were created. */
+/** Resumes the debtor's old invoices, which `old-invoices.ts` defines. */
 export function resumeOldInvoicesOf(
   tx: Transaction,
   accountId: string,
   debtorId: string,
   act: Act,
 ): Promise<number> {
-  return resumeThose(tx, accountId, debtorId, isOld, act)
+  return resumeMatching(tx, accountId, debtorId, isOld, act)
 }
 
-async function resumeThose(
+async function resumeMatching(
   tx: Transaction,
   accountId: string,
   debtorId: string,

@@ -1,6 +1,6 @@
 /**
- * Corrections of an invoice that was sent: its due date and its notes. Only credits change the amount;
- * number and customer never change.
+ * Corrects a draft or an open invoice: due date, purchase order number, notes and payment link. Only credits
+ * change the amount; the number and the customer never change.
  */
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { InvoiceRow, Transaction } from '../database/tables.ts'
@@ -20,7 +20,7 @@ export interface InvoiceEdit {
 }
 
 /**
- * A new due date replans the reminders at the stage that they had reached. Throws `not_found`,
+ * Cancels the waiting reminders about the invoice and plans them again. Throws `not_found`,
  * `invoice_state_conflict`, and `validation_failed` if the due date is before the issue date.
  */
 export async function editInvoice(

@@ -1,6 +1,7 @@
 /**
- * Holds block the chasing of an invoice: a decision of a person, or the pause after a payment. A dispute,
- * and full payment, cover the hold; it is stored meanwhile, and applies again when they end.
+ * Holds block the chasing of an invoice: a decision of a person, or the pause after a payment. While the
+ * invoice is disputed or fully paid, its hold is only stored. It applies again when the dispute is resolved or
+ * the payment is reversed.
  */
 import type { InvoiceRow } from '../database/tables.ts'
 
@@ -21,7 +22,7 @@ export const BLOCKED_BY_DISPUTE = {
   chasing_blocked_reason: DISPUTED,
 } as const
 
-/** Returns the hold that applies to the invoice, or that a dispute covers. */
+/** Returns the hold that applies to the invoice, or that is stored while the invoice is disputed. */
 export function holdOf(invoice: InvoiceRow): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
   if (invoice.disputed_at !== null) {
@@ -36,13 +37,16 @@ export function holdOf(invoice: InvoiceRow): Hold {
   return { ...NO_HOLD, chasing_hold: DECISIONS.find((decision) => decision === reason) ?? null }
 }
 
-/** Returns the hold that remains after full payment: a decision, but no pause. */
+/**
+ * Returns the hold that is stored after full payment: the decision of a person, but not the pause after a
+ * payment.
+ */
 export function decisionOf(invoice: InvoiceRow): Hold {
   const hold = holdOf(invoice)
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }
 
-/** Returns the chasing fields of an open, undisputed invoice on which nothing but `hold` applies. */
+/** Returns the chasing fields of an open invoice to which only `hold` applies. */
 export function chasingUnder({ chasing_hold: hold, chasing_hold_until: until }: Hold, now: Date) {
   const isOver = until !== null && until <= now.toISOString()
   if (hold === null || isOver) {

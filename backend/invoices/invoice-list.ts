@@ -52,17 +52,18 @@ export async function listInvoices(
   return await readInvoices(reader, values, { ...form, status, currency, overdue })
 }
 
-type Few = 'status' | 'currency' | 'overdue'
+/** Filters whose values are part of the statement's text, see `equalsLiteral`. */
+type LiteralFilter = 'status' | 'currency' | 'overdue'
 
-type Values = Omit<InvoiceFilters, Few> &
+type Values = Omit<InvoiceFilters, LiteralFilter> &
   PageStart & { readonly accountId: string; readonly today: string }
 
-type Form = PageForm & { readonly [F in Few]: InvoiceFilters[F] | undefined }
+type Form = PageForm & { readonly [F in LiteralFilter]: InvoiceFilters[F] | undefined }
 
 const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) => {
   const filters = { ...values, ...form }
   const page = joinPage(form, values)
-  const own = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
+  const sorting = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
   return reader
     .selectFrom('invoices')
     .select(INVOICE_COLUMNS)
@@ -81,10 +82,10 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
         ),
         ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, filters.today),
         ...within('due_date', filters.due_since, filters.due_before),
-        ...afterPosition(own),
+        ...afterPosition(sorting),
       ]),
     )
-    .orderBy(orderOf(own))
+    .orderBy(orderOf(sorting))
     .limit(sql.lit(page.fetch))
 })
 
@@ -98,7 +99,10 @@ function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string)
   return [overdue ? condition : sql<SqlBool>`not ${condition}`]
 }
 
-/** Whether the list shows all overdue invoices by creation. Any other filter has a better index. */
+/**
+ * Whether the list shows all overdue invoices in the order of creation. For other filters there is a better
+ * index.
+ */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(
     (name) => !['overdue', 'created_since', 'created_before'].includes(name),
@@ -107,18 +111,18 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 }
 
 /**
- * A scan of open invoices by creation would be slow, because many of them are not overdue. Two indexes are
- * read instead: announced invoices by creation, and by due date the few invoices that have fallen due since
- * the last announcement. The due dates decide in both parts.
+ * A scan of open invoices in the order of creation would be slow, because many of them are not overdue. Two
+ * indexes are read instead: one lists the announced invoices in the order of creation, the other lists by due
+ * date the few invoices that have become overdue since the last announcement. Both parts compare the due date.
  */
 const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm) => {
   const { accountId, today, created_since, created_before } = values
   const page = joinPage(form, values)
   const sorted: Page = { ...page, ignoresSortIndex: true }
-  // Ids are unique, so the due date sorts nothing. Of the two indexes in the order of creation, only the one of
-  // overdue invoices ends with it: without statistics, SQLite would use the one of all invoices.
+  // Ids are unique, so the due date does not change the order. It makes SQLite, which has no statistics, use the
+  // index of overdue invoices: the other index in the order of creation contains all invoices, but no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
-  const part = (announced: 0 | 1, own: Page, dueDate: Column) =>
+  const part = (announced: 0 | 1, sorting: Page, dueDate: Column) =>
     reader
       .selectFrom('invoices')
       .select('id')
@@ -128,10 +132,10 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
           ...isOverdue(true, dueDate, today),
           sql<SqlBool>`overdue_announced = ${sql.lit(announced)}`,
           ...within('created_at', created_since, created_before),
-          ...afterPosition(own),
+          ...afterPosition(sorting),
         ]),
       )
-      .orderBy(orderOf(own))
+      .orderBy(orderOf(sorting))
       .orderBy(dueDateLast)
       .limit(sql.lit(page.fetch))
   const ids = reader

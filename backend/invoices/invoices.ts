@@ -119,7 +119,7 @@ function notChased(chasing_blocked_reason: string | null) {
   } as const
 }
 
-/** Locks the debtor and totals the lines. Throws one 422 that names every fault. */
+/** Locks the debtor and totals the lines. Throws one 422 that reports every error. */
 async function checkInvoice(
   tx: Transaction,
   accountId: string,
@@ -127,22 +127,22 @@ async function checkInvoice(
   issueDate: string,
 ): Promise<{ debtor: DebtorRow; totals: Totals }> {
   const totals = totalsOf(input.amount, input.lines)
-  const faults: FieldError[] = 'faults' in totals ? [...totals.faults] : []
+  const errors: FieldError[] = 'errors' in totals ? [...totals.errors] : []
   if (input.dueDate !== null && input.dueDate < issueDate) {
     const detail = `due_date must not be before the issue date, ${issueDate}`
-    faults.push({ pointer: '/due_date', code: 'out_of_range', detail })
+    errors.push({ pointer: '/due_date', code: 'out_of_range', detail })
   }
   const debtor = await lockDebtorOf(tx, accountId, input.debtor)
   if (debtor === undefined) {
     const [field, what] = 'id' in input.debtor ? BY_ID : BY_EXTERNAL_ID
-    faults.push({
+    errors.push({
       pointer: `/${field}`,
       code: 'debtor_not_found',
       detail: `${field} must be the ${what} of a debtor`,
     })
   }
-  if (faults.length > 0 || debtor === undefined || 'faults' in totals) {
-    throw fieldErrorsProblem(faults, 'faults' in totals ? totals.members : {})
+  if (errors.length > 0 || debtor === undefined || 'errors' in totals) {
+    throw fieldErrorsProblem(errors, 'errors' in totals ? totals.members : {})
   }
   return { debtor, totals }
 }
@@ -232,5 +232,8 @@ export async function findOpenInvoices(
     .execute()
 }
 
-/** Literal, because a partial index is used only if the statement's text implies its condition. */
+/**
+ * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
+ * condition.
+ */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`

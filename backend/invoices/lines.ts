@@ -27,8 +27,8 @@ export interface Totals {
 
 /** The reasons why the lines and the amount are rejected. */
 export interface TotalsRefusal {
-  readonly faults: readonly FieldError[]
-  /** Members of the problem document, if there is no other fault. */
+  readonly errors: readonly FieldError[]
+  /** Members of the problem document, if there is no other error. */
   readonly members: Readonly<Record<string, unknown>>
 }
 
@@ -42,19 +42,19 @@ export function totalsOf(
   const inexact = amounts.flatMap((value, index) =>
     Number.isSafeInteger(Number(value)) ? [] : [tooLarge(`/line_items/${index}`)],
   )
-  if (inexact.length > 0) return { faults: inexact, members: {} }
+  if (inexact.length > 0) return { errors: inexact, members: {} }
   const taxes = lines.map(({ taxAmount }) => BigInt(taxAmount))
   const total = [...amounts, ...taxes].reduce((sum, value) => sum + value, 0n)
   if (total < 1n || total > BigInt(AMOUNT_MAX)) {
     const detail = `line_items must add up to between 1 and ${AMOUNT_MAX}, not ${total}`
-    return { faults: [{ pointer: '/line_items', code: 'out_of_range', detail }], members: {} }
+    return { errors: [{ pointer: '/line_items', code: 'out_of_range', detail }], members: {} }
   }
   const expected = Number(total)
   if (amount !== undefined && amount !== expected) return totalMismatch(expected, amount)
-  return { amount: expected, lines: lines.map((line, index) => kept(line, amounts[index])) }
+  return { amount: expected, lines: lines.map((line, index) => storedLine(line, amounts[index])) }
 }
 
-function kept(line: NewLine, amount = 0n): Line {
+function storedLine(line: NewLine, amount = 0n): Line {
   return {
     description: line.description,
     quantity: line.quantity,
@@ -72,7 +72,7 @@ function tooLarge(pointer: string): FieldError {
 function totalMismatch(expected: number, actual: number): TotalsRefusal {
   const detail = `amount is ${actual}, but the line items add up to ${expected}`
   return {
-    faults: [{ pointer: '/amount', code: 'total_mismatch', detail }],
+    errors: [{ pointer: '/amount', code: 'total_mismatch', detail }],
     members: { expected, actual },
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Old invoices: those that were past due when they were created with `chase_if_overdue: false`, as imports
- * do. No reminder is sent about them until a person decides so.
+ * Old invoices were already past due when they were created with `chase_if_overdue: false`, e.g. by an import.
+ * No reminder is sent about them until a person resumes chasing.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'
@@ -17,7 +17,7 @@ export interface OldInvoices {
   readonly due: ReadonlyMap<string, number>
 }
 
-/** The literal is needed: with a parameter, SQLite does not use the partial index. */
+/** Literals, because SQLite does not use the partial index for a condition with parameters. */
 export const isOld: RawBuilder<boolean> = sql<boolean>`chasing_blocked_reason = 'history' and chasing_status = 'stopped' and status in ('open', 'partially_paid')`
 
 export async function readOldInvoices(reader: Reader, accountId: string): Promise<OldInvoices> {

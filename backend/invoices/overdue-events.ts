@@ -14,8 +14,8 @@ import { renderInvoice } from './representation.ts'
 const BATCH_MAX = 25
 
 /**
- * Days end at full hours and at some quarter hours in UTC. Invoices that are already overdue when they are
- * created are announced within this interval too.
+ * In every time zone, days end at a quarter of an hour of UTC, of which this interval is a part. Invoices that
+ * are already overdue when they are created are announced within the interval too.
  */
 const EVERY_MS = 5 * 60_000
 
@@ -40,7 +40,7 @@ export async function announceOverdue(
   const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
   for (const { id, timezone } of accounts) {
     const today = todayIn(timezone, now)
-    // The check uses a read connection; only actual work occupies the writer.
+    // The check uses a read connection; the only write connection is used only if there is something to write.
     while (
       !signal?.aborted &&
       (await selectUnannounced(database.read, id, today, 1).execute()).length > 0

@@ -20,7 +20,7 @@ export async function reopenInvoice(
   return changeInvoice(tx, invoice, change, eventOf(invoice), now)
 }
 
-/** An invoice that remains written off has no event of its own: `payment.reversed` reports the change. */
+/** If the invoice was and remains written off, `payment.reversed` alone reports the change. */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
   return status === 'paid' ? 'invoice.written_off' : null
@@ -28,8 +28,7 @@ function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
 
 function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceChange {
   if (invoice.written_off_at !== null) {
-    // When the invoice was written off, no payment was expected any more: the reversal of this one
-    // therefore resumes no chasing.
+    // Chasing is not resumed, because the account expected no more payment when it wrote the invoice off.
     return { status: 'written_off', paid_at: null }
   }
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
@@ -44,8 +43,8 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
 }
 
 /**
- * Neither the payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` is kept:
- * chasing continues at the stage that it had reached, never at a higher one.
+ * Neither the payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` is
+ * kept: chasing continues at the stage that it had reached, never at a higher one.
  */
 function chasingOf(invoice: InvoiceRow, now: Date): InvoiceChange {
   if (invoice.disputed_at !== null) return BLOCKED_BY_DISPUTE

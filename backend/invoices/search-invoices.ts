@@ -98,7 +98,7 @@ function conditionsOf(accountId: string, search: InvoiceSearch, today: string): 
 }
 
 function isInView(view: InvoiceView, today: string): Condition[] {
-  // Literals, because a partial index is used only if the statement's text implies its condition.
+  // Literals, because a partial index is used only if the text of the statement contains the index's condition.
   const isUnpaid = sql<SqlBool>`status in ('open', 'partially_paid')`
   if (view === 'unpaid') return [isUnpaid]
   if (view === 'overdue') return [isUnpaid, sql<SqlBool>`due_date < ${today}`]

@@ -7,7 +7,7 @@ import { decisionOf, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 /** A partial payment postpones the next reminder by this time. */
 const PAUSE_MS = 7 * 86_400_000
 
-/** A draft is not final and a void invoice never will be; a written-off invoice can still be paid. */
+/** Drafts and void invoices cannot be paid. A written-off invoice can still be paid. */
 export function isPayable(status: InvoiceStatus): boolean {
   return status !== 'draft' && status !== 'void'
 }
@@ -22,7 +22,7 @@ export async function settleInvoice(
   const amountDue = invoice.amount_due - amount
   const state = amountDue === 0 ? paid(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
-  // A partial payment of a written-off invoice changes no status: `payment.recorded` reports it.
+  // A partial payment does not change the status of a written-off invoice: `payment.recorded` alone reports it.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
   return changeInvoice(tx, invoice, change, event, now)
 }

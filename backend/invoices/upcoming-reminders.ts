@@ -1,13 +1,13 @@
-/** The next reminders of open invoices, without planning them, for an overview. */
+/** Lists the next reminders of open invoices for an overview, without planning them. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 
-/** Bounds the page of an account with very many invoices. */
+/** Limits the size of the page for an account with very many invoices. */
 const INVOICES_MAX = 400
 
 export interface UpcomingReminder {
   readonly debtorId: string
-  /** The next stage may be sent from this instant on. */
+  /** The time from which the next stage may be sent. */
   readonly at: string
 }
 
@@ -28,7 +28,7 @@ export async function listUpcomingReminders(
     .innerJoin('debtors', 'debtors.id', 'invoices.debtor_id')
     .select(['invoices.debtor_id', 'invoices.chasing_next_action_at as at'])
     .where('invoices.account_id', '=', accountId)
-    // Literals, because a partial index is used only if the statement's text implies its condition.
+    // Literals, because a partial index is used only if the text of the statement contains the index's condition.
     .where(
       sql<SqlBool>`invoices.status in ('open', 'partially_paid')
         and invoices.chasing_status = 'active' and invoices.chasing_next_action_at is not null`,

@@ -4,7 +4,7 @@ import type { Logo } from '../accounts/logo.ts'
 
 /** A mail that is ready to be handed over. */
 export interface Mail {
-  /** `<msg_…@host>` by `messageIdOf`: the same at every attempt, so that receivers recognize a repeat. */
+  /** `<msg_…@host>` by `messageIdOf`: the same at every attempt, so that receivers recognize a duplicate. */
   readonly messageId: string
   /** One address. */
   readonly to: string
@@ -22,11 +22,11 @@ export interface Mail {
 }
 
 /**
- * The outcome of a hand-over. `refused`: the server rejects the recipient or the message; `hard` is
- * permanent. `abandoned`: nothing was sent, for a reason that is not the address (started too late, server
+ * The outcome of a hand-over. `refused`: the server rejects the recipient or the message; `hard` is permanent.
+ * `abandoned`: nothing was sent, for a reason other than the recipient's address (started too late, server
  * unavailable, login or sender rejected); the mail may be handed over again. `isDenied`: the server rejects
- * this recipient but may accept others, like a relay for some domains. `unknown`: the connection failed
- * while or after the text was sent, and the mail may have arrived; a repetition has the same Message-ID.
+ * this recipient but may accept others, like a relay for some domains. `unknown`: the connection failed while
+ * or after the text was sent, and the mail may have arrived; a retry has the same Message-ID.
  */
 export type HandOff =
   | { readonly outcome: 'accepted'; readonly providerMessageId: string | null }
@@ -53,7 +53,8 @@ export interface Mailer {
 }
 
 /**
- * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC
- * 5321 allows ten minutes for the last reply. A reply after more than a minute is rare, and costs a repeat.
+ * The longest time from `startBefore` to the end of a hand-over; leases on messages must be longer. RFC 5321
+ * allows ten minutes for the last reply. A reply after more than a minute is rare, and causes the mail to be
+ * sent twice.
  */
 export const HAND_OFF_MS_MAX = 60_000

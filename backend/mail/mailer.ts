@@ -27,7 +27,7 @@ export interface MailerOptions {
   readonly mailFrom: NamedAddress
   /** The directory for files; created with the first one. */
   readonly directory: string
-  /** Whether to request delivery reports, since inbound mail is on. */
+  /** Whether to request reports of successful delivery, which requires that inbound mail is on. */
   readonly wantsReports: boolean
   /** `HAND_OFF_MS_MAX` unless given. */
   readonly replyMsMax?: number
@@ -43,7 +43,7 @@ export function createMailer(options: MailerOptions): Mailer {
   const stopping = new AbortController()
   // One listener for each hand-over in progress.
   setMaxListeners(0, stopping.signal)
-  const under = new Set<Promise<HandOff>>()
+  const inProgress = new Set<Promise<HandOff>>()
   const messageIdOf = (id: string) => `<${id}@${hostOf(mailFrom.address)}>`
 
   async function attempt(mail: Mail, startBefore: Date): Promise<HandOff> {
@@ -53,7 +53,7 @@ export function createMailer(options: MailerOptions): Mailer {
     }
     const beginWithinMs = startBefore.getTime() - clock().getTime()
     if (beginWithinMs <= 0 || stopping.signal.aborted) {
-      return { outcome: 'abandoned', detail: 'it had not begun in time' }
+      return { outcome: 'abandoned', detail: 'the hand-over did not start in time' }
     }
     const raw = await compose(mail, mailFrom)
     if (server === undefined) return writeFileOf(mail, raw)
@@ -87,16 +87,16 @@ export function createMailer(options: MailerOptions): Mailer {
       const sending = attempt(mail, startBefore).catch((error: Error): HandOff => {
         return { outcome: 'abandoned', detail: oneLine(error.message) }
       })
-      under.add(sending)
+      inProgress.add(sending)
       const handOff = await sending
-      under.delete(sending)
+      inProgress.delete(sending)
       logHandOff(log, mail, handOff)
       options.onHandOff?.(handOff)
       return handOff
     },
     async close() {
       stopping.abort()
-      await Promise.all(under)
+      await Promise.all(inProgress)
     },
   }
 }
@@ -126,7 +126,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     ...(mail.logo !== undefined && { attachments: [inlineLogo(mail.logo)] }),
     headers: {
       'Auto-Submitted': 'auto-generated',
-      // Bounces contain it even if a server replaced the Message-ID.
+      // Bounces contain this header even if a server has replaced the Message-ID.
       'X-Receivables-Id': idIn(mail.messageId),
       ...(unsubscribeUrl !== undefined && {
         'List-Unsubscribe': { prepared: true, foldLines: false, value: `<${unsubscribeUrl}>` },

@@ -44,7 +44,7 @@ export async function chooseNotices(
     await tx
       .insertInto('muted_notices')
       .values(muted.map((kind) => ({ account_id: accountId, user_id: userId, kind, created_at })))
-      // Two requests at once: either choice is one that the user made.
+      // Two concurrent requests may insert the same row.
       .onConflict((conflict) => conflict.doNothing())
       .execute()
   }

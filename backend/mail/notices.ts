@@ -56,10 +56,10 @@ export interface NoticeDetails {
   /** Sent to the user, who is `subject_id` and logged in with a browser that is not known. */
   readonly 'user.unknown_browser': {
     readonly email: string
-    /** In words, e.g. `Firefox on Windows`. */
+    /** E.g. `Firefox on Windows`. */
     readonly browser: string
     readonly address: string | null
-    /** Whether the next logins of the day are not mailed. */
+    /** Whether further logins within 24 hours are not reported. */
     readonly is_last: boolean
   }
   /** Sent to the user, who is `subject_id`: a reminder as a customer would receive it. */
@@ -197,7 +197,7 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
 
 type PersonalNotice = Extract<Notice, { readonly kind: `user.${string}` }>
 
-/** Whether it goes to the person it is about, not to the Admins. */
+/** Whether the notice is sent to the person that it is about, and not to the Admins. */
 function isPersonal(notice: Notice): notice is PersonalNotice {
   return notice.kind.startsWith('user.')
 }

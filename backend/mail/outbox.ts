@@ -20,12 +20,17 @@ const OUTBOX = leasesOf({
   leaseMs: START_MS_MAX + HAND_OFF_MS_MAX + 30_000,
 })
 
-/** Minutes until each retry. After the last one, some three days in all, the notice is dropped. */
+/**
+ * Minutes until each retry. After the last retry, about three days after the first attempt, the notice is
+ * dropped.
+ */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 
 export type Delivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
-/** Returns the delivery state of notices by subject; for several recipients, of the last one. */
+/**
+ * Returns the delivery state of notices by subject. For several recipients, it is the state for the last one.
+ */
 export async function readDeliveries(
   reader: Reader,
   kind: NoticeKind,

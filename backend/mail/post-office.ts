@@ -35,7 +35,7 @@ export interface PostOfficeOptions {
  */
 export type NoticeRoute = 'sent' | 'file' | 'dropped' | 'waiting'
 
-/** The parts that routes and mail-sending workers need. */
+/** What routes and the workers that send mail need. */
 export interface PostOffice {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
@@ -47,7 +47,7 @@ export interface PostOffice {
   /** Returns what would happen to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
   /** Returns why the last mail was not sent; undefined if it was sent, or if only its address was wrong. */
-  fault(): string | undefined
+  lastError(): string | undefined
   /** Starts sending notices. */
   start(): void
   /** Finishes or releases the notices in progress. */
@@ -56,12 +56,12 @@ export interface PostOffice {
 
 export function createPostOffice(options: PostOfficeOptions): PostOffice {
   const { server, baseUrl, linkKeys, codeKeys, inboundSecrets, isRehearsal = false } = options
-  let fault: string | undefined
+  let lastError: string | undefined
   const mailer = createMailer({
     ...options,
     wantsReports: inboundSecrets !== undefined,
     onHandOff(handOff) {
-      fault = handOff.outcome === 'abandoned' ? withoutAddresses(handOff.detail) : undefined
+      lastError = handOff.outcome === 'abandoned' ? withoutAddresses(handOff.detail) : undefined
       options.onHandOff?.(handOff)
     },
   })
@@ -78,7 +78,7 @@ export function createPostOffice(options: PostOfficeOptions): PostOffice {
       if (isReservedAddress(address)) return 'dropped'
       return server === undefined ? 'file' : 'sent'
     },
-    fault: () => fault,
+    lastError: () => lastError,
     start() {
       if (!isRehearsal) outbox = startOutbox({ ...options, mailer, codes })
     },

@@ -1,13 +1,13 @@
 /**
- * Hands one mail over by SMTP, on a connection of its own: no stale connection can delay it after the
- * decision to send. It uses nodemailer's connection rather than its transport, because only the connection
- * shows whether the text has started.
+ * Hands one mail over by SMTP, on a connection of its own: no stale connection can delay it after the decision
+ * to send. It uses nodemailer's connection rather than its transport, because only the connection shows
+ * whether the transfer of the text has started.
  */
 import { Readable } from 'node:stream'
 import SMTPConnection, { type SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
 import type { HandOff } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
-import { faultOf, oneLine, parseReply, type Reply } from './status-codes.ts'
+import { failureCauseOf, oneLine, parseReply, type Reply } from './status-codes.ts'
 
 /** How long a draining process, which has 10 s in all, waits for the reply to a text. */
 const DRAINED_REPLY_MS_MAX = 3000
@@ -21,7 +21,7 @@ export interface HandOver {
   readonly raw: Buffer
   /** After this time the hand-over must not start. */
   readonly beginWithinMs: number
-  /** How long the server may take from then on until its final reply. */
+  /** How long the server may take for its final reply, counted from the latest start. */
   readonly replyMsMax: number
   /** Aborts a hand-over that has not started, and shortens one that has. */
   readonly signal: AbortSignal
@@ -34,18 +34,21 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
   return new Promise((resolve) => {
     let hasBegun = false
     let replyBy = deadline + replyMsMax
-    const settle = (outcome: HandOff, isOver = true) => {
+    const settle = (outcome: HandOff, mustClose = true) => {
       clearTimeout(timer)
       signal.removeEventListener('abort', hurry)
-      if (isOver) connection.close()
+      if (mustClose) connection.close()
       resolve(outcome)
     }
     const fail = (error: SmtpError) => settle(outcomeOf(error, hasBegun))
     const abandon = () => {
       clearTimeout(timer)
-      if (!hasBegun) settle(abandoned('it had not begun in time'))
+      if (!hasBegun) settle(abandoned('the hand-over did not start in time'))
       else if (performance.now() > replyBy) {
-        settle({ outcome: 'unknown', detail: 'the server did not say whether it took the text' })
+        settle({
+          outcome: 'unknown',
+          detail: 'the server did not confirm that it accepted the text',
+        })
       } else timer = setTimeout(abandon, replyBy - performance.now() + 1)
     }
     const hurry = () => {
@@ -55,7 +58,7 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
     let timer = setTimeout(abandon, beginWithinMs)
     signal.addEventListener('abort', hurry)
 
-    // nodemailer reads it once the server has accepted `DATA`.
+    // nodemailer reads this stream once the server has accepted `DATA`.
     const text = new Readable({
       read() {
         if (hasBegun) return
@@ -104,7 +107,10 @@ function sayGoodbye(connection: SMTPConnection): void {
   connection.quit()
 }
 
-/** The queue id, in the form of most servers. Other messages are found by our own Message-ID. */
+/**
+ * Returns the queue id in the form that most servers use. Without it, a message is found by our own
+ * Message-ID.
+ */
 function queueId(response: string): string | null {
   return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null
 }
@@ -121,7 +127,7 @@ function outcomeOf({ message, response = '', command }: SmtpError, hasBegun: boo
   }
   // A rejected greeting, login or sender says nothing about the recipient.
   const phase = command === 'RCPT TO' ? 'recipient' : command === 'DATA' ? 'text' : undefined
-  const type = phase === undefined ? 'ours' : faultOf(reply, phase)
+  const type = phase === undefined ? 'ours' : failureCauseOf(reply, phase)
   if (type === 'denied') return { ...abandoned(reply.text), isDenied: true }
   return type === 'ours' ? abandoned(reply.text) : refused(type, reply)
 }

@@ -1,6 +1,6 @@
 /**
- * Interprets SMTP codes (RFC 5321, RFC 3463): whether the address, a transient condition or our own
- * configuration is at fault.
+ * Interprets SMTP codes (RFC 5321, RFC 3463): whether the cause is the address, a transient condition or our
+ * own configuration.
  */
 
 export interface Reply {
@@ -20,13 +20,16 @@ export function parseReply(text: string): Reply | undefined {
 }
 
 /**
- * `ours`: the fault concerns every mail until the configuration is corrected, and not the recipient.
- * `denied`: we may not send to this recipient, but others may be accepted.
+ * Why a mail was not accepted. `ours`: our configuration, which must be corrected before the server accepts
+ * any mail. `denied`: we may not send to this recipient, but the server may accept others.
  */
-export type Fault = 'hard' | 'soft' | 'ours' | 'denied'
+export type FailureCause = 'hard' | 'soft' | 'ours' | 'denied'
 
 /** Interprets the reply to RCPT TO, or to DATA and the text. */
-export function faultOf({ status, enhanced }: Reply, phase: 'recipient' | 'text'): Fault {
+export function failureCauseOf(
+  { status, enhanced }: Reply,
+  phase: 'recipient' | 'text',
+): FailureCause {
   // The server is closing the connection, whichever command it replied to.
   if (status === 421) return 'ours'
   const subject = enhanced?.slice(2)

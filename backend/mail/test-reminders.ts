@@ -6,7 +6,7 @@ import type { Transaction, UserRow } from '../database/tables.ts'
 import { recordNotice } from './notices.ts'
 import type { Sample } from './wording/sample-reminder.ts'
 
-/** In an hour, for each person. */
+/** The number of test mails that a person may send in an hour. */
 const TEST_MAILS_MAX = 10
 const WINDOW_MS = 3_600_000
 

@@ -1,6 +1,7 @@
 /**
- * Unsubscribe links. A link is for an account and an address and never expires. It contains both encrypted,
- * so no address appears in logs. It is deterministic: a text that is written again is the same.
+ * Unsubscribe links. A link contains an account and an address, encrypted, so that no address appears in logs.
+ * It never expires. The link for an account and an address is always the same, and so is a text that is
+ * written again.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'

@@ -1,11 +1,14 @@
-/** Allocates a payment to invoices. Pure functions of the invoices as read under the debtor's lock. */
+/**
+ * Allocates a payment to invoices. The functions are pure; the caller has read the invoices under the debtor's
+ * lock.
+ */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { isPayable } from '../invoices/settlement.ts'
 import { byDueDate } from '../on-account/cover.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 
-/** An invoice of the request, and the amount for it. */
+/** An invoice in the request, and the amount to be allocated to it. */
 export interface Target {
   /** The JSON pointer of the invoice in the body; empty for the payment as a whole. */
   readonly pointer: string
@@ -23,12 +26,12 @@ export interface Share {
 export interface Incoming {
   readonly amount: number
   readonly currency: string
-  /** Undefined: a surplus is rejected without the hint that the client may allow it. */
+  /** Undefined: a surplus is rejected, and the detail does not mention that the client may allow it. */
   readonly allowOverpayment: boolean | undefined
 }
 
 /**
- * `debtorId` is the debtor of an existing payment; by default the first invoice's debtor pays. Throws
+ * `debtorId` is the debtor of an existing payment. The default is the debtor of the first invoice. Throws
  * `invoice_not_payable`, `currency_mismatch`, `payment_exceeds_balance`, and `validation_failed` if an
  * invoice belongs to another debtor.
  */
@@ -80,14 +83,14 @@ function refuseUnpayable(targets: readonly Target[]): void {
 }
 
 function refuseOtherDebtors(targets: readonly Target[], debtorId: string | undefined): void {
-  const faults = targets
+  const errors = targets
     .filter(({ invoice }) => invoice.debtor_id !== debtorId)
     .map(({ pointer }) => ({
       pointer: `${pointer}/invoice_id`,
       code: 'invalid_format',
       detail: 'invoice_id must be an invoice of the same debtor as the first, or as the payment',
     }))
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
 function refuseOtherCurrency({ currency }: Incoming, targets: readonly Target[]): void {
@@ -109,12 +112,12 @@ function refuseSurplus(payment: Incoming, targets: readonly Target[]): void {
   if (first === undefined) return
   const isChoice = payment.allowOverpayment !== undefined
   const hint = isChoice ? '; if more was really paid, send allow_overpayment: true' : ''
-  const faults = exceeding.map(
+  const errors = exceeding.map(
     ({ pointer, invoice }): FieldError => ({
       pointer: `${pointer}/amount`,
       code: 'payment_exceeds_balance',
       detail: `amount must be at most ${invoice.amount_due}, what is due on invoice ${invoice.number}${hint}`,
     }),
   )
-  throw fieldErrorsProblem(faults, { amount_due: first.invoice.amount_due })
+  throw fieldErrorsProblem(errors, { amount_due: first.invoice.amount_due })
 }

@@ -33,7 +33,10 @@ interface AllocationBody {
   readonly amount: number
 }
 
-/** Payments before this date are no longer recorded; the year is more likely mistyped. */
+/**
+ * An earlier date is rejected, because it is more likely a typing error than a payment that is still to be
+ * recorded.
+ */
 const RECEIVED_ON_MIN = '2000-01-01'
 
 const receivedOn = calendarDate.custom((date: string, helpers) => {

@@ -51,7 +51,7 @@ const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) 
   const { accountId } = filters
   const page = joinPage(form, filters)
   const ofDebtor = page.sort === 'created_at' ? undefined : filters.debtor_id
-  const own = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
+  const sorting = ignoreSortIndex(page, filters.invoice_id, ofDebtor)
   return reader
     .selectFrom('payments')
     .select(PAYMENT_COLUMNS)
@@ -69,10 +69,10 @@ const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) 
         ),
         ...within('received_on', filters.received_since, filters.received_before),
         ...equals('idempotency_key', filters.idempotency_key),
-        ...afterPosition(own),
+        ...afterPosition(sorting),
       ]),
     )
-    .orderBy(orderOf(own))
+    .orderBy(orderOf(sorting))
     .limit(sql.lit(page.fetch))
 })
 

@@ -87,7 +87,7 @@ export async function recordPayment(
     shares,
     now,
     'a payment was recorded',
-    // Shares that `applyCredit` has added are of other invoices.
+    // `applyCredit` may have added other invoices, whose messages have not been read.
     shares === wanted ? stoppable : undefined,
   )
   const allocated = shares.filter(({ amount }) => amount > 0)
@@ -157,8 +157,8 @@ interface Decision {
 }
 
 /**
- * Determines the debtor and the share of each invoice, under the debtor's lock: statements of a transaction
- * that are sent together run in the order in which they were sent.
+ * Determines the debtor and the share of each invoice. The first statement locks the debtor: statements that
+ * are sent together run in this order.
  */
 async function decide(
   tx: Transaction,

@@ -1,6 +1,6 @@
 /**
  * Changes of allocations after a payment was recorded: money on account is allocated to invoices, or an
- * allocation is taken back and its money is on account again. The amount of a payment never changes.
+ * allocation is undone and its money is on account again. The amount of a payment never changes.
  */
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
@@ -34,7 +34,7 @@ export interface Reallocated {
  * Allocates money on account to invoices of the payment's debtor and currency, at most the amount due on
  * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the money on
  * account is exceeded, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
- * `payment_exceeds_balance` and `validation_failed`, also for an amount that is no whole number from 1.
+ * `payment_exceeds_balance` and `validation_failed`, also for an amount that is not a positive whole number.
  */
 export async function allocatePayment(
   tx: Transaction,
@@ -70,8 +70,8 @@ export async function allocatePayment(
 }
 
 /**
- * Puts the whole allocation back on account; the invoice is owed, and chased, again. Throws `not_found`,
- * `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and
+ * Undoes an allocation: its whole amount is on account again, and the invoice is owed and chased again. Throws
+ * `not_found`, `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and
  * `validation_failed` without a reason.
  */
 export async function takeBackAllocation(
@@ -107,7 +107,7 @@ export async function takeBackAllocation(
   const why = 'an allocation was taken back'
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const own = await stopMessages(tx, accountId, [invoiceId], act.now, why)
-  // Money on account covers the earliest due invoices, which may be others than the one it had paid.
+  // Money on account covers the invoices that are due first, which need not include the reopened invoice.
   const others = await stopCovered(tx, debtor, undefined, act.now, why)
   const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
   await replanUnsettledInvoices(tx, debtor, cancelledIds, [], act.now)
@@ -127,7 +127,7 @@ async function checkShares(
 
 /** Throws `validation_failed`. */
 function checkAmounts(allocations: readonly NewAllocation[]): void {
-  const faults = allocations.flatMap((allocation, index) => {
+  const errors = allocations.flatMap((allocation, index) => {
     const kept = check(amountRule, allocation.amount)
     if (!(kept instanceof Rejection)) return []
     return [
@@ -138,7 +138,7 @@ function checkAmounts(allocations: readonly NewAllocation[]): void {
       },
     ]
   })
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
 /** Increases the allocation of an invoice that already has one. */
@@ -172,7 +172,7 @@ async function addAllocations(
     .execute()
 }
 
-/** `by` is the change of money on account in minor units; `before` are the allocations before the change. */
+/** Adds `by` minor units to the money on account. `before` are the allocations before the change. */
 async function changeUnapplied(
   tx: Transaction,
   payment: PaymentRow,

@@ -17,8 +17,8 @@ import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 
 /**
- * `release` frees the external id for another payment. Throws `payment_already_reversed`, `not_found`, and
- * `validation_failed` without a reason.
+ * With `release`, the external id can be used for another payment. Throws `payment_already_reversed`,
+ * `not_found`, and `validation_failed` without a reason.
  */
 export async function reversePayment(
   tx: Transaction,
@@ -57,7 +57,7 @@ export async function reversePayment(
   return reversed
 }
 
-/** Reopens the invoices and stops waiting messages, whose amounts are wrong now. */
+/** Reopens the invoices and cancels waiting messages, whose amounts are now wrong. */
 async function reopenInvoices(
   tx: Transaction,
   accountId: string,

@@ -72,12 +72,12 @@ async function recallPayment(
   assert(representation !== undefined, 'each payment is rendered')
   const { id, request_fingerprint: recorded } = payment
   const same =
-    recorded === null ? looksTheSame(body, payment, representation) : recorded === fingerprint
+    recorded === null ? isSameRequest(body, payment, representation) : recorded === fingerprint
   return { id, representation, same }
 }
 
 /** Compares the body with a payment that was recorded before fingerprints were stored. */
-function looksTheSame(
+function isSameRequest(
   body: JsonObject,
   payment: PaymentRow,
   representation: ReturnType<typeof renderPayment>,
@@ -87,12 +87,12 @@ function looksTheSame(
   return (
     body['amount'] === payment.amount &&
     requested === payment.currency &&
-    paysTheSame(body, representation)
+    hasSameTarget(body, representation)
   )
 }
 
 /** Whether the body names the payment's target: an invoice, several with amounts, or a debtor. */
-function paysTheSame(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
+function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(
     ({ id }: { id: string }) => id,

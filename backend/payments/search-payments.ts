@@ -68,7 +68,7 @@ function matches(row: Filtered, search: PaymentSearch): boolean {
   )
 }
 
-/** Payments that are read for the counts. */
+/** The number of payments that are read at most for the counts. */
 export const COUNTED_MAX = 1000
 
 export interface PaymentCounts {

@@ -5,7 +5,7 @@ import { settleInvoice } from '../invoices/settlement.ts'
 import { type Stoppable, type Stopped, stopFound, stopMessages } from '../messages/messages.ts'
 import type { Share } from './allocation.ts'
 
-/** The effects of an allocation at the time it was made. */
+/** The effects of an allocation, as they were when it was made. */
 export interface Effects {
   readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
   readonly messages_cancelled: number
@@ -21,8 +21,8 @@ export function effectsOf(settled: readonly InvoiceRow[], stopped: readonly Stop
 }
 
 /**
- * Settles the invoices and cancels waiting messages that would chase them. `known` are the messages that
- * cover the invoices, if the caller has read them under the debtor's lock.
+ * Settles the invoices that a payment is allocated to, and cancels the waiting reminders about them. `known`
+ * are the messages that cover the invoices, if the caller has read them under the debtor's lock.
  */
 export async function settleAndStopReminders(
   tx: Transaction,

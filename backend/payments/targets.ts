@@ -1,4 +1,4 @@
-/** The invoices of a payment: as the request names them, and as read from the database. */
+/** Validates the allocations in a request, and reads their invoices from the database. */
 
 import type { Reader } from '../database/database.ts'
 import { findInvoices } from '../invoices/invoices.ts'
@@ -25,21 +25,23 @@ export function wantedShares(
     pointer: `/allocations/${index}`,
   }))
   const ids = wanted.map(({ invoiceId }) => invoiceId)
-  const faults = wanted
+  const errors = wanted
     .filter(({ invoiceId }, index) => ids.indexOf(invoiceId) !== index)
-    .map(({ pointer }) => fault(pointer, 'invalid_format', 'must not occur twice in allocations'))
+    .map(({ pointer }) =>
+      fieldError(pointer, 'invalid_format', 'must not occur twice in allocations'),
+    )
   const sum = wanted.reduce((total, allocation) => total + allocation.amount, 0)
   if (sum > available) {
     const detail = `allocations add up to ${sum}, more than the amount of ${available}`
-    faults.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
+    errors.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
   }
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
   return wanted
 }
 
 /**
- * Returns the invoices in the order of the request. Throws `invoice_not_found` with every one that the
- * account does not have.
+ * Returns the invoices in the order of the request. Throws `invoice_not_found` with an error for each invoice
+ * that the account does not have.
  */
 export async function readTargets(
   reader: Reader,
@@ -57,10 +59,12 @@ export async function readTargets(
   throw fieldErrorsProblem(
     wanted
       .filter(({ invoiceId }) => !byId.has(invoiceId))
-      .map(({ pointer }) => fault(pointer, 'invoice_not_found', 'must be the id of an invoice')),
+      .map(({ pointer }) =>
+        fieldError(pointer, 'invoice_not_found', 'must be the id of an invoice'),
+      ),
   )
 }
 
-function fault(pointer: string, code: string, detail: string): FieldError {
+function fieldError(pointer: string, code: string, detail: string): FieldError {
   return { pointer: `${pointer}/invoice_id`, code, detail: `invoice_id ${detail}` }
 }

@@ -12,7 +12,7 @@ import {
   UNSUBSCRIBE_PATH,
   type UnsubscribeLinks,
 } from '../mail/unsubscribe-links.ts'
-import { acceptedTags, type Language, speak } from '../mail/wording/languages.ts'
+import { acceptedTags, chooseLanguage, type Language } from '../mail/wording/languages.ts'
 import { maskRecipient } from '../messages/shown-text.ts'
 import { PAGE_HEADERS, renderBrokenLink, renderUnsubscribe, type UnsubscribeView } from './page.ts'
 
@@ -103,7 +103,7 @@ function respondToBrokenLink(request: Request, h: ResponseToolkit) {
 
 /** The debtor's language, as in the mail; else the browser's preference. */
 function languageOf({ headers }: Request, ofDebtor: string | null | undefined): Language {
-  return speak(ofDebtor, ...acceptedTags(String(headers['accept-language'] ?? '')))
+  return chooseLanguage(ofDebtor, ...acceptedTags(String(headers['accept-language'] ?? '')))
 }
 
 function page(h: ResponseToolkit, status: number, text: string) {

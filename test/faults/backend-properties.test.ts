@@ -134,7 +134,7 @@ t.test('the total of an invoice is that of exact fractions, to the last unit', a
       const exact = amounts.every((value) => Number.isSafeInteger(Number(value)))
       const fits = exact && total >= 1n && total <= BigInt(AMOUNT_MAX)
       const totals = totalsOf(undefined, lines)
-      if ('faults' in totals) return !fits
+      if ('errors' in totals) return !fits
       accepted++
       return (
         fits &&
@@ -147,14 +147,14 @@ t.test('the total of an invoice is that of exact fractions, to the last unit', a
   t.ok(accepted > 100)
 })
 
-t.test('an amount beside lines is accepted only if it is their sum', async (t) => {
+t.test('an amount that is sent with lines is accepted only if it is their sum', async (t) => {
   fc.assert(
     fc.property(lines, fc.integer({ min: 1, max: AMOUNT_MAX }), (lines, amount) => {
       const own = totalsOf(undefined, lines)
       const requested = totalsOf(amount, lines)
-      if ('faults' in own) return 'faults' in requested
-      if (own.amount === amount) return !('faults' in requested)
-      return 'faults' in requested && requested.members['expected'] === own.amount
+      if ('errors' in own) return 'errors' in requested
+      if (own.amount === amount) return !('errors' in requested)
+      return 'errors' in requested && requested.members['expected'] === own.amount
     }),
   )
   t.pass()

@@ -3,7 +3,7 @@
 import { getAccount } from '../../accounts/accounts.ts'
 import { OPERATOR } from '../../accounts/audit.ts'
 import { type CountedImport, findImport, listImports } from '../../import/imports.ts'
-import { noteTakeBack, takeBack } from '../../import/take-back.ts'
+import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported } from '../../import/take-back-plan.ts'
 import { ACCOUNT, type Command, defineCommand, renderTable } from '../command.ts'
 
@@ -60,7 +60,7 @@ export const pastImportCommands: readonly Command[] = [
       const act = { actor: OPERATOR, now: context.now }
       let done = 0
       if (!dryRun && steps.length > 0) {
-        await database.transaction((tx) => noteTakeBack(tx, row, steps, act))
+        await database.transaction((tx) => auditTakeBack(tx, row, steps, act))
         for (const step of steps) {
           const isDone = await database.transaction((tx) => takeBack(tx, row, step, act))
           if (isDone) done += Object.keys(step).length

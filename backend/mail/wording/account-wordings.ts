@@ -39,7 +39,7 @@ export async function listChangedWordings(
 }
 
 /**
- * Changes a wording. With null, or a text that equals the default, the account has the default again. Returns
+ * Changes a wording. Null, or a wording that equals the default, restores the default. Returns
  * whether something changed. Throws `not_found` or `validation_failed`.
  */
 export async function setWording(

@@ -7,7 +7,7 @@ export type Language = (typeof LANGUAGES)[number]
  * Returns the first available language, by the first part of each BCP 47 tag (`de-AT` is German); else
  * English.
  */
-export function speak(...tags: readonly (string | null | undefined)[]): Language {
+export function chooseLanguage(...tags: readonly (string | null | undefined)[]): Language {
   for (const tag of tags) {
     const primary = tag?.split('-')[0]?.toLowerCase()
     const spoken = LANGUAGES.find((language) => language === primary)

@@ -14,14 +14,14 @@ export interface NoticeLetterDeps {
 }
 
 interface LetterContext extends NoticeLetterDeps {
-  /** In the account's time zone, like the pages. */
-  instantText(instant: string): string
+  /** Formats a date and time in the account's time zone, like the pages. */
+  dateTimeText(instant: string): string
 }
 
 /** The maximum number of characters of a reply that are quoted. */
 const QUOTE_CHARS_MAX = 1500
 
-/** Undefined if the notice is obsolete. */
+/** Returns undefined if the notice is obsolete. */
 export async function writeNotice(
   reader: Reader,
   deps: NoticeLetterDeps,
@@ -38,7 +38,7 @@ export async function writeNotice(
     const at = new Date(notice.created_at)
     return testReminder(reader, deps, account, parsed.detail, at)
   }
-  const context = { ...deps, instantText: instantIn(account.timezone) }
+  const context = { ...deps, dateTimeText: dateTimeTextIn(account.timezone) }
   const text = await textOf(reader, context, notice, parsed, account.name)
   if (text === undefined) return undefined
   return {
@@ -51,7 +51,7 @@ export async function writeNotice(
   }
 }
 
-/** Where the recipient can turn such mails off, or why this is not possible. */
+/** Returns where the recipient can turn off these mails, or why they cannot be turned off. */
 function choiceOf(kind: NoticeKind, baseUrl: string): string[] {
   const page = `${baseUrl}/settings/notices`
   if (CHOSEN_NOTICES.some((chosen) => chosen === kind)) {
@@ -107,7 +107,7 @@ async function textOf(
           `The password of ${notice.detail.email} was changed through a link that was sent to this address, and all sessions were ended.`,
         ],
         closing: [
-          'If this was not you, request a new password at once and tell an Admin of your account.',
+          'If this was not you, request a new password immediately and tell an Admin of your account.',
         ],
       }
     case 'api_key.expiring':
@@ -131,7 +131,7 @@ async function textOf(
 
 async function invitation(
   reader: Reader,
-  { baseUrl, codes, instantText }: LetterContext,
+  { baseUrl, codes, dateTimeText }: LetterContext,
   id: string,
   { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
 ): Promise<NoticeText | undefined> {
@@ -145,14 +145,14 @@ async function invitation(
     ],
     action: { label: 'Choose a password', url: `${baseUrl}/settings/invitation#${link.code}` },
     closing: [
-      `The link works once, until ${instantText(link.expiresAt)}. Whoever opens it can log in as you: do not pass it on.`,
+      `The link works once, until ${dateTimeText(link.expiresAt)}. Whoever opens it can log in as you: do not pass it on.`,
     ],
   }
 }
 
 async function passwordReset(
   reader: Reader,
-  { baseUrl, codes, instantText }: LetterContext,
+  { baseUrl, codes, dateTimeText }: LetterContext,
   id: string,
 ): Promise<NoticeText | undefined> {
   const link = await findLink(reader, 'password_resets', id, codes)
@@ -165,7 +165,7 @@ async function passwordReset(
       'If it was not you, ignore this e-mail: your password stays as it is.',
     ],
     action: { label: 'Set a new password', url: `${baseUrl}/settings/new-password#${link.code}` },
-    closing: [`The link works once, until ${instantText(link.expiresAt)}. Do not pass it on.`],
+    closing: [`The link works once, until ${dateTimeText(link.expiresAt)}. Do not pass it on.`],
   }
 }
 
@@ -187,14 +187,14 @@ async function findLink(
 }
 
 function disabledEndpoint(
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   { subject_id: id, created_at }: NoticeRow,
   { url, reason, failing_since }: NoticeDetails['webhook_endpoint.disabled'],
 ): NoticeText {
   const why =
     reason === 'gone'
       ? 'It responded 410 Gone, which asks us to send no more.'
-      : `Every delivery to it has failed since ${instantText(failing_since ?? created_at)}.`
+      : `Every delivery to it has failed since ${dateTimeText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
     title: 'A webhook endpoint is disabled',
@@ -203,14 +203,16 @@ function disabledEndpoint(
       label: 'Look at the endpoint',
       url: `${baseUrl}/settings/webhook-endpoints/${id}`,
     },
-    closing: ['When it works again, resume it there. What failed can be sent again from its log.'],
+    closing: [
+      'When the endpoint works again, resume it there. Events that failed can be sent again from its log.',
+    ],
   }
 }
 
-/** Reads the key again: it may have been revoked or its expiry brought forward since. */
+/** Reads the key again, because it may have been revoked or its expiry may have changed. */
 async function expiringKey(
   reader: Reader,
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   id: string,
 ): Promise<NoticeText | undefined> {
   const key = await reader
@@ -224,12 +226,12 @@ async function expiringKey(
   const used =
     key.last_used_at === null
       ? 'It was never used.'
-      : `It was last used on ${instantText(key.last_used_at)}.`
+      : `It was last used on ${dateTimeText(key.last_used_at)}.`
   return {
     tone: 'calm',
     title: `The API key ${key.name} expires soon`,
     opening: [
-      `The key ${key.name} (${key.prefix}) expires on ${instantText(key.expires_at)}. From then on, calls with it are rejected. ${used}`,
+      `The key ${key.name} (${key.prefix}) expires on ${dateTimeText(key.expires_at)}. From then on, calls with it are rejected. ${used}`,
     ],
     action: { label: 'Rotate the key', url: `${baseUrl}/settings/api-keys/${id}` },
     closing: [
@@ -248,12 +250,14 @@ function issuedKey(
     title: `The API key ${name} was issued`,
     opening: [`${by.label} issued the key ${name} (${prefix}).`],
     action: { label: 'Look at the key', url: `${baseUrl}/settings/api-keys/${id}` },
-    closing: ['If nobody needs it, revoke it there: calls with it are rejected at once.'],
+    closing: [
+      'If nobody needs the key, revoke it there: calls with it are then rejected immediately.',
+    ],
   }
 }
 
 function changedPayment(
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   { created_at }: NoticeRow,
   { currency, now, by }: NoticeDetails['payment_details.changed'],
 ): NoticeText {
@@ -266,7 +270,7 @@ function changedPayment(
     tone: 'firm',
     title: `How customers pay in ${currency} was changed`,
     opening: [
-      `${by.label} ${now === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${instantText(created_at)}.`,
+      `${by.label} ${now === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${dateTimeText(created_at)}.`,
       now === null
         ? `Reminders in ${currency} no longer say how to pay.`
         : `Reminders now ask customers to pay ${ways.join(', or ')}.`,
@@ -279,7 +283,7 @@ function changedPayment(
 }
 
 function removedSecondFactor(
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   { created_at }: NoticeRow,
   { email, by }: NoticeDetails['second_factor.removed'],
 ): NoticeText {
@@ -288,7 +292,7 @@ function removedSecondFactor(
     tone: 'firm',
     title: `Two-factor authentication of ${email} was turned off`,
     opening: [
-      `${by.label} turned it off for ${whose}, on ${instantText(created_at)}. The password alone is now enough.`,
+      `${by.label} turned it off for ${whose}, on ${dateTimeText(created_at)}. The password alone is now enough.`,
     ],
     action: { label: 'Look at the people', url: `${baseUrl}/settings/people` },
     closing: [
@@ -300,13 +304,13 @@ function removedSecondFactor(
 type OwnFactor = NoticeDetails['user.second_factor_added']
 
 function addedOwnFactor(
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   { created_at }: NoticeRow,
   { email, factor, name }: OwnFactor,
 ): NoticeText {
   const [title, consequence] =
     factor === 'passkey'
-      ? [`The passkey ${name} was added to your login`, 'Its owner can log in with it as you.']
+      ? [`The passkey ${name} was added to your login`, 'Its owner can use it to log in as you.']
       : [
           'An authenticator app was added to your login',
           'You now log in with your password and a code of the app.',
@@ -314,7 +318,7 @@ function addedOwnFactor(
   return {
     tone: 'plain',
     title,
-    opening: [`It was added to the login of ${email} on ${instantText(created_at)}.`, consequence],
+    opening: [`It was added to the login of ${email} on ${dateTimeText(created_at)}.`, consequence],
     action: { label: 'Look at your login', url: `${baseUrl}/settings/two-factor` },
     closing: [
       'If this was not you, remove it there, change your password, and tell an Admin of your account.',
@@ -323,7 +327,7 @@ function addedOwnFactor(
 }
 
 function removedOwnFactor(
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   { created_at }: NoticeRow,
   { email, factor, name, by }: OwnFactor,
 ): NoticeText {
@@ -333,7 +337,7 @@ function removedOwnFactor(
     tone: 'firm',
     title: `${what} was removed from your login`,
     opening: [
-      `It was removed from the login of ${email}${who}, on ${instantText(created_at)}. Nobody can log in with it any more.`,
+      `It was removed from the login of ${email}${who}, on ${dateTimeText(created_at)}. Nobody can log in with it any more.`,
     ],
     action: { label: 'Look at your login', url: `${baseUrl}/settings/two-factor` },
     closing: ['If this was not you, change your password and tell an Admin of your account.'],
@@ -341,7 +345,7 @@ function removedOwnFactor(
 }
 
 function unknownBrowser(
-  { baseUrl, instantText }: LetterContext,
+  { baseUrl, dateTimeText }: LetterContext,
   { created_at }: NoticeRow,
   { email, browser, address, is_last }: NoticeDetails['user.unknown_browser'],
 ): NoticeText {
@@ -350,7 +354,7 @@ function unknownBrowser(
     tone: 'firm',
     title: 'Your login was used in a new browser',
     opening: [
-      `Browser: ${browser}${from}. Time: ${instantText(created_at)}. Login: ${email}.`,
+      `Browser: ${browser}${from}. Time: ${dateTimeText(created_at)}. Login: ${email}.`,
       'Nobody has logged in as you with this browser before, or its cookies were deleted.',
     ],
     action: { label: 'Look at your sessions', url: `${baseUrl}/settings/login-details` },
@@ -382,18 +386,18 @@ async function customerReply(
     tone: 'calm',
     title: `${reply.name} replied to a reminder`,
     opening: [
-      'Reminders to them are paused until someone of you has decided.',
+      'Reminders to this customer are paused until one of you has decided how to continue.',
       `“${reply.subject ?? ''}”`,
       ...quote,
       ...(isCut ? ['…'] : []),
     ],
     action: { label: 'Look at the customer', url: `${baseUrl}/settings/customers/${reply.id}` },
-    closing: ['A reply to this e-mail does not reach them.'],
+    closing: ['A reply to this e-mail does not reach the customer.'],
   }
 }
 
 /** `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
-function instantIn(timezone: string): LetterContext['instantText'] {
+function dateTimeTextIn(timezone: string): LetterContext['dateTimeText'] {
   const format = new Intl.DateTimeFormat('en-GB', {
     dateStyle: 'long',
     timeStyle: 'short',

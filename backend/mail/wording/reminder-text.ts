@@ -4,7 +4,7 @@ import { ibanText, type PaymentDetails } from '../../accounts/payment-details.ts
 import type { ReminderStage } from '../../database/tables.ts'
 import { moneyText } from '../../money/money-text.ts'
 import { headerText } from '../addresses.ts'
-import { LANGUAGES, type Language, speak } from './languages.ts'
+import { chooseLanguage, LANGUAGES, type Language } from './languages.ts'
 import {
   type Letter,
   type LetterPayment,
@@ -82,13 +82,13 @@ export function reminderLetter({
   invoices,
   ...content
 }: ReminderContent): Letter {
-  const language = speak(content.language)
+  const language = chooseLanguage(content.language)
   const words = WORDS[language]
   const name = headerText(creditor.name)
   const [first] = invoices
   const isOne = first !== undefined && invoices.length === 1
   const what = isOne ? words.invoice(headerText(first.number)) : words.invoices(invoices.length)
-  const payable = actionUrlOf(invoices, content.payment)
+  const actionUrl = actionUrlOf(invoices, content.payment)
   const wording = content.wording ?? defaultWording(stage, language)
   const values = {
     customer: headerText(debtor.name),
@@ -108,16 +108,16 @@ export function reminderLetter({
     title,
     subject: `${title} – ${name}`,
     greeting: fillIn(wording.greeting, values),
-    opening: [...paragraphs(opening), ...creditsOf(invoices, language, words)],
+    opening: [...paragraphs(opening), ...onAccountSentences(invoices, language, words)],
     table: {
       caption: words.caption,
       heads: words.heads,
       rows: invoices.map((invoice) => rowOf(invoice, language, words, !isOne)),
       totals: totalsOf(invoices, language, words),
     },
-    action: payable === null ? undefined : { label: words.payOnline, url: payable },
+    action: actionUrl === null ? undefined : { label: words.payOnline, url: actionUrl },
     payment: content.payment
-      .map((details) => paymentOf(details, invoices, payable, words))
+      .map((details) => paymentOf(details, invoices, actionUrl, words))
       .filter(({ lines, link }) => lines.length > 0 || link !== undefined),
     closing: [...paragraphs(wording.closing), words.questions(creditor.replyTo)],
     signature: [...fillIn(wording.sign_off, values).split('\n'), name],
@@ -145,7 +145,10 @@ function figuresOf(
   }
 }
 
-/** The target of the button: the invoice's own link, or the account's for the currency of all invoices. */
+/**
+ * Returns the target of the button: the link of a single invoice, or the account's link if all invoices have
+ * one currency.
+ */
 function actionUrlOf(
   invoices: readonly ReminderInvoice[],
   payment: readonly PaymentDetails[],
@@ -180,7 +183,7 @@ function paymentOf(
   ].flatMap(({ label, value }) => (value === null ? [] : [{ label, value: headerText(value) }]))
   const numbers = invoices.map((invoice) => headerText(invoice.number))
   const isReferable = number !== null && numbers.length <= REFERENCES_MAX
-  // An invoice's own link takes the place of the account's.
+  // The account's link is not shown if every invoice has its own link.
   const isNeeded = invoices.some(({ paymentUrl }) => paymentUrl === null)
   const isLinked = link !== null && link !== actionUrl && isNeeded
   return {
@@ -221,8 +224,8 @@ function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   }))
 }
 
-/** The money on account, and the rest to pay. */
-function creditsOf(
+/** Returns sentences that state the money on account and the rest to pay, one for each currency. */
+function onAccountSentences(
   invoices: readonly ReminderInvoice[],
   language: Language,
   words: ReminderWords,

@@ -11,10 +11,13 @@ import type { WordingKey } from './account-wordings.ts'
 import type { ReminderContent, ReminderInvoice } from './reminder-text.ts'
 import type { Wording } from './wording.ts'
 
-/** A literal, since the partial index is used only if the statement's text implies its condition. */
+/**
+ * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
+ * condition.
+ */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
-/** The invoice of an account that has none. */
+/** The invoice of the sample if the account has no unpaid one. */
 const MADE_UP = { number: 'INV-1001', customer: 'Example Customer', amountDue: 125_000, days: 12 }
 
 export interface Sample extends WordingKey {

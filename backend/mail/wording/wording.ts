@@ -1,6 +1,7 @@
 /**
- * The parts of a reminder that an account may word itself, with variables in braces. Everything else stays
- * as it is: the table of invoices with their amounts, how to pay, the creditor, and the link to unsubscribe.
+ * The parts of a reminder whose text an account may change, with variables in braces. An account cannot change
+ * the other parts: the table of invoices with their amounts, how to pay, the creditor, and the link to
+ * unsubscribe.
  */
 import type { ReminderWordingRow } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
@@ -75,19 +76,19 @@ const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   sign_off: text({ max: 200, min: 0, lines: true }),
 }
 
-/** Throws `validation_failed` with a fault for each wrong field; absent fields count as empty. */
+/** Throws `validation_failed` with an error for each invalid field; absent fields count as empty. */
 export function checkWording(input: Partial<Wording>): Wording {
-  const faults: FieldError[] = []
+  const errors: FieldError[] = []
   const read = (name: WordingField): string => {
-    const value = tidied(input[name] ?? '')
+    const value = trimmedLines(input[name] ?? '')
     const kept = check(CHECKS[name], value)
-    const fault = (code: string, detail: string) =>
-      faults.push({ pointer: `/${name}`, code, detail: `${name} ${detail}` })
-    if (value === '' && name !== 'closing') fault('required', 'must not be empty')
-    else if (kept instanceof Rejection) fault(kept.code, kept.detail)
+    const addError = (code: string, detail: string) =>
+      errors.push({ pointer: `/${name}`, code, detail: `${name} ${detail}` })
+    if (value === '' && name !== 'closing') addError('required', 'must not be empty')
+    else if (kept instanceof Rejection) addError(kept.code, kept.detail)
     else {
-      const detail = variableFault(name, kept)
-      if (detail !== undefined) fault('invalid_format', detail)
+      const detail = variableError(name, kept)
+      if (detail !== undefined) addError('invalid_format', detail)
       return kept
     }
     return ''
@@ -100,14 +101,14 @@ export function checkWording(input: Partial<Wording>): Wording {
     closing: read('closing'),
     sign_off: read('sign_off'),
   }
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
   return wording
 }
 
 /**
  * Removes spaces at the ends of lines: mail programs hide the text after a line of two hyphens and a space.
  */
-function tidied(value: string): string {
+function trimmedLines(value: string): string {
   return value
     .split(/\r\n|\r|\n/)
     .map((line) => line.trimEnd())
@@ -116,7 +117,7 @@ function tidied(value: string): string {
     .trim()
 }
 
-function variableFault(field: WordingField, template: string): string | undefined {
+function variableError(field: WordingField, template: string): string | undefined {
   const known = VARIABLES.map((name) => `{${name}}`).join(', ')
   for (const [whole, name] of template.matchAll(/\{([^{}]*)\}|[{}]/g)) {
     if (name === undefined) return `must have { and } only around a variable: ${known}`

@@ -48,7 +48,10 @@ export interface ChasedDebtor {
   readonly hasScheduledMessage: boolean
 }
 
-/** Literals, since the partial index is used only if the statement's text implies its condition. */
+/**
+ * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
+ * condition.
+ */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
 /** Statuses of messages that will be sent without a further decision of a person. */

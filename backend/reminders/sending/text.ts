@@ -15,7 +15,7 @@ import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageHtmlRow, MessageRow } from '../../database/tables.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
 import { findWording } from '../../mail/wording/account-wordings.ts'
-import { speak } from '../../mail/wording/languages.ts'
+import { chooseLanguage } from '../../mail/wording/languages.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import type { Facts } from '../planning/facts.ts'
 import type { ChasingAccount } from '../planning/situations.ts'
@@ -55,7 +55,7 @@ export async function writeText(
     onAccount: invoice.onAccount ?? 0,
     paymentUrl: paymentUrls.get(invoice.id) ?? null,
   }))
-  const language = speak(debtor.language)
+  const language = chooseLanguage(debtor.language)
   const wording = await findWording(tx, accountId, { stage: facts.stage, language })
   const { sender_name, logo_id } = account.row
   const face = { sender_name, logo_id }

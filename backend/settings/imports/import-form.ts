@@ -128,21 +128,23 @@ const FAULT_FIELDS = {
 } as const
 
 /** Far more than a person corrects before the next try. */
-const FAULTS_MAX = 200
+const ROW_ERRORS_MAX = 200
 
-function problemOf({ message, about, faults }: LedgerError): Problem {
+function problemOf({ message, about, rowErrors }: LedgerError): Problem {
   const pointer = `/${FAULT_FIELDS[about]}`
-  const more = faults.length - FAULTS_MAX
+  const more = rowErrors.length - ROW_ERRORS_MAX
   const details = [
-    ...faults.slice(0, FAULTS_MAX).map((fault) => `${fault[0]?.toUpperCase()}${fault.slice(1)}.`),
+    ...rowErrors
+      .slice(0, ROW_ERRORS_MAX)
+      .map((error) => `${error[0]?.toUpperCase()}${error.slice(1)}.`),
     ...(more > 0 ? [`And ${more} more.`] : []),
   ]
-  const errors = (faults.length === 0 ? [message] : details).map((detail) => ({
+  const errors = (rowErrors.length === 0 ? [message] : details).map((detail) => ({
     ...{ pointer, code: 'invalid_format', detail },
   }))
   const detail =
-    faults.length === 0
+    rowErrors.length === 0
       ? message
-      : `The file has ${faults.length === 1 ? 'one fault' : `${faults.length} faults`}. Nothing was recorded.`
+      : `The file has ${rowErrors.length === 1 ? 'one error' : `${rowErrors.length} errors`}. Nothing was recorded.`
   return new Problem('validation_failed', detail, { members: { errors } })
 }

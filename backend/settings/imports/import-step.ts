@@ -8,7 +8,7 @@ import type { Database } from '../../database/database.ts'
 import type { Transaction } from '../../database/tables.ts'
 import { readAccountRecords } from '../../import/account-records.ts'
 import { type Comparison, compare, countMissing } from '../../import/comparison.ts'
-import { noteRecords, startImport } from '../../import/imports.ts'
+import { startImport, storeImportedRecords } from '../../import/imports.ts'
 import type { Ledger } from '../../import/ledger.ts'
 import {
   correctRecord,
@@ -141,7 +141,7 @@ function createWork({ database, clock, importing }: StepOptions, importId: strin
         await database.transaction(async (tx) => {
           const records = await perform(tx)
           if (importId === undefined) return
-          await noteRecords(tx, { importId, accountId: importing.account.id }, records)
+          await storeImportedRecords(tx, { importId, accountId: importing.account.id }, records)
         })
       } catch (error) {
         if (!(error instanceof Problem) || error.status >= 500) throw error

@@ -7,7 +7,7 @@ import {
   type ImportCounts,
   listImports,
 } from '../../import/imports.ts'
-import { noteTakeBack, takeBack } from '../../import/take-back.ts'
+import { auditTakeBack, takeBack } from '../../import/take-back.ts'
 import { planTakeBack, readImported, type TakeBackPlan } from '../../import/take-back-plan.ts'
 import { refuseReadOnly } from '../money/money-act.ts'
 import { notFound } from '../shell/faults.ts'
@@ -86,7 +86,7 @@ async function perform({ act }: SessionRequest, deps: SettingsDeps, row: ImportR
   const { database, clock } = deps
   const endsAtMs = clock().getTime() + STEP_MS
   const { steps } = await readPlan(database, row)
-  if (steps.length > 0) await database.transaction((tx) => noteTakeBack(tx, row, steps, act))
+  if (steps.length > 0) await database.transaction((tx) => auditTakeBack(tx, row, steps, act))
   let done = 0
   for (const step of steps) {
     if (clock().getTime() > endsAtMs) return { done, isComplete: false }

@@ -4,7 +4,7 @@ import { readPaymentDetails } from '../../accounts/payment-details.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
-import { speak } from '../../mail/wording/languages.ts'
+import { chooseLanguage } from '../../mail/wording/languages.ts'
 import { countWaiting, listDecided } from '../../messages/approval-log.ts'
 import { findMessage } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
@@ -192,7 +192,7 @@ async function readView(
     invoices,
     history,
     sender: { name: approval.senderName ?? account.name, replyTo: account.reply_to },
-    language: speak(debtor?.language),
+    language: chooseLanguage(debtor?.language),
     unpayable: [...new Set(unpayable.map(({ currency }) => currency))],
     earlier: earlier.filter((row) => row.id !== id),
   }

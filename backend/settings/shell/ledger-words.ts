@@ -9,7 +9,7 @@ import type {
 } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
 import { daysPastDue } from '../../invoices/overdue.ts'
-import { LANGUAGES, type Language, speak } from '../../mail/wording/languages.ts'
+import { chooseLanguage, LANGUAGES, type Language } from '../../mail/wording/languages.ts'
 import { moneyText } from '../../money/money-text.ts'
 import type { LadderStage } from '../../reminders/planning/ladder.ts'
 import { exactTime, plural } from './words.ts'
@@ -201,6 +201,6 @@ export const LANGUAGE_WORDS: Readonly<Record<Language, string>> = {
 export function languageText(tag: string): string {
   const language = LANGUAGES.find((candidate) => candidate === tag)
   return language === undefined
-    ? `${tag} (reminders in ${LANGUAGE_WORDS[speak(tag)]})`
+    ? `${tag} (reminders in ${LANGUAGE_WORDS[chooseLanguage(tag)]})`
     : LANGUAGE_WORDS[language]
 }

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import PostalMime from 'postal-mime'
 import t from 'tap'
 import { readInboundMail } from '../../../backend/inbound-mail/inbound-mail.ts'
-import { faultOf, parseReply } from '../../../backend/mail/status-codes.ts'
+import { failureCauseOf, parseReply } from '../../../backend/mail/status-codes.ts'
 import { fc } from '../../fixtures/properties.ts'
 import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
 import { complaint, deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
@@ -98,7 +98,7 @@ t.test('every rejection has a cause, and only bad addresses are permanent', asyn
       const said = parseReply(`${status} ${code} anything`)
       if (said === undefined) return false
       const isBadAddress = /^\d\.(?:0\.0|1\.\d+|2\.1|4\.[14])$/.test(code)
-      return faultOf(said, when) !== 'hard' || (status >= 500 && isBadAddress)
+      return failureCauseOf(said, when) !== 'hard' || (status >= 500 && isBadAddress)
     }),
   )
 })

@@ -129,7 +129,7 @@ t.test('all faults are listed with their lines', async (t) => {
     (error: Error) => error.message,
   )
   t.matchOnly(message.split('\n'), [
-    'The file has 10 faults. Nothing was sent.',
+    'The file has 10 errors. Nothing was sent.',
     /^ {2}line 3: invoice 1 is on line 2 already$/,
     /^ {2}line 4: issued "13\/2\/2013" must be a date that exists, as M\/D\/YYYY$/,
     /^ {2}line 4: amount "-5" must be an amount of USD above 0, such as 1234.56/,
