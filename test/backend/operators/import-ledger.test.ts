@@ -197,6 +197,6 @@ t.test('a file that is not CSV in UTF-8 is rejected as a whole', async (t) => {
   await rejectsWith(t, read(''), { message: /a line of headers/ })
   await rejectsWith(t, read(`${HEADER}\n1,2,3,4,5,6\n`, { currency: undefined }), {
     name: 'LedgerError',
-    message: /has the currency/,
+    message: /No column contains the currency/,
   })
 })
