@@ -25,7 +25,7 @@ import type { Wording } from '../mail/wording/wording.ts'
 import { REMINDERS_DUE } from '../messages/lifecycle.ts'
 import type { JsonObject } from '../validation/json.ts'
 
-/** An empty input removes the details. Throws as `setPaymentDetails` and `removePaymentDetails` do. */
+/** Null removes the details. Throws the same problems as `setPaymentDetails` and `removePaymentDetails`. */
 export async function changePaymentDetails(
   tx: Transaction,
   accountId: string,

@@ -1,6 +1,6 @@
 /**
  * Lists the messages of the next days as the planner would write them if nothing changed, and those that a
- * rail would block, with the reason. It assumes that approvals are given at once.
+ * rail would block, with the reason. It assumes that approvals are given immediately.
  */
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
@@ -21,7 +21,7 @@ import type { WorkingTime } from './planning/working-time.ts'
 import { findRefusalIgnoringDemo, type Refusal } from './rails.ts'
 
 export interface PreviewedMessage {
-  /** The earliest instant at which it would be sent. */
+  /** The earliest time at which it would be sent. */
   readonly at: string
   readonly debtorId: string
   readonly debtorName: string
@@ -51,7 +51,7 @@ const DEBTORS_MAX = 200
 /** The maximum number of messages of a debtor: far more than a ladder has in a year. */
 const STEPS_MAX = 400
 
-/** Sorted by the instant at which they would be sent. */
+/** Returns the messages in the order in which they would be sent. */
 export async function previewReminders(
   reader: Reader,
   accountId: string,

@@ -1,6 +1,6 @@
 /**
- * A rehearsal plans and sends reminders as if the time were a given instant, and ends when every message
- * due then is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but
+ * A rehearsal plans and sends reminders as if it were a given date and time, and ends when every message that
+ * is due by then is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but
  * other rehearsals may run at the same time.
  */
 import { createId } from '../../shared/contract/id.ts'
@@ -14,7 +14,8 @@ import { type SendDeps, sendRound } from './sending/send-worker.ts'
 const ROUNDS_MAX = 20
 
 /**
- * `deps.clock` returns the instant. Returns the messages that the rehearsal changed, in their final state.
+ * `deps.clock` returns this date and time. Returns the messages that the rehearsal changed, in their final
+ * state.
  */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps

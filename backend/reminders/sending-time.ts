@@ -2,8 +2,8 @@ import type { DebtorRow, Reader } from '../database/tables.ts'
 import { readChasingAccounts } from './planning/situations.ts'
 
 /**
- * Returns the first instant in the customer's business hours, `now` included; undefined: every day is a
- * holiday. A message of the same day, or a rail, can make it later.
+ * Returns the earliest time in the customer's business hours, which may be `now`; undefined if every day is a
+ * holiday. Another message on the same day, or a rail, can delay the sending.
  */
 export async function earliestSending(
   reader: Reader,

@@ -16,7 +16,7 @@ const BROWSER_KEPT_DAYS = 400
 const RULES: readonly RetentionRule[] = [
   ...WEBHOOK_RETENTION,
   REMINDER_RETENTION,
-  // A repeat of a payment is still recognized by the key on the payment.
+  // A retry of a payment is still recognized later, because the payment itself has the key.
   ruleByAge('idempotency_keys', {
     key: ['account_id', 'operation', 'key'],
     age: 'created_at',

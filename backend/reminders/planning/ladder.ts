@@ -14,7 +14,7 @@ export const STAGES = [
   'final',
 ] as const satisfies readonly LadderStage[]
 
-/** Days past due of each stage. The courtesy's are negative, and null if none is sent. */
+/** Days past due of each stage. The number for `courtesy` is negative, or null if no courtesy is sent. */
 export type Ladder = Readonly<Record<ReminderStage, number>> & { readonly courtesy: number | null }
 
 export const USUAL_LADDER: Ladder = {
@@ -53,7 +53,7 @@ export function readLadder(text: string | null): Ladder | undefined {
   return { ...USUAL_LADDER, ...stored }
 }
 
-/** Throws `validation_failed` with all faults. */
+/** Throws `validation_failed` with all errors. */
 export function checkLadder(ladder: Ladder): Ladder {
   const faults = faultsOfLadder(ladder)
   if (faults.length > 0) throw fieldErrorsProblem(faults)
@@ -61,7 +61,7 @@ export function checkLadder(ladder: Ladder): Ladder {
   return { courtesy, friendly, reminder, firm, final }
 }
 
-/** Returns the faults of a ladder, with pointers `/ladder/…`. */
+/** Returns the errors of a ladder, with pointers `/ladder/…`. */
 export function faultsOfLadder(ladder: Ladder): FieldError[] {
   const faults: FieldError[] = []
   const fault = (stage: LadderStage, code: string, detail: string) =>

@@ -1,10 +1,9 @@
 /**
  * Decides which messages to write to a debtor now, and which chasing fields its invoices show. It is a pure
- * function: the same debtor at the same instant gives the same plan, and once the messages of a plan are
- * written, it plans no more of them. It may run at any time.
+ * function: it returns the same plan for the same debtor and time, and does not plan a message again once it is written. It may run at any time.
  *
  * - A stage is due its number of days after the due date, at least five days after the last message, on a
- *   business day. Stages are never skipped: a late run plans the next one, not all that were missed.
+ *   business day. Stages are never skipped: a late run plans only the next stage.
  * - One message covers everything that is due, and at most one a day is sent. Firm and Final have messages
  *   of their own.
  */
@@ -22,7 +21,7 @@ import {
 } from './ladder.ts'
 import type { WorkingTime } from './working-time.ts'
 
-/** Invoices in one message; further ones follow on the next day. It bounds the size of a mail. */
+/** The maximum number of invoices in one message, to limit its size. Further invoices follow on the next day. */
 const INVOICES_MAX = 100
 
 export interface PlannedDebtor {
@@ -89,7 +88,7 @@ interface Next {
   readonly stage: LadderStage
   /** The date from which it is due, a business day or not. */
   readonly dueOn: string
-  /** The first instant at which it can be sent. */
+  /** The earliest time at which it can be sent. */
   readonly slot: Date
 }
 
@@ -99,7 +98,7 @@ interface Prospect {
   readonly fields: ChasingFields
   /** The next message about it, unless something else must happen first. */
   readonly next?: Next
-  /** No planning is needed before this instant. */
+  /** No planning is needed before this time. */
   readonly wakeAt?: Date
 }
 
@@ -244,7 +243,7 @@ function groupDue(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessa
   )
   return (['final', 'firm', 'usual'] as const).flatMap((kind) => {
     const group = groups.get(kind) ?? []
-    // The daily cap would only postpone it, so it is planned after the other is sent.
+    // The daily cap would only postpone this message, so it is planned once the scheduled message is sent.
     if (group.length === 0 || (kind === 'usual' && debtor.hasScheduledMessage)) return []
     const oldest = group
       .toSorted((a, b) => (a.invoice.due_date < b.invoice.due_date ? -1 : 1))
@@ -268,7 +267,7 @@ function waitsFor(stage: LadderStage): string | null {
   return needsApproval(stage) ? 'awaiting_approval' : null
 }
 
-/** Keeps the instant at which it became due, so that a late plan does not move it. */
+/** Keeps the time at which the stage became due, so that a late plan does not change it. */
 function dueSince({ chasing_next_action_at: at }: PlannedInvoice, now: Date): Date | undefined {
   return at !== null && at <= now.toISOString() ? new Date(at) : undefined
 }

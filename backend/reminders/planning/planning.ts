@@ -20,8 +20,8 @@ import {
 } from './situations.ts'
 
 /**
- * Plans debtors that the caller has locked. `replaced`: invoices whose message was cancelled for another
- * invoice's sake; they are planned again at once. Returns the number of messages written.
+ * Plans debtors that the caller has locked. `replaced`: invoices whose message was cancelled because of
+ * another invoice, and which are planned again immediately. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,
@@ -97,8 +97,8 @@ export function decide(
 }
 
 /**
- * Whether the account is blocked as a whole and no planning run has noticed yet. If the block ended before
- * one did, nothing would have this debtor planned again.
+ * Whether the account is blocked as a whole and no planning run has noticed yet. If the block ended
+ * unrecorded, this debtor would not be planned again.
  */
 function isBlockUnrecorded(account: ChasingAccount): boolean {
   return blockOf(account) !== null && account.recordedBlock === null

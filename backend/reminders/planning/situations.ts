@@ -1,6 +1,6 @@
 /**
- * Reads the facts that planner and gate decide by, for several debtors at once. A caller that decides by
- * them has locked the debtors.
+ * Reads the facts on which the planner and the gate decide, for several debtors together. A caller that
+ * decides on them has locked the debtors.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../../database/database.ts'

@@ -11,8 +11,8 @@ import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
- * Cancels the waiting reminders that demand more than is due beyond the debtor's money on account.
- * `incoming` is money that is not recorded yet; undefined if the records are complete.
+ * Cancels the waiting reminders about invoices of which money on account now covers more than the reminder
+ * states. `incoming` is money that is not recorded yet; undefined if the records are complete.
  */
 export async function stopCovered(
   tx: Transaction,

@@ -37,7 +37,7 @@ export async function ensureText(
   return writable.message.body === null ? writeText(tx, links, writable, now) : writable.message
 }
 
-/** Writes the text, also in the place of an earlier one. The caller has locked the debtor. */
+/** Writes the text, and replaces an earlier one. The caller has locked the debtor. */
 export async function writeText(
   tx: Transaction,
   links: UnsubscribeLinks,

@@ -70,8 +70,8 @@ export async function lockQueuedMessage(
 }
 
 /**
- * The message may have arrived, so the time to the next one about these invoices counts from now. If the clock was
- * set back since the hand-over, it counts from the hand-over.
+ * The message may have arrived, so the time to the next one about these invoices counts from now. If the clock
+ * was set back since the hand-over, it counts from the hand-over.
  */
 export async function recordAttempt(
   tx: Transaction,
@@ -94,8 +94,8 @@ export async function recordAttempt(
 }
 
 /**
- * The worker that had the lease ended without an outcome. Returns undefined if the message must not be sent
- * again.
+ * If the worker that had the lease ended without recording an outcome, counts an unknown outcome. Returns
+ * undefined if the message must not be sent again.
  */
 export async function countUnknown(
   tx: Transaction,
