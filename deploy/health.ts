@@ -1,6 +1,6 @@
 /**
- * Ends with exit code 0 if the process in this container is ready, because the image has no `curl`. It polls
- * both operations ports: only that of the running process responds.
+ * The health check of the image, which has no `curl`: exits with code 0 if the process in this container is
+ * ready. It requests both operations ports, because only that of the running process responds.
  */
 const ports = [
   process.env['GATEWAY_OPERATIONS_PORT'] || '8082',
