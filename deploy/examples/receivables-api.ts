@@ -4,7 +4,7 @@
 export interface paths {
   '/api/v1/me': {
     parameters: { query?: never; header?: never; path?: never; cookie?: never }
-    /** Prove the key */
+    /** Check the key */
     get: {
       parameters: {
         query?: never
@@ -51,7 +51,7 @@ export interface paths {
            * not construct one.
            */
           cursor?: string
-          /** The order, `-` for descending. Equal values are ordered by `id`. */
+          /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
           /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
@@ -189,7 +189,7 @@ export interface paths {
            * not construct one.
            */
           cursor?: string
-          /** The order, `-` for descending. Equal values are ordered by `id`. */
+          /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at' | 'due_date' | '-due_date'
           /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
@@ -335,7 +335,7 @@ export interface paths {
            * not construct one.
            */
           cursor?: string
-          /** The order, `-` for descending. Equal values are ordered by `id`. */
+          /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
           /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
@@ -440,7 +440,7 @@ export interface paths {
            * not construct one.
            */
           cursor?: string
-          /** The order, `-` for descending. Equal values are ordered by `id`. */
+          /** The sort order; a leading `-` means descending. Objects with equal values are ordered by `id`. */
           sort?: 'created_at' | '-created_at' | 'updated_at' | '-updated_at'
           /** Only objects created at this time or later. RFC 3339 with an offset. */
           created_since?: string
@@ -599,7 +599,7 @@ export type MetadataInput = Record<string, string> | null
 /** Values of your own. Empty if you sent none. */
 export type Metadata = Record<string, string>
 
-/** Who did it. */
+/** Who made the change. */
 export type Actor = {
   /** An API key, a person in the product, an operator of the service, or the service itself. */
   type: 'api_key' | 'user' | 'operator' | 'system'
@@ -609,10 +609,10 @@ export type Actor = {
   label: string
 }
 
-/** How firm a reminder is. Firm and final ones need a person's approval. */
+/** How urgent a reminder is. Firm and final reminders need a person's approval. */
 export type Stage = 'friendly' | 'reminder' | 'firm' | 'final'
 
-/** How firm a reminder is, or null. Firm and final ones need a person's approval. */
+/** How urgent a reminder is, or null. Firm and final reminders need a person's approval. */
 export type NullableStage = 'friendly' | 'reminder' | 'firm' | 'final' | null
 
 /** The account of the key, and what the key may do. */
@@ -657,7 +657,7 @@ export type ProbeKey = {
   granted_scopes: Scope[]
   /** Calls per hour. */
   rate_limit: number
-  /** The length of the window that `rate_limit` is for. */
+  /** The number of seconds for which `rate_limit` applies, from the first call on. */
   rate_limit_window_seconds: number
   created_at: Timestamp
   /**
@@ -665,7 +665,7 @@ export type ProbeKey = {
    * not expire. An Admin can choose an earlier time, but not a later one.
    */
   expires_at: string | null
-  /** When the key was last used before this call, to within 5 seconds; null at its first use. */
+  /** When the key was last used before this call, accurate to 5 seconds; null if this is its first call. */
   last_used_at: string | null
 }
 
@@ -1071,9 +1071,9 @@ export type Allocation = {
   amount: number
 }
 
-/** What recording the payment did at that time. */
+/** The effects of recording the payment, as they were at that time. */
 export type PaymentEffects = {
-  /** The invoices that it paid, as they were afterwards. */
+  /** The invoices that the payment paid, in their state afterwards. */
   invoices: {
     id: InvoiceId
     status: InvoiceStatus
@@ -1505,7 +1505,7 @@ export type ApiKey = {
  */
 export type KillSwitch = {
   object: 'kill_switch'
-  /** Whether it is the switch of the account, or of the whole installation. */
+  /** Whether this is the switch of the account or that of the whole installation. */
   scope: 'account' | 'installation'
   /** Whether the switch is active. */
   on: boolean
@@ -1519,6 +1519,6 @@ export type KillSwitch = {
 /** The object of a test event. */
 export type WebhookTest = {
   object: 'webhook_test'
-  /** Says that this is a test. */
+  /** A text that says that this is a test. */
   message: string
 }
