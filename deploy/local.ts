@@ -1,7 +1,7 @@
 /**
- * `npm start`: the whole service on this machine, without any other server: a backend on SQLite, a
- * gateway that counts calls itself (or in Redis if REDIS_URL is set), and a demo account. This is for
- * trying it out; operators run the two processes separately.
+ * `npm start` runs the whole service on this machine, without any other server: a backend on SQLite, a
+ * gateway that counts calls itself (or in Redis if REDIS_URL is set), and a demo account. It is for trying the
+ * service out; operators run the two processes separately.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -13,7 +13,7 @@ import { createInterface } from 'node:readline'
 import { parseEnv, promisify, styleText } from 'node:util'
 
 const HELP = `Usage:
-  npm start      the whole service on this machine, with a demo account; Ctrl-C stops it
+  npm start      runs the whole service on this machine, with a demo account; Ctrl-C stops it
 
 Settings, all optional:
   GATEWAY_PORT   the port of the API, the documentation and Settings (8080; 0 chooses a free one)
@@ -54,7 +54,7 @@ if (option === '--help') {
   process.stdout.write(HELP)
   process.exit()
 }
-if (option !== undefined) refuse(`Unknown option ${option}.\n\n${HELP}`)
+if (option !== undefined) exitWithError(`Unknown option ${option}.\n\n${HELP}`)
 const ports = await choosePorts()
 const env: NodeJS.ProcessEnv = {
   ...readOrMakeSecrets(),
@@ -63,11 +63,11 @@ const env: NodeJS.ProcessEnv = {
   UV_THREADPOOL_SIZE: '16',
   ...ports,
   BASE_URL: process.env['BASE_URL'] || `http://127.0.0.1:${ports.GATEWAY_PORT}`,
-  // Receivers of webhooks run on this machine too. Only this machine can set up an endpoint, as long as
-  // the gateway listens on its own address.
+  // Receivers of webhooks run on this machine, too. That is safe as long as the gateway listens only on
+  // 127.0.0.1, because only users of this machine can then add endpoints.
   WEBHOOK_PRIVATE_TARGETS:
     process.env['WEBHOOK_PRIVATE_TARGETS'] || (process.env['GATEWAY_HOST'] ? 'refuse' : 'allow'),
-  // On a terminal, the start's own output is more useful than a line for every call.
+  // With a line for every call, the address and the key that are printed at the start would scroll away.
   LOG_LEVEL: process.env['LOG_LEVEL'] || 'warn',
 }
 const backendPort = await start('backend', {})
@@ -79,33 +79,36 @@ const [demo, gatewayPort] = await Promise.all([
 fetch(`http://127.0.0.1:${gatewayPort}/docs`).catch(() => {})
 process.stdout.write(renderWelcome(`http://127.0.0.1:${gatewayPort}`, demo))
 
-/** Ends the start before any process runs. */
-function refuse(reason: string): never {
+/** Used before any process is started. */
+function exitWithError(reason: string): never {
   process.stderr.write(`${reason.trimEnd()}\n`)
   process.exit(2)
 }
 
 /**
- * Returns the ports of both processes. If the public port is 0, it is chosen here: the backend's pages
- * contain the address before the gateway listens.
+ * Returns the ports of both processes. If the public port is 0, a free one is chosen here, because the
+ * backend's pages contain the address before the gateway listens.
  */
 async function choosePorts() {
   const ports = { ...PORTS }
   for (const name of Object.keys(PORTS) as (keyof typeof PORTS)[]) {
     const wanted = process.env[name] || PORTS[name]
     const number = /^\d+$/.test(wanted) ? Number(wanted) : Number.NaN
-    if (!(number <= 65_535)) refuse(`${name} must be a port from 0 to 65535, not "${wanted}".`)
-    const free = await listenOnce(number)
+    if (!(number <= 65_535))
+      exitWithError(`${name} must be a port from 0 to 65535, not "${wanted}".`)
+    const free = await findFreePort(number)
     if (free === undefined) {
-      refuse(`Port ${wanted} is in use. Stop the process that uses it, or run: ${name}=0 npm start`)
+      exitWithError(
+        `Port ${wanted} is in use. Stop the process that uses it, or run: ${name}=0 npm start`,
+      )
     }
     ports[name] = name === 'GATEWAY_PORT' ? String(free) : wanted
   }
   return ports
 }
 
-/** Resolves with the port if it is free, or with a free one for 0; undefined if it is in use. */
-async function listenOnce(port: number): Promise<number | undefined> {
+/** Resolves with the port if it is free, or with any free port for 0. Undefined if the port is in use. */
+async function findFreePort(port: number): Promise<number | undefined> {
   const probe = createServer().listen(port, '127.0.0.1')
   try {
     await once(probe, 'listening')
@@ -140,14 +143,14 @@ async function start(name: 'backend' | 'gateway', more: Record<string, string>):
   const child = spawn(process.execPath, [join(root, name, 'main.ts')], {
     env: { ...env, ...more },
     stdio: ['ignore', 'pipe', 'inherit'],
-    // Ctrl-C reaches this process alone; it stops the gateway before the backend.
+    // In a process group of its own, the child gets no signal from Ctrl-C: `stop` ends the gateway first.
     detached: true,
   })
   children.push(child)
   child.on('exit', (code) => {
     if (stopping) return
     const reason = code === null ? 'a signal' : `exit code ${code}`
-    process.stderr.write(`The ${name} ended (${reason}), so everything is stopped.\n`)
+    process.stderr.write(`The ${name} exited (${reason}), so the other processes are stopped.\n`)
     process.exitCode = 1
     void stop()
   })
@@ -193,10 +196,10 @@ ${title('Receivables is running.')}
   Docs       ${url}/docs
   Settings   ${url}/settings
   Account    ${account.name} (${account.id}), with sample data
-  Mail       ${env['SMTP_URL'] ? 'is sent by SMTP_URL' : `is written to ${join(dataDir, 'mail')}`}
+  Mail       ${env['SMTP_URL'] ? 'is sent to the server of SMTP_URL' : `is written to ${join(dataDir, 'mail')}`}
 ${logins.map(({ role, email }) => `  ${role.padEnd(10)} ${email}  ${env['DEMO_PASSWORD']}`).join('\n')}
 
-${title('A fresh API key')} with every scope. It is not shown again, and replaces the key of the previous start:
+${title('A new API key')} with every scope. It is not shown again, and replaces the key of the previous start:
 
   ${key.secret}
 

@@ -1,5 +1,5 @@
 /**
- * `npm run clients`: makes the package of the TypeScript client in `clients/typescript` and packs it.
+ * `npm run clients`: creates the package of the TypeScript client in `clients/typescript` and packs it.
  * openapi-typescript generates the types. It needs the JavaScript API of TypeScript 5, which the compiler
  * of this project no longer has, so it is installed in a separate folder from its own lock file.
  */

@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Problem } from './receivables-api.ts'
 
 export interface Client {
-  /** `path` begins after `/api/v1`. Throws a `Rejection`, or an `Error` if the outcome is unknown. */
+  /** `path` does not include `/api/v1`. Throws a `Rejection`, or an `Error` if the outcome is unknown. */
   get<T>(path: string): Promise<T>
   post<T>(path: string, body: unknown, idempotencyKey: string): Promise<T>
 }
@@ -61,7 +61,7 @@ export function createClient(url: string, key: string): Client {
   }
 
   return {
-    // The contract, from which receivables-api.ts is generated, promises the form of a response.
+    // The caller chooses the type, because the contract guarantees the type of each response.
     get: <T>(path: string) => call(path, {}) as Promise<T>,
     post<T>(path: string, body: unknown, idempotencyKey: string) {
       const headers = { 'content-type': 'application/json', 'idempotency-key': idempotencyKey }
@@ -70,14 +70,14 @@ export function createClient(url: string, key: string): Client {
   }
 }
 
-/** Undefined for a response of something else than the service, such as a proxy: that is no rejection. */
+/** Undefined if the service did not send the response, for example because a proxy did: the call is retried. */
 function problemOf(json: unknown): Problem | undefined {
   const isProblem =
     typeof json === 'object' && json !== null && 'code' in json && 'retryable' in json
   return isProblem ? (json as Problem) : undefined
 }
 
-/** A client with the key and the address in the environment. */
+/** Reads the address and the key from the environment. */
 export function clientOfEnvironment(): Client {
   const { RECEIVABLES_URL = 'http://127.0.0.1:8080', RECEIVABLES_API_KEY } = process.env
   if (RECEIVABLES_API_KEY === undefined) throw new Error('Set RECEIVABLES_API_KEY.')

@@ -30,9 +30,9 @@ type Line = Readonly<Record<'bank_id' | 'booked_on' | 'amount' | 'currency', str
   Readonly<Record<'invoice_number' | 'idempotency_key', string>> & { readonly body: string | null }
 
 /** The line needs a person to correct it. */
-class Unusable extends Error {}
+class UnusableLine extends Error {}
 
-/** Lines that are already stored do not change. */
+/** Stores new lines of the file. Lines that are already stored do not change. */
 function storeLines(database: DatabaseSync, file: string): void {
   const insert = database.prepare(`insert or ignore into bank_lines
     (bank_id, booked_on, amount, currency, invoice_number, idempotency_key)
@@ -43,7 +43,7 @@ function storeLines(database: DatabaseSync, file: string): void {
     const fields = line.split(';').map((field) => field.trim())
     const [bankId, bookedOn, amount, currency, number] = fields
     if (!bankId || !bookedOn || !amount || !currency || !number)
-      throw new Error(`Not a payment: ${line}`)
+      throw new Error(`This line is not a payment: ${line}`)
     insert.run(bankId, bookedOn, amount, currency, number, `bank-${bankId}`)
   }
   database.exec('commit')
@@ -53,7 +53,7 @@ async function bodyOf(client: Client, line: Line): Promise<PaymentCreate> {
   const query = new URLSearchParams({ number: line.invoice_number })
   const { data } = await client.get<InvoiceList>(`/invoices?${query}`)
   const [invoice] = data
-  if (invoice === undefined) throw new Unusable(`there is no invoice ${line.invoice_number}`)
+  if (invoice === undefined) throw new UnusableLine(`there is no invoice ${line.invoice_number}`)
   return {
     invoice_id: invoice.id,
     currency: line.currency,
@@ -69,7 +69,7 @@ async function bodyOf(client: Client, line: Line): Promise<PaymentCreate> {
 function minorUnits(amount: string, { currency, currency_exponent: decimals }: Invoice): number {
   const [, whole = '', fraction = ''] = /^(\d+)(?:\.(\d+))?$/.exec(amount) ?? []
   if (whole === '' || fraction.length > decimals)
-    throw new Unusable(`${amount} is not an amount in ${currency}`)
+    throw new UnusableLine(`${amount} is not an amount in ${currency}`)
   return Number(whole + fraction.padEnd(decimals, '0'))
 }
 
@@ -90,7 +90,7 @@ async function post(client: Client, database: DatabaseSync, line: Line): Promise
 /** Any other error, such as a revoked key, concerns all lines and ends the run. */
 function concernsLine(error: unknown): error is Error {
   if (error instanceof Rejection) return [409, 422].includes(error.problem.status)
-  return error instanceof Unusable
+  return error instanceof UnusableLine
 }
 
 const [statement, file = 'books.db'] = process.argv.slice(2)

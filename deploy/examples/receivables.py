@@ -6,8 +6,8 @@
     for invoice in receivables.list_all("/invoices", status=["open", "partially_paid"]):
         print(invoice["number"], invoice["amount_due"], invoice["currency"])
 
-Paths begin after `/api/v1`. What each call takes and returns is in the reference, at `/docs/reference`.
-Amounts are integers in minor units: 2500 EUR is €25.00.
+Paths do not include `/api/v1`. The reference, at `/docs/reference`, describes each call. Amounts are integers
+in minor units: 2500 with EUR is €25.00.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ReceivablesError(Exception):
         self.problem = problem
         self.code: str = problem.get("code", "")
         self.retry_after = retry_after
-        """The number of seconds after which the service asks to try again, if it does."""
+        """How many seconds to wait before the next attempt; None if the response does not say."""
         super().__init__(f"{self.code or status}: {problem.get('detail', 'no problem document')}")
 
     @property
@@ -169,7 +169,7 @@ class Receivables:
 
 def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict[str, Any]:
     """Returns the event of a webhook. Raises `WebhookVerificationError` if the service did not sign it
-    with `secret`, or if it was signed more than five minutes ago.
+    with `secret`, or if its timestamp differs from now by more than five minutes.
 
     `body` is the request body as it was received: a framework that parsed the JSON has lost the bytes that
     were signed. `secret` is the signing secret of the endpoint, with its `whsec_`.
@@ -184,10 +184,10 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict
     try:
         key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     except binascii.Error as cause:
-        raise ValueError("The secret is not one of an endpoint.") from cause
+        raise ValueError("The secret is not the signing secret of an endpoint (whsec_…).") from cause
     signed = f"{message_id}.{timestamp}.".encode() + body
     expected = b"v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest())
-    # There are several signatures while the secret of the endpoint is being replaced.
+    # While the secret of the endpoint is being rotated, there are several signatures.
     signatures = given.get("webhook-signature", "").split(" ")
     if not any(hmac.compare_digest(one.encode(), expected) for one in signatures):
         raise WebhookVerificationError("No signature matches.")
@@ -196,7 +196,7 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> dict
 
 
 class _RefuseRedirects(HTTPRedirectHandler):
-    """The service redirects no call; a redirect would send the key to another address."""
+    """The service never redirects a call, and following a redirect would send the key to another address."""
 
     def redirect_request(self, *_args: Any, **_kwargs: Any) -> None:
         return None
@@ -214,7 +214,7 @@ def _text_of(value: Any) -> str:
 
 
 def _parse(body: bytes) -> dict[str, Any] | None:
-    """Returns None for anything else than a JSON object, such as the HTML of a proxy."""
+    """Returns None for anything other than a JSON object, such as the HTML page of a proxy."""
     try:
         value = json.loads(body)
     except ValueError:

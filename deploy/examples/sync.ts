@@ -53,7 +53,7 @@ async function sync(
     if (next_cursor === null) break
     query.set('cursor', next_cursor)
   }
-  // Only a complete run stores its time: the next run then repeats one that was interrupted.
+  // Only a complete run stores its time, so that the next run repeats an interrupted one.
   database.prepare('insert or replace into runs (type, begun_at) values (?, ?)').run(type, begunAt)
   return count
 }

@@ -30,11 +30,11 @@ export type ListReader = <Path extends ListPath>(
 
 type Problem = components['schemas']['Problem']
 
-/** An error response, after which the client gave up: a repeat does not help, or every attempt failed. */
+/** The service rejected the request: a retry does not help, or every retry failed too. */
 export class ReceivablesError extends Error {
   override readonly name = 'ReceivablesError'
   readonly status: number
-  /** Undefined if something in front of the service sent the response. */
+  /** Undefined if the service did not send the response, for example because a proxy did. */
   readonly problem: Problem | undefined
 
   constructor(status: number, problem: Problem | undefined) {
@@ -54,7 +54,7 @@ export function createListReader(get: (target: string) => Promise<Response>): Li
     for (;;) {
       const response = await get(`${path}?${parameters}`)
       if (!response.ok) throw await rejectionOf(response)
-      // The contract, from which the types are generated, promises this form.
+      // The contract, from which the types are generated, guarantees this type.
       const page = (await response.json()) as { data: ListItem<Path>[]; next_cursor: string | null }
       yield* page.data
       if (page.next_cursor === null) return

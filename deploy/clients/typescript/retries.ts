@@ -19,7 +19,7 @@ export interface RetryOptions {
 const BACKOFF_MIN_MS = 250
 const RETRYABLE_STATUSES = [408, 429, 500, 502, 503, 504]
 
-/** Resolves with the last response. Throws if no attempt had a complete one: the outcome is unknown then. */
+/** Resolves with the last response. Throws if the last attempt had no complete response: the outcome is unknown. */
 export function createRetryingFetch(options: RetryOptions) {
   const { attemptsMax = 5, attemptTimeoutMs = 30_000, waitMaxMs = 60_000 } = options
 
@@ -59,7 +59,7 @@ async function send(request: Request, timeoutMs: number): Promise<Response | NoR
   }
 }
 
-/** Problem documents of the service state this; the response of a proxy has only a status. */
+/** Problem documents of the service have `retryable`; for a response of a proxy, the status decides. */
 async function isRetryable(outcome: Response | NoResponse): Promise<boolean> {
   if (!(outcome instanceof Response)) return true
   if (outcome.ok) return false

@@ -3,7 +3,7 @@ import type { webhooks } from './schema.ts'
 
 export { WebhookVerificationError }
 
-/** An event, whose kind is in `type`. Ignore types that you do not know, because new ones are added. */
+/** An event, as its `type` says. Ignore types that you do not know, because new ones are added. */
 export type WebhookEvent = {
   [Type in keyof webhooks]: webhooks[Type]['post']['requestBody']['content']['application/json']
 }[keyof webhooks]
@@ -24,6 +24,6 @@ export function verifyWebhook(
   const pairs = headers instanceof Headers ? headers : Object.entries(headers)
   const given = Object.fromEntries([...pairs].map(([name, value]) => [name, String(value)]))
   const payload = typeof body === 'string' ? body : Buffer.from(body)
-  // Signed by the service, which promises this form in its contract.
+  // The service has signed the body, and its contract guarantees this type.
   return new Webhook(secret).verify(payload, given) as WebhookEvent
 }
