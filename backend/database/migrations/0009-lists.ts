@@ -1,6 +1,6 @@
 /**
- * Indexes for lists by a status or a currency, in the order of creation. Without these, a page of rare rows
- * was found by a scan of the whole account.
+ * Indexes for lists by a status or a currency, in the order of creation. Without them, a page of rare rows is
+ * found only by a scan of the whole account.
  */
 import { type Kysely, sql } from 'kysely'
 

@@ -1,6 +1,6 @@
 /**
- * Records in the invoice, instead of a separate table, that its becoming overdue was announced. The worker
- * then finds unannounced invoices, and a list finds overdue ones, by an index.
+ * Records in the invoice itself, instead of a separate table, that an event has announced it as overdue. With
+ * indexes on this column, the worker finds unannounced invoices and a list finds overdue ones.
  */
 import { type Kysely, sql } from 'kysely'
 
@@ -16,11 +16,11 @@ const STATEMENTS = [
   // No release has read this table.
   'drop table invoice_overdue_marks',
   'drop index invoices_owed',
-  // Contains the due date, which decides: after a change of the time zone the due date may be today again.
+  // Contains the due date, because an announced invoice may not be overdue after a change of the time zone.
   `create index invoices_overdue on invoices (account_id, created_at, id, due_date)
     where status in ('open', 'partially_paid') and overdue_announced = 1`,
-  // The condition's column is also an indexed column: without statistics, a database then prefers this
-  // index to the one of all due dates.
+  // The column of the condition is indexed too, so that a database without statistics prefers this index to
+  // the index of all due dates.
   `create index invoices_falling_due on invoices (account_id, overdue_announced, due_date)
     where status in ('open', 'partially_paid') and overdue_announced = 0`,
 ]

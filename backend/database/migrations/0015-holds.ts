@@ -1,5 +1,5 @@
 /**
- * The decision of a person that blocked an invoice which was paid since: it applies again if the payment is
+ * Why reminders of an invoice were blocked before it was paid: the block applies again if the payment is
  * reversed.
  */
 import { transaction } from '../migrating/steps.ts'

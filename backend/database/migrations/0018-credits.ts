@@ -1,7 +1,7 @@
 /** Credits on invoices: a credited amount is no longer due, although it was not paid. */
 import { check, column } from '../migrating/steps.ts'
 
-/** With a constant as default no row is written, however many there are. */
+/** With a constant default, no row is rewritten. */
 export const steps = [
   column('invoices', 'amount_credited', 'bigint not null default 0', 'amount_credited >= 0'),
   check({

@@ -1,4 +1,4 @@
-/** The sender's name and the logo of reminders; each text remembers those with which it was written. */
+/** The sender's name and the logo of reminders, for the account and for each text that was written with them. */
 import { index, transaction } from '../migrating/steps.ts'
 
 export const steps = [

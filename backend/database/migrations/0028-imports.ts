@@ -1,6 +1,6 @@
 /**
- * Imports and the records that each created, so that an import can be taken back; the acts on a record; and
- * the calls of keys by operation.
+ * Imports and the records that each created, so that an import can be taken back; the calls of keys by
+ * operation; and an index that finds the audit log's entries about one record.
  */
 import { index, transaction } from '../migrating/steps.ts'
 

@@ -1,4 +1,4 @@
-/** Finds the invoices that were past due when they were created, about which no reminder is sent. */
+/** An index of the invoices about which no reminder is sent, because they were past due when they were created. */
 import { index } from '../migrating/steps.ts'
 
 export const steps = [

@@ -1,4 +1,4 @@
-/** When the pause ends that a dispute covers: it applies again if the dispute is resolved before. */
+/** When the pause of a disputed invoice ends: the pause applies again if the dispute is resolved earlier. */
 import { transaction } from '../migrating/steps.ts'
 
 export const steps = [transaction('alter table invoices add column chasing_hold_until text')]

@@ -18,11 +18,11 @@ export interface AccountRow {
    * Increased when scopes are narrowed or the status changes: cached principals of the account then expire.
    */
   revision: number
-  /** The number of the next generated invoice number. */
+  /** The number in the next generated invoice number. */
   next_invoice_number: number
-  /** An additional address for replies of debtors. If it is null, replies come only to us. */
+  /** An additional address for replies of debtors. If it is null, only the service receives them. */
   reply_to: string | null
-  /** Whether unallocated money waits for a person, or is allocated to the oldest invoices. */
+  /** Whether money on account is allocated by people, or automatically to the oldest invoices. */
   apply_credit: 'manual' | 'oldest_first'
   /** Since when Admins need a second factor; null: they need none. */
   second_factor_required_at: string | null

@@ -32,7 +32,7 @@ export interface ApiKeyRow {
   replaced_by: string | null
 }
 
-/** Submitted forms that issued a key, so that a repeated form issues none. */
+/** A submitted form that issued a key, so that submitting the form again issues no second key. */
 export interface KeySubmissionRow {
   submission: string
   account_id: string
@@ -40,7 +40,7 @@ export interface KeySubmissionRow {
   created_at: string
 }
 
-/** Calls of a key in one hour with the same class of status. */
+/** The number of calls of a key in one hour, by class of status. */
 export interface KeyUsageRow {
   key_id: string
   /** In UTC, e.g. `2026-11-21T10`. */
@@ -62,7 +62,7 @@ export interface KeyOperationRow {
   errors: number
 }
 
-/** Calls of a key on one day that were refused or failed with the same code. */
+/** The number of calls of a key on one day that were refused or failed, by code. */
 export interface KeyErrorRow {
   key_id: string
   /** In UTC, e.g. `2026-11-21`. */
@@ -71,7 +71,7 @@ export interface KeyErrorRow {
   calls: number
 }
 
-/** The current hour of a key as gateways last reported it. */
+/** The current window of a key's rate limit, as gateways last reported it. */
 export interface KeyWindowRow {
   key_id: string
   used: number

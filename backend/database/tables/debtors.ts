@@ -7,7 +7,7 @@ export interface DebtorRow {
   account_id: string
   external_id: string | null
   name: string
-  /** The name in the form of the prefix search: NFKC, lower case. */
+  /** The name in the form that the prefix search compares: NFKC, lower case. */
   name_search: string
   email: string | null
   phone: string | null

@@ -23,8 +23,8 @@ export interface InvoiceRow {
   issue_date: string
   due_date: string
   /**
-   * Whether webhooks announced that this due date passed. Dates and status determine whether the invoice is
-   * overdue.
+   * Whether a webhook event has announced that this due date passed. Whether the invoice is overdue depends on
+   * dates and status alone.
    */
   overdue_announced: Bit
   status: InvoiceStatus
@@ -41,9 +41,9 @@ export interface InvoiceRow {
   chasing_cycle: number
   /** Null: not disputed, or resolved. Kept while the invoice is paid, since the payment may be reversed. */
   disputed_at: string | null
-  /** Only for a paid or disputed invoice: what blocks its reminders once it is neither. */
+  /** Only for a paid or disputed invoice: what will block its reminders when it is owed and undisputed again. */
   chasing_hold: 'history' | 'approval_rejected' | 'payment_received' | null
-  /** When that ends; null: when a person resumes chasing. */
+  /** When that block ends; null: when a person resumes chasing. */
   chasing_hold_until: string | null
   paid_at: string | null
   voided_at: string | null

@@ -17,7 +17,7 @@ export interface SuppressedAddressRow {
   /** In lower case. */
   address: string
   reason: 'bounced' | 'complained' | 'unsubscribed'
-  /** The text of the server's or the complaint's report. */
+  /** The text of the bounce or the complaint. */
   detail: string | null
   /** The message that caused the suppression. */
   message_id: string | null
@@ -30,9 +30,9 @@ export interface InboundMailRow {
   digest: string
   kind: 'bounce' | 'delay' | 'delivery' | 'complaint' | 'reply' | 'auto_reply' | 'unknown'
   account_id: string | null
-  /** The message of ours that the mail refers or replies to. */
+  /** The sent message that the mail reports on or replies to. */
   message_id: string | null
-  /** The sender that the mail states, in clear text. */
+  /** The sender according to the mail, in clear text. */
   sender: string | null
   received_at: string
 }

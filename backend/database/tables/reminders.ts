@@ -3,8 +3,8 @@ import type { Bit } from './bit.ts'
 import type { MessageStatus, ReminderStage } from './messages.ts'
 
 /**
- * The reminder settings of an account. Without a row, the default ladder applies, from the beginning and
- * without holidays.
+ * The reminder settings of an account. Without a row, the default ladder applies to all invoices, without
+ * holidays.
  */
 export interface ChasingSettingsRow {
   account_id: string
@@ -12,7 +12,7 @@ export interface ChasingSettingsRow {
   ladder: string | null
   /** JSON array of calendar dates on which no reminder is sent. */
   holidays: string
-  /** Invoices due before this date are never reminded. */
+  /** No reminders are sent about invoices that are due before this date. */
   chase_from: string | null
   /** What blocks the reminders of the whole account, as the planner last saw it. */
   blocked_by: 'kill_switch' | 'account_read_only' | null
@@ -30,7 +30,10 @@ export interface KillSwitchRow {
   changed_at: string
   /** JSON object {type, id, label}. */
   changed_by: string
-  /** Messages planned when this number was lower are not sent, however soon the switch was released. */
+  /**
+   * The number of activations. A message that was planned before the last activation is not sent, however soon
+   * the switch was released.
+   */
   times_put_on: number
 }
 
@@ -43,7 +46,7 @@ export interface ReminderRow {
   facts: string
   /** The hash of the approved content; other content is not sent. */
   approved_hash: string | null
-  /** The digest of the payment details in the text; null: the text has none, or is not written yet. */
+  /** The digest of the payment details in the text; null: it contains none, or is not written yet. */
   payment_digest: string | null
   /** When the message is processed next; null: its outcome is final. */
   run_at: string | null
@@ -57,8 +60,8 @@ export interface ReminderRow {
 }
 
 /**
- * Each stage of an invoice is reminded once in a cycle. The row is deleted if the message was cancelled,
- * suppressed or rejected before it was sent.
+ * A stage of an invoice for which a message was planned, because each stage is used only once per cycle. The
+ * row is deleted if the message was cancelled, suppressed or rejected before it was sent.
  */
 export interface TakenStageRow {
   invoice_id: string

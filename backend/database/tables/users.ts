@@ -40,7 +40,7 @@ export interface SessionRow {
   pending_until: string | null
 }
 
-/** A code that replaces the code of a lost authenticator app, once. */
+/** A code that can be entered once instead of a code of the authenticator app, in case the app is lost. */
 export interface RecoveryCodeRow {
   user_id: string
   /** SHA-256, base64url. */
@@ -60,7 +60,7 @@ export interface PasskeyRow {
   credential_id: string
   /** A COSE key, base64url. */
   public_key: string
-  /** The uses that the authenticator counted, or 0; PostgreSQL returns it as text. */
+  /** How often the authenticator was used, or 0 if it does not count; PostgreSQL returns it as text. */
   sign_count: number | string
   /** How browsers reach the authenticator, as a JSON list. */
   transports: string
@@ -93,7 +93,7 @@ export interface KnownBrowserRow {
 /** A request for a link that sets a new password. */
 export interface PasswordResetRow {
   id: string
-  /** The address as entered; deleted soon if there is no such user. */
+  /** The address as entered; the row is deleted soon if there is no such user. */
   email: string
   user_id: string | null
   /** SHA-256, base64url. */
@@ -102,7 +102,7 @@ export interface PasswordResetRow {
   expires_at: string
   /** When the user was found and the link was mailed. */
   handled_at: string | null
-  /** When this request or another one of the user was used. */
+  /** When the link of this request, or of another request of the user, was used. */
   ended_at: string | null
 }
 
