@@ -7,7 +7,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from './database.ts'
 import { DERIVED_TABLES, readShapes, type Shape } from './shape.ts'
 
-/** SQLite accepts 32,766 parameters in one statement, the fewest of all databases. */
+/** SQLite accepts at most 32,766 parameters in one statement, PostgreSQL twice as many. */
 const PARAMETERS_MAX = 30_000
 const ROWS_MAX = 1000
 
@@ -26,7 +26,7 @@ export interface CopyOptions {
 export interface CopiedTable {
   readonly name: string
   readonly rows: number
-  /** Columns whose sums differ, or `*` if the numbers of rows do; empty if all are equal. */
+  /** The columns whose sums differ, and `*` if the numbers of rows differ; empty if the copy is equal. */
   readonly differing: readonly string[]
 }
 
@@ -35,16 +35,16 @@ export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]>
   const { from, to, progress } = options
   const all = await inTransaction(options[options.sqlite], readShapes)
   const shapes = all.filter(({ name }) => !DERIVED_TABLES.includes(name))
-  const begun = []
-  for (const shape of shapes) begun.push({ shape, ...(await comparePrefix(from, to, shape)) })
-  for (const { shape, last, total, done } of begun) {
-    await showing(progress, shape.name, total, async () => {
+  const copies = []
+  for (const shape of shapes) copies.push({ shape, ...(await findResumePoint(from, to, shape)) })
+  for (const { shape, last, total, done } of copies) {
+    await withProgress(progress, shape.name, total, async () => {
       progress.advance(done)
       await copyTable(options, shape, last)
     })
   }
   const tables: CopiedTable[] = []
-  await showing(progress, 'compare', shapes.length, async () => {
+  await withProgress(progress, 'compare', shapes.length, async () => {
     for (const shape of shapes) {
       tables.push(await compare(from, to, shape))
       progress.advance(1)
@@ -53,7 +53,7 @@ export async function copyDatabase(options: CopyOptions): Promise<CopiedTable[]>
   return tables
 }
 
-async function showing(
+async function withProgress(
   progress: CopyOptions['progress'],
   label: string,
   total: number,
@@ -77,10 +77,10 @@ function inTransaction<T>(database: Database, work: (tx: Tables) => Promise<T>):
 }
 
 /**
- * Returns the last row that was copied and the number of rows. Throws if the source has another number of
- * rows up to it.
+ * Returns the last row that an earlier run copied, the number of rows that it copied, and the number of rows
+ * in the source. Throws if the source has a different number of rows up to that row.
  */
-async function comparePrefix(from: Database, to: Database, shape: Shape) {
+async function findResumePoint(from: Database, to: Database, shape: Shape) {
   const last = await inTransaction(to, async (tx) => {
     const query = tx
       .selectFrom(shape.name)
@@ -92,7 +92,7 @@ async function comparePrefix(from: Database, to: Database, shape: Shape) {
   const expected = last === undefined ? 0 : await count(from, shape, last)
   if (done !== expected) {
     throw new Error(
-      `The target holds records in ${shape.name} that the source does not: copy to an empty database`,
+      `The target has records in ${shape.name} that the source does not have. Copy to an empty database.`,
     )
   }
   return { last, done, total: await count(from, shape) }
@@ -141,7 +141,7 @@ function readRows(from: Database, shape: Shape, after?: Row): Promise<readonly R
   })
 }
 
-/** A row value: both databases then use the index of the primary key. */
+/** Several columns are compared as one row value, for which both databases use the primary key's index. */
 function keyOf({ key }: Shape) {
   const columns = sql.join(key.map((column) => sql.ref(column)))
   return key.length === 1 ? columns : sql`(${columns})`

@@ -12,18 +12,20 @@ export interface Database {
   /** Reads committed state over reader connections. */
   readonly read: Reader
   /**
-   * Whether transactions run concurrently. If not, no other transaction changes the rows that one has read.
+   * Whether transactions run concurrently. If not, the rows that a transaction has read cannot change before
+   * it ends.
    */
   readonly isConcurrent: boolean
   /**
    * Runs `work` in a transaction that is durable when the promise resolves. If `work` throws, its writes
    * are rolled back and the error is thrown here. Throws `Problem` 503 `service_unavailable` if the writer
-   * was not free within 5 s, or if an error ended the whole transaction: nothing was recorded, and the
-   * caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was recorded. A call
-   * inside `work` throws an assertion error.
+   * or a connection was not free within 5 s, or if an error ended the whole transaction: nothing was
+   * recorded, and the caller may retry. Throws 504 `gateway_timeout` if it is unknown whether anything was
+   * recorded. A call inside `work` throws an assertion error.
    *
-   * If transactions run concurrently, `work` sees the commits of others. It must lock the rows on which it
-   * decides (`forNoKeyUpdate`), and must have no effect outside of `tx`, because it may run again.
+   * If transactions run concurrently, `work` sees what other transactions commit meanwhile. It must lock the
+   * rows on which its decisions depend (`forNoKeyUpdate`), and must have no effect outside of `tx`, because
+   * it may run again.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
   /**
@@ -41,7 +43,7 @@ export interface DatabaseOptions {
   /**
    * A backend migrates the database; a SQLite file accepts only one backend. An operator's command runs
    * beside a backend; it migrates an empty database and rejects one with pending migrations. A migrator
-   * runs beside a backend and migrates, without a limit of time.
+   * runs beside a backend and migrates, without a time limit.
    */
   readonly user: 'backend' | 'operator' | 'migrator'
   readonly waitMsMax?: number

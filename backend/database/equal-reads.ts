@@ -5,24 +5,27 @@ type Parameters = readonly unknown[]
 export interface DistinctReads {
   readonly distinct: readonly Parameters[]
   /** For each read, the index of its parameters in `distinct`. */
-  readonly placeOf: readonly number[]
+  readonly distinctIndexes: readonly number[]
 }
 
 /** Many reads have the same parameters, e.g. the reads of a key that is used by concurrent calls. */
 export function distinctReads(reads: readonly Parameters[]): DistinctReads {
-  const places = new Map<string, number>()
+  const indexes = new Map<string, number>()
   const distinct: Parameters[] = []
-  const placeOf = reads.map((parameters) => {
+  const distinctIndexes = reads.map((parameters) => {
     const text = JSON.stringify(parameters)
-    const place = places.get(text) ?? distinct.push(parameters) - 1
-    places.set(text, place)
-    return place
+    const index = indexes.get(text) ?? distinct.push(parameters) - 1
+    indexes.set(text, index)
+    return index
   })
-  return { distinct, placeOf }
+  return { distinct, distinctIndexes }
 }
 
-/** Returns how many of the first reads have at most `distinctMax` different parameters. */
-export function countSharing(
+/**
+ * Returns how many reads, from the first, may be combined in one statement: at most `readsMax`, with at most
+ * `distinctMax` different lists of parameters.
+ */
+export function countCombinable(
   reads: readonly { readonly parameters: Parameters }[],
   { distinctMax, readsMax }: { readonly distinctMax: number; readonly readsMax: number },
 ): number {

@@ -5,7 +5,7 @@
 
 import type { MigrationProgress } from './migrating/progress.ts'
 import { type MigrationRecord, readRecords } from './migrating/record.ts'
-import { applyPending, fillEmpty, type Migrations } from './migrating/run.ts'
+import { applyPending, type Migrations, migrateEmpty } from './migrating/run.ts'
 import type { Migration, TransactionStep } from './migrating/steps.ts'
 import type { MigrationTarget } from './migrating/target.ts'
 import * as initial from './migrations/0001-initial.ts'
@@ -41,7 +41,7 @@ import * as knownBrowsers from './migrations/0030-known-browsers.ts'
 import * as oldInvoices from './migrations/0031-old-invoices.ts'
 import * as holdUntil from './migrations/0032-hold-until.ts'
 
-/** In the order of their application. */
+/** The migrations of this program, in the order in which they are applied. */
 export const MIGRATIONS: Migrations = {
   '0001-initial': inOneTransaction(initial),
   '0002-settings': inOneTransaction(settings),
@@ -77,7 +77,7 @@ export const MIGRATIONS: Migrations = {
   '0032-hold-until': holdUntil,
 }
 
-/** Wraps a migration that is older than steps. */
+/** Converts a migration that was written before migrations had steps. */
 function inOneTransaction({ up }: { readonly up: TransactionStep['run'] }): Migration {
   return { steps: [{ kind: 'transaction', statements: [], run: up }] }
 }
@@ -86,7 +86,7 @@ export interface PrepareOptions {
   readonly progress: MigrationProgress
   /** Throws if a database that is not empty has pending migrations. An empty database is always migrated. */
   readonly onlyIfEmpty: boolean
-  /** In the order of their application; by default those of this program. */
+  /** In the order in which they are applied; by default `MIGRATIONS`. */
   readonly migrations?: Migrations
 }
 
@@ -101,14 +101,15 @@ export async function prepareSchema(
     const pending = pendingOf(records, migrations)
     if (pending.length === 0) return []
     if (onlyIfEmpty) {
-      throw new Error(`The database lacks ${pending.join(', ')}. Run: npm run -s cli -- migrate`)
+      const names = pending.join(', ')
+      throw new Error(`The database lacks the migrations ${names}. Run: npm run -s cli -- migrate`)
     }
   }
   return target.exclusively(async () => {
     // Another process may have migrated while this one waited.
     const current = await readRecords(target)
     if (current !== undefined) return applyPending(target, migrations, progress)
-    return fillEmpty(target, migrations)
+    return migrateEmpty(target, migrations)
   })
 }
 
@@ -125,6 +126,6 @@ function assertUsable(records: readonly MigrationRecord[], migrations: Migration
   if (unusable.length === 0) return
   const names = unusable.map(({ name }) => name).join(', ')
   throw new Error(
-    `The database has ${names}, which removed what this older program uses. Start a newer version.`,
+    `This version is too old for the database: it needs what ${names} removed. Start a newer version.`,
   )
 }

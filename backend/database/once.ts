@@ -1,7 +1,7 @@
-/** Reads whose result does not change within a transaction, and which it therefore does once. */
+/** Runs a read only once per transaction if its result cannot change within the transaction. */
 import type { Transaction } from './tables.ts'
 
-/** Identifies the current transaction of `tx`, which may run several, one after the other. */
+/** The current transaction of each `tx`. On SQLite, all transactions use the same `tx`, one after the other. */
 const current = new WeakMap<Transaction, object>()
 
 /** Must be called at the beginning of each transaction. */

@@ -31,7 +31,7 @@ export function describeDatabase(url: string): string {
   return `PostgreSQL, ${pathname.slice(1)} at ${servers.map(describeServer).join(' or ')} as ${username}`
 }
 
-/** Throws if the URL is neither that of a file nor of a server. */
+/** Returns the path in a `sqlite:` URL. Throws `SettingsError` for any other URL. */
 export function sqlitePath(url: string): string {
   const [, path = ''] = /^sqlite:(.+)$/.exec(url) ?? []
   if (path !== '' && path !== ':memory:') return resolve(path)

@@ -27,7 +27,7 @@ class Placeholder {
   }
 }
 
-/** A statement that has one of a few texts and returns rows, but no count of affected rows. */
+/** A statement whose text is one of a few. Its result has rows, but no count of affected rows. */
 export interface PreparedQuery<Row = unknown> extends CompiledQuery<Row> {
   readonly isPrepared: true
 }
@@ -36,7 +36,7 @@ export function isPrepared(query: CompiledQuery): query is PreparedQuery {
   return 'isPrepared' in query
 }
 
-/** A page of a list, whose text varies with the filters of the list. */
+/** A query for a page of a list. Its text varies with the filters of the list. */
 export interface PreparedPage<Row = unknown> extends CompiledQuery<Row> {
   readonly isPage: true
 }
@@ -69,44 +69,44 @@ export function setDirectConnection(db: object, connection: DatabaseConnection):
 export function prepared<D extends Db, V extends { readonly [K in keyof V]: Values[string] }, Row>(
   build: (db: D, values: V) => Compilable<Row>,
 ): (db: D, values: V) => Promise<Row[]> {
-  const forms = new WeakMap<object, Map<string, CompiledQuery<Row>>>()
+  const statements = new WeakMap<object, Map<string, CompiledQuery<Row>>>()
 
-  function formFor(db: D, values: V): CompiledQuery<Row> {
+  function statementFor(db: D, values: V): CompiledQuery<Row> {
     // There is one adapter for each kind of database, shared by all connections.
     const { adapter } = db.getExecutor()
-    const ofKind = forms.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
+    const ofKind = statements.get(adapter) ?? new Map<string, CompiledQuery<Row>>()
     const shape = shapeOf(values)
     const known = ofKind.get(shape)
     if (known !== undefined) return known
-    const form = build(db, placeholdersOf<V>(Object.entries<Values[string]>(values))).compile()
-    forms.set(adapter, ofKind.set(shape, form))
-    return form
+    const placeholders = placeholdersOf<V>(Object.entries<Values[string]>(values))
+    const statement = build(db, placeholders).compile()
+    statements.set(adapter, ofKind.set(shape, statement))
+    return statement
   }
 
   return async (db, values) => {
-    const form = formFor(db, values)
-    const compiled: PreparedQuery<Row> = { ...withValues(form, values), isPrepared: true }
+    const statement = statementFor(db, values)
+    const compiled: PreparedQuery<Row> = { ...withValues(statement, values), isPrepared: true }
     return await run(db, compiled)
   }
 }
 
-/** Forms of one list: filters and sorts that clients combine. */
-const PAGE_FORMS_MAX = 500
+/** The maximum number of compiled statements per list: one for each combination of filters and sort. */
+const PAGE_STATEMENTS_MAX = 500
 
 /**
- * Prepares a page of a list in the same way. `form` is part of the SQL text: the sort, the size of the
- * page, and values of which there are few, such as a status. A database keeps one plan for each text, and
- * the best plan may depend on such a value, or on the size. Other values are strings.
+ * Prepares the query for a page of a list in the same way. `form` becomes part of the SQL text: the sort, the
+ * size of the page, and values of which there are few, such as a status. A database keeps one plan for each
+ * text, and the best plan may depend on such a value, or on the size. All other values must be strings.
  */
 export function preparedPage<V extends { readonly [K in keyof V]: string }, F extends object, Row>(
   build: (reader: Reader, values: V, form: F) => Compilable<Row>,
 ): (reader: Reader, values: V, form: F) => Promise<Row[]> {
-  const forms = new WeakMap<object, LRUCache<string, CompiledQuery<Row>>>()
-
+  const statements = new WeakMap<object, LRUCache<string, CompiledQuery<Row>>>()
   return async (reader, values, form) => {
     const { adapter } = reader.getExecutor()
-    const ofKind = forms.get(adapter) ?? new LRUCache({ max: PAGE_FORMS_MAX })
-    forms.set(adapter, ofKind)
+    const ofKind = statements.get(adapter) ?? new LRUCache({ max: PAGE_STATEMENTS_MAX })
+    statements.set(adapter, ofKind)
     const key = `${shapeOf(values)} ${JSON.stringify(form)}`
     let compiled = ofKind.get(key)
     if (compiled === undefined) {

@@ -9,8 +9,8 @@ export interface RetentionRule {
   /** Returns at most one batch of due rows; empty if none are due. */
   findExpired(read: Reader, now: Date): Promise<readonly Key[]>
   /**
-   * Deletes rows in one transaction, whose size bounds how long a payment waits. Rows that are already
-   * deleted are ignored.
+   * Deletes the rows of one batch. A batch is small, so that payments wait only briefly for the transaction.
+   * Rows that are already deleted are ignored.
    */
   deleteExpired(tx: Transaction, keys: readonly Key[]): Promise<void>
 }
@@ -23,20 +23,21 @@ export const BATCH_MAX = 100
 
 export const DAY_MS = 86_400_000
 
-interface Aged<Column extends string> {
+interface AgeRule<Column extends string> {
+  /** The columns of the primary key. */
   readonly key: readonly Column[]
-  /** The column with the instant, which needs an index if the table can become large. */
+  /** The column with the time at which the period starts. It needs an index if the table can become large. */
   readonly age: Column
   readonly keptMs: number
 }
 
 /**
- * For a table to which no other table refers: a row is deleted `keptMs` after the instant in its column
+ * The rule of a table to which no other table refers: a row is deleted `keptMs` after the time in its column
  * `age`.
  */
 export function ruleByAge<T extends keyof Tables>(
   table: T,
-  { key, age, keptMs }: Aged<keyof Tables[T] & string>,
+  { key, age, keptMs }: AgeRule<keyof Tables[T] & string>,
 ): RetentionRule {
   return {
     what: table.replaceAll('_', ' '),

@@ -12,8 +12,8 @@ export interface Stamp {
 }
 
 /**
- * The UPDATE computes the stamp from the row's current values. `at` is the time of the change by the backend's
- * clock.
+ * Returns the expressions with which an UPDATE computes the stamp from the row's current values. `at` is the
+ * time of the change by the backend's clock.
  */
 export function stampOf(tx: Transaction, at: string): Stamp {
   const isPostgres = tx.getExecutor().adapter instanceof PostgresAdapter

@@ -1,7 +1,7 @@
 /**
  * Waits like `Promise.all` for statements of a transaction that were sent together, but always until the
- * last one has ended. If any failed, throws the error of the one that was sent first: later statements fail
- * only because that one did, and their errors do not tell the cause.
+ * last one has ended. If any failed, throws the error of the first one that failed: the statements after it
+ * failed only because of it, and their errors do not show the cause.
  */
 export async function together<const Statements extends readonly unknown[]>(
   statements: Statements,

@@ -4,13 +4,13 @@ import type { Logger } from '../../../shared/process/log.ts'
 export interface MigrationProgress {
   /** Reports an event, or what the work waits for. */
   note(line: string): void
-  /** If `total` is undefined, it is not known in advance. */
+  /** `total` is undefined if it is not known in advance. */
   begin(label: string, total?: number): void
   advance(count: number): void
   end(): void
 }
 
-const LOGGED_EVERY_MS = 10_000
+const LOG_INTERVAL_MS = 10_000
 
 /** Logs the progress of a starting backend: a line every ten seconds, and none if the work is quicker. */
 export function createLoggedProgress(log: Logger): MigrationProgress {
@@ -20,7 +20,7 @@ export function createLoggedProgress(log: Logger): MigrationProgress {
     note: (line) => log.info(line),
     begin(label, total) {
       work = { label, total, done: 0 }
-      timer = setInterval(() => log.info({ ...work }, 'migrating'), LOGGED_EVERY_MS)
+      timer = setInterval(() => log.info({ ...work }, 'migrating'), LOG_INTERVAL_MS)
     },
     advance(count) {
       if (work !== undefined) work.done += count

@@ -15,7 +15,7 @@ export interface MigrationRecord {
   readonly isComplete: boolean
 }
 
-const UNBEGUN = { stepsDone: 0, position: null, requires: null, isComplete: false }
+const NOT_STARTED = { stepsDone: 0, position: null, requires: null, isComplete: false }
 
 interface Row {
   readonly name: string
@@ -25,7 +25,8 @@ interface Row {
   readonly completed_at: string | null
 }
 
-const FORERUNNER = 'kysely_migration'
+/** The table in which older versions of this program recorded migrations. */
+const PREDECESSOR = 'kysely_migration'
 
 /** Returns undefined if the database was never migrated. */
 export async function readRecords({
@@ -36,16 +37,16 @@ export async function readRecords({
     const { rows } = await sql<Row>`select * from schema_migrations`.execute(db)
     return rows.map(toRecord)
   }
-  if (!(await hasTable(FORERUNNER))) return undefined
+  if (!(await hasTable(PREDECESSOR))) return undefined
   const { rows } = await sql<{ name: string }>`
-    select name from ${sql.table(FORERUNNER)}
+    select name from ${sql.table(PREDECESSOR)}
   `.execute(db)
-  return rows.map(({ name }) => ({ ...UNBEGUN, name, isComplete: true }))
+  return rows.map(({ name }) => ({ ...NOT_STARTED, name, isComplete: true }))
 }
 
 /**
- * Creates the table with the records of its predecessor. The predecessor remains: programs from before
- * migrations had steps read it, and can therefore start on a newer schema.
+ * Creates the table and copies the records of its predecessor into it. The predecessor remains, because older
+ * versions of this program read it, and can therefore still start on a newer schema.
  */
 export async function createRecords(
   { hasTable }: MigrationTarget,
@@ -62,10 +63,10 @@ export async function createRecords(
       completed_at text
     )
   `.execute(tx)
-  if (!(await hasTable(FORERUNNER))) return
+  if (!(await hasTable(PREDECESSOR))) return
   await sql`
     insert into schema_migrations (name, steps_done, started_at, completed_at)
-    select name, 0, ${now}, ${now} from ${sql.table(FORERUNNER)} where true
+    select name, 0, ${now}, ${now} from ${sql.table(PREDECESSOR)} where true
     on conflict do nothing
   `.execute(tx)
 }

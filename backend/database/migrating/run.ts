@@ -1,5 +1,5 @@
 /**
- * Applies migrations step by step, beside processes that serve calls. Every step and batch is recorded at
+ * Applies migrations step by step, while other processes serve calls. Every step and batch is recorded at
  * its end, so any process can continue where another was killed.
  */
 import { setTimeout as delay } from 'node:timers/promises'
@@ -33,9 +33,9 @@ const BATCH_ROWS_MAX = 10_000
 
 /**
  * Applies all migrations in one transaction, for a database that is not in use yet. Returns the names of
- * the applied migrations: none if another process came first.
+ * the applied migrations: none if another process has applied them already.
  */
-export function fillEmpty(
+export function migrateEmpty(
   target: MigrationTarget,
   migrations: Migrations,
 ): Promise<readonly string[]> {
@@ -45,7 +45,7 @@ export function fillEmpty(
     await createRecords(target, tx, now)
     for (const [name, { steps, requires }] of Object.entries(migrations)) {
       await beginRecord(tx, { name, requires }, now)
-      for (const step of steps) await runInside(target, tx, step)
+      for (const step of steps) await runInTransaction(target, tx, step)
       await recordStep(tx, name, { stepsDone: steps.length })
       await completeRecord(tx, name, now)
     }
@@ -79,9 +79,9 @@ async function apply(
 ): Promise<void> {
   const now = new Date().toISOString()
   await target.transaction((tx) => beginRecord(tx, { name, requires }, now))
-  const begun = await findRecord(target.db, name)
+  const record = await findRecord(target.db, name)
   for (const [index, step] of steps.entries()) {
-    if (index < (begun?.stepsDone ?? 0)) continue
+    if (index < (record?.stepsDone ?? 0)) continue
     const at = { name, index }
     if (step.kind === 'backfill') await runBackfill(target, at, step, progress)
     else await runStep(target, at, step)
@@ -100,16 +100,16 @@ async function runStep(
   at: StepReference,
   step: Exclude<Step, BackfillStep>,
 ): Promise<void> {
-  const { runBeside } = target
-  if (step.kind === 'transaction' || runBeside === undefined) {
-    await onceAt(target, at, async (tx) => {
-      await runInside(target, tx, step)
+  const { runWithoutBlocking } = target
+  if (step.kind === 'transaction' || runWithoutBlocking === undefined) {
+    await runOnce(target, at, async (tx) => {
+      await runInTransaction(target, tx, step)
       return undefined
     })
     return
   }
-  await runBeside(step)
-  await onceAt(target, at, async () => undefined)
+  await runWithoutBlocking(step)
+  await runOnce(target, at, async () => undefined)
 }
 
 /**
@@ -131,26 +131,29 @@ async function runBackfill(
   try {
     let limit = BATCH_ROWS_MIN
     for (;;) {
-      const passed = { rows: 0, ms: 0 }
-      const isDone = await onceAt(target, at, async (tx, position) => {
+      const measured = { rows: 0, ms: 0 }
+      const isDone = await runOnce(target, at, async (tx, position) => {
         const from = performance.now()
         const batch = await backfillBatch(tx, step, position, limit)
-        passed.rows = batch.rows
-        passed.ms = performance.now() - from
+        measured.rows = batch.rows
+        measured.ms = performance.now() - from
         return batch.last
       })
-      progress.advance(passed.rows)
+      progress.advance(measured.rows)
       if (isDone) return
-      await delay(passed.ms)
-      if (passed.ms < BATCH_MS / 2) limit = Math.min(BATCH_ROWS_MAX, limit * 2)
-      else if (passed.ms > BATCH_MS) limit = Math.max(BATCH_ROWS_MIN, Math.floor(limit / 2))
+      await delay(measured.ms)
+      if (measured.ms < BATCH_MS / 2) limit = Math.min(BATCH_ROWS_MAX, limit * 2)
+      else if (measured.ms > BATCH_MS) limit = Math.max(BATCH_ROWS_MIN, Math.floor(limit / 2))
     }
   } finally {
     progress.end()
   }
 }
 
-/** Updates the rows after `position`; `last` is undefined if no rows follow. */
+/**
+ * Updates the next rows after `position`. Returns the key of the last one as `last`, or undefined if no rows
+ * follow.
+ */
 async function backfillBatch(
   tx: Kysely<unknown>,
   step: BackfillStep,
@@ -188,10 +191,10 @@ function valuesOf(position: string) {
 
 /**
  * Runs `work` and records it in one transaction, unless another process has completed the step. `work`
- * resolves to the position at which it must run again, or to undefined if the step is done. Resolves to
+ * resolves to the position from which it must continue, or to undefined if the step is done. Resolves to
  * whether the step is done.
  */
-function onceAt(
+function runOnce(
   target: MigrationTarget,
   { name, index }: StepReference,
   work: (tx: Kysely<unknown>, position: string | null) => Promise<string | undefined>,
@@ -213,7 +216,11 @@ function isDone(record: MigrationRecord | undefined, index: number): boolean {
   return record !== undefined && (record.isComplete || record.stepsDone > index)
 }
 
-async function runInside(target: MigrationTarget, tx: Kysely<unknown>, step: Step): Promise<void> {
+async function runInTransaction(
+  target: MigrationTarget,
+  tx: Kysely<unknown>,
+  step: Step,
+): Promise<void> {
   switch (step.kind) {
     case 'transaction':
       return step.run(tx)

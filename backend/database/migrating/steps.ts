@@ -1,15 +1,14 @@
 /**
  * The steps of a migration. Processes of the previous version serve calls meanwhile, so each step blocks
- * writers only for an instant:
+ * writers only for a moment:
  *
- * - `transaction`: short statements, all or none. Reads of whole tables do not belong here.
+ * - `transaction`: short statements, all or none. A statement that reads a whole table does not belong here.
  * - `column`: adds a column with a check, which is validated without blocking writers.
  * - `check`: replaces a check of a table, which is validated in the same way.
  * - `index`: builds an index, on PostgreSQL without blocking writers.
  * - `backfill`: fills a column of existing rows in batches, each in a transaction of its own.
  *
- * The runner records each step and the position of a backfill: after a kill the next process continues
- * there.
+ * The runner records each step and the position of a backfill. If it is killed, the next run continues there.
  */
 import assert from 'node:assert'
 import { type Kysely, sql } from 'kysely'
@@ -17,8 +16,8 @@ import { type Kysely, sql } from 'kysely'
 export interface Migration {
   readonly steps: readonly Step[]
   /**
-   * The newest migration that a program must know to work on the resulting schema, for a migration that
-   * removes what older programs use. Older programs then refuse to start. If absent, any program may start.
+   * For a migration that removes something: the name of the migration since which programs work without it.
+   * A program that does not know that migration refuses to start. If absent, any program may start.
    */
   readonly requires?: string
 }
@@ -43,7 +42,7 @@ export interface CheckStep {
   readonly kind: 'check'
   readonly table: string
   readonly name: string
-  /** The current condition, exactly as the migration that created it wrote it. */
+  /** The current condition, exactly as the migration that created it spells it. */
   readonly from: string
   readonly to: string
 }
@@ -77,8 +76,8 @@ export function transaction(...statements: readonly string[]): TransactionStep {
 }
 
 /**
- * `alter table <table> add column <column> <type> check (<check>)`. Adding both in one statement would make
- * PostgreSQL validate the whole table while it is locked.
+ * Adds a column with a check. In PostgreSQL these are several statements, because a single one would validate
+ * the whole table while it is locked.
  */
 export function column(table: string, name: string, type: string, condition: string): ColumnStep {
   return { kind: 'column', table, column: name, type, check: condition }
@@ -102,8 +101,8 @@ export function index(statement: string): IndexStep {
 
 /**
  * `update <table> set <set> where <where>`, in batches in the order of the primary key. The update must be
- * repeatable. It misses rows that a process of the previous version inserts behind the current batch: the
- * column's default must be right for these, or the code must handle them.
+ * repeatable. It misses rows that a process of the previous version inserts with a key before the current
+ * batch: the column's default must be right for these, or the code must handle them.
  */
 export function backfill(
   work: Omit<BackfillStep, 'kind' | 'key'> & Partial<Pick<BackfillStep, 'key'>>,
@@ -111,18 +110,13 @@ export function backfill(
   return { kind: 'backfill', key: ['id'], ...work }
 }
 
-/** The statement of an index; with `beside`, PostgreSQL builds it without blocking writers. */
-export function indexStatement(step: IndexStep, beside?: 'concurrently'): string {
-  const words = [
-    'create',
-    ...(step.isUnique ? ['unique'] : []),
-    'index',
-    ...(beside ? [beside] : []),
-  ]
+/** Returns the statement that creates an index; `concurrently`, PostgreSQL does so without blocking writers. */
+export function indexStatement(step: IndexStep, mode?: 'concurrently'): string {
+  const words = ['create', ...(step.isUnique ? ['unique'] : []), 'index', ...(mode ? [mode] : [])]
   return [...words, step.name, step.definition].join(' ')
 }
 
-/** The statement for databases that add a column and its check at once. */
+/** Returns one statement that adds a column and its check: for SQLite, and for an empty database. */
 export function columnStatement({
   table,
   column: name,

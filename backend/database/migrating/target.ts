@@ -12,15 +12,15 @@ export interface MigrationTarget {
    */
   transaction<T>(work: (tx: Kysely<unknown>) => Promise<T>): Promise<T>
   /**
-   * Runs a step outside of a transaction, without blocking writers; it is repeatable after a kill. Absent
-   * if the database supports the step only in a transaction.
+   * Runs a step outside of a transaction, without blocking writers. The step can be run again after a kill.
+   * Absent if the database supports the step only in a transaction.
    */
-  runBeside?(step: ColumnStep | CheckStep | IndexStep): Promise<void>
-  /** Runs in a transaction: for an empty database, and if `runBeside` is absent. */
+  runWithoutBlocking?(step: ColumnStep | CheckStep | IndexStep): Promise<void>
+  /** Replaces a check in a transaction: in an empty database, and if `runWithoutBlocking` is absent. */
   replaceCheck(tx: Kysely<unknown>, step: CheckStep): Promise<void>
   /**
-   * Runs `work` while no other process migrates. Where transactions alone prevent two processes from
-   * doing the same step, it runs `work` at once.
+   * Runs `work` while no other process migrates. If transactions alone prevent two processes from running
+   * the same step, it runs `work` at once.
    */
   exclusively<T>(work: () => Promise<T>): Promise<T>
 }

@@ -10,7 +10,7 @@ import { Listeners } from '../announcements.ts'
 
 const CHANNEL = 'receivables'
 
-/** The pause between two statements that notify; later announcements are sent together with the next one. */
+/** The pause between two statements that notify. Announcements that are made meanwhile are sent together. */
 const NOTIFY_EVERY_MS = 20
 
 /** The delay before a lost connection is opened again. Listeners poll meanwhile. */

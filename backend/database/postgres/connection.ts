@@ -5,12 +5,12 @@ import type pg from 'pg'
 import { ConstraintViolation } from '../constraint-violation.ts'
 import { isPrepared } from '../prepared.ts'
 import { LockTimeout, unavailable } from '../unavailable.ts'
-import { constraintViolation, type Trouble, troubleOf } from './errors.ts'
+import { constraintViolation, type ErrorKind, errorKindOf } from './errors.ts'
 import { connectionError } from './sessions.ts'
 import { encodeValue, type Statement, sendTogether } from './statement-batch.ts'
 import type { StatementNames } from './statement-names.ts'
 
-/** Runs a statement outside of transactions. */
+/** Runs a statement at once, for migrations and snapshots. */
 export async function query<R>(
   client: pg.ClientBase,
   { sql: text, parameters }: Pick<CompiledQuery, 'sql' | 'parameters'>,
@@ -44,7 +44,7 @@ interface Pending {
 
 /**
  * The connection of one transaction. A statement is sent after the current turn of the event loop, together
- * with the others of the turn, and the server runs them in the order in which they were executed.
+ * with the other statements of the turn. The server runs them in the order of the calls of `executeQuery`.
  *
  * The connection does not wait for a prepared write that returns no rows: it is sent together with the next
  * awaited statement, or with the COMMIT. If such a write fails, that statement throws its error, or `commit`
@@ -57,24 +57,23 @@ export class TransactionConnection implements DatabaseConnection {
   #unsent: Pending[] = []
   #isTurnEnding = false
   #hasSent = false
-  /** A write with a savepoint: the next statement is sent only once its result is known. */
+  /** Resolves when the result of a write with a savepoint is known; the next statement is sent only then. */
   #undoable: Promise<unknown> | undefined
   #hasSavepoint = false
   #hasEnded = false
-  /** Whether an error has ended the transaction, so that only a rollback is left. */
+  /** Whether an error has ended the transaction, so that it can only be rolled back. */
   #isAborted = false
   #failure: unknown
-  #trouble: TransactionConnection['trouble']
-
+  #fatalError: TransactionConnection['fatalError']
   constructor(client: pg.ClientBase, names: StatementNames) {
     this.#client = client
     this.#names = names
   }
 
-  /** The error, if any, that no savepoint can undo. */
-  get trouble(): { readonly kind: Trouble; readonly error: Error } | undefined {
-    const broken = connectionError(this.#client)
-    return broken === undefined ? this.#trouble : { kind: 'lost', error: broken }
+  /** The error of the database or of the connection that ended the transaction, if any. */
+  get fatalError(): { readonly kind: ErrorKind; readonly error: Error } | undefined {
+    const error = connectionError(this.#client)
+    return error === undefined ? this.#fatalError : { kind: 'lost', error }
   }
 
   /** The first error of a statement that was not awaited. */
@@ -103,7 +102,8 @@ export class TransactionConnection implements DatabaseConnection {
       return false
     }
     if (failed === commit) throw error
-    // The server skips the COMMIT after a failed statement. A lost connection may have lost its response.
+    // After a failed statement, the server skips the COMMIT. If instead the connection was lost, the COMMIT may
+    // have succeeded; then the rollback fails.
     await this.#rollback()
     if (!this.#hasEnded) throw error
     this.#assertFailure()
@@ -118,7 +118,7 @@ export class TransactionConnection implements DatabaseConnection {
     await this.#undoable
     if (this.#unsent.some(({ awaited }) => awaited !== undefined)) await this.#send()
     this.#unsent = []
-    if (this.#hasEnded || this.trouble?.kind === 'lost') return
+    if (this.#hasEnded || this.fatalError?.kind === 'lost') return
     if (this.#hasSent) await this.#rollback()
     else this.#hasEnded = true
   }
@@ -132,7 +132,7 @@ export class TransactionConnection implements DatabaseConnection {
     return { rows: [] }
   }
 
-  // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
+  // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
     throw new Error('Lists are read in pages, not streamed')
   }
@@ -166,7 +166,7 @@ export class TransactionConnection implements DatabaseConnection {
     })
   }
 
-  /** Returns the statement that failed and its error, or the command of the last one. */
+  /** Returns the statement that failed and its error, or the command of the last statement. */
   async #send(): Promise<{ failed?: Pending; error?: unknown; last?: string | undefined }> {
     const sent = this.#unsent
     this.#unsent = []
@@ -192,7 +192,7 @@ export class TransactionConnection implements DatabaseConnection {
   }
 
   #assertFailure(): void {
-    const message = 'A statement failed, which was ignored: nothing was committed'
+    const message = 'The error of a statement was ignored; nothing was committed'
     assert(this.#failure !== undefined, message)
   }
 
@@ -229,9 +229,9 @@ export class TransactionConnection implements DatabaseConnection {
 
   #translate(error: unknown, { compiled, statement }: Pending): unknown {
     const isStale = this.#names.renewAfter(error, statement.text, statement.name)
-    const kind = isStale ? 'conflict' : troubleOf(error)
+    const kind = isStale ? 'conflict' : errorKindOf(error)
     if (kind === undefined || !(error instanceof Error)) return error
-    this.#trouble ??= { kind, error }
+    this.#fatalError ??= { kind, error }
     return kind === 'locked' ? new LockTimeout(error, tableOf(compiled)) : unavailable(error)
   }
 }

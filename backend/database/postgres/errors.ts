@@ -5,15 +5,15 @@ import { ConstraintViolation } from '../constraint-violation.ts'
 /**
  * The kinds of errors:
  *
- * - `conflict`: a deadlock or the like; the whole transaction may succeed when it runs again.
+ * - `conflict`: e.g. a deadlock; the whole transaction may succeed when it runs again.
  * - `locked`: another transaction locked a row for too long.
  * - `unavailable`: the server cannot serve the request now; the connection may still be usable.
  * - `lost`: the connection must not be used again.
  */
-export type Trouble = 'conflict' | 'locked' | 'unavailable' | 'lost'
+export type ErrorKind = 'conflict' | 'locked' | 'unavailable' | 'lost'
 
 /** Kinds by error code, or by the class of the code, which is its first two characters. */
-const TROUBLES: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
+const ERROR_KINDS: ReadonlyMap<string, ErrorKind> = new Map<string, ErrorKind>([
   ['40001', 'conflict'],
   ['40P01', 'conflict'],
   ['55P03', 'locked'],
@@ -36,12 +36,12 @@ const TROUBLES: ReadonlyMap<string, Trouble> = new Map<string, Trouble>([
   ['XX', 'lost'],
 ])
 
-/** Returns undefined for an error that is not caused by the environment. */
-export function troubleOf(error: unknown): Trouble | undefined {
+/** Returns undefined for an error that the statement itself caused, such as a constraint violation. */
+export function errorKindOf(error: unknown): ErrorKind | undefined {
   // Errors of the driver itself concern the connection.
   if (!(error instanceof DatabaseError)) return error instanceof BadValue ? undefined : 'lost'
   const { code = '' } = error
-  return TROUBLES.get(code) ?? TROUBLES.get(code.slice(0, 2))
+  return ERROR_KINDS.get(code) ?? ERROR_KINDS.get(code.slice(0, 2))
 }
 
 /** Whether the server is a standby, which may return outdated data. */

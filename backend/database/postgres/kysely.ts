@@ -1,4 +1,4 @@
-/** Kysely over a PostgreSQL connection, and how text is ordered there. */
+/** Kysely over a PostgreSQL connection, and the order of text in PostgreSQL. */
 import {
   type DatabaseConnection,
   type Kysely,

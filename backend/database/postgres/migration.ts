@@ -1,4 +1,4 @@
-/** Migrates a PostgreSQL database to the schema of this program, beside processes that use it. */
+/** Migrates a PostgreSQL database to the schema of this program, while other processes use it. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'
@@ -6,14 +6,14 @@ import type { MigrationProgress } from '../migrating/progress.ts'
 import type { MigrationTarget } from '../migrating/target.ts'
 import { type PrepareOptions, prepareSchema } from '../migrations.ts'
 import { query } from './connection.ts'
-import { troubleOf } from './errors.ts'
+import { errorKindOf } from './errors.ts'
 import { kyselyOnConnection, textByCodePoint } from './kysely.ts'
 import {
   addColumn,
   type BuildOptions,
   buildIndex,
   replaceCheck,
-  replaceCheckBeside,
+  replaceCheckWithoutBlocking,
 } from './schema-changes.ts'
 import { connectAlone } from './sessions.ts'
 
@@ -29,7 +29,7 @@ const MIGRATION_LOCK = 7_215_308_113
 /** How often a process that waits for another's migrations tries the lock. */
 const LOCK_POLL_MS = 200
 
-/** How often it reports that it waits. */
+/** How often a waiting process reports that it waits. */
 const LOCK_NOTE_MS = 30_000
 
 /**
@@ -87,7 +87,7 @@ function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTa
       `.execute(db)
       return rows[0]?.known === true
     },
-    runBeside: (step) =>
+    runWithoutBlocking: (step) =>
       retryWhileLocked(progress, () => {
         switch (step.kind) {
           case 'index':
@@ -95,7 +95,7 @@ function createTarget(client: pg.ClientBase, options: BuildOptions): MigrationTa
           case 'column':
             return addColumn(db, step, transaction)
           case 'check':
-            return replaceCheckBeside(db, step, transaction)
+            return replaceCheckWithoutBlocking(db, step, transaction)
         }
       }),
     replaceCheck,
@@ -136,8 +136,8 @@ async function retryWhileLocked<T>(
     try {
       return await work()
     } catch (error) {
-      const trouble = troubleOf(error)
-      if (trouble !== 'locked' && trouble !== 'conflict') throw error
+      const kind = errorKindOf(error)
+      if (kind !== 'locked' && kind !== 'conflict') throw error
       if (attempt > 1)
         progress.note('The migration waits for a lock that another transaction holds.')
       // Random, so that the retries do not coincide with a periodic lock.
@@ -148,7 +148,7 @@ async function retryWhileLocked<T>(
 
 /**
  * Polls the lock instead of waiting for it: a waiting statement keeps a snapshot, for which `create index
- * concurrently` in the process that has the lock would wait for ever.
+ * concurrently` in the process that has the lock would wait forever.
  */
 async function lock(client: pg.ClientBase, progress: MigrationProgress): Promise<void> {
   let notedAt: number | undefined
@@ -174,10 +174,13 @@ async function checkServer(client: pg.ClientBase): Promise<void> {
   )
   const { version = '', encoding = '', flush = '' } = rows[0] ?? {}
   if (Number(version) < VERSION_MIN * 10_000) {
-    throw new Error(`PostgreSQL ${VERSION_MIN} or later is needed`)
+    throw new Error(`PostgreSQL ${VERSION_MIN} or later is required`)
   }
-  if (encoding !== 'UTF8') throw new Error(`The database must be in UTF8, not ${encoding}`)
+  if (encoding !== 'UTF8')
+    throw new Error(`The database must have the encoding UTF8, not ${encoding}`)
   if (flush === 'off') {
-    throw new Error('synchronous_commit is off: what the service acknowledged could be lost')
+    throw new Error(
+      'synchronous_commit is off: a crash of PostgreSQL could lose acknowledged writes',
+    )
   }
 }

@@ -1,7 +1,7 @@
 /**
  * PostgreSQL: any number of backends on one database. Each transaction runs with READ COMMITTED on a
- * connection of its own; code that decides by a row it read locks the row first. A transaction that the
- * database aborted, e.g. because of a deadlock, runs again here without the caller's knowledge.
+ * connection of its own; code whose decision depends on a row locks the row first. A transaction that the
+ * database aborted, e.g. because of a deadlock, is retried here, so that its caller does not notice.
  */
 import assert from 'node:assert'
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -24,7 +24,7 @@ import type { Tables } from '../tables.ts'
 import { LockTimeout, outcomeUnknown, unavailable } from '../unavailable.ts'
 import { PostgresAnnouncements } from './announcements.ts'
 import { query, TransactionConnection } from './connection.ts'
-import { isCommitRefused, isReadOnlyServer, troubleOf } from './errors.ts'
+import { errorKindOf, isCommitRefused, isReadOnlyServer } from './errors.ts'
 import { kyselyOnConnection } from './kysely.ts'
 import { migrateServer } from './migration.ts'
 import { Primary } from './primary.ts'
@@ -55,11 +55,11 @@ interface Running {
   active: boolean
 }
 
-/** The outcome of an attempt: a value, or the error after which the transaction runs again. */
-type Attempt<T> = { readonly value: T } | { readonly again: Error }
+/** The outcome of an attempt: a value, or the error because of which the transaction is retried. */
+type Attempt<T> = { readonly value: T } | { readonly retryable: Error }
 
 /**
- * The share of the waiting time for locks: waiting for a connection and then for a row must end within the
+ * The wait for a lock, as a share of the wait for a connection: the two waits together must end within the
  * gateway's timeout.
  */
 const LOCK_SHARE = 0.6
@@ -68,18 +68,18 @@ export async function openPostgres(options: DatabaseOptions & { waitMsMax: numbe
   const { url, directUrl, user, log, waitMsMax, connectionsMax = CONNECTIONS_MAX } = options
   const { progress = createLoggedProgress(log) } = options
   const name = `receivables ${user}`
-  const isPatient = user === 'migrator'
+  const hasTimeLimits = user !== 'migrator'
   // A migrator bypasses the pooler, whose role has time limits that would abort long statements.
-  const hasPooler = directUrl !== undefined && !isPatient
+  const hasPooler = directUrl !== undefined && hasTimeLimits
   const directUrls =
     directUrl === undefined ? parseServers(url) : parseServers(directUrl, 'DATABASE_DIRECT_URL')
-  const isLasting = user === 'backend'
-  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false, isLasting })
+  const isLongLived = user === 'backend'
+  const direct = new Primary({ urls: directUrls, log, name, hasPooler: false, isLongLived })
   const primary = hasPooler
-    ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLasting })
+    ? new Primary({ urls: parseServers(url), log, name, hasPooler, isLongLived })
     : direct
   const lockMsMax = Math.ceil(waitMsMax * LOCK_SHARE)
-  const session = { primary, log, name, waitMsMax, lockMsMax, isPatient, hasPooler }
+  const session = { primary, log, name, waitMsMax, lockMsMax, hasTimeLimits, hasPooler }
   try {
     await direct.start()
     const migrated = await migrateServer(direct.url, name, {
@@ -149,7 +149,7 @@ class PostgresDatabase implements OpenDatabase {
       ...options,
       connectionsMax: readers,
       readOnly: true,
-      assertUsable: () => this.#assertOutside('Inside a transaction, read through it'),
+      assertUsable: () => this.#assertOutside('Code inside a transaction must read through it'),
     })
     this.read = kyselyOnConnection<Tables>(this.#readers)
     this.#announcements = new PostgresAnnouncements({
@@ -174,7 +174,7 @@ class PostgresDatabase implements OpenDatabase {
   async transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
     this.#assertOutside('A transaction was opened inside another')
     if (this.#closing !== undefined) throw unavailable(new Error('The database is closed'))
-    const outcome = this.#repeat(work)
+    const outcome = this.#runWithRetries(work)
     const ended = outcome.catch(() => {})
     this.#begun.add(ended)
     try {
@@ -216,7 +216,7 @@ class PostgresDatabase implements OpenDatabase {
     return this.#closing
   }
 
-  async #repeat<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
+  async #runWithRetries<T>(work: (tx: Transaction) => Promise<T>): Promise<T> {
     const deadline = performance.now() + this.#waitMsMax
     for (let attempt = 1; ; attempt += 1) {
       const outcome = await this.#attempt(work)
@@ -225,9 +225,9 @@ class PostgresDatabase implements OpenDatabase {
         this.#ended.committed++
         return outcome.value
       }
-      this.#log.info({ err: outcome.again, attempt }, 'transaction repeated')
+      this.#log.info({ err: outcome.retryable, attempt }, 'transaction retried')
       if (attempt === ATTEMPTS_MAX || performance.now() > deadline) {
-        throw this.#lose(unavailable(outcome.again), outcome.again)
+        throw this.#lose(unavailable(outcome.retryable), outcome.retryable)
       }
       // Random, so that concurrent transactions do not collide again.
       await delay(Math.random() * 10 * 2 ** attempt)
@@ -262,7 +262,7 @@ class PostgresDatabase implements OpenDatabase {
     resetReads(tx)
     let [outcome] = await Promise.allSettled([this.#running.run(state, () => work(tx))])
     state.active = false
-    if (outcome.status === 'fulfilled' && connection.trouble === undefined) {
+    if (outcome.status === 'fulfilled' && connection.fatalError === undefined) {
       const attempt = await this.#commit(connection, outcome.value)
       if (attempt !== undefined) {
         if ('value' in attempt) this.#announcements.publish(topics)
@@ -270,17 +270,19 @@ class PostgresDatabase implements OpenDatabase {
       }
       outcome = { status: 'rejected', reason: connection.failure }
     }
-    const { trouble } = connection
-    if (isReadOnlyServer(trouble?.error)) this.#primary.reconnect()
+    const { fatalError } = connection
+    if (isReadOnlyServer(fatalError?.error)) this.#primary.reconnect()
     await connection.rollback()
-    if (trouble?.kind === 'conflict' || trouble?.kind === 'lost') return { again: trouble.error }
-    if (outcome.status === 'rejected' && trouble?.kind !== 'unavailable') {
+    if (fatalError?.kind === 'conflict' || fatalError?.kind === 'lost') {
+      return { retryable: fatalError.error }
+    }
+    if (outcome.status === 'rejected' && fatalError?.kind !== 'unavailable') {
       this.#ended.rolledBack++
       throw outcome.reason
     }
-    const cause = trouble?.error ?? new Error('The transaction was lost')
+    const cause = fatalError?.error ?? new Error('The transaction was lost')
     throw this.#lose(
-      trouble?.kind === 'locked' ? new LockTimeout(cause) : unavailable(cause),
+      fatalError?.kind === 'locked' ? new LockTimeout(cause) : unavailable(cause),
       cause,
     )
   }
@@ -291,7 +293,7 @@ class PostgresDatabase implements OpenDatabase {
       return (await connection.commit()) ? { value } : undefined
     } catch (error) {
       if (error instanceof assert.AssertionError) throw error
-      if (troubleOf(error) === 'conflict') return { again: asError(error) }
+      if (errorKindOf(error) === 'conflict') return { retryable: asError(error) }
       throw this.#lose(isCommitRefused(error) ? unavailable(error) : outcomeUnknown(error), error)
     }
   }

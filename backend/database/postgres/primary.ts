@@ -3,9 +3,9 @@
  * number. A former primary that still runs, or runs again, has a lower number and is never used again.
  * Without this, a backend could read from it that a revoked key is valid.
  *
- * Each server is polled over a connection of its own, so that one that hangs does not delay the others.
+ * Each server is polled over a connection of its own, so that a server that hangs does not delay the others.
  *
- * The poll also finds dead connections, e.g. after a firewall has lost its table or a server its power.
+ * The poll also finds dead connections, e.g. after a firewall has dropped them or a server has lost power.
  * When the poll's connection is silent but a new one works, every other connection that has been silent for
  * as long is closed. Without this, each statement on such a connection would wait for its full time limit.
  */
@@ -35,7 +35,7 @@ export interface PrimaryOptions {
    */
   readonly hasPooler: boolean
   /** Whether connections are kept for a long time, as in a backend, and can therefore become dead. */
-  readonly isLasting: boolean
+  readonly isLongLived: boolean
 }
 
 /** The state as reported by the server; `timeline` is 0 in recovery. */
@@ -52,8 +52,8 @@ interface Server {
   client: pg.Client | undefined
   failure: unknown
   /**
-   * The bytes that each connection to the server had received when the poll that failed was sent, as long as the
-   * server is silent.
+   * While the server is silent: the bytes that each connection to it had received when the first poll without a
+   * response was sent.
    */
   receivedBefore: ReadonlyMap<Client, number> | undefined
 }
@@ -62,7 +62,8 @@ export class Primary {
   readonly #log: Logger
   readonly #name: string
   readonly #servers: readonly Server[]
-  readonly #isChosen: boolean
+  /** Whether the URLs may lead to several servers, of which only one accepts writes. */
+  readonly #hasChoice: boolean
   readonly #isPolled: boolean
   /** Connections that are open or being opened. */
   readonly #clients = new Map<Client, string>()
@@ -72,7 +73,7 @@ export class Primary {
   #timers = new Set<NodeJS.Timeout>()
   #isClosed = false
 
-  constructor({ urls, log, name, hasPooler, isLasting }: PrimaryOptions) {
+  constructor({ urls, log, name, hasPooler, isLongLived }: PrimaryOptions) {
     this.#log = log
     this.#name = `${name} poll`
     this.#servers = urls.map((url) => ({
@@ -83,8 +84,8 @@ export class Primary {
       receivedBefore: undefined,
     }))
     // A single server that is reached directly becomes a standby only by a restart, which no connection outlives.
-    this.#isChosen = urls.length > 1 || hasPooler
-    this.#isPolled = this.#isChosen || isLasting
+    this.#hasChoice = urls.length > 1 || hasPooler
+    this.#isPolled = this.#hasChoice || isLongLived
     this.#url = urls[0]
   }
 
@@ -94,7 +95,7 @@ export class Primary {
   }
 
   /**
-   * Why commits do not end although the server accepts writes; undefined while they do. Transactions that write
+   * Why commits hang although the server accepts writes; undefined if they do not. Transactions that write
    * nothing still commit, so their success does not show that writes work.
    */
   get fault(): Error | undefined {
@@ -105,13 +106,13 @@ export class Primary {
 
   /** Finds the server that accepts writes, then polls for changes. Throws if no server accepts writes. */
   async start(): Promise<void> {
-    if (this.#isChosen) await this.#choose()
+    if (this.#hasChoice) await this.#choose()
     if (!this.#isPolled) return
     for (const server of this.#servers) this.#schedule(server)
   }
 
   /**
-   * Closes the connection, which is to the server at `url`, when that server no longer accepts writes, or
+   * Registers a connection to the server at `url`. It is closed when that server no longer accepts writes, or
    * when another server does.
    */
   track(client: Client, url: string): void {

@@ -1,7 +1,7 @@
 /** A connection for reads outside of transactions: opened when needed, and again after a loss. */
 import type pg from 'pg'
 import { unavailable } from '../unavailable.ts'
-import { troubleOf } from './errors.ts'
+import { errorKindOf } from './errors.ts'
 import type { Client } from './primary.ts'
 import { createClient, type SessionOptions, SILENCE_MS_MAX } from './sessions.ts'
 
@@ -54,7 +54,7 @@ export class ReaderConnection {
       return { fields, rows }
     } catch (error) {
       // The server reports the end of a session before it closes the connection.
-      if (client === this.#client && troubleOf(error) === 'lost') this.drop()
+      if (client === this.#client && errorKindOf(error) === 'lost') this.drop()
       throw error
     } finally {
       this.#inFlight -= 1
@@ -110,9 +110,9 @@ export class ReaderConnection {
     return client
   }
 
-  /** One timer covers all statements: the server must complete one of them within this time. */
+  /** One timer covers all statements in progress: within its time, the server must complete one of them. */
   #watch(afterMs = SILENCE_MS_MAX): void {
-    if (this.#watchdog !== undefined || this.#options.isPatient) return
+    if (this.#watchdog !== undefined || !this.#options.hasTimeLimits) return
     this.#watchdog = setTimeout(() => {
       this.#watchdog = undefined
       if (this.#inFlight === 0) return

@@ -10,16 +10,16 @@ import assert from 'node:assert'
 import type { CompiledQuery, DatabaseConnection, QueryResult } from 'kysely'
 import type pg from 'pg'
 import { Problem } from '../../../shared/contract/problem.ts'
-import { countSharing, distinctReads } from '../equal-reads.ts'
+import { countCombinable, distinctReads } from '../equal-reads.ts'
 import { isPrepared, isPreparedPage } from '../prepared.ts'
 import { unavailable } from '../unavailable.ts'
-import { troubleOf } from './errors.ts'
-import { PageForms, rowsOf } from './page-forms.ts'
+import { errorKindOf } from './errors.ts'
+import { JsonPageQueries, rowsOf } from './json-page-queries.ts'
 import { ReaderConnection, type ReadResult } from './reader-connection.ts'
 import type { SessionOptions } from './sessions.ts'
 import { StatementNames } from './statement-names.ts'
 
-/** Bounds how long the first read of a group waits for the last. */
+/** The maximum number of reads in one statement, which bounds how long the first of them waits for the last. */
 const GROUP_MAX = 32
 
 /** Only equal pages are read together. */
@@ -38,7 +38,7 @@ type Row = Record<string, unknown>
 
 interface Read {
   readonly parameters: readonly unknown[]
-  readonly waitsFrom: number
+  readonly waitingSince: number
   resolve(result: QueryResult<never>): void
   reject(error: unknown): void
 }
@@ -68,7 +68,7 @@ export class PostgresReaders implements DatabaseConnection {
   readonly #names: StatementNames
   /** Waiting groups by SQL text, the longest waiting first. */
   readonly #waiting = new Map<string, { readonly kind: Kind; readonly reads: Read[] }>()
-  readonly #pageForms = new PageForms()
+  readonly #jsonPageQueries = new JsonPageQueries()
   #isTurnEnding = false
   #waitTimer: NodeJS.Timeout | undefined
 
@@ -89,18 +89,18 @@ export class PostgresReaders implements DatabaseConnection {
 
   async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
     const { sql, parameters, query } = compiled
-    assert(query.kind === 'SelectQueryNode', 'Readers read')
+    assert(query.kind === 'SelectQueryNode', 'Outside of a transaction, only SELECT is possible')
     this.#options.assertUsable()
     return new Promise((resolve, reject) => {
       const group = this.#waiting.get(sql) ?? { kind: kindOf(compiled), reads: [] }
-      group.reads.push({ parameters, waitsFrom: performance.now(), resolve, reject })
+      group.reads.push({ parameters, waitingSince: performance.now(), resolve, reject })
       this.#waiting.set(sql, group)
       this.#sendAfterTurn()
       this.#limitWaiting(this.#options.waitMsMax)
     })
   }
 
-  // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
+  // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
     throw new Error('Lists are read in pages, not streamed')
   }
@@ -121,7 +121,7 @@ export class PostgresReaders implements DatabaseConnection {
 
   #send(): void {
     const sent = new Map<ReaderConnection, Group[]>()
-    // A text with more than one group is visited again, after the others.
+    // A text that is added to the map again is visited again, after the others.
     for (const [sql, { kind, reads }] of this.#waiting) {
       const connection = this.#connectionFor(kind, sent)
       if (connection === undefined) continue
@@ -142,16 +142,16 @@ export class PostgresReaders implements DatabaseConnection {
   }
 
   /**
-   * Returns the least busy connection; undefined if all are at their limit. `sent` are groups that are
+   * Returns the least busy connection, or undefined if all are at their limit. `next` are groups that are
    * about to be sent.
    */
-  #connectionFor(kind: Kind, sent: ReadonlyMap<ReaderConnection, readonly Group[]>) {
+  #connectionFor(kind: Kind, next: ReadonlyMap<ReaderConnection, readonly Group[]>) {
     const connections = kind === 'prepared' ? this.#quick : this.#slow
     const max = kind === 'prepared' ? PIPELINE_MAX : 1
     let least: ReaderConnection | undefined
     let leastLoad = max
     for (const connection of connections) {
-      const load = connection.inFlight + (sent.get(connection)?.length ?? 0)
+      const load = connection.inFlight + (next.get(connection)?.length ?? 0)
       if (load < leastLoad) {
         least = connection
         leastLoad = load
@@ -167,11 +167,11 @@ export class PostgresReaders implements DatabaseConnection {
       for (const [index, read] of reads.entries()) read.resolve({ rows: found(index) as never[] })
     } catch (error) {
       const isProblem = error instanceof Problem
-      const trouble = isProblem ? undefined : troubleOf(error)
+      const kind = isProblem ? undefined : errorKindOf(error)
       // Reads change nothing, so after a lost connection they are sent again over a new one.
-      if (trouble === 'lost' && !isRepeated) return this.#run(connection, group, true)
-      if (isProblem || trouble === 'lost' || reads.length === 1) {
-        const reason = trouble === undefined ? error : unavailable(error)
+      if (kind === 'lost' && !isRepeated) return this.#run(connection, group, true)
+      if (isProblem || kind === 'lost' || reads.length === 1) {
+        const reason = kind === undefined ? error : unavailable(error)
         for (const read of reads) read.reject(reason)
         return
       }
@@ -183,9 +183,9 @@ export class PostgresReaders implements DatabaseConnection {
   /** Returns the rows of each read, by its index in the group. */
   async #query(connection: ReaderConnection, { sql, kind, reads }: Group) {
     const lists = reads.map(({ parameters }) => parameters)
-    const [own = []] = lists
-    if (kind === 'page') return await this.#queryPage(connection, sql, own)
-    if (reads.length > 1 && own.length > 0 && lists.every(isAllText)) {
+    const [first = []] = lists
+    if (kind === 'page') return await this.#queryPage(connection, sql, first)
+    if (reads.length > 1 && first.length > 0 && lists.every(isAllText)) {
       return await this.#queryTogether(connection, sql, lists)
     }
     const results = await Promise.all(
@@ -202,35 +202,35 @@ export class PostgresReaders implements DatabaseConnection {
     sql: string,
     lists: readonly (readonly unknown[])[],
   ): Promise<(index: number) => Row[]> {
-    const { distinct, placeOf } = distinctReads(lists)
-    const [own = []] = lists
-    const columnsOfParameters = own.map((_, at) => distinct.map((list) => list[at]))
-    const form = groupForm(sql, own.length)
-    const { fields, rows } = await this.#runNamed(connection, form, true, columnsOfParameters)
+    const { distinct, distinctIndexes } = distinctReads(lists)
+    const [first = []] = lists
+    const columnsOfParameters = first.map((_, at) => distinct.map((list) => list[at]))
+    const text = combinedStatement(sql, first.length)
+    const { fields, rows } = await this.#runNamed(connection, text, true, columnsOfParameters)
     const byNumber = Map.groupBy(rows, ([number]) => number)
     return (index) =>
-      (byNumber.get((placeOf[index] ?? 0) + 1) ?? []).map((row) => rowOf(fields, row, 1))
+      (byNumber.get((distinctIndexes[index] ?? 0) + 1) ?? []).map((row) => rowOf(fields, row, 1))
   }
 
-  /** The first page of a text shows the columns. */
+  /** The first result with this SQL text shows which columns it has; later pages are then read as JSON. */
   async #queryPage(
     connection: ReaderConnection,
     sql: string,
     values: readonly unknown[],
   ): Promise<() => Row[]> {
-    const form = this.#pageForms.formOf(sql)
+    const statement = this.#jsonPageQueries.find(sql)
     const { fields, rows } = await this.#runNamed(
       connection,
-      form?.text ?? sql,
-      form !== undefined,
+      statement?.text ?? sql,
+      statement !== undefined,
       values,
     )
-    if (form === undefined) {
-      this.#pageForms.learn(sql, fields)
+    if (statement === undefined) {
+      this.#jsonPageQueries.add(sql, fields)
       return () => rows.map((row) => rowOf(fields, row, 0))
     }
-    // Each reader gets rows of its own.
-    return () => rowsOf(form, rows[0] ?? [])
+    // Each caller gets rows of its own, which it may change.
+    return () => rowsOf(statement, rows[0] ?? [])
   }
 
   async #runNamed(
@@ -250,16 +250,16 @@ export class PostgresReaders implements DatabaseConnection {
 
   /** Rejects reads that have waited too long, and checks again while any read waits. */
   #limitWaiting(afterMs: number): void {
-    if (this.#waitTimer !== undefined || this.#options.isPatient) return
+    if (this.#waitTimer !== undefined || !this.#options.hasTimeLimits) return
     this.#waitTimer = setTimeout(() => {
       this.#waitTimer = undefined
       const since = performance.now() - this.#options.waitMsMax
       let oldest = Infinity
       for (const [sql, { kind, reads }] of this.#waiting) {
-        const late = reads.filter(({ waitsFrom }) => waitsFrom <= since)
+        const late = reads.filter(({ waitingSince }) => waitingSince <= since)
         for (const { reject } of late) reject(unavailable(new Error('No connection was free')))
         const left = reads.slice(late.length)
-        oldest = Math.min(oldest, left[0]?.waitsFrom ?? Infinity)
+        oldest = Math.min(oldest, left[0]?.waitingSince ?? Infinity)
         if (left.length === 0) this.#waiting.delete(sql)
         else this.#waiting.set(sql, { kind, reads: left })
       }
@@ -272,11 +272,14 @@ export class PostgresReaders implements DatabaseConnection {
 /** Returns how many of the reads, from the first, are sent together. */
 function groupSize(kind: Kind, reads: readonly Read[]): number {
   if (kind === 'prepared') return GROUP_MAX
-  return kind === 'page' ? countSharing(reads, PAGES) : 1
+  return kind === 'page' ? countCombinable(reads, PAGES) : 1
 }
 
-/** Runs the statement once per set of parameters, whose number is the first column of its rows. */
-function groupForm(sql: string, parameters: number): string {
+/**
+ * Returns a statement that runs `sql` once per list of parameters. The first column of its rows is the number
+ * of the list, from 1.
+ */
+function combinedStatement(sql: string, parameters: number): string {
   const numbers = Array.from({ length: parameters }, (_, at) => at + 1)
   const lists = numbers.map((n) => `$${n}::text[]`)
   const names = numbers.map((n) => `p${n}`)
@@ -284,7 +287,7 @@ function groupForm(sql: string, parameters: number): string {
   return `select call.n, found.* from unnest(${lists}) with ordinality as call(${names}, n) cross join lateral (${once}) as found`
 }
 
-/** Only text parameters have the same type in every comparison. */
+/** A combined statement passes all parameters as text, which would change the meaning of numbers. */
 function isAllText(parameters: readonly unknown[]): boolean {
   return parameters.every((parameter) => typeof parameter === 'string')
 }

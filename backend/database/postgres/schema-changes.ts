@@ -1,4 +1,4 @@
-/** Long schema changes of large tables in PostgreSQL, made without blocking writers. */
+/** Schema changes that take long on large tables, made in PostgreSQL without blocking writers. */
 import { type Kysely, sql } from 'kysely'
 import type pg from 'pg'
 import type { MigrationProgress } from '../migrating/progress.ts'
@@ -108,7 +108,7 @@ export async function addColumn(
 }
 
 /** Replaces a check in the same way. */
-export async function replaceCheckBeside(
+export async function replaceCheckWithoutBlocking(
   db: Kysely<unknown>,
   step: CheckStep,
   transaction: MigrationTarget['transaction'],
@@ -117,7 +117,7 @@ export async function replaceCheckBeside(
   await sql.raw(`alter table ${step.table} validate constraint ${step.name}`).execute(db)
 }
 
-/** The replacement is repeatable. */
+/** Replaces a check; has no effect if an earlier run has replaced it. */
 export async function replaceCheck(
   tx: Kysely<unknown>,
   { table, name, from, to }: CheckStep,
@@ -144,7 +144,7 @@ async function addCheck(
     .execute(tx)
 }
 
-/** PostgreSQL adds parentheses to conditions. */
+/** Removes parentheses and spaces, because PostgreSQL adds some to the condition that a migration wrote. */
 function bare(definition: string): string {
   return definition.replace(/[()\s]/g, '').toLowerCase()
 }

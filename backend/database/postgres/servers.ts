@@ -1,7 +1,7 @@
 /** Parses the servers in a PostgreSQL URL with libpq's syntax. */
 import { SettingsError } from '../../../shared/process/settings.ts'
 
-/** Every session writes, or must see recent writes. */
+/** The accepted values of target_session_attrs: every session writes, or must see recent writes. */
 const ATTRIBUTES = ['read-write', 'primary']
 
 /**
@@ -20,7 +20,7 @@ export function parseServers(
   const attributes = parameters.get('target_session_attrs') ?? 'read-write'
   if (!ATTRIBUTES.includes(attributes)) {
     throw new SettingsError([
-      `${setting} has target_session_attrs=${attributes}: the service needs the server that accepts writes, which is read-write`,
+      `${setting} has target_session_attrs=${attributes}, but the service needs the server that accepts writes: use read-write`,
     ])
   }
   parameters.delete('target_session_attrs')
@@ -28,7 +28,7 @@ export function parseServers(
   const [first = '', ...others] = hosts.split(',').map((host) => scheme + user + host + suffix)
   const servers = [first, ...others] as const
   if (servers.some((server) => URL.parse(server) === null)) {
-    throw new SettingsError([`${setting} is not an address of PostgreSQL`])
+    throw new SettingsError([`${setting} is not a valid PostgreSQL URL`])
   }
   return servers
 }

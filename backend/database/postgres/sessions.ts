@@ -13,8 +13,8 @@ export interface SessionOptions {
   readonly waitMsMax: number
   readonly lockMsMax: number
   readonly readOnly: boolean
-  /** Statements have no time limit. */
-  readonly isPatient: boolean
+  /** Whether statements, and the wait for a connection, have time limits. */
+  readonly hasTimeLimits: boolean
   /**
    * A pooler may run each transaction on another session: time limits are then settings of the role, and no
    * statement is kept prepared.
@@ -27,12 +27,12 @@ export interface PoolOptions extends SessionOptions {
 }
 
 /**
- * No statement of the service takes this long. One that does is faulty, and is aborted before its caller
- * times out.
+ * No statement of the service should take this long. A statement that does is aborted before its caller times
+ * out.
  */
 const STATEMENT_MS_MAX = 8000
 
-/** How long a server may fail to respond at all. */
+/** How long a server may send nothing while a statement is in progress. */
 export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
 
 /**
@@ -42,7 +42,7 @@ export const SILENCE_MS_MAX = STATEMENT_MS_MAX + 1000
  */
 const IDLE_IN_TRANSACTION_MS_MAX = 2_500
 
-/** Longer than any migration, copy or export is idle. */
+/** Longer than a migration, copy or export is ever idle in its transaction. */
 const DAY_MS = 86_400_000
 
 export function createPool(options: PoolOptions): pg.Pool {
@@ -51,13 +51,13 @@ export function createPool(options: PoolOptions): pg.Pool {
     Client: clientClass(options.primary),
     max: options.connectionsMax,
     idleTimeoutMillis: 60_000,
-    ...(options.isPatient ? {} : { query_timeout: SILENCE_MS_MAX }),
+    ...(options.hasTimeLimits ? { query_timeout: SILENCE_MS_MAX } : {}),
     ...(options.hasPooler
       ? {}
       : {
-          idle_in_transaction_session_timeout: options.isPatient
-            ? DAY_MS
-            : IDLE_IN_TRANSACTION_MS_MAX,
+          idle_in_transaction_session_timeout: options.hasTimeLimits
+            ? IDLE_IN_TRANSACTION_MS_MAX
+            : DAY_MS,
         }),
   })
   // Without listeners, a restart of the server would end this process.
@@ -77,7 +77,10 @@ export function createClient(options: SessionOptions): Client {
   return new (clientClass(options.primary))(sessionConfig(options)) as Client
 }
 
-/** A session on the server that accepts writes when it is opened; it is closed when another server does. */
+/**
+ * Returns a class whose sessions are on the server that accepts writes when they are opened, and are closed
+ * when another server accepts writes.
+ */
 function clientClass(primary: Primary) {
   return class extends pg.Client {
     constructor(config: pg.ClientConfig = {}) {
@@ -88,8 +91,8 @@ function clientClass(primary: Primary) {
 }
 
 /**
- * An idle connection is probed before a firewall forgets it. With the system's default of two hours, the
- * next statement on a dead connection would wait for its full time limit.
+ * An idle connection is probed before a firewall drops it. With the system's default of two hours, the next
+ * statement on a dead connection would wait for its full time limit.
  */
 const KEEP_ALIVE = { keepAlive: true, keepAliveInitialDelayMillis: 30_000 }
 
@@ -107,18 +110,18 @@ function sessionConfig(options: SessionOptions): pg.ClientConfig {
 }
 
 /** Startup parameters, which a pooler rejects because its sessions are already open. */
-function startupLimits({ lockMsMax, isPatient, readOnly }: SessionOptions): pg.ClientConfig {
+function startupLimits({ lockMsMax, hasTimeLimits, readOnly }: SessionOptions): pg.ClientConfig {
   const settings = [
-    isPatient
-      ? // The role may have a time limit of its own, which this removes.
-        '-c statement_timeout=0'
-      : // Calls read few rows: where the server expects many, to start workers takes longer than to read.
-        '-c max_parallel_workers_per_gather=0',
+    hasTimeLimits
+      ? // Calls read few rows: if the server expects many, starting parallel workers takes longer than reading.
+        '-c max_parallel_workers_per_gather=0'
+      : // The role may have a time limit of its own, which this removes.
+        '-c statement_timeout=0',
     ...(readOnly ? ['-c default_transaction_read_only=on'] : []),
   ]
   return {
     lock_timeout: lockMsMax,
-    ...(isPatient ? {} : { statement_timeout: STATEMENT_MS_MAX }),
+    ...(hasTimeLimits ? { statement_timeout: STATEMENT_MS_MAX } : {}),
     options: settings.join(' '),
   }
 }
@@ -132,13 +135,13 @@ export async function connectAlone(url: string, name: string): Promise<pg.Client
     return await connect(url, name, {
       // Overrides the defaults of the role.
       options: '-c statement_timeout=0 -c lock_timeout=0',
-      // PgBouncer rejects a parameter that it does not track.
+      // PgBouncer rejects this parameter, by which it is recognized.
       idle_in_transaction_session_timeout: DAY_MS,
     })
   } catch (error) {
     if (!/unsupported startup parameter/.test(String(error))) throw error
     throw new Error(
-      'This is the address of a pooler. Set DATABASE_DIRECT_URL to that of PostgreSQL itself',
+      'This is the address of a pooler. Set DATABASE_DIRECT_URL to the address of PostgreSQL itself.',
       { cause: error },
     )
   }
@@ -168,7 +171,7 @@ async function connect(url: string, name: string, more: pg.ClientConfig = {}): P
 
 /**
  * Throws if the pooler's role has no time limits, or longer ones than the service's own: a statement that
- * hangs would lock its row for ever.
+ * hangs would lock its row forever.
  */
 export async function checkRoleLimits(url: string, name: string, lockMsMax: number): Promise<void> {
   const limits = new Map([
@@ -191,7 +194,7 @@ export async function checkRoleLimits(url: string, name: string, lockMsMax: numb
       (row) => `alter role ${row.role} set ${row.name} = ${limits.get(row.name)};`,
     )
     throw new Error(
-      `Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: ${statements.join(' ')}`,
+      `With a pooler (DATABASE_DIRECT_URL is set), the time limits must be settings of the role. Run these statements, then reconnect the pooler: ${statements.join(' ')}`,
     )
   } finally {
     await client.end()

@@ -1,8 +1,8 @@
 /**
  * Statements that are sent together: in one write to the socket, and with one Sync of the protocol at the end.
- * The server runs them in order and sends all of its responses at the Sync. For a statement of its own, the
- * driver and the server would each need a system call, and the driver a timer and some promises, which takes
- * longer than most of our statements themselves.
+ * The server runs them in order and sends all of its responses at the Sync. If each statement were sent alone,
+ * each would cost the driver and the server a system call, and the driver a timer and some promises, which
+ * takes longer than most of our statements themselves.
  *
  * If a statement fails, the server skips those after it.
  */
@@ -44,8 +44,8 @@ interface Column {
 }
 
 /**
- * Converts a value to the form that the protocol sends. Called before the statement is part of a batch, of
- * which nothing must have been sent if a value cannot be converted.
+ * Converts a value to the form that the protocol sends. Called before the statement is added to a batch, so
+ * that nothing is sent if a value cannot be converted.
  */
 export function encodeValue(value: unknown): EncodedValue {
   if (typeof value === 'string' || value === null || Buffer.isBuffer(value)) return value
@@ -74,7 +74,7 @@ export function sendTogether(
   })
 }
 
-/** What the driver passes to a query that it sends. Its types omit these. */
+/** The connection that the driver passes to `submit`, with methods that the driver's types omit. */
 interface Connection {
   readonly stream: { cork(): void; uncork(): void }
   close(statement: { type: 'S'; name: string }): void
@@ -99,7 +99,7 @@ class Batch extends DriverQuery {
   #columns: readonly Column[] | undefined
   #rows: Row[] = []
   #badValue: unknown
-  /** The driver replaces it, in order to end its own timer. */
+  /** The driver replaces this function by one that also stops the driver's timer. */
   callback: (error: unknown) => void
 
   constructor(
@@ -124,7 +124,7 @@ class Batch extends DriverQuery {
   #submitOne(connection: Connection, { text, values, name = '', returnsRows }: Statement): void {
     const isPrepared = this.#prepared.has(name)
     if (!isPrepared) {
-      // An earlier batch may have prepared it and failed then.
+      // An earlier batch may have prepared the statement and then failed.
       if (name !== '') connection.close({ type: 'S', name })
       connection.parse({ name, text })
     }

@@ -45,7 +45,7 @@ export class StatementNames {
 
 /**
  * 0A000: a migration changed the columns, so the prepared plan has another result; `pg` would send the same
- * name for ever. 26000: the name was never parsed, because of an earlier error.
+ * name forever. 26000: the name was never parsed, because of an earlier error.
  */
 function isStale(error: unknown): boolean {
   return error instanceof DatabaseError && (error.code === '0A000' || error.code === '26000')

@@ -5,7 +5,7 @@ import { BadValue } from './errors.ts'
 export const INT8 = 20
 const NUMERIC = 1700
 
-/** Parses whole numbers as numbers; `pg` returns types with larger values as text. */
+/** Parses int8 and numeric as numbers; by default, `pg` returns them as text. */
 export const TYPES = {
   getTypeParser(oid: number, format?: 'text' | 'binary') {
     return oid === INT8 || oid === NUMERIC ? parseWhole : pg.types.getTypeParser(oid, format)
@@ -16,5 +16,5 @@ export const TYPES = {
 export function parseWhole(text: string): number {
   const value = Number(text)
   if (Number.isSafeInteger(value)) return value
-  throw new BadValue(`${text} is no whole number that can be represented exactly`)
+  throw new BadValue(`${text} is not a whole number that can be represented exactly`)
 }

@@ -33,7 +33,7 @@ export async function acquireBackendLock(path: string): Promise<BackendLock> {
     const holder = await readHolder(handle)
     await release()
     throw new Error(
-      `Another backend process (pid ${holder}) uses this database. On SQLite there is one backend: stop the other, or use PostgreSQL.`,
+      `Another backend process (pid ${holder}) uses this database. SQLite allows only one backend: stop the other one, or use PostgreSQL.`,
       { cause: error },
     )
   }

@@ -50,7 +50,7 @@ async function check(path: string): Promise<void> {
     const broken = await sql`pragma foreign_key_check`.execute(db)
     const [first] = rows
     if (first?.integrity_check !== 'ok' || broken.rows.length > 0) {
-      throw new Error(`The copy is not sound: ${first?.integrity_check ?? 'nothing was checked'}`)
+      throw new Error(`The copy is damaged: ${first?.integrity_check ?? 'nothing was checked'}`)
     }
     // The copy is a single file, which can be moved as it is.
     await copy.exec('pragma journal_mode = delete')

@@ -6,7 +6,7 @@ import { ConstraintViolation } from '../constraint-violation.ts'
 import { outcomeUnknown, unavailable } from '../unavailable.ts'
 
 /**
- * Prepared statements, cached by text. The service has fewer fixed statements, but the text of a
+ * The maximum number of cached prepared statements. The service has fewer fixed statements, but the text of a
  * list's query varies with its filters.
  */
 const STATEMENTS_MAX = 250
@@ -121,7 +121,7 @@ export class SqliteConnection implements DatabaseConnection {
     })
   }
 
-  // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
+  // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
     throw new Error('Lists are read in pages, not streamed')
   }
@@ -154,7 +154,7 @@ export class SqliteConnection implements DatabaseConnection {
     const parts = version.split('.').map(Number)
     const at = VERSION_MIN.findIndex((least, index) => parts[index] !== least)
     if (at >= 0 && (parts[at] ?? 0) < (VERSION_MIN[at] ?? 0)) {
-      throw new Error(`SQLite ${version} is too old: at least ${VERSION_MIN.join('.')} is needed`)
+      throw new Error(`SQLite ${version} is too old: ${VERSION_MIN.join('.')} or later is required`)
     }
   }
 

@@ -1,76 +1,76 @@
 /**
- * The connection of one job of the write queue. A prepared write that returns no rows waits until a statement
- * may depend on it or the job ends, and then runs together with the others that wait (write-batches.ts): the
- * trip to SQLite's thread and back takes longer than most writes. If a write fails, the statement that caused
- * it to run throws its error, and the job fails.
+ * The connection of one job of the write queue. A prepared write that returns no rows is deferred until a
+ * statement may depend on it or the job ends, and then runs together with the other deferred writes
+ * (write-batches.ts): the round trip to SQLite's thread takes longer than most writes. If a deferred write
+ * fails, the statement that caused it to run throws its error, and the job fails.
  *
- * The savepoint that undoes a job is not begun before its first write, and not at all if all its writes are
- * one statement at its end, which undoes itself.
+ * The savepoint with which a job is undone is created before its first write. A job whose writes all run as
+ * one statement at its end needs none, because a statement that fails has no effect.
  */
 import { type CompiledQuery, type DatabaseConnection, type QueryResult, TableNode } from 'kysely'
 import { isPrepared } from '../prepared.ts'
 import type { SqliteConnection } from './connection.ts'
 import type { WriteBatches } from './write-batches.ts'
 
-/** Triggers write to this table (migration 21), so that no statement's text names it. */
+/** Triggers of other tables write to this one (migration 21), so a read of it may depend on any write. */
 const TRIGGERED = 'ledger_changes'
 
 export interface JobConnectionOptions {
   readonly writer: SqliteConnection
   readonly batches: WriteBatches
-  /** Begins what undoes the job, before its first write. */
-  readonly beginUndo: () => Promise<void>
+  /** Creates the savepoint with which the job can be undone. Called once, before the first write. */
+  readonly createSavepoint: () => Promise<void>
 }
 
 export class JobConnection implements DatabaseConnection {
   readonly #writer: SqliteConnection
   readonly #batches: WriteBatches
-  readonly #beginUndo: JobConnectionOptions['beginUndo']
-  #waiting: CompiledQuery[] = []
-  /** Resolves when the writes that no longer wait have run. */
+  readonly #createSavepoint: JobConnectionOptions['createSavepoint']
+  #deferred: CompiledQuery[] = []
+  /** Resolves when the writes that are no longer deferred have run. */
   #flushed: Promise<void> = Promise.resolve()
   #failure: { readonly error: unknown } | undefined
-  #undo: Promise<void> | undefined
+  #savepoint: Promise<void> | undefined
 
-  constructor({ writer, batches, beginUndo }: JobConnectionOptions) {
+  constructor({ writer, batches, createSavepoint }: JobConnectionOptions) {
     this.#writer = writer
     this.#batches = batches
-    this.#beginUndo = beginUndo
+    this.#createSavepoint = createSavepoint
   }
 
   /** Whether the job has begun to write, so that it must be undone if it fails. */
   get hasWritten(): boolean {
-    return this.#undo !== undefined
+    return this.#savepoint !== undefined
   }
 
   async executeQuery<R>(compiled: CompiledQuery): Promise<QueryResult<R>> {
-    if (mayWait(compiled)) {
-      this.#waiting.push(compiled)
+    if (canBeDeferred(compiled)) {
+      this.#deferred.push(compiled)
       return { rows: [] }
     }
-    if (this.#waiting.some((write) => !isIndependent(compiled, write))) this.#flush()
+    if (this.#deferred.some((write) => !isIndependent(compiled, write))) this.#flush()
     await this.#flushed
     if (this.#failure !== undefined) throw this.#failure.error
     if (compiled.query.kind !== 'SelectQueryNode') await this.#beginWriting()
     return await this.#writer.executeQuery(compiled)
   }
 
-  // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
+  // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
     throw new Error('Writes are not streamed')
   }
 
-  /** Runs the writes that still wait. Throws the error of the first write that failed. */
+  /** Runs the writes that are still deferred. Throws the error of the first write that failed. */
   async end(): Promise<void> {
     await this.#flushed
     if (this.#failure !== undefined) throw this.#failure.error
-    const statements = this.#batches.combine(this.#waiting)
+    const statements = this.#batches.combine(this.#deferred)
     if (statements.length > 1) await this.#beginWriting()
     for (const statement of statements) await this.#writer.executeQuery(statement)
   }
 
   #flush(): void {
-    const writes = this.#waiting.splice(0)
+    const writes = this.#deferred.splice(0)
     this.#flushed = this.#flushed
       .then(async () => {
         if (this.#failure !== undefined) return
@@ -83,12 +83,12 @@ export class JobConnection implements DatabaseConnection {
   }
 
   #beginWriting(): Promise<void> {
-    this.#undo ??= this.#beginUndo()
-    return this.#undo
+    this.#savepoint ??= this.#createSavepoint()
+    return this.#savepoint
   }
 }
 
-function mayWait(compiled: CompiledQuery): boolean {
+function canBeDeferred(compiled: CompiledQuery): boolean {
   return isPrepared(compiled) && tableOf(compiled) !== undefined && !returnsRows(compiled)
 }
 

@@ -50,7 +50,7 @@ const ROW_LOCKS = new Set<string | undefined>([
 ])
 
 class QueryCompiler extends SqliteQueryCompiler {
-  /** Parameters are numbered, because readers replace them. */
+  /** Parameters are numbered, so that combined statements can replace them (readers.ts, write-batches.ts). */
   protected override getCurrentParameterPlaceholder(): string {
     return `?${this.numParameters}`
   }

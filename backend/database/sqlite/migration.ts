@@ -20,8 +20,8 @@ export async function migrateFile(
 }
 
 /**
- * A backend may write meanwhile: batches are short, but building an index blocks its payments, for a second
- * or two with a million rows. Each step is done and recorded in one transaction, so two processes that
+ * A backend may write meanwhile: batches are short, but building an index blocks payments for a second or two
+ * if the table has a million rows. Each step runs and is recorded in one transaction, so two processes that
  * migrate share the work and need no other lock.
  */
 function createTarget(connection: SqliteConnection): MigrationTarget {
@@ -41,8 +41,8 @@ function createTarget(connection: SqliteConnection): MigrationTarget {
 }
 
 /**
- * SQLite can replace a check only by copying the table. Its documentation of ALTER TABLE allows instead to
- * change the check in the stored schema, which takes equally long with a million rows and with none.
+ * No statement of SQLite replaces a check without copying the table. This changes the check in the stored
+ * schema, as the documentation of ALTER TABLE describes, which takes no longer for a million rows than for none.
  */
 async function replaceCheck(tx: Kysely<unknown>, { table, from, to }: CheckStep): Promise<void> {
   const { rows } = await sql<{ schema_version: number }>`pragma schema_version`.execute(tx)

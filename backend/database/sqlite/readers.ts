@@ -1,29 +1,29 @@
 /**
  * Readers of one SQLite file. The round trip to SQLite's thread costs several times as much as a small
- * read, and so does each value of its rows. Rows are therefore returned as one JSON text, and reads of one
- * turn with the same text are sent as one statement: either it takes the parameters of all reads as JSON
- * and runs the query once per read, or it consists of several pages.
+ * read, and each value that it returns costs almost as much. Rows are therefore returned as one JSON text, and
+ * reads of one turn with the same text are sent as one statement. It takes the parameters of all reads as JSON
+ * and runs the query once per read; for pages of lists, it contains one subquery per page.
  */
 import assert from 'node:assert'
 import { CompiledQuery, type DatabaseConnection, type QueryResult } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import { countSharing, distinctReads } from '../equal-reads.ts'
+import { countCombinable, distinctReads } from '../equal-reads.ts'
 import type { SqliteConnection } from './connection.ts'
 
 /**
- * Reads in one statement, which bounds how long the first waits for the last, and how long others wait for
- * a reader.
+ * The maximum number of reads in one statement. It bounds how long the first of them waits for the last, and
+ * how long other reads wait for a connection.
  */
 const GROUP_MAX = 16
 
-/** Each of the different pages of lists in one statement is expensive. */
+/** Pages of lists are expensive, so few different ones are combined in one statement. */
 const PAGES = { distinctMax: 4, readsMax: GROUP_MAX }
 
 /**
- * Compiled forms, cached by query text. Without lists there are fewer; the text of a list varies with its
- * filters.
+ * The maximum number of cached statements that return JSON. The service has fewer fixed queries, but the text
+ * of a list's query varies with its filters.
  */
-const FORMS_MAX = 500
+const STATEMENTS_MAX = 500
 
 /**
  * A usual group of transactions ends before this time. After it, reads continue, so a long transaction does
@@ -55,7 +55,7 @@ export class SqliteReaders implements DatabaseConnection {
   readonly #assertUsable: () => void
   /** Waiting groups by query text, the longest waiting first. */
   readonly #waiting = new Map<string, Group>()
-  readonly #forms = new LRUCache<string, string>({ max: FORMS_MAX })
+  readonly #statements = new LRUCache<string, string>({ max: STATEMENTS_MAX })
   #isTurnEnding = false
   #pauseEnds: NodeJS.Timeout | undefined
 
@@ -67,7 +67,7 @@ export class SqliteReaders implements DatabaseConnection {
   }
 
   async executeQuery<R>({ sql, parameters, query }: CompiledQuery): Promise<QueryResult<R>> {
-    assert(query.kind === 'SelectQueryNode', 'Readers read')
+    assert(query.kind === 'SelectQueryNode', 'Outside of a transaction, only SELECT is possible')
     this.#assertUsable()
     return new Promise((resolve, reject) => {
       const isPage = 'limit' in query && query.limit !== undefined
@@ -78,7 +78,7 @@ export class SqliteReaders implements DatabaseConnection {
     })
   }
 
-  // biome-ignore lint/correctness/useYield: Kysely's interface asks for it; nothing here streams.
+  // biome-ignore lint/correctness/useYield: Kysely's interface requires a generator; nothing here streams.
   async *streamQuery<R>(): AsyncIterableIterator<QueryResult<R>> {
     throw new Error('Lists are read in pages, not streamed')
   }
@@ -119,7 +119,7 @@ export class SqliteReaders implements DatabaseConnection {
       const reader = this.#free.pop()
       if (reader === undefined) return
       const { isPage, reads } = group
-      const next = reads.splice(0, isPage ? countSharing(reads, PAGES) : GROUP_MAX)
+      const next = reads.splice(0, isPage ? countCombinable(reads, PAGES) : GROUP_MAX)
       this.#waiting.delete(sql)
       if (reads.length > 0) this.#waiting.set(sql, group)
       void this.#run(reader, sql, isPage, next).then(() => {
@@ -148,23 +148,26 @@ export class SqliteReaders implements DatabaseConnection {
 
   /** Returns the rows of each read, in the order of the reads. */
   async #query(reader: SqliteConnection, sql: string, isPage: boolean, reads: readonly Read[]) {
-    const { distinct: lists, placeOf } = distinctReads(reads.map(({ parameters }) => parameters))
-    const [own = []] = lists
-    const count = isPage ? lists.length : Math.min(lists.length, 2)
-    const form =
-      this.#forms.get(formName(sql, count)) ??
-      (await this.#makeForm(reader, sql, isPage, count, own))
-    const parameters = isPage || count === 1 ? lists.flat() : [JSON.stringify(lists)]
+    const { distinct, distinctIndexes } = distinctReads(reads.map(({ parameters }) => parameters))
+    const [first = []] = distinct
+    const count = isPage ? distinct.length : Math.min(distinct.length, 2)
+    const statement =
+      this.#statements.get(cacheKey(sql, count)) ??
+      (await this.#makeStatement(reader, sql, isPage, count, first))
+    const parameters = isPage || count === 1 ? distinct.flat() : [JSON.stringify(distinct)]
     const { rows } = await reader.executeQuery<Record<string, string>>(
-      CompiledQuery.raw(form, parameters),
+      CompiledQuery.raw(statement, parameters),
     )
     const texts = isPage ? Object.values(rows[0] ?? {}) : rows.map(({ found = '[]' }) => found)
-    // Each reader gets rows of its own.
-    return placeOf.map((place): never[] => JSON.parse(texts[place] ?? '[]'))
+    // Each caller gets rows of its own, which it may change.
+    return distinctIndexes.map((index): never[] => JSON.parse(texts[index] ?? '[]'))
   }
 
-  /** `count` is the number of pages; for other reads, 2 means any number above one. */
-  async #makeForm(
+  /**
+   * Makes the statement that returns the rows as JSON. `count` is the number of pages in it; for other reads,
+   * 2 means any number above one.
+   */
+  async #makeStatement(
     reader: SqliteConnection,
     sql: string,
     isPage: boolean,
@@ -177,22 +180,22 @@ export class SqliteReaders implements DatabaseConnection {
       `select json_group_array(json_object(${members})) as found from (${query})`
     const numbered = (numberOf: (n: number) => string) =>
       rowsOf(sql.replace(/\?(\d+)/g, (_, n) => numberOf(Number(n))))
-    let form = rowsOf(sql)
+    let statement = rowsOf(sql)
     if (isPage) {
       const pages = Array.from({ length: count }, (_, page) =>
         numbered((n) => `?${page * parameters.length + n}`),
       )
-      form = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
+      statement = `select ${pages.map((page, at) => `(${page}) as page_${at}`)}`
     } else if (count > 1) {
       const together = numbered((n) => `(call.value ->> ${n - 1})`)
-      form = `select (${together}) as found from json_each(?) as call`
+      statement = `select (${together}) as found from json_each(?) as call`
     }
-    this.#forms.set(formName(sql, count), form)
-    return form
+    this.#statements.set(cacheKey(sql, count), statement)
+    return statement
   }
 }
 
-function formName(sql: string, count: number): string {
+function cacheKey(sql: string, count: number): string {
   return `${count} ${sql}`
 }
 

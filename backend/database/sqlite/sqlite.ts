@@ -34,7 +34,7 @@ export async function openSqlite(
     const migrated = await migrateFile(path, { progress, onlyIfEmpty: user === 'operator' })
     const readers = new SqliteReaders(
       await Promise.all(Array.from({ length: READERS }, () => SqliteConnection.open(path, 'read'))),
-      () => queue.assertOutside('Inside a transaction, read through it'),
+      () => queue.assertOutside('Code inside a transaction must read through it'),
     )
     const queue = new WriteQueue({
       open: () => SqliteConnection.open(path, 'write'),
@@ -83,7 +83,7 @@ export async function openSqlite(
   }
 }
 
-/** The log cannot be emptied while it is read, and grows meanwhile. */
+/** While the snapshot is open, the log cannot be emptied, and grows. */
 async function readSnapshot<T>(path: string, work: (read: Reader) => Promise<T>): Promise<T> {
   const connection = await SqliteConnection.open(path, 'read')
   try {

@@ -1,18 +1,18 @@
 /**
- * Several prepared writes as one statement: an insert into a temporary view, whose trigger contains the writes.
- * SQLite thus runs them in one trip to its thread, without compiling them again. If one of them fails, all are
- * undone.
+ * Combines several prepared writes in one statement: an insert into a temporary view, whose trigger contains the
+ * writes. SQLite then runs them in one round trip to its thread, without compiling them again. If one of them
+ * fails, all are undone.
  *
- * A view is created between transactions, since the rollback of a transaction would remove it. The first time
- * that some writes occur together, they therefore run one by one.
+ * A view is created between transactions, since the rollback of a transaction would remove it. Writes that occur
+ * together for the first time therefore run one by one.
  */
 import { CompiledQuery } from 'kysely'
 import type { SqliteConnection } from './connection.ts'
 
-/** The number of writes in a batch; a payment needs five. */
+/** The maximum number of writes in a batch; a payment needs five. */
 const WRITES_MAX = 8
 
-/** Of views on a connection. Payments need some ten. */
+/** The maximum number of views on a connection. Payments need about ten. */
 const VIEWS_MAX = 100
 
 export class WriteBatches {
@@ -58,14 +58,14 @@ export class WriteBatches {
         this.#inserts.set(texts, insert)
       } catch (error) {
         if (this.#writer.fault !== undefined) throw error
-        // The transactions that run next have not caused the error, and the writes can run one by one.
+        // The error must not fail the next transactions, which did not cause it: the writes run one by one.
         this.#inserts.set(texts, undefined)
       }
     }
   }
 }
 
-/** The writes, with columns of the inserted row in place of their parameters. */
+/** Returns the texts of the writes, with columns of the inserted row instead of parameters. */
 function withColumns(writes: readonly CompiledQuery[]): string {
   let before = 0
   return writes

@@ -20,10 +20,10 @@ import { JobConnection } from './job-connection.ts'
 import type { SqliteReaders } from './readers.ts'
 import { WriteBatches } from './write-batches.ts'
 
-/** Jobs committed together, which bounds how long the first of a group waits for the last. */
+/** The maximum number of jobs in a group, which bounds how long the first job waits for the last. */
 const GROUP_MAX = 64
 
-/** After this time, a group starts no more jobs, so that few jobs and reads wait for a long one. */
+/** After this time, a group starts no more jobs, so that reads and finished jobs do not wait long for it. */
 const GROUP_MS_MAX = 50
 
 /** The context of the job's asynchronous calls; inactive once its savepoint is settled. */
@@ -39,7 +39,7 @@ interface Job {
    * error.
    */
   run(state: JobState): Promise<() => void>
-  refuse(error: unknown): void
+  reject(error: unknown): void
 }
 
 export interface WriteQueueOptions {
@@ -120,7 +120,7 @@ export class WriteQueue {
         const value = await asCaller(() => this.#running.run(state, work))
         return () => resolve(value)
       },
-      refuse(error) {
+      reject(error) {
         job.waiting = false
         clearTimeout(timer)
         reject(error)
@@ -128,7 +128,7 @@ export class WriteQueue {
     }
     const timer = setTimeout(() => {
       this.#ended.lost++
-      job.refuse(unavailable(new Error(`The writer was not free for ${this.#waitMsMax} ms`)))
+      job.reject(unavailable(new Error(`The writer was not free for ${this.#waitMsMax} ms`)))
     }, this.#waitMsMax)
     this.#waiting.push(job)
     this.#draining ??= this.#drain()
@@ -182,7 +182,7 @@ export class WriteQueue {
       this.#fault = rootOf(error)
       this.#losses.error('lost', { err: error, jobs: group.length }, 'transactions lost')
       this.#ended.lost += group.length
-      for (const job of group) job.refuse(unavailable(error))
+      for (const job of group) job.reject(unavailable(error))
       await this.#dropWriter()
       return group.length
     }
@@ -202,8 +202,8 @@ export class WriteQueue {
     // The job may have timed out while another process had the lock.
     if (!job.waiting) return { settle: () => {}, undo: false }
     const state = { active: true }
-    const beginUndo = async () => await savepoint?.begin()
-    const connection = new JobConnection({ writer, batches, beginUndo })
+    const createSavepoint = async () => await savepoint?.begin()
+    const connection = new JobConnection({ writer, batches, createSavepoint })
     this.#job = connection
     const run = async () => {
       const settle = await job.run(state)
@@ -217,7 +217,7 @@ export class WriteQueue {
     if (outcome.status === 'fulfilled') return { settle: outcome.value, undo: false }
     // The rollback fails if SQLite has ended the outer transaction by itself.
     if (connection.hasWritten) await savepoint?.rollBack()
-    return { settle: () => job.refuse(outcome.reason), undo: true }
+    return { settle: () => job.reject(outcome.reason), undo: true }
   }
 
   /** Closing rolls back from any state; the next group opens another connection. */
@@ -231,7 +231,7 @@ export class WriteQueue {
   }
 }
 
-/** The savepoint of the running job. The one of an earlier job is released when the next one begins. */
+/** The savepoint of the running job. The savepoint of an earlier job is released when the next one is created. */
 class Savepoint {
   readonly #writer: SqliteConnection
   #isOpen = false
@@ -251,7 +251,7 @@ class Savepoint {
   }
 }
 
-/** Statements and transactions report the same error; transactions wrap it for the caller. */
+/** Returns the error of SQLite itself, which a `Problem` may wrap. */
 function rootOf(error: unknown): Error {
   if (error instanceof Problem && error.cause instanceof Error) return error.cause
   return error instanceof Error ? error : new Error(String(error))

@@ -58,7 +58,7 @@ t.test('a command names the pending migration, and does not apply it', async (t)
   const database = await openTestDatabase(t, { url })
   await database.transaction((tx) => sql`delete from schema_migrations`.execute(tx))
   await rejectsWith(t, openDatabase({ url, log: SILENT, user: 'operator' }), {
-    message: /lacks 0001-initial.*cli -- migrate/,
+    message: /lacks the migrations 0001-initial.*cli -- migrate/,
   })
 })
 
@@ -82,7 +82,7 @@ t.test(
     await record('9999-removal', '9998-later')
     for (const user of ['operator', 'migrator'] as const) {
       await rejectsWith(t, openDatabase({ url, log: SILENT, user }), {
-        message: /has 9999-removal, which removed what this older program uses/,
+        message: /too old for the database: it needs what 9999-removal removed/,
       })
     }
   },

@@ -48,7 +48,7 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
     async (t) => {
       await rejectsWith(t, openDatabase({ url, directUrl, user: 'backend', log: SILENT }), {
         message:
-          'Behind a pooler (DATABASE_DIRECT_URL) the limits of time are settings of the role. Run, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 2500; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
+          'With a pooler (DATABASE_DIRECT_URL is set), the time limits must be settings of the role. Run these statements, then reconnect the pooler: alter role tests set idle_in_transaction_session_timeout = 2500; alter role tests set lock_timeout = 3000; alter role tests set statement_timeout = 8000;',
       })
     },
   )
@@ -63,7 +63,7 @@ t.test('behind PgBouncer in transaction mode', { skip: LACKS_PGBOUNCER }, async 
   await t.test('without the direct address nothing is locked: it is rejected', async (t) => {
     await rejectsWith(t, openDatabase({ url, user: 'backend', log: SILENT }), {
       message:
-        'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to that of PostgreSQL itself',
+        'The database cannot be reached: This is the address of a pooler. Set DATABASE_DIRECT_URL to the address of PostgreSQL itself.',
     })
   })
 

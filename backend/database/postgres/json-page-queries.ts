@@ -6,12 +6,12 @@ import { LRUCache } from 'lru-cache'
 import type pg from 'pg'
 import { INT8, parseWhole } from './types.ts'
 
-/** The texts of lists vary with their filters. */
-const FORMS_MAX = 500
+/** The maximum number of cached statements: the text of a list's query varies with its filters. */
+const STATEMENTS_MAX = 500
 
 type Row = Record<string, unknown>
 
-interface Form {
+interface JsonPageQuery {
   readonly columns: readonly string[]
   /** The columns of large numbers, which are sent as text because JSON.parse would round them. */
   readonly large: ReadonlySet<string>
@@ -19,17 +19,17 @@ interface Form {
   readonly text: string
 }
 
-export class PageForms {
-  readonly #forms = new LRUCache<string, Form>({ max: FORMS_MAX })
+export class JsonPageQueries {
+  readonly #queries = new LRUCache<string, JsonPageQuery>({ max: STATEMENTS_MAX })
 
   /** Returns undefined if the columns of the list are not known, or cannot be sent as JSON. */
-  formOf(sql: string): Form | undefined {
-    return this.#forms.get(sql)
+  find(sql: string): JsonPageQuery | undefined {
+    return this.#queries.get(sql)
   }
 
-  /** Learns the columns from a result. */
-  learn(sql: string, fields: readonly pg.FieldDef[]): void {
-    if (this.#forms.has(sql)) return
+  /** Adds the statement for `sql`, whose first result had these columns. */
+  add(sql: string, fields: readonly pg.FieldDef[]): void {
+    if (this.#queries.has(sql)) return
     const columns = fields.map(({ name }) => name)
     if (new Set(columns).size < columns.length) return
     if (!fields.every(({ dataTypeID }) => AS_IN_JSON.has(dataTypeID) || dataTypeID === INT8)) return
@@ -39,15 +39,15 @@ export class PageForms {
     const values = columns.map(
       (name) => `json_agg(found."${name}"${large.has(name) ? '::text' : ''})::text`,
     )
-    this.#forms.set(sql, { columns, large, text: `select ${values} from (${sql}) as found` })
+    this.#queries.set(sql, { columns, large, text: `select ${values} from (${sql}) as found` })
   }
 }
 
-/** boolean, int2, int4, text, varchar */
+/** The types that JSON represents as the driver does: boolean, int2, int4, text and varchar. */
 const AS_IN_JSON = new Set([16, 21, 23, 25, 1043])
 
-/** Makes rows of the columns of a page. */
-export function rowsOf({ columns, large }: Form, texts: readonly unknown[]): Row[] {
+/** Converts the columns of a page to rows. */
+export function rowsOf({ columns, large }: JsonPageQuery, texts: readonly unknown[]): Row[] {
   const lists = columns.map((name, at) => {
     const text = texts[at]
     // An empty page has null for each column.
