@@ -11,10 +11,10 @@ import { describeDatabase, isPostgres, openDatabase } from './database/open.ts'
 import { startLedgerTotals } from './debtors/ledger-totals.ts'
 import { renderedDocs } from './docs/rendered-docs.ts'
 import { startOverdueEvents } from './invoices/overdue-events.ts'
-import { createPostOffice } from './mail/post-office.ts'
+import { createMailServices } from './mail/mail-services.ts'
 import {
   createAttemptMetrics,
-  createHandOffMetrics,
+  createHandOverMetrics,
   createWaits,
   measureDatabase,
   measureQueues,
@@ -26,9 +26,9 @@ import { startPasswordResets } from './sessions/password-reset.ts'
 import { createSecretBox } from './webhooks/secret-box.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** The part of the drain timeout that remains after calls have ended. */
+/** The part of the drain timeout that is left for workers and the database after calls have ended. */
 const DRAIN_RESERVE_MS = 2_000
-/** By then, the calls that waited for the start have ended. */
+/** Late enough that rendering does not delay the calls that waited for the start. */
 const RENDER_DOCS_AFTER_MS = 30_000
 
 await runProcess({
@@ -37,7 +37,7 @@ await runProcess({
     'The backend: stores accounts, keys, debtors, invoices, payments and messages, serves the gateways, and sends reminders and webhooks.',
   schema: BACKEND_SETTINGS,
   prefix: 'BACKEND_',
-  // These are the gateway's settings, which may be in the same environment.
+  // These have the same prefix, but are settings of the gateway, which may be in the same environment.
   foreign: ['BACKEND_URLS', 'BACKEND_CONNECTIONS'],
   reloadable: ['GATEWAY_SECRET', 'KEY_PEPPER'],
   check: (settings) => [
@@ -71,19 +71,19 @@ await runProcess({
     })
     // A lock prevents a second backend on a SQLite file.
     const isOnly = !isPostgres(databaseUrl(settings))
-    const parts = { database, clock, log, isRehearsal: settings.REHEARSAL === 'on' }
+    const shared = { database, clock, log, isRehearsal: settings.REHEARSAL === 'on' }
     const webhooks = createWebhooks({
-      ...parts,
+      ...shared,
       baseUrl: settings.BASE_URL,
       boxKeys: boxKeys(settings, 'webhook secrets'),
       privateTargets: settings.WEBHOOK_PRIVATE_TARGETS,
       isOnly,
       onAttempt: createAttemptMetrics(metrics),
     })
-    const onHandOff = createHandOffMetrics(metrics)
-    const postOffice = createPostOffice({ ...mailOptions(settings), ...parts, onHandOff })
+    const onHandOver = createHandOverMetrics(metrics)
+    const mailServices = createMailServices({ ...mailOptions(settings), ...shared, onHandOver })
     const backend = await createBackend({
-      ...parts,
+      ...shared,
       host: settings.BACKEND_HOST,
       port: settings.BACKEND_PORT,
       socket,
@@ -94,7 +94,7 @@ await runProcess({
       cursorKey: deriveKey(settings.SECRET_BOX_KEY[0] ?? '', 'cursor'),
       secondFactorBox: createSecretBox(boxKeys(settings, 'second factors')),
       webhooks: webhooks.services,
-      postOffice,
+      mailServices,
       metrics,
       tracing,
       drainMsMax: Math.max(0, settings.DRAIN_TIMEOUT_MS - DRAIN_RESERVE_MS),
@@ -107,8 +107,8 @@ await runProcess({
       health: backend.health,
     })
     webhooks.start()
-    postOffice.start()
-    const work = startWork({ ...postOffice, ...parts, isOnly })
+    mailServices.start()
+    const work = startWork({ ...mailServices, ...shared, isOnly })
     setTimeout(() => renderDocsAhead(settings.BASE_URL, log), RENDER_DOCS_AFTER_MS).unref()
     return {
       listening: {
@@ -120,7 +120,7 @@ await runProcess({
         peppers.splice(0, peppers.length, ...fresh.KEY_PEPPER)
       },
       async drain() {
-        await Promise.all([backend.drain(), webhooks.drain(), work.drain(), postOffice.close()])
+        await Promise.all([backend.drain(), webhooks.drain(), work.drain(), mailServices.close()])
         await tracing?.close()
         await operations.close()
         await database.close()

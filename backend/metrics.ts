@@ -1,10 +1,10 @@
-/** The backend's metrics (docs/metrics.md): of requests and their phases, and of queues in the database. */
+/** The backend's metrics (docs/metrics.md): of requests, webhooks, mail, transactions and queues. */
 
 import { type Counter, cachedFor, type Durations, type Metrics } from '../shared/process/metrics.ts'
 import type { LastUsed } from './api-keys/last-used.ts'
 import type { OpenDatabase } from './database/open.ts'
 import type { RequestMetrics } from './http/requests.ts'
-import type { HandOff } from './mail/mail.ts'
+import type { HandOverResult } from './mail/mail.ts'
 import type { Usage } from './usage/usage.ts'
 import type { Passwords } from './users/passwords.ts'
 import type { Outcome } from './webhooks/outcomes.ts'
@@ -69,13 +69,13 @@ export function createAttemptMetrics(metrics: Metrics): (attempt: Outcome) => vo
 }
 
 /** Returns the function that counts each attempt to hand over a mail. */
-export function createHandOffMetrics(metrics: Metrics): (handOff: HandOff) => void {
-  const handOffs: Counter = metrics.counter(
+export function createHandOverMetrics(metrics: Metrics): (result: HandOverResult) => void {
+  const handOvers: Counter = metrics.counter(
     'receivables_backend_mails_total',
-    'Mails that were attempted, by outcome.',
+    'Attempts to hand over mail, by outcome.',
     ['outcome'],
   )
-  return ({ outcome }) => handOffs.inc({ outcome })
+  return ({ outcome }) => handOvers.inc({ outcome })
 }
 
 export function measureDatabase(metrics: Metrics, database: OpenDatabase): void {
@@ -99,9 +99,9 @@ export function measureDatabase(metrics: Metrics, database: OpenDatabase): void 
   )
   metrics.gauge(
     'receivables_backend_database_fault',
-    'Whether the last transactions were lost.',
+    '1 if the last transactions were lost, or if commits wait for a standby.',
     () => (database.fault === undefined ? 0 : 1),
-    { gathering: 'max' },
+    { aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_backend_database_connections',
@@ -115,13 +115,17 @@ export function measureDatabase(metrics: Metrics, database: OpenDatabase): void 
   )
 }
 
-export interface BackendParts {
+export interface InProcessQueues {
   readonly lastUsed: LastUsed
   readonly usage: Usage
   readonly passwords: Passwords
 }
 
-export function measureParts(metrics: Metrics, { lastUsed, usage, passwords }: BackendParts): void {
+/** Metrics of the queues in this process's memory. */
+export function measureInProcessQueues(
+  metrics: Metrics,
+  { lastUsed, usage, passwords }: InProcessQueues,
+): void {
   metrics.total(
     'receivables_backend_deferred_writes_total',
     'Writes that are collected, and committed together every few seconds.',
@@ -135,17 +139,17 @@ export function measureParts(metrics: Metrics, { lastUsed, usage, passwords }: B
   )
   metrics.gauge(
     'receivables_backend_password_hashes_waiting',
-    'Logins that wait for their turn at hashing.',
+    'Logins whose password is being hashed or waits to be hashed.',
     () => passwords.waiting,
   )
   metrics.total(
     'receivables_backend_password_hashes_refused_total',
-    'Logins rejected with 503 because too many waited.',
+    'Logins that were rejected with 503 because too many waited.',
     () => passwords.refused,
   )
 }
 
-/** Metrics of the whole database's queues, which are the same from every backend. */
+/** Metrics of the queues in the database, for which every backend reports the same values. */
 export function measureQueues(metrics: Metrics, database: OpenDatabase, clock: () => Date): void {
   const deliveries = cachedFor(QUEUES_CACHED_MS, () => readDeliveries(database, clock()))
   const messages = cachedFor(QUEUES_CACHED_MS, () => readMessages(database, clock()))
@@ -153,25 +157,25 @@ export function measureQueues(metrics: Metrics, database: OpenDatabase, clock: (
     'receivables_backend_webhook_deliveries',
     'Webhook deliveries that wait or are under way.',
     async () => (await deliveries()).counts,
-    { labels: ['status'], gathering: 'max' },
+    { labels: ['status'], aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_backend_webhook_oldest_due_seconds',
-    'For how long the oldest webhook delivery has been due.',
+    'How long the oldest webhook delivery has been due.',
     async () => (await deliveries()).oldestDueSeconds,
-    { gathering: 'max' },
+    { aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_backend_messages',
     'Messages that wait or are under way.',
     async () => (await messages()).counts,
-    { labels: ['status'], gathering: 'max' },
+    { labels: ['status'], aggregator: 'max' },
   )
   metrics.gauge(
     'receivables_backend_message_oldest_due_seconds',
     'How long the oldest message that may be sent has been due.',
     async () => (await messages()).oldestDueSeconds,
-    { gathering: 'max' },
+    { aggregator: 'max' },
   )
 }
 
@@ -188,7 +192,7 @@ async function readDeliveries({ read }: DatabaseReader, now: Date): Promise<Queu
     .where('run_at', 'is not', null)
     .groupBy('status')
     .execute()
-  // Without paused endpoints, whose deliveries wait on purpose.
+  // Deliveries to paused endpoints wait on purpose.
   const oldest = await read
     .selectFrom('webhook_deliveries')
     .innerJoin('webhook_endpoints', 'webhook_endpoints.id', 'webhook_deliveries.endpoint_id')

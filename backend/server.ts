@@ -25,8 +25,8 @@ import { observeRequests } from './http/requests.ts'
 import { openSocketToGroup, removeStaleSocket } from './http/socket.ts'
 import { inboundMailRoutes } from './inbound-mail/routes.ts'
 import { internalRoutes } from './internal/routes.ts'
-import type { PostOffice } from './mail/post-office.ts'
-import { createRequestMetrics, measureParts } from './metrics.ts'
+import type { MailServices } from './mail/mail-services.ts'
+import { createRequestMetrics, measureInProcessQueues } from './metrics.ts'
 import { OPERATIONS } from './operations.ts'
 import { settingsRoutes } from './settings/routes.ts'
 import { renderProblemPage } from './settings/shell/problem-page.ts'
@@ -43,17 +43,17 @@ import type { WebhookServices } from './webhooks/webhooks.ts'
 const KEEP_ALIVE_MS = 75_000
 
 /**
- * A gateway sends a request only after it has received all of it: a slow request does not come from a
+ * A gateway sends a request only after it has received it completely, so a slow request does not come from a
  * gateway.
  */
 const REQUEST_MS_MAX = 30_000
 
-/** How long `drain` waits for calls in progress: less than the 10 s that a process usually has. */
+/** How long `drain` waits for calls in progress: less than the 10 s after which a process is usually killed. */
 const DRAIN_MS_MAX = 8000
 
 /**
- * How long a drain leaves it to gateways to close idle connections. A gateway closes those of a backend that
- * drains within 2 s, and any after 4 s.
+ * How long a drain waits for gateways to close their idle connections. A gateway closes connections to a
+ * draining backend within 2 s, and any connection that was idle for 4 s.
  */
 const DRAIN_GRACE_MS = 5000
 
@@ -78,12 +78,12 @@ export interface BackendDeps {
   readonly cursorKey: Buffer
   /** Encrypts the secrets of authenticator apps. */
   readonly secondFactorBox: SecretBox
-  /** Tests have one of less cost. */
+  /** Tests pass one whose hashes cost less. */
   readonly passwords?: Passwords
   /** If absent, there are no pages for webhooks. */
   readonly webhooks?: WebhookServices
   /** If absent, there are no routes for mail. */
-  readonly postOffice?: PostOffice
+  readonly mailServices?: MailServices
   readonly clock: () => Date
   readonly log: Logger
   readonly metrics: Metrics
@@ -91,7 +91,7 @@ export interface BackendDeps {
   readonly tracing: Tracing | undefined
   /** How long a drain waits for calls in progress. */
   readonly drainMsMax?: number
-  /** How long it keeps idle connections open meanwhile; 0 if no call can be in transit any more. */
+  /** How long a drain keeps idle connections open; 0 if no call can be in transit anymore. */
   readonly drainGraceMs?: number
 }
 
@@ -99,7 +99,7 @@ export interface Backend {
   /** 0 if the server listens on a socket. */
   readonly port: number
   health(): Promise<Health>
-  /** Writes the gathered times of the keys' last use now instead of after a few seconds. */
+  /** Writes the collected times of the keys' last use now instead of after a few seconds. */
   flushLastUsed(): Promise<void>
   /** Finishes the calls in progress and accepts no more. The database remains open. */
   drain(): Promise<void>
@@ -112,11 +112,11 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   const usage = createUsage(database, log)
   const { passwords = createPasswords() } = deps
   const requestMetrics = createRequestMetrics(deps.metrics)
-  measureParts(deps.metrics, { lastUsed, usage, passwords })
+  measureInProcessQueues(deps.metrics, { lastUsed, usage, passwords })
   let draining = false
 
   async function health(): Promise<Health> {
-    const mailError = deps.postOffice?.lastError()
+    const mailError = deps.mailServices?.lastError()
     const degraded = [
       ...(database.fault === undefined ? [] : [`database: ${database.fault.message}`]),
       ...(mailError === undefined ? [] : [`mail: ${mailError}`]),
@@ -149,12 +149,12 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
       ...deps,
       usage,
       flushLastUsed: lastUsed.flush,
-      mailedInvitations: deps.postOffice?.mailedInvitations,
-      resetCodes: deps.postOffice?.codes,
-      noticeRouteOf: deps.postOffice?.noticeRouteOf,
+      mailedInvitations: deps.mailServices?.mailedInvitations,
+      resetCodes: deps.mailServices?.codes,
+      noticeRouteOf: deps.mailServices?.noticeRouteOf,
       passwords,
     }),
-    ...(deps.postOffice === undefined ? [] : mailRoutes(deps.postOffice, deps)),
+    ...(deps.mailServices === undefined ? [] : mailRoutes(deps.mailServices, deps)),
   ])
   server.route(apiRoutes({ ...deps, operations: OPERATIONS }))
   if (deps.socket !== undefined) await removeStaleSocket(deps.socket)
@@ -180,14 +180,14 @@ export async function createBackend(deps: BackendDeps): Promise<Backend> {
   }
 }
 
-function mailRoutes({ links, inboundSecrets }: PostOffice, deps: BackendDeps): ServerRoute[] {
+function mailRoutes({ links, inboundSecrets }: MailServices, deps: BackendDeps): ServerRoute[] {
   return [
     ...unsubscribeRoutes({ ...deps, links }),
     ...inboundMailRoutes({ ...deps, inboundSecrets }),
   ]
 }
 
-/** Each response closes its connection, also those to requests that arrived before the drain. */
+/** During a drain, each response closes its connection, even if its request arrived before the drain. */
 function closeConnectionsWhile(server: Server, isDraining: () => boolean): void {
   server.ext('onPreResponse', ({ raw }, h) => {
     if (isDraining()) raw.res.setHeader('connection', 'close')

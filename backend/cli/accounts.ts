@@ -11,7 +11,7 @@ import { OPERATOR } from '../accounts/audit.ts'
 import { setReplyAddress } from '../accounts/reply-address.ts'
 import { readScopes, SCOPES } from '../accounts/scopes.ts'
 import type { AccountRow } from '../database/tables.ts'
-import { changeProfile } from '../reminders/letters.ts'
+import { changeProfile } from '../reminders/reminder-content.ts'
 import { type Command, defineCommand, renderTable, splitList, UsageError } from './command.ts'
 
 export const accountCommands: readonly Command[] = [
@@ -152,7 +152,7 @@ export const accountCommands: readonly Command[] = [
   defineCommand({
     name: 'accounts set-reply-to',
     summary:
-      'Set a second address for replies to reminders, besides MAIL_FROM: an e-mail address, or none.',
+      'Set a second address for replies to reminders, in addition to MAIL_FROM: an e-mail address, or none.',
     arguments: ['ID', 'EMAIL'],
     options: {},
     async run({ ID, EMAIL }, context) {

@@ -9,7 +9,7 @@ import { archiveDebtor, pauseChasing, restoreDebtor, resumeChasing } from '../de
 import { clearSuppression } from '../debtors/contactability.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import { resumeInvoicesOf } from '../invoices/acts.ts'
-import { changeDetails } from '../reminders/letters.ts'
+import { changeDetails } from '../reminders/reminder-content.ts'
 import {
   type Command,
   type Context,
@@ -20,7 +20,7 @@ import {
 } from './command.ts'
 import { accountOf } from './owner.ts'
 
-const text = (value: string, description: string) =>
+const textOption = (value: string, description: string) =>
   ({ type: 'string', value, description }) as const
 
 export const debtorCommands: readonly Command[] = [
@@ -30,23 +30,23 @@ export const debtorCommands: readonly Command[] = [
       'Change a customer’s name, contact details or address. Only the given options change; an empty value deletes the field.',
     arguments: ['ID'],
     options: {
-      name: text('N', 'The name of the customer.'),
-      email: text(
+      name: textOption('N', 'The name of the customer.'),
+      email: textOption(
         'E',
         'The address that reminders are sent to. If mail to it has bounced, run debtors clear-contact as well.',
       ),
-      phone: text('P', 'The phone number in E.164 form, e.g. +31205550142.'),
-      language: text('L', 'The language of mails to the customer, as a BCP 47 tag, e.g. nl.'),
-      timezone: text(
+      phone: textOption('P', 'The phone number in E.164 form, e.g. +31205550142.'),
+      language: textOption('L', 'The language of mails to the customer, as a BCP 47 tag, e.g. nl.'),
+      timezone: textOption(
         'T',
         'The IANA name of the customer’s time zone. Without one, that of the account applies.',
       ),
-      line1: text('A', 'The first line of the address, with street and number.'),
-      line2: text('A', 'The second line of the address.'),
-      city: text('C', 'The city.'),
-      region: text('R', 'The region or state.'),
-      'postal-code': text('P', 'The postal code.'),
-      country: text('C', 'The ISO 3166-1 code of the country, e.g. NL.'),
+      line1: textOption('A', 'The first line of the address, with street and number.'),
+      line2: textOption('A', 'The second line of the address.'),
+      city: textOption('C', 'The city.'),
+      region: textOption('R', 'The region or state.'),
+      'postal-code': textOption('P', 'The postal code.'),
+      country: textOption('C', 'The ISO 3166-1 code of the country, e.g. NL.'),
     },
     async run({ ID, 'postal-code': postalCode, ...named }, context) {
       const given = { ...named, postal_code: postalCode }
@@ -61,11 +61,11 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors pause',
-    summary: 'Stop reminders to a customer, until a date or until debtors resume.',
+    summary: 'Stop reminders to a customer, until a date or until the command debtors resume.',
     arguments: ['ID'],
     options: {
       reason: REASON,
-      until: text(
+      until: textOption(
         'D',
         'When the pause ends: a date as YYYY-MM-DD in the account’s time zone, or an instant with an offset.',
       ),
@@ -129,7 +129,7 @@ export const debtorCommands: readonly Command[] = [
 
   defineCommand({
     name: 'debtors restore',
-    summary: 'Take a customer out of the archive.',
+    summary: 'Restore an archived customer: reminders to it start again.',
     arguments: ['ID'],
     options: {},
     run: ({ ID }, context) =>
@@ -139,7 +139,7 @@ export const debtorCommands: readonly Command[] = [
   }),
 ]
 
-interface Changing {
+interface ChangeContext {
   readonly tx: Parameters<typeof archiveDebtor>[0]
   readonly accountId: string
   readonly act: Parameters<typeof archiveDebtor>[3]
@@ -149,7 +149,7 @@ async function change(
   context: Context,
   id: string,
   done: string,
-  work: (changing: Changing) => Promise<DebtorRow>,
+  work: (context: ChangeContext) => Promise<DebtorRow>,
 ): Promise<Output> {
   const database = await context.database()
   const accountId = await accountOf(database, 'debtors', id)

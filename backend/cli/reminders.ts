@@ -5,7 +5,7 @@ import { parseInstant } from '../calendar/calendar.ts'
 import { mailOptions, REHEARSAL_SETTINGS } from '../config.ts'
 import type { Database } from '../database/database.ts'
 import type { MessageRow } from '../database/tables.ts'
-import { createPostOffice } from '../mail/post-office.ts'
+import { createMailServices } from '../mail/mail-services.ts'
 import { readCoveredInvoices } from '../messages/messages.ts'
 import { renderMessage } from '../messages/representation.ts'
 import { moneyText } from '../money/money-text.ts'
@@ -146,14 +146,14 @@ async function run(text: string, accountId: string | undefined, context: Context
   if (accountId !== undefined) await getAccount(database.read, accountId)
   const clock = () => now
   const log = createLogger('cli', 'error')
-  const postOffice = createPostOffice({
+  const mailServices = createMailServices({
     ...mailOptions({ ...mail, DATA_DIR: settings.DATA_DIR }),
     database,
     clock,
     log,
   })
   try {
-    const messages = await rehearse({ database, ...postOffice, clock, log }, accountId)
+    const messages = await rehearse({ database, ...mailServices, clock, log }, accountId)
     await database.transaction((tx) =>
       recordAudit(
         tx,
@@ -166,13 +166,13 @@ async function run(text: string, accountId: string | undefined, context: Context
         },
       ),
     )
-    return { json: await shown(database, now, messages), text: renderRun(messages) }
+    return { json: await representRun(database, now, messages), text: renderRun(messages) }
   } finally {
-    await postOffice.close()
+    await mailServices.close()
   }
 }
 
-async function shown({ read }: Database, now: Date, messages: readonly MessageRow[]) {
+async function representRun({ read }: Database, now: Date, messages: readonly MessageRow[]) {
   const shownMessages = []
   for (const message of messages) {
     const covered = await readCoveredInvoices(read, message.account_id, [message.id])
@@ -214,8 +214,8 @@ function renderPreview(
     when: format.format(new Date(at)),
     customer: debtorName,
     stage: stage ?? 'courtesy',
-    invoices: listed(invoices.map(({ number }) => number)),
-    amount: listed(
+    invoices: summarizeList(invoices.map(({ number }) => number)),
+    amount: summarizeList(
       invoices.map(({ amountDue, onAccount = 0, currency }) =>
         moneyText(amountDue - onAccount, currency),
       ),
@@ -230,8 +230,8 @@ function renderPreview(
   return renderTable(rows)
 }
 
-/** Renders the content of a table cell: at most two words, and the number of the others. */
-function listed(words: readonly string[]): string {
+/** Renders a list in a table cell: its first two items, and the number of the others. */
+function summarizeList(words: readonly string[]): string {
   const [first, second, ...others] = words
   if (first === undefined) return ''
   if (second === undefined) return first

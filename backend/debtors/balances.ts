@@ -9,13 +9,13 @@ export interface Balance {
   outstanding: number
   /** The part of `outstanding` whose due date has passed. */
   overdue: number
-  /** Money received and not allocated. */
+  /** Money on account: received, but not allocated to an invoice. */
   unapplied: number
 }
 
 /**
- * Returns balances by debtor id, sorted by currency, for several debtors at once. `today` is the account's
- * date. A debtor without an entry owes nothing.
+ * Returns the balances of several debtors by debtor id, each list sorted by currency. `today` is the current
+ * date in the account's time zone. A debtor without an entry owes nothing and has no money on account.
  */
 export async function readBalances(
   reader: Reader,
@@ -50,7 +50,10 @@ export async function readBalances(
   return balances
 }
 
-/** Literals, since a partial index is used only if the statement's text implies its condition. */
+/**
+ * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
+ * condition.
+ */
 export const INVOICE_IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 export const PAYMENT_IS_UNAPPLIED = sql<SqlBool>`payments.status = 'recorded' and payments.unapplied_amount > 0`
 

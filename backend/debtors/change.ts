@@ -1,4 +1,4 @@
-/** Changes debtors: locks the row, writes it and records the events. */
+/** Changes a debtor: locks the row, writes the change and records the events. */
 
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Transaction } from '../database/database.ts'
@@ -10,8 +10,8 @@ import { lockDebtor } from './debtors.ts'
 import { renderDebtor } from './representation.ts'
 
 /**
- * Locks a debtor for a change by a person. Throws `not_found`, and `debtor_state_conflict` if its personal
- * data are erased.
+ * Locks and returns a debtor that is about to be changed. Throws `not_found`, and `debtor_state_conflict` if
+ * its personal data has been erased.
  */
 export async function getLockedDebtor(
   tx: Transaction,
@@ -37,7 +37,7 @@ export type DebtorChange = Partial<
 >
 
 /**
- * Writes a change to a debtor that the caller has locked, and schedules planning. Records
+ * Writes a change to a debtor that the caller has locked, and schedules planning of its reminders. Records
  * `debtor.contactability_changed` for a change of contactability, and `debtor.updated` for any other.
  */
 export async function changeDebtor(

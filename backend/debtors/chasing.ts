@@ -1,6 +1,7 @@
 /**
- * Pauses, resumes and archives debtors. The debtor is locked, so no hand-over of a message starts in the
- * meantime. Waiting messages are cancelled, so nobody can approve a message that must not be sent.
+ * Pauses, resumes, archives and restores debtors. Each function locks the debtor, so that no hand-over of a
+ * message can start meanwhile. Pausing and archiving cancel waiting messages, which can then no longer be
+ * approved.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type AuditAction, recordAudit } from '../accounts/audit.ts'
@@ -33,7 +34,7 @@ export async function pauseChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   const until = pause.until?.toISOString() ?? null
-  await note(tx, debtor, 'debtor.chasing_paused', act, { reason, until })
+  await auditChasing(tx, debtor, 'debtor.chasing_paused', act, { reason, until })
   await stopMessagesTo(tx, debtor, `the customer was paused: ${reason}`, act.now)
   const change = { chasing_status: 'paused', chasing_reason: reason, chasing_until: until } as const
   return changeDebtor(tx, debtor, change, act.now)
@@ -49,8 +50,8 @@ export async function resumeChasing(
   const debtor = await getLockedDebtor(tx, accountId, id)
   refuseArchived(debtor)
   if (debtor.chasing_status === 'active') return debtor
-  await note(tx, debtor, 'debtor.chasing_resumed', act)
-  return changeDebtor(tx, debtor, CHASED, act.now)
+  await auditChasing(tx, debtor, 'debtor.chasing_resumed', act)
+  return changeDebtor(tx, debtor, ACTIVE_CHASING, act.now)
 }
 
 /** Ends reminders. Invoices stay due, and payments can still be recorded. */
@@ -62,7 +63,7 @@ export async function archiveDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'archived') return debtor
-  await note(tx, debtor, 'debtor.archived', act)
+  await auditChasing(tx, debtor, 'debtor.archived', act)
   await stopMessagesTo(tx, debtor, 'the customer was archived', act.now)
   const change = {
     status: 'archived',
@@ -73,7 +74,7 @@ export async function archiveDebtor(
   return changeDebtor(tx, debtor, change, act.now)
 }
 
-/** Restores an archived debtor, which is chased again. */
+/** Restores an archived debtor and resumes chasing. */
 export async function restoreDebtor(
   tx: Transaction,
   accountId: string,
@@ -82,14 +83,18 @@ export async function restoreDebtor(
 ): Promise<DebtorRow> {
   const debtor = await getLockedDebtor(tx, accountId, id)
   if (debtor.status === 'active') return debtor
-  await note(tx, debtor, 'debtor.restored', act)
-  return changeDebtor(tx, debtor, { status: 'active', ...CHASED }, act.now)
+  await auditChasing(tx, debtor, 'debtor.restored', act)
+  return changeDebtor(tx, debtor, { status: 'active', ...ACTIVE_CHASING }, act.now)
 }
 
 const ARCHIVED = 'archived'
-const CHASED = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const
+const ACTIVE_CHASING = {
+  chasing_status: 'active',
+  chasing_reason: null,
+  chasing_until: null,
+} as const
 
-async function note(
+async function auditChasing(
   tx: Transaction,
   { id, account_id: accountId, name }: DebtorRow,
   action: AuditAction,

@@ -1,6 +1,6 @@
 /**
- * Contactability: the effects of a bounce, a complaint or an unsubscribe link on an address, and on every
- * debtor that has it.
+ * Contactability: what a bounce, a complaint or an unsubscribe changes for an e-mail address, and for every
+ * debtor with this address.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, type Actor, recordAudit } from '../accounts/audit.ts'
@@ -19,14 +19,14 @@ import {
 const MAIL: Actor = { type: 'system', id: null, label: 'mail', address: null }
 const RECIPIENT: Actor = { type: 'system', id: null, label: 'recipient', address: null }
 
-/** The reason for which a suppression pauses chasing until a person resumes it; null: it does not pause. */
-const PAUSES: Readonly<Record<SuppressionReason, string | null>> = {
+/** The reason of the pause that a suppression causes; null if it causes none. Only a person ends the pause. */
+const PAUSE_REASONS: Readonly<Record<SuppressionReason, string | null>> = {
   bounced: 'bounced',
   complained: 'complained',
   unsubscribed: null,
 }
 
-/** Suppresses an address. Idempotent. */
+/** Suppresses an address and updates its debtors. Idempotent. */
 export async function suppressAddress(
   tx: Transaction,
   suppression: Suppression,
@@ -34,7 +34,7 @@ export async function suppressAddress(
 ): Promise<void> {
   const { accountId, address, reason, messageId } = suppression
   if (!(await insertSuppression(tx, suppression, now))) return
-  const pause = PAUSES[reason]
+  const pause = PAUSE_REASONS[reason]
   const change: DebtorChange =
     pause === null ? {} : { chasing_status: 'paused', chasing_reason: pause, chasing_until: null }
   await changeDebtorsAt(tx, accountId, address, now, ({ chasing_status }) =>
@@ -53,7 +53,7 @@ export async function suppressAddress(
   )
 }
 
-/** Reverts an unsubscribe at the recipient's request. */
+/** Subscribes an address to reminders again, at the recipient's request. */
 export async function resubscribeAddress(
   tx: Transaction,
   accountId: string,
@@ -75,9 +75,9 @@ export async function resubscribeAddress(
 }
 
 /**
- * Clears the bounce of the debtor's present address at the request of an Admin, and resumes chasing that it
- * paused. Throws `not_found`, and `address_suppressed` if the recipient has complained, which nobody can
- * revert, or unsubscribed, which only the recipient can.
+ * Clears the bounce of the debtor's current address at an Admin's request, and resumes chasing if the bounce
+ * paused it. Throws `not_found`, and `address_suppressed` if the recipient has complained, which is permanent,
+ * or has unsubscribed, which only the recipient can undo.
  */
 export async function clearSuppression(
   tx: Transaction,
@@ -89,12 +89,13 @@ export async function clearSuppression(
   const { email } = debtor
   if (email !== null) {
     await deleteSuppression(tx, accountId, email, 'bounced')
-    const left = await findSuppression(tx, accountId, email)
-    if (left !== undefined) throw notOurs(left.reason)
+    const remaining = await findSuppression(tx, accountId, email)
+    if (remaining !== undefined) throw suppressedByRecipient(remaining.reason)
   }
   const contactability = await readContactability(tx, accountId, email)
-  const rests = debtor.chasing_reason === PAUSES.bounced && debtor.chasing_status === 'paused'
-  if (contactability === debtor.contactability_email && !rests) return debtor
+  const isPausedByBounce =
+    debtor.chasing_reason === PAUSE_REASONS.bounced && debtor.chasing_status === 'paused'
+  if (contactability === debtor.contactability_email && !isPausedByBounce) return debtor
   await recordAudit(tx, act, {
     accountId,
     action: 'debtor.contactability_cleared',
@@ -108,13 +109,17 @@ export async function clearSuppression(
       ...(contactability !== debtor.contactability_email && {
         contactability_email: contactability,
       }),
-      ...(rests && { chasing_status: 'active', chasing_reason: null, chasing_until: null }),
+      ...(isPausedByBounce && {
+        chasing_status: 'active',
+        chasing_reason: null,
+        chasing_until: null,
+      }),
     },
     act.now,
   )
 }
 
-function notOurs(reason: SuppressionReason): Problem {
+function suppressedByRecipient(reason: SuppressionReason): Problem {
   const what =
     reason === 'complained'
       ? 'has reported our mail as unwanted'
@@ -126,7 +131,7 @@ function notOurs(reason: SuppressionReason): Problem {
   )
 }
 
-/** Locks in the order of ids, as everywhere, to prevent deadlocks. */
+/** Locks the debtors in the order of their ids, as other transactions do, to prevent deadlocks. */
 async function changeDebtorsAt(
   tx: Transaction,
   accountId: string,
@@ -145,9 +150,9 @@ async function changeDebtorsAt(
   const contactability = await readContactability(tx, accountId, address)
   for (const debtor of debtors) {
     const change = changeOf(debtor)
-    const isNew = debtor.contactability_email !== contactability
-    if (!isNew && Object.keys(change).length === 0) continue
-    const reached = isNew ? { contactability_email: contactability } : {}
-    await changeDebtor(tx, debtor, { ...change, ...reached }, now)
+    const isChanged = debtor.contactability_email !== contactability
+    if (!isChanged && Object.keys(change).length === 0) continue
+    const contactable = isChanged ? { contactability_email: contactability } : {}
+    await changeDebtor(tx, debtor, { ...change, ...contactable }, now)
   }
 }

@@ -70,7 +70,7 @@ export function newDebtor(body: DebtorBody): NewDebtor {
   }
 }
 
-/** The address contains all members: it is stored in the form in which it is shown. */
+/** Returns an address with all members, or null without any value. The API returns addresses as stored. */
 function newAddress(body: AddressBody = {}): object | null {
   if (Object.values(body).every((part) => part === '')) return null
   return {

@@ -1,4 +1,4 @@
-/** Reads a debtor together with its balances in one statement, for the most frequent read of all. */
+/** Reads a debtor and its balances in one statement, because this is the most frequent read of all. */
 import assert from 'node:assert'
 import { sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
@@ -10,7 +10,7 @@ import { type Balance, INVOICE_IS_OPEN, PAYMENT_IS_UNAPPLIED } from './balances.
 
 export interface DebtorWithBalances {
   readonly row: DebtorRow
-  /** Returns the balances by currency. `today` is the date of some time zone when the debtor was read. */
+  /** Returns one balance per currency. `today` is the date, in any time zone, on which the debtor was read. */
   balancesOn(today: string): Balance[]
 }
 
@@ -39,7 +39,7 @@ function balancesOf(rows: readonly Row[], dates: Dates, date: string): Balance[]
     [dates.today, 'overdue_today'],
     [dates.tomorrow, 'overdue_tomorrow'],
   ] as const).get(date)
-  assert(overdue !== undefined, `${date} is the date in no time zone`)
+  assert(overdue !== undefined, `${date} was not the current date in any time zone`)
   return rows.flatMap((row) =>
     row.balance_currency === null
       ? []
@@ -52,7 +52,7 @@ function balancesOf(rows: readonly Row[], dates: Dates, date: string): Balance[]
   )
 }
 
-/** One row for each currency of the debtor's balances, or a single one. */
+/** Returns a row for each currency of the debtor's balances, or one row without a currency if it has none. */
 const readRows = prepared(
   (reader: Reader, { accountId, id, ...dates }: { accountId: string; id: string } & Dates) => {
     const overdueOn = (date: string) =>

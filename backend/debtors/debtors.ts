@@ -46,7 +46,7 @@ export interface NewDebtor {
 
 export interface DebtorOwner {
   readonly accountId: string
-  /** Debtors of a demo account are sample data: never contacted. */
+  /** Debtors of a demo account are sample data, and are never contacted. */
   readonly isDemo: boolean
 }
 
@@ -62,7 +62,7 @@ export async function createDebtor(
     account_id: accountId,
     external_id: input.externalId,
     name: input.name,
-    name_search: searchForm(input.name),
+    name_search: normalizeForSearch(input.name),
     email: input.email,
     phone: input.phone,
     language: input.language,
@@ -159,8 +159,8 @@ export async function findDebtorId(
 }
 
 /**
- * Records that the balances change and schedules planning, which also locks the debtor until the
- * transaction ends. Returns false if there is none.
+ * Marks the debtor as updated, because its balances change, and schedules planning of its reminders. This also
+ * locks the debtor until the transaction ends. Returns false if there is no such debtor.
  */
 export async function touchDebtor(
   tx: Transaction,
@@ -176,7 +176,7 @@ const updateTouched = prepared((tx: Transaction, { accountId, id, at }: DebtorId
   touch(tx, accountId, at).where('id', '=', id).returning('id'),
 )
 
-/** The same for the debtor of an invoice; does nothing if there is no such invoice. */
+/** Does what `touchDebtor` does for the debtor of an invoice; does nothing if there is no such invoice. */
 export async function touchDebtorOf(
   tx: Transaction,
   accountId: string,
@@ -212,7 +212,7 @@ function touch(tx: Transaction, accountId: string, at: string) {
     .where('account_id', '=', accountId)
 }
 
-/** Schedules planning of the debtor, after a change that affects chasing. */
+/** Schedules planning of the debtor's reminders, after a change that affects them. */
 export async function replanDebtor(
   tx: Transaction,
   accountId: string,
@@ -246,20 +246,22 @@ export async function listDebtors(
   page: Page,
 ): Promise<DebtorRow[]> {
   const { form, start } = splitPage(page)
-  const values = { ...filters, ...(q === undefined ? {} : namesFrom(q)), ...start, accountId }
+  const values = { ...filters, ...(q === undefined ? {} : nameRangeOf(q)), ...start, accountId }
   return await readDebtors(reader, values, { ...form, status })
 }
 
-/** The last code point: all names with the prefix sort before it. */
-function namesFrom(prefix: string) {
-  const first = searchForm(prefix)
+/** Returns the range of names with a prefix. It ends with the last code point, which sorts after all others. */
+function nameRangeOf(prefix: string) {
+  const first = normalizeForSearch(prefix)
   return { firstName: first, namesEnd: `${first}\u{10ffff}` }
 }
 
+/** What the parameters of the statement contain. */
 type Values = Omit<DebtorFilters, 'status' | 'q'> &
-  Partial<ReturnType<typeof namesFrom>> &
+  Partial<ReturnType<typeof nameRangeOf>> &
   PageStart & { readonly accountId: string }
 
+/** What determines the text of the statement. */
 type Form = PageForm & { readonly status: string | undefined }
 
 const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) => {
@@ -287,7 +289,7 @@ const readDebtors = preparedPage((reader: Reader, filters: Values, form: Form) =
     .limit(sql.lit(page.fetch))
 })
 
-/** The normalized name that the prefix search compares. */
-export function searchForm(name: string): string {
+/** Returns the normalized form of a name, which the prefix search compares. */
+export function normalizeForSearch(name: string): string {
   return name.normalize('NFKC').toLowerCase()
 }

@@ -1,6 +1,6 @@
 /**
- * Edits name and contact details of a debtor. A new address does not clear a bounce. An Admin must clear
- * it.
+ * Edits the name and the contact details of a debtor. A new e-mail address does not clear the bounce of the
+ * old one: an Admin must do so.
  */
 import { type FieldError, Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -10,7 +10,7 @@ import { country, email, language, phone } from '../validation/contact.ts'
 import { text, timezone } from '../validation/fields.ts'
 import { type Check, check, Rejection } from '../validation/rejections.ts'
 import { changeDebtor, type DebtorChange, getLockedDebtor } from './change.ts'
-import { searchForm } from './debtors.ts'
+import { normalizeForSearch } from './debtors.ts'
 import { readContactability } from './suppressed-addresses.ts'
 
 const CHECKS = {
@@ -42,8 +42,7 @@ export const ADDRESS_PARTS = [
 
 export const DETAILS = ['name', 'email', 'phone', 'language', 'timezone'] as const
 
-/** The labels in forms. */
-export const DETAIL_WORDS: Readonly<
+export const DETAIL_LABELS: Readonly<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 > = {
   name: 'Name',
@@ -64,7 +63,7 @@ export type Details = Partial<
   Record<(typeof DETAILS)[number] | (typeof ADDRESS_PARTS)[number], string>
 >
 
-/** Throws `validation_failed` with all faults, and `not_found`. */
+/** Throws `validation_failed` with every error, and `not_found`. */
 export async function editDebtor(
   tx: Transaction,
   accountId: string,
@@ -86,15 +85,18 @@ export async function editDebtor(
   return changeDebtor(tx, debtor, { ...change, ...contactability }, act.now)
 }
 
-/** The new address may be suppressed; a bounce of the old one is kept. */
+/**
+ * If the old e-mail address is suppressed, the contactability does not change with the address. Otherwise the
+ * new address determines it, because it may be suppressed too.
+ */
 async function contactabilityAfter(
   tx: Transaction,
   debtor: DebtorRow,
   { email: address }: DebtorChange,
 ): Promise<DebtorChange> {
   if (address === undefined) return {}
-  const isOpen = ['ok', 'missing'].includes(debtor.contactability_email)
-  if (!isOpen && address !== null) return {}
+  const isSuppressed = !['ok', 'missing'].includes(debtor.contactability_email)
+  if (isSuppressed && address !== null) return {}
   return { contactability_email: await readContactability(tx, debtor.account_id, address) }
 }
 
@@ -103,12 +105,12 @@ function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
   const read = (name: keyof Details, value: string, rule: Check<string>): string | null => {
     // Only the name is required.
     if (value === '' && name !== 'name') return null
-    const kept = check(rule, value)
-    if (!(kept instanceof Rejection)) return kept || null
+    const checked = check(rule, value)
+    if (!(checked instanceof Rejection)) return checked || null
     errors.push({
       pointer: `/${name}`,
-      code: kept.code,
-      detail: `${DETAIL_WORDS[name]} ${kept.detail}.`,
+      code: checked.code,
+      detail: `${DETAIL_LABELS[name]} ${checked.detail}.`,
     })
     return null
   }
@@ -127,20 +129,20 @@ function checkDetails(debtor: DebtorRow, details: Details): DebtorChange {
     throw new Problem('validation_failed', detail, { members: { errors } })
   }
   const { name, ...others } = change
-  const isNowhere = Object.values(address).every((part) => part === null)
+  const isEmpty = Object.values(address).every((part) => part === null)
   return {
     ...others,
-    ...(name === undefined || name === null ? {} : { name, name_search: searchForm(name) }),
-    address: isNowhere ? null : JSON.stringify(address),
+    ...(name === undefined || name === null ? {} : { name, name_search: normalizeForSearch(name) }),
+    address: isEmpty ? null : JSON.stringify(address),
   }
 }
 
 export type Address = Record<(typeof ADDRESS_PARTS)[number], string | null>
 
-/** All members; null if unknown. */
+/** Returns the address with all its members; a member that is unknown is null. */
 export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
-  const kept: unknown = address === null ? {} : JSON.parse(address)
-  const parts = new Map(Object.entries(typeof kept === 'object' && kept !== null ? kept : {}))
+  const stored: unknown = address === null ? {} : JSON.parse(address)
+  const parts = new Map(Object.entries(typeof stored === 'object' && stored !== null ? stored : {}))
   const part = (name: string) => {
     const value: unknown = parts.get(name)
     return typeof value === 'string' ? value : null
@@ -156,8 +158,8 @@ export function addressOf({ address }: Pick<DebtorRow, 'address'>): Address {
 }
 
 function changedOnly(debtor: DebtorRow, change: DebtorChange): DebtorChange {
-  const now = new Map<string, unknown>(Object.entries(debtor))
+  const current = new Map<string, unknown>(Object.entries(debtor))
   return Object.fromEntries(
-    Object.entries(change).filter(([name, value]) => now.get(name) !== value),
+    Object.entries(change).filter(([name, value]) => current.get(name) !== value),
   )
 }

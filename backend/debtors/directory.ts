@@ -3,7 +3,7 @@ import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow } from '../database/tables.ts'
-import type { Scanned } from '../lists/scan.ts'
+import type { ScannedPage } from '../lists/scan.ts'
 
 export const DIRECTORY_VIEWS = [
   'active',
@@ -16,12 +16,12 @@ export const DIRECTORY_VIEWS = [
 
 export type DirectoryView = (typeof DIRECTORY_VIEWS)[number]
 
-/** By the oldest due date, by name, or by the amount owed in a currency, largest first. */
+/** `due` sorts by the oldest due date, `-owes` by the amount owed in one currency, largest first. */
 export const DIRECTORY_SORTS = ['due', 'name', '-owes'] as const
 
 export type DirectorySort = (typeof DIRECTORY_SORTS)[number]
 
-/** The sorts that an index serves, whatever the number of debtors; the first is the default of the view. */
+/** Returns the sorts that an index serves, so that they are fast for any number of debtors; default first. */
 export function directorySortsOf(view: DirectoryView): readonly DirectorySort[] {
   if (view === 'active') return ['due', 'name', '-owes']
   if (view === 'owing') return ['due', '-owes']
@@ -33,7 +33,7 @@ export interface DirectoryQuery {
   readonly sort: DirectorySort
   /** The currency of the sort by amount owed. */
   readonly currency: string
-  /** Undefined: all debtors. */
+  /** The debtors that a search found; undefined if all debtors are listed. */
   readonly ids: readonly string[] | undefined
   /** The id of the last debtor of the previous page. */
   readonly after: string | undefined
@@ -47,7 +47,7 @@ export async function listDirectory(
   reader: Reader,
   accountId: string,
   query: DirectoryQuery,
-): Promise<Scanned<DebtorRow>> {
+): Promise<ScannedPage<DebtorRow>> {
   if (query.after !== undefined) await checkCursor(reader, accountId, query.after)
   const ids = await idsOf(reader, accountId, query)
   const shown = ids.slice(0, query.limit)
@@ -77,8 +77,8 @@ async function idsOf(reader: Reader, accountId: string, query: DirectoryQuery): 
 }
 
 /**
- * Returns debtors that owe money, longest overdue first; in the view of all debtors, the others follow by
- * name.
+ * Returns debtors that owe money, the oldest due date first. In the view of all active debtors, those that owe
+ * nothing follow, sorted by name.
  */
 async function idsByAge(reader: Reader, accountId: string, query: DirectoryQuery) {
   const { view, after, today, limit } = query
@@ -177,7 +177,7 @@ async function idsByDebt(
   return rows.map(({ debtor_id }) => debtor_id)
 }
 
-/** For the few results of a search: longest overdue first, then by name. */
+/** Filters and sorts the few results of a search: the oldest due date first, then by name. */
 async function idsAmong(
   reader: Reader,
   accountId: string,

@@ -1,9 +1,9 @@
-/** The amounts due to an account by age, from stored totals: they are never summed over its invoices. */
+/** Reads the amounts due to an account from stored totals, since summing all its invoices would be slow. */
 import { sql } from 'kysely'
 import { addDays } from '../calendar/calendar.ts'
 import type { Reader } from '../database/database.ts'
 
-/** Days past due of each group, from and to; the first group is not past due. */
+/** The groups of invoices by days past due, with the first and last day of each; null means unlimited. */
 export const AGES = [
   { name: 'not_due', from: null, to: 0 },
   { name: 'days_1_30', from: 1, to: 30 },
@@ -25,7 +25,7 @@ export interface DueByAge {
   readonly ages: readonly DueTotal[]
 }
 
-/** Returns an entry for each currency in which something is due, in alphabetical order. */
+/** Returns an entry for each currency in which something is due, in the alphabetical order of their codes. */
 export async function readDueByAge(
   reader: Reader,
   accountId: string,
@@ -91,7 +91,7 @@ export async function listLargestDebtors(
   return rows.map((row) => ({ debtorId: row.debtor_id, outstanding: Number(row.outstanding) }))
 }
 
-/** Counts active debtors that owe something and cannot be reached, up to `most`. */
+/** Counts active debtors that owe something and cannot be reached. The count stops at `most`. */
 export async function countUnreachableOwing(
   reader: Reader,
   accountId: string,

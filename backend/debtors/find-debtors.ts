@@ -3,10 +3,10 @@ import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { wordsOf } from './search-terms.ts'
 
-/** Further words are ignored. */
+/** Only the longest words of a search are used. */
 const WORDS_MAX = 6
 
-/** Words are compared by the number of terms that they begin; above this, none is worth counting further. */
+/** A word is rare if few terms begin with it. Counting stops at this number: the word is frequent anyway. */
 const COUNTED_MAX = 500
 
 export interface FoundDebtors {
@@ -47,7 +47,7 @@ export async function findDebtorsByWords(
   return { ids, isTruncated: rows.length > limit }
 }
 
-/** Returns at most `WORDS_MAX` words, the rarest first, and the longest of those that are frequent. */
+/** Returns the `WORDS_MAX` longest words, the rarest first; among equally rare words, the longest first. */
 async function sortByRarity(
   reader: Reader,
   accountId: string,
@@ -73,7 +73,7 @@ async function sortByRarity(
   return counts.sort((a, b) => a.count - b.count).map(({ word }) => word)
 }
 
-/** A range, which an index serves; it ends at the last code point. */
+/** A range can use the index. It ends with the last code point, which sorts after all others. */
 export function beginsWith(column: string, prefix: string) {
   const name = sql.ref(column)
   return sql<SqlBool>`(${name} >= ${prefix} and ${name} < ${`${prefix}\u{10ffff}`})`

@@ -1,7 +1,7 @@
 /**
- * Recomputes derived data of debtors that triggers logged as changed (migration 0021): their balances and
- * search terms, and from the differences the account's totals by due date. A worker runs every few seconds. A
- * page with totals first runs it for its own account, so that it includes the reader's last change.
+ * Recomputes the derived data of debtors that database triggers logged as changed (migration 0021): balances,
+ * search terms, and the account's totals by due date. A worker does this every few seconds. A page that shows
+ * totals first does it for its account, so that the totals include the user's own last change.
  */
 import { PostgresAdapter, sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
@@ -11,15 +11,15 @@ import type { DebtorDueRow } from '../database/tables.ts'
 import { INVOICE_IS_OPEN } from './balances.ts'
 import { searchTermsOf } from './search-terms.ts'
 
-/** Debtors handled by one transaction: a payment waits at most for one such transaction. */
+/** How many debtors one transaction processes. A payment may have to wait until such a transaction ends. */
 const BATCH_MAX = 100
 
-/** Logged changes that one transaction looks at: many may concern the same debtors. */
+/** How many logged changes one transaction reads. Many of them may concern the same debtor. */
 const CHANGES_MAX = 5000
 
 /**
- * A debtor that changes several times within this interval is computed once, which takes a tenth of the CPU
- * time of a payment. Announcing each change would cost a payment more than this poll.
+ * A debtor that changes several times within this interval is recomputed once, which takes a tenth of the CPU
+ * time of a payment. Notifying the worker of each change would cost more than this polling.
  */
 const EVERY_MS = 5000
 /** The key of the advisory lock that prevents two backends from computing the same debtor at once. */
@@ -37,22 +37,22 @@ export function startLedgerTotals({ database, log }: LedgerTotalsOptions): Worke
     log,
     async round(signal) {
       while (!signal.aborted && (await hasChanges(database.read))) {
-        await database.transaction((tx) => updateSome(tx))
+        await database.transaction((tx) => updateBatch(tx))
       }
       return undefined
     },
   })
 }
 
-/** Handles at most one batch of the account's logged changes; the worker does the rest. */
+/** Processes at most one batch of the account's logged changes. The worker processes the rest. */
 export async function updateTotalsOf(database: Database, accountId: string): Promise<void> {
   if (!(await hasChanges(database.read, accountId))) return
-  await database.transaction((tx) => updateSome(tx, accountId))
+  await database.transaction((tx) => updateBatch(tx, accountId))
 }
 
-/** Handles all changes, for tests and for benchmarks that fill a database. */
+/** Processes all logged changes. Only tests, and benchmarks that fill a database, use this. */
 export async function updateAllTotals(database: Database): Promise<void> {
-  while (await hasChanges(database.read)) await database.transaction((tx) => updateSome(tx))
+  while (await hasChanges(database.read)) await database.transaction((tx) => updateBatch(tx))
 }
 
 async function hasChanges(reader: Reader, accountId?: string): Promise<boolean> {
@@ -65,11 +65,11 @@ function selectChanges(reader: Reader, accountId: string | undefined) {
   return accountId === undefined ? all : all.where('account_id', '=', accountId)
 }
 
-async function updateSome(tx: Transaction, accountId?: string): Promise<void> {
+async function updateBatch(tx: Transaction, accountId?: string): Promise<void> {
   if (tx.getExecutor().adapter instanceof PostgresAdapter) {
     await sql`select pg_advisory_xact_lock(${sql.lit(LEDGER_LOCK)})`.execute(tx)
   }
-  const debtorIds = await takeChanged(tx, accountId)
+  const debtorIds = await takeChangedDebtors(tx, accountId)
   if (debtorIds.length === 0) return
   const after = await sumInvoices(tx, debtorIds)
   const before = await tx
@@ -83,10 +83,13 @@ async function updateSome(tx: Transaction, accountId?: string): Promise<void> {
 }
 
 /**
- * Removes logged changes and returns their debtors. This comes first: what is committed later is still in the
- * log, and what was removed is visible to the statements that follow.
+ * Removes logged changes and returns their debtors. It must be the transaction's first statement: the later
+ * statements then see every removed change, and changes that are committed later remain in the log.
  */
-async function takeChanged(tx: Transaction, accountId: string | undefined): Promise<string[]> {
+async function takeChangedDebtors(
+  tx: Transaction,
+  accountId: string | undefined,
+): Promise<string[]> {
   const oldest = selectChanges(tx, accountId)
     .select(['id', 'debtor_id'])
     .orderBy('id')
@@ -221,7 +224,7 @@ async function insertStandings(tx: Transaction, dues: readonly DebtorDueRow[]): 
   await tx.insertInto('debtor_standings').values(rows).execute()
 }
 
-/** Writes only terms that changed: most logged changes concern invoices. */
+/** Writes only terms that changed, because most logged changes concern invoices and affect no terms. */
 async function replaceTerms(tx: Transaction, debtorIds: readonly string[]): Promise<void> {
   const [debtors, kept] = [
     await tx.selectFrom('debtors').selectAll().where('id', 'in', debtorIds).execute(),

@@ -15,7 +15,7 @@ import { renderDebtor } from './representation.ts'
 
 const FILTERS = {
   external_id: text({ max: 128 }),
-  // An address is normalized as when it is stored. Other texts have no results.
+  // An address is normalized in the same way as stored addresses. Any other text finds nothing.
   email: parsed((value) => parseEmail(value) ?? value, 'text', { max: 254 }),
   q: text({ max: 200 }),
   status: oneOf(['active', 'archived']),

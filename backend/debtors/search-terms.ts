@@ -1,6 +1,6 @@
 /** The search terms of a debtor: the words of its name, city, e-mail address and external id. */
 import type { DebtorRow } from '../database/tables.ts'
-import { searchForm } from './debtors.ts'
+import { normalizeForSearch } from './debtors.ts'
 import { addressOf } from './details.ts'
 
 /** More words than any real name has; bounds the index entries of one debtor. */
@@ -20,9 +20,9 @@ export function searchTermsOf(row: DebtorRow): string[] {
   return [...new Set(cut)].filter((term) => term !== '').slice(0, TERMS_MAX)
 }
 
-/** Splits a text or a search into words in the form of terms. */
+/** Splits a text or a search query into words, normalized like terms. */
 export function wordsOf(text: string): string[] {
-  return searchForm(text)
+  return normalizeForSearch(text)
     .split(/\s+/u)
     .filter((word) => word !== '')
 }

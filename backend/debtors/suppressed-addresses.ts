@@ -7,8 +7,8 @@ import type { DebtorRow, Reader, SuppressedAddressRow, Transaction } from '../da
 
 export type SuppressionReason = SuppressedAddressRow['reason']
 
-/** By severity: a complaint is permanent, an unsubscribe can be reverted by the recipient. */
-const BY_WEIGHT: readonly SuppressionReason[] = ['complained', 'unsubscribed', 'bounced']
+/** A complaint is permanent. An unsubscribe can be undone by the recipient, a bounce by an Admin. */
+const MOST_SEVERE_FIRST: readonly SuppressionReason[] = ['complained', 'unsubscribed', 'bounced']
 
 /** Returns the most severe reason; undefined if the address is not suppressed. */
 export async function findSuppression(
@@ -22,10 +22,11 @@ export async function findSuppression(
     .where('account_id', '=', accountId)
     .where('address', '=', addressKey(address))
     .execute()
-  return rows.sort((a, b) => BY_WEIGHT.indexOf(a.reason) - BY_WEIGHT.indexOf(b.reason))[0]
+  const severity = ({ reason }: SuppressedAddressRow) => MOST_SEVERE_FIRST.indexOf(reason)
+  return rows.sort((a, b) => severity(a) - severity(b))[0]
 }
 
-/** The contactability of a debtor with this address. */
+/** Returns the contactability of a debtor with this address. */
 export async function readContactability(
   reader: Reader,
   accountId: string,
@@ -81,7 +82,7 @@ export async function deleteSuppression(
   return numDeletedRows === 1n
 }
 
-/** In theory servers may distinguish `Ap@` from `ap@`; in practice none does. */
+/** Ignores case: in theory a mail server may distinguish `Ap@` from `ap@`, but in practice none does. */
 function addressKey(address: string): string {
   return address.toLowerCase()
 }

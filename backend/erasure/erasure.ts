@@ -1,7 +1,7 @@
 /**
- * Erases the personal data of a debtor at that person's request (GDPR, article 17). Data that the law makes
- * a business keep stays: amounts, dates, numbers, line items, states, and the `external_id`, without which
- * the next sync would create the person again.
+ * Erases the personal data of a debtor at that person's request (GDPR, article 17). Data that a business must
+ * keep by law stays: amounts, dates, numbers, line items and states. The `external_id` stays too, because
+ * without it the next sync would create the person again.
  *
  * The debtor's row is erased first, in one transaction: from then on the debtor is not chased, and reads
  * return no personal data. Other tables follow in small, repeatable steps: another run completes one that
@@ -15,7 +15,7 @@ import type { OpenDatabase, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { DebtorRow } from '../database/tables.ts'
 import { readBalances } from '../debtors/balances.ts'
-import { lockDebtor, searchForm } from '../debtors/debtors.ts'
+import { lockDebtor, normalizeForSearch } from '../debtors/debtors.ts'
 import { renderDebtor } from '../debtors/representation.ts'
 import type { EventType } from '../events/event-types.ts'
 import { recordEvent } from '../events/events.ts'
@@ -64,13 +64,13 @@ async function eraseRow(
   const before = await lockDebtor(tx, accountId, debtorId)
   if (before === undefined) throw new Problem('not_found', `There is no debtor ${debtorId}.`)
   if (before.erased_at !== null) return before
-  await releaseAddress(tx, before)
+  await deleteSuppressions(tx, before)
   await stopMessagesTo(tx, before, 'the customer was erased', act.now)
   const debtor = await tx
     .updateTable('debtors')
     .set({
       name: ERASED_NAME,
-      name_search: searchForm(ERASED_NAME),
+      name_search: normalizeForSearch(ERASED_NAME),
       email: null,
       phone: null,
       address: null,
@@ -96,12 +96,12 @@ async function eraseRow(
     subjectId: debtorId,
     detail: { reason },
   })
-  await announce(tx, before, debtor, act.now)
+  await recordEvents(tx, before, debtor, act.now)
   return debtor
 }
 
 /** A suppressed address is kept as long as another debtor has it. */
-async function releaseAddress(
+async function deleteSuppressions(
   tx: Transaction,
   { id, account_id, email }: DebtorRow,
 ): Promise<void> {
@@ -126,11 +126,11 @@ async function releaseAddress(
 }
 
 /** Of the previous values, the event contains only those that are not personal. */
-async function announce(tx: Transaction, before: DebtorRow, debtor: DebtorRow, now: Date) {
+async function recordEvents(tx: Transaction, before: DebtorRow, debtor: DebtorRow, now: Date) {
   const { id, account_id: accountId } = debtor
   const render = async (row: DebtorRow, today: string) =>
     renderDebtor(row, (await readBalances(tx, accountId, [id], today)).get(id) ?? [])
-  const recordEvents = (type: EventType, former: Partial<DebtorRow>) => {
+  const record = (type: EventType, former: Partial<DebtorRow>) => {
     const event = {
       accountId,
       type,
@@ -141,8 +141,8 @@ async function announce(tx: Transaction, before: DebtorRow, debtor: DebtorRow, n
     return recordEvent(tx, event, now)
   }
   const { status, chasing_status, contactability_email } = before
-  await recordEvents('debtor.updated', { status, chasing_status, erased_at: null })
+  await record('debtor.updated', { status, chasing_status, erased_at: null })
   if (contactability_email !== debtor.contactability_email) {
-    await recordEvents('debtor.contactability_changed', { contactability_email })
+    await record('debtor.contactability_changed', { contactability_email })
   }
 }

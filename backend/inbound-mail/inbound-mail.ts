@@ -1,7 +1,7 @@
 /**
  * Classifies an inbound mail: a delivery report (RFC 3464: bounced, delayed or delivered), a complaint (RFC
- * 5965), a reply of a person, or an automatic reply. Anybody can send anything to the address: nothing here
- * throws, and the size of everything that is read is limited.
+ * 5965), a reply by a person, or an automatic reply. Anyone can send anything to the address, so nothing here
+ * throws, and everything is read only up to a limit.
  */
 import PostalMime, { type Email } from 'postal-mime'
 import { bounceTypeOf, oneLine, parseReply } from '../mail/status-codes.ts'
@@ -12,16 +12,16 @@ export interface InboundMail {
     | { readonly kind: 'bounce'; readonly bounce: Bounce }
     | { readonly kind: 'reply'; readonly subject: string; readonly text: string }
     | { readonly kind: 'delay' | 'delivery' | 'complaint' | 'auto_reply' | 'unknown' }
-  /** Ids of our messages and notices, and Message-IDs in `<>`, that the mail refers to. */
+  /** The ids of our messages and notices, and the Message-IDs in `<>`, to which the mail refers. */
   readonly references: readonly string[]
-  /** The sender that the mail states, which is not verified. */
+  /** The sender according to the mail, which is not verified. */
   readonly sender: string | null
 }
 
 const REPORT_CHARS_MAX = 20_000
 const SUBJECT_CHARS_MAX = 300
 const TEXT_CHARS_MAX = 20_000
-/** The part of an HTML body that is read: hostile markup is slow to strip. */
+/** How many characters of an HTML body are read, because hostile markup is slow to strip. */
 const HTML_CHARS_MAX = 10_000
 const REFERENCES_MAX = 50
 
@@ -36,7 +36,7 @@ export async function readInboundMail(raw: Buffer): Promise<InboundMail> {
   return { content, references, sender }
 }
 
-/** Resolves to undefined if the mail is nested more deeply or longer than any real mail. */
+/** Resolves to undefined if the mail's nesting or its headers exceed those of any real mail. */
 async function parse(raw: Buffer): Promise<Email | undefined> {
   try {
     return await PostalMime.parse(raw, {
@@ -72,7 +72,7 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
     case 'delayed':
       return { kind: 'delay' }
     case 'delivered':
-    // The mail reached an address that expands to others.
+    // The mail reached an address that forwards it to several others.
     case 'expanded':
       return { kind: 'delivery' }
     default:
@@ -84,14 +84,14 @@ function readDeliveryStatus(report: string): InboundMail['content'] {
 function bounceOf(fields: ReadonlyMap<string, string>): Bounce {
   const diagnostic = (fields.get('diagnostic-code') ?? '').replace(/^[\w-]+;\s*/, '')
   const status = /^[245]\.\d{1,3}\.\d{1,3}/.exec(fields.get('status') ?? '')?.[0]
-  // If the relay reports no more than a failure, the remote server may have given a reason.
+  // If the relay reports only that the delivery failed, the remote server's reply may contain the reason.
   const remoteReply = parseReply(diagnostic)
   const isVague = status === undefined || /^[45]\.0\.0$/.test(status)
   const code = (isVague ? remoteReply?.enhanced : status) ?? status ?? '5.0.0'
   return { type: bounceTypeOf(code), code, detail: oneLine(diagnostic || `status ${code}`) }
 }
 
-/** Recognizes automatic replies by RFC 3834 and by the headers of programs that do not follow it. */
+/** Recognizes automatic replies by the header of RFC 3834, and by those of programs that do not follow it. */
 function isAutomatic({ headers, returnPath }: Email): boolean {
   const header = (name: string) =>
     headers.find(({ key }) => key === name)?.value.toLowerCase() ?? ''
@@ -119,7 +119,7 @@ function plainText(text: string | undefined, html = ''): string {
     .trim()
 }
 
-/** Returns the ids in the report's envelope id and in the returned headers. */
+/** Returns the texts in a report that contain ids: the envelope id, and the headers of the returned mail. */
 function reportedIds(mail: Email): string {
   const status = partOf(mail, 'message/delivery-status') ?? ''
   const returned = partOf(mail, 'message/rfc822') ?? partOf(mail, 'text/rfc822-headers') ?? ''
@@ -144,8 +144,8 @@ function partOf({ attachments }: Email, type: string): string | undefined {
 }
 
 /**
- * Returns the fields of all groups, since each of our mails has one recipient. If a name occurs several
- * times, the first field applies.
+ * Returns the fields of all groups of a report together, because each of our mails has one recipient. If a name
+ * occurs several times, the first field applies.
  */
 function fieldsIn(report: string): ReadonlyMap<string, string> {
   const fields = new Map<string, string>()

@@ -1,17 +1,17 @@
-/** Processes inbound mail. It is idempotent: providers post a mail again if its receipt was not confirmed. */
+/** Processes inbound mail. This is idempotent, because providers post a mail again if they got no response. */
 import { createHash } from 'node:crypto'
 import type { InboundMailRow, MessageRow, Reader, Transaction } from '../database/tables.ts'
 import { suppressAddress } from '../debtors/contactability.ts'
 import { lockDebtor } from '../debtors/debtors.ts'
-import { recordReturned } from '../mail/outbox.ts'
-import { moveMessage } from '../messages/lifecycle.ts'
+import { recordBouncedNotice } from '../mail/outbox.ts'
+import { changeMessage } from '../messages/lifecycle.ts'
 import { type Bounce, bounceMessage } from '../reminders/sending/bounces.ts'
 import type { InboundMail } from './inbound-mail.ts'
 import { recordReply } from './replies.ts'
 
-/** The kind of mail, and the id of our message to which it refers; null if it refers to none. */
 export interface Received {
   readonly kind: InboundMailRow['kind']
+  /** The id of our message to which the mail refers; null if it refers to none. */
   readonly messageId: string | null
 }
 
@@ -22,10 +22,10 @@ export async function receiveMail(
   now: Date,
 ): Promise<Received> {
   const { kind } = mail.content
-  const ours = await findMessage(tx, mail.references)
-  if (ours === undefined) {
+  const message = await findMessage(tx, mail.references)
+  if (message === undefined) {
     // Mail that refers to none of our messages is not stored.
-    await recordReturnedNotice(tx, mail, now)
+    await recordBounceOfNotice(tx, mail, now)
     return { kind, messageId: null }
   }
   // If a mail is posted twice at the same time, the second transaction waits here for the first.
@@ -34,26 +34,26 @@ export async function receiveMail(
     .values({
       digest: createHash('sha256').update(raw).digest('base64url'),
       kind,
-      account_id: ours.account_id,
-      message_id: ours.id,
+      account_id: message.account_id,
+      message_id: message.id,
       sender: mail.sender,
       received_at: now.toISOString(),
     })
     .onConflict((conflict) => conflict.doNothing())
     .executeTakeFirstOrThrow()
-  if (numInsertedOrUpdatedRows === 1n) await apply(tx, mail, ours, now)
-  return { kind, messageId: ours.id }
+  if (numInsertedOrUpdatedRows === 1n) await applyToMessage(tx, mail, message, now)
+  return { kind, messageId: message.id }
 }
 
-async function recordReturnedNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
+async function recordBounceOfNotice(tx: Transaction, mail: InboundMail, now: Date): Promise<void> {
   const { content, references } = mail
   const id = references.find((reference) => reference.startsWith('mlo_'))
   if (content.kind === 'bounce' && id !== undefined) {
-    await recordReturned(tx, id, content.bounce.detail, now)
+    await recordBouncedNotice(tx, id, content.bounce.detail, now)
   }
 }
 
-async function apply(
+async function applyToMessage(
   tx: Transaction,
   { content }: InboundMail,
   found: Pick<MessageRow, 'id' | 'account_id' | 'debtor_id'>,
@@ -78,21 +78,21 @@ async function apply(
       await suppressRecipient(tx, message, now)
       break
     case 'reply':
-      await recordReply(tx, { debtor, responded: message, ...content }, now)
+      await recordReply(tx, { debtor, repliedTo: message, ...content }, now)
       break
   }
 }
 
 function changesMessage({ status }: MessageRow, { type }: Bounce): boolean {
   if (status === 'sending' || status === 'sent' || status === 'delivered') return true
-  // A soft bounce changes nothing if the message awaits a retry or has no retries left. A hard bounce does.
+  // If the message awaits a retry or has no retries left, only a hard bounce changes it.
   return type === 'hard' && (status === 'queued' || status === 'failed')
 }
 
 async function markDelivered(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
   if (message.status !== 'sent') return
   const change = { status: 'delivered', delivered_at: now.toISOString() } as const
-  await moveMessage(tx, message, change, null, now)
+  await changeMessage(tx, message, change, null, now)
 }
 
 async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date): Promise<void> {
@@ -103,8 +103,8 @@ async function suppressRecipient(tx: Transaction, message: MessageRow, now: Date
 }
 
 /**
- * Finds a message by our id or by the id from the mail server. If a thread refers to several, finds the
- * latest.
+ * Finds a message by our id or by the mail server's id. If a thread refers to several messages, finds the
+ * latest one.
  */
 async function findMessage(reader: Reader, references: readonly string[]) {
   if (references.length === 0) return undefined

@@ -1,6 +1,5 @@
 /**
- * Processes a customer's reply: it is logged, Admins are notified, and chasing pauses until a person
- * decides.
+ * Processes a customer's reply: logs it, notifies the Admins, and pauses chasing until a person resumes it.
  */
 import { createId } from '../../shared/contract/id.ts'
 import type { DebtorRow, MessageRow, Transaction } from '../database/tables.ts'
@@ -10,9 +9,10 @@ import { announceMessage } from '../messages/lifecycle.ts'
 import { recordTransitions } from '../messages/transitions.ts'
 
 export interface Reply {
-  /** The caller has locked its row. */
+  /** The debtor, which the caller has locked. */
   readonly debtor: DebtorRow
-  readonly responded: MessageRow
+  /** The message to which the customer replied. */
+  readonly repliedTo: MessageRow
   readonly subject: string
   readonly text: string
 }
@@ -33,18 +33,18 @@ async function pauseChasing(tx: Transaction, debtor: DebtorRow, now: Date): Prom
   await changeDebtor(tx, debtor, pause, now)
 }
 
-/** Logs the reply, with the invoices of the message that it replies to. */
+/** Logs the reply, with the invoices of the message to which it replies. */
 async function logReply(
   tx: Transaction,
-  { responded, subject, text }: Reply,
+  { repliedTo, subject, text }: Reply,
   now: Date,
 ): Promise<void> {
   const at = now.toISOString()
   const row: MessageRow = {
     ...NO_OUTBOUND_FACTS,
     id: createId('msg'),
-    account_id: responded.account_id,
-    debtor_id: responded.debtor_id,
+    account_id: repliedTo.account_id,
+    debtor_id: repliedTo.debtor_id,
     channel: 'email',
     direction: 'inbound',
     kind: 'reply',
@@ -63,7 +63,7 @@ async function logReply(
       eb
         .selectFrom('message_invoices')
         .select([eb.val(row.id).as('message_id'), 'position', 'account_id', 'invoice_id'])
-        .where('message_id', '=', responded.id),
+        .where('message_id', '=', repliedTo.id),
     )
     .execute()
   await recordTransitions(tx, [row], null, now)
@@ -71,7 +71,7 @@ async function logReply(
   await notifyAdmins(tx, row, now)
 }
 
-/** Sends no notice if the account has a reply address of its own, where its staff read replies. */
+/** Notifies the Admins, unless the account has its own address for replies, where its staff read them. */
 async function notifyAdmins(tx: Transaction, { account_id: accountId, id }: MessageRow, now: Date) {
   const account = await tx
     .selectFrom('accounts')

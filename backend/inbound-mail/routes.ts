@@ -1,6 +1,6 @@
 /**
- * The route to which a mailbox's pipe or a mail provider posts the raw mail (`message/rfc822`) sent to
- * `MAIL_FROM`. It authenticates with `MAIL_INBOUND_SECRET`.
+ * The route to which a mail provider, or a pipe of a mailbox, posts the raw mail (`message/rfc822`) that was
+ * sent to `MAIL_FROM`. Requests are authenticated with `MAIL_INBOUND_SECRET`.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Request, ServerRoute } from '@hapi/hapi'
@@ -12,7 +12,7 @@ import { receiveMail } from './receive-mail.ts'
 
 export interface InboundMailDeps {
   readonly database: Database
-  /** The accepted secrets; undefined: inbound mail is off. */
+  /** The accepted secrets; undefined if inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly clock: () => Date
   readonly log: Logger
@@ -22,7 +22,7 @@ export function inboundMailRoutes(deps: InboundMailDeps): ServerRoute[] {
   return [inboundRoute(deps), NO_OTHER_ROUTE]
 }
 
-/** Without this route, other paths below `/mail` would get hapi's own 404. */
+/** Without this route, hapi's own 404 would be the response to other paths below `/mail`. */
 const NO_OTHER_ROUTE: ServerRoute = {
   method: '*',
   path: '/mail/{path*}',
@@ -54,7 +54,7 @@ function inboundRoute({ database, inboundSecrets, clock, log }: InboundMailDeps)
   }
 }
 
-/** The secret is a bearer token, or the password of basic authentication, which can be part of a URL. */
+/** The secret is a bearer token, or the password of Basic authentication, which a URL can contain. */
 function checkSecret({ headers }: Request, secrets: readonly string[]): void {
   const [scheme = '', credential = ''] = String(headers['authorization'] ?? '').split(' ')
   const basic = Buffer.from(credential, 'base64').toString('utf8')

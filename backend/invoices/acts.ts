@@ -1,6 +1,6 @@
 /**
- * The acts of people on an invoice. Each act is rejected in a state that does not allow it, cancels the
- * reminders that it invalidates, and records an event.
+ * What people do to an invoice in Settings or the CLI. Each act is rejected in a state that does not allow it,
+ * cancels the waiting reminders about the invoice, and records an event, if there is one for it.
  */
 
 import { type RawBuilder, sql } from 'kysely'
@@ -15,17 +15,17 @@ import { lockDebtorId, replanDebtor, touchDebtor } from '../debtors/debtors.ts'
 import type { EventType } from '../events/event-types.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
-import { BLOCKED_BY_DISPUTE, chasingUnder, DISPUTED, holdOf } from './holds.ts'
+import { BLOCKED_BY_DISPUTE, chasingFieldsFor, DISPUTED, holdOf } from './holds.ts'
 import { findInvoice } from './invoices.ts'
 import { isOld } from './old-invoices.ts'
 
 interface InvoiceAct {
   /** The action in the audit log. */
   readonly action: AuditAction
-  /** Null if the act changes only the member `chasing` of the invoice in the API. */
+  /** Null if the act changes nothing but the member `chasing` of the invoice in the API. */
   readonly event: EventType | null
-  /** The past participle for the message of a rejection, e.g. `finalised`. */
-  readonly name: string
+  /** The past participle of the act, for messages such as "Invoice 7 cannot be finalised". */
+  readonly participle: string
   isAllowed(invoice: InvoiceRow): boolean
   change(now: Date, invoice: InvoiceRow): InvoiceChange
 }
@@ -40,7 +40,7 @@ const NOT_CHASED = {
 const FINALISE: InvoiceAct = {
   action: 'invoice.finalised',
   event: 'invoice.opened',
-  name: 'finalised',
+  participle: 'finalised',
   isAllowed: ({ status }) => status === 'draft',
   change: () => ({ status: 'open', chasing_status: 'active' }),
 }
@@ -48,7 +48,7 @@ const FINALISE: InvoiceAct = {
 const VOID: InvoiceAct = {
   action: 'invoice.voided',
   event: 'invoice.voided',
-  name: 'voided',
+  participle: 'voided',
   isAllowed: isVoidable,
   change: (now) => ({ status: 'void', voided_at: now.toISOString(), ...NOT_CHASED }),
 }
@@ -56,7 +56,7 @@ const VOID: InvoiceAct = {
 const WRITE_OFF: InvoiceAct = {
   action: 'invoice.written_off',
   event: 'invoice.written_off',
-  name: 'written off',
+  participle: 'written off',
   isAllowed: isOpen,
   change: (now) => ({ status: 'written_off', written_off_at: now.toISOString(), ...NOT_CHASED }),
 }
@@ -64,7 +64,7 @@ const WRITE_OFF: InvoiceAct = {
 const DISPUTE: InvoiceAct = {
   action: 'invoice.disputed',
   event: 'invoice.disputed',
-  name: 'disputed',
+  participle: 'disputed',
   isAllowed: (invoice) => isOpen(invoice) && !isDisputed(invoice),
   change: (now, invoice) => ({
     disputed_at: now.toISOString(),
@@ -76,20 +76,17 @@ const DISPUTE: InvoiceAct = {
 const RESOLVE: InvoiceAct = {
   action: 'invoice.dispute_resolved',
   event: 'invoice.dispute_resolved',
-  name: 'resolved',
+  participle: 'resolved',
   isAllowed: (invoice) => isOpen(invoice) && isDisputed(invoice),
-  change: (now, invoice) => ({ disputed_at: null, ...chasingUnder(holdOf(invoice), now) }),
+  change: (now, invoice) => ({ disputed_at: null, ...chasingFieldsFor(holdOf(invoice), now) }),
 }
 
-/**
- * Resumes chasing that a rejected reminder, `chase_if_overdue: false` or the pause after a payment has
- * blocked.
- */
+/** Resumes chasing that was blocked by a rejected reminder, `chase_if_overdue: false` or a payment. */
 const RESUME: InvoiceAct = {
   action: 'invoice.chasing_resumed',
   event: null,
-  name: 'resumed',
-  isAllowed: isHeld,
+  participle: 'resumed',
+  isAllowed: canResumeChasing,
   change: () => RESUMED,
 }
 
@@ -99,18 +96,18 @@ const RESUMED = { chasing_status: 'active', chasing_blocked_reason: null } as co
  * Makes a draft an open invoice: the customer owes the amount. The number does not change. Throws
  * `invoice_state_conflict`, `not_found`.
  */
-export const finaliseInvoice = acting(FINALISE)
-export const resumeInvoice = acting(RESUME)
+export const finaliseInvoice = defineAct(FINALISE)
+export const resumeInvoice = defineAct(RESUME)
 /** Voids an invoice that was a mistake and on which nothing was paid or credited. This is irreversible. */
-export const voidInvoice = actingWithReason(VOID)
+export const voidInvoice = defineActWithReason(VOID)
 /** Records that payment is no longer expected. The invoice can still be paid. */
-export const writeOffInvoice = actingWithReason(WRITE_OFF)
+export const writeOffInvoice = defineActWithReason(WRITE_OFF)
 /** Stops chasing until the customer's objection is settled. */
-export const disputeInvoice = actingWithReason(DISPUTE)
-/** Resumes chasing, unless another block applied before the dispute: that block then applies again. */
-export const resolveDispute = actingWithReason(RESOLVE)
+export const disputeInvoice = defineActWithReason(DISPUTE)
+/** Resumes chasing, unless something else blocked it before the dispute and now blocks it again. */
+export const resolveDispute = defineActWithReason(RESOLVE)
 
-/** Resumes all invoices of a debtor except disputed ones, and returns their number. Throws `not_found`. */
+/** Resumes chasing of a debtor's invoices except disputed ones, and returns their number. Throws `not_found`. */
 export function resumeInvoicesOf(
   tx: Transaction,
   accountId: string,
@@ -122,7 +119,7 @@ export function resumeInvoicesOf(
   return resumeMatching(tx, accountId, debtorId, isUndisputed, act)
 }
 
-/** Resumes the debtor's old invoices, which `old-invoices.ts` defines. */
+/** Resumes chasing of the debtor's old invoices, which `old-invoices.ts` defines. */
 export function resumeOldInvoicesOf(
   tx: Transaction,
   accountId: string,
@@ -164,7 +161,7 @@ export function isDisputed({ chasing_blocked_reason: reason }: InvoiceRow): bool
 }
 
 /** Whether a person can resume chasing: it is blocked, but not by a dispute. */
-export function isHeld(invoice: InvoiceRow): boolean {
+export function canResumeChasing(invoice: InvoiceRow): boolean {
   return isOpen(invoice) && invoice.chasing_status !== 'active' && !isDisputed(invoice)
 }
 
@@ -177,12 +174,12 @@ export function isVoidable({ status, amount_paid, amount_credited }: InvoiceRow)
   return status === 'draft' || (status === 'open' && amount_paid === 0 && amount_credited === 0)
 }
 
-function acting(invoiceAct: InvoiceAct) {
+function defineAct(invoiceAct: InvoiceAct) {
   return (tx: Transaction, accountId: string, id: string, act: Act): Promise<InvoiceRow> =>
     perform(tx, { accountId, id, detail: {} }, invoiceAct, act)
 }
 
-function actingWithReason(invoiceAct: InvoiceAct) {
+function defineActWithReason(invoiceAct: InvoiceAct) {
   return (
     tx: Transaction,
     accountId: string,
@@ -202,11 +199,11 @@ interface Target {
 async function perform(
   tx: Transaction,
   { accountId, id, detail }: Target,
-  { action, event, name, isAllowed, change }: InvoiceAct,
+  { action, event, participle, isAllowed, change }: InvoiceAct,
   act: Act,
 ): Promise<InvoiceRow> {
   const invoice = await lockInvoice(tx, accountId, id)
-  if (!isAllowed(invoice)) throw conflict(invoice, name)
+  if (!isAllowed(invoice)) throw conflict(invoice, participle)
   await recordAudit(tx, act, {
     accountId,
     action,
@@ -214,13 +211,13 @@ async function perform(
     detail: { number: invoice.number, ...detail },
   })
   const row = await changeInvoice(tx, invoice, change(act.now, invoice), event, act.now)
-  await stopMessages(tx, accountId, [id], act.now, `invoice ${invoice.number} was ${name}`)
+  await stopMessages(tx, accountId, [id], act.now, `invoice ${invoice.number} was ${participle}`)
   const changesBalance = row.status !== invoice.status
   await (changesBalance ? touchDebtor : replanDebtor)(tx, accountId, row.debtor_id, act.now)
   return row
 }
 
-/** Locks the debtor and returns the invoice as read under the lock. Throws `not_found`. */
+/** Locks the invoice's debtor, and only then reads and returns the invoice. Throws `not_found`. */
 export async function lockInvoice(
   tx: Transaction,
   accountId: string,
@@ -234,15 +231,16 @@ export async function lockInvoice(
   return invoice
 }
 
-/** `name` is the act that was rejected, e.g. `finalised`. */
-export function conflict(invoice: InvoiceRow, name: string): Problem {
+/** `participle` names the act that was rejected, e.g. `finalised`. */
+export function conflict(invoice: InvoiceRow, participle: string): Problem {
   const { number, status, amount_paid: paid, chasing_blocked_reason: blocked } = invoice
   const state = `${status.replaceAll('_', ' ')}${isDisputed(invoice) ? ' and disputed' : ''}`
-  const done = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
-  const why = name === 'voided' && done !== undefined ? `, and something was ${done} on it` : ''
+  const settledBy = paid > 0 ? 'paid' : invoice.amount_credited > 0 ? 'credited' : undefined
+  const isWhy = participle === 'voided' && settledBy !== undefined
+  const why = isWhy ? `, and an amount has been ${settledBy} on it` : ''
   return new Problem(
     'invoice_state_conflict',
-    `Invoice ${number} is ${state}${why}: it cannot be ${name}.`,
+    `Invoice ${number} cannot be ${participle}, because it is ${state}${why}.`,
     { members: { invoice_status: status, chasing_blocked_reason: blocked } },
   )
 }

@@ -38,7 +38,7 @@ function changedMembers(before: InvoiceRow, change: InvoiceChange): InvoiceChang
   return changed
 }
 
-/** Records a further event for a change made by `changeInvoice`. */
+/** Records another event for a change that `changeInvoice` has written. */
 export async function announceChange(
   tx: Transaction,
   before: InvoiceRow,

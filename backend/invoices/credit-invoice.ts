@@ -1,5 +1,5 @@
 /**
- * Credits: the account reduces an invoice and states a reason. A credit never exceeds the amount due, so
+ * Credits reduce what is owed on an invoice, for a stated reason. A credit never exceeds the amount due, so
  * that it can neither undo a payment nor make the debtor a creditor.
  */
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -8,11 +8,11 @@ import type { InvoiceRow, Transaction } from '../database/tables.ts'
 import { touchDebtor } from '../debtors/debtors.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCovered } from '../reminders/planning/stop-covered-on-account.ts'
+import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { conflict, isOpen, lockInvoice } from './acts.ts'
 import { announceChange, changeInvoice } from './change.ts'
-import { paid } from './settlement.ts'
+import { paidInFull } from './settlement.ts'
 
 export interface Credit {
   /** In minor units, more than 0. */
@@ -21,8 +21,8 @@ export interface Credit {
 }
 
 /**
- * Replans waiting reminders with the new amount due. Throws `not_found`, `invoice_state_conflict`, and
- * `validation_failed` without a reason or if the credit exceeds the amount due.
+ * Credits an invoice, and replans waiting reminders with the new amount due. Throws `not_found`,
+ * `invoice_state_conflict`, and `validation_failed` without a reason or if the credit exceeds the amount due.
  */
 export async function creditInvoice(
   tx: Transaction,
@@ -46,7 +46,7 @@ export async function creditInvoice(
   const change = {
     amount_credited: invoice.amount_credited + amount,
     amount_due: amountDue,
-    ...(amountDue === 0 && paid(invoice, act.now)),
+    ...(amountDue === 0 && paidInFull(invoice, act.now)),
   }
   const row = await changeInvoice(tx, invoice, change, 'invoice.credited', act.now)
   if (amountDue === 0) await announceChange(tx, invoice, row, 'invoice.paid', act.now)
@@ -57,16 +57,16 @@ export async function creditInvoice(
 
 function refuseSurplus({ amount_due: due, number }: InvoiceRow, amount: number): void {
   if (amount <= due) return
-  const detail = `amount must be at most ${due}, what is due on invoice ${number}`
+  const detail = `amount must be at most ${due}, the amount due on invoice ${number}`
   throw fieldErrorsProblem([{ pointer: '/amount', code: 'out_of_range', detail }])
 }
 
-/** Less is due on this invoice: money on account may therefore cover other invoices of the debtor too. */
+/** Because less is due on this invoice, money on account may now cover other invoices of the debtor. */
 async function replanReminders(tx: Transaction, row: InvoiceRow, now: Date): Promise<void> {
   const debtor = { id: row.debtor_id, account_id: row.account_id }
   const why = `invoice ${row.number} was credited`
   const own = await stopMessages(tx, row.account_id, [row.id], now, why)
-  const others = await stopCovered(tx, debtor, undefined, now, why)
+  const others = await stopCoveredReminders(tx, debtor, undefined, now, why)
   const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
   const settledIds = row.status === 'paid' ? [row.id] : []
   await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)

@@ -11,7 +11,7 @@ import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { conflict, isOpen, lockInvoice } from './acts.ts'
 import { changeInvoice } from './change.ts'
 
-/** Absent members leave their values unchanged; null removes the value. */
+/** An absent member leaves its value unchanged; null removes the value. */
 export interface InvoiceEdit {
   readonly dueDate?: string
   readonly poNumber?: string | null

@@ -1,7 +1,7 @@
 /**
- * Holds block the chasing of an invoice: a decision of a person, or the pause after a payment. While the
- * invoice is disputed or fully paid, its hold is only stored. It applies again when the dispute is resolved or
- * the payment is reversed.
+ * A hold blocks the chasing of an invoice. It is either a decision of a person, or the pause after a payment.
+ * While the invoice is disputed or fully paid, its hold is stored and has no effect; it applies again when the
+ * dispute is resolved or the payment is reversed.
  */
 import type { InvoiceRow } from '../database/tables.ts'
 
@@ -22,7 +22,7 @@ export const BLOCKED_BY_DISPUTE = {
   chasing_blocked_reason: DISPUTED,
 } as const
 
-/** Returns the hold that applies to the invoice, or that is stored while the invoice is disputed. */
+/** Returns the hold that applies to the invoice, or the stored one if the invoice is disputed. */
 export function holdOf(invoice: InvoiceRow): Hold {
   const { chasing_blocked_reason: reason, chasing_next_action_at: until } = invoice
   if (invoice.disputed_at !== null) {
@@ -38,16 +38,19 @@ export function holdOf(invoice: InvoiceRow): Hold {
 }
 
 /**
- * Returns the hold that is stored after full payment: the decision of a person, but not the pause after a
- * payment.
+ * Returns the hold to store when the invoice is fully paid: the decision of a person, but not the pause after
+ * a payment.
  */
-export function decisionOf(invoice: InvoiceRow): Hold {
+export function holdAfterFullPayment(invoice: InvoiceRow): Hold {
   const hold = holdOf(invoice)
   return hold.chasing_hold === PAYMENT_RECEIVED ? NO_HOLD : hold
 }
 
 /** Returns the chasing fields of an open invoice to which only `hold` applies. */
-export function chasingUnder({ chasing_hold: hold, chasing_hold_until: until }: Hold, now: Date) {
+export function chasingFieldsFor(
+  { chasing_hold: hold, chasing_hold_until: until }: Hold,
+  now: Date,
+) {
   const isOver = until !== null && until <= now.toISOString()
   if (hold === null || isOver) {
     return {

@@ -1,4 +1,4 @@
-/** The list of invoices. Every query derives being overdue from status, due date and the current date. */
+/** Lists invoices. Whether an invoice is overdue is derived from its status, due date and the current date. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { preparedPage } from '../database/prepared.ts'
@@ -55,15 +55,18 @@ export async function listInvoices(
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
 type LiteralFilter = 'status' | 'currency' | 'overdue'
 
+/** What the parameters of the statement contain. */
 type Values = Omit<InvoiceFilters, LiteralFilter> &
   PageStart & { readonly accountId: string; readonly today: string }
 
+/** What determines the text of the statement. */
 type Form = PageForm & { readonly [F in LiteralFilter]: InvoiceFilters[F] | undefined }
 
 const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) => {
   const filters = { ...values, ...form }
   const page = joinPage(form, values)
   const sorting = ignoreSortIndex(page, page.sort === 'created_at' ? undefined : filters.debtor_id)
+  const dueDate = page.sort === 'due_date' ? 'due_date' : UNINDEXED_DUE_DATE
   return reader
     .selectFrom('invoices')
     .select(INVOICE_COLUMNS)
@@ -80,7 +83,7 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
           unindexedIfNarrowedBy('currency', filters.debtor_id, filters.status),
           filters.currency,
         ),
-        ...isOverdue(filters.overdue, page.sort === 'due_date' ? 'due_date' : LATE, filters.today),
+        ...isOverdue(filters.overdue, dueDate, filters.today),
         ...within('due_date', filters.due_since, filters.due_before),
         ...afterPosition(sorting),
       ]),
@@ -89,8 +92,8 @@ const readInvoices = preparedPage((reader: Reader, values: Values, form: Form) =
     .limit(sql.lit(page.fetch))
 })
 
-/** In an old account nearly all due dates are past: an index on them would not narrow the search. */
-const LATE = unindexed('due_date')
+/** No index is used, because in an old account nearly all due dates are past, so that it would not help. */
+const UNINDEXED_DUE_DATE = unindexed('due_date')
 
 function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string): Condition[] {
   if (overdue === undefined) return []
@@ -100,8 +103,8 @@ function isOverdue(overdue: boolean | undefined, dueDate: Column, today: string)
 }
 
 /**
- * Whether the list shows all overdue invoices in the order of creation. For other filters there is a better
- * index.
+ * Whether the list shows all overdue invoices in the order of creation. With any other filter, another index
+ * is faster.
  */
 function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
   const others = Object.keys(filters).filter(
@@ -111,16 +114,16 @@ function isAllOverdue(filters: InvoiceFilters, { sort }: Page): boolean {
 }
 
 /**
- * A scan of open invoices in the order of creation would be slow, because many of them are not overdue. Two
- * indexes are read instead: one lists the announced invoices in the order of creation, the other lists by due
- * date the few invoices that have become overdue since the last announcement. Both parts compare the due date.
+ * Scanning open invoices in the order of creation would be slow, because many of them are not overdue. Two
+ * indexes are read instead: the first contains the invoices that `overdue-events.ts` has marked as announced, in
+ * the order of creation; the second contains the others by due date, of which only a few are overdue.
  */
 const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm) => {
   const { accountId, today, created_since, created_before } = values
   const page = joinPage(form, values)
   const sorted: Page = { ...page, ignoresSortIndex: true }
-  // Ids are unique, so the due date does not change the order. It makes SQLite, which has no statistics, use the
-  // index of overdue invoices: the other index in the order of creation contains all invoices, but no due date.
+  // Ids are unique, so sorting by due date last does not change the order. But it makes SQLite, which has no
+  // statistics, use the index of announced invoices, because the index of all invoices contains no due date.
   const dueDateLast = sql`due_date ${sql.raw(page.direction)}`
   const part = (announced: 0 | 1, sorting: Page, dueDate: Column) =>
     reader
@@ -139,7 +142,7 @@ const readOverdue = preparedPage((reader: Reader, values: Values, form: PageForm
       .orderBy(dueDateLast)
       .limit(sql.lit(page.fetch))
   const ids = reader
-    .selectFrom(part(1, page, LATE).as('announced'))
+    .selectFrom(part(1, page, UNINDEXED_DUE_DATE).as('announced'))
     .select('id')
     .unionAll(reader.selectFrom(part(0, sorted, 'due_date').as('unannounced')).select('id'))
   return reader

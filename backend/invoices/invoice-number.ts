@@ -1,7 +1,7 @@
 /** Generates numbers for invoices that are created without one: `INV-000123`, counted per account. */
 import type { Transaction } from '../database/database.ts'
 
-/** Candidates checked at a time, since a client's own numbers may already be in use. */
+/** How many candidates one query checks. Some may be in use, because clients can choose numbers themselves. */
 const BATCH = 20
 
 /** Returns the next number that no invoice of the account has, and advances the account's counter past it. */

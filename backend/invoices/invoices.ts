@@ -1,4 +1,4 @@
-/** Invoices are created by the account and paid by payments. Being overdue is derived, never stored. */
+/** Creates and reads invoices. Whether an invoice is overdue is derived, never stored. */
 import { type SqlBool, sql } from 'kysely'
 import { createId } from '../../shared/contract/id.ts'
 import { Problem } from '../../shared/contract/problem.ts'
@@ -119,7 +119,7 @@ function notChased(chasing_blocked_reason: string | null) {
   } as const
 }
 
-/** Locks the debtor and totals the lines. Throws one 422 that reports every error. */
+/** Locks the debtor and adds up the lines. Throws a single 422 that reports every error. */
 async function checkInvoice(
   tx: Transaction,
   accountId: string,
@@ -167,10 +167,11 @@ async function insertInvoice(
   try {
     await tx.insertInto('invoices').values(row).execute()
   } catch (error) {
-    const taken = error instanceof ConstraintViolation && error.columns.includes('invoices.number')
-    if (!taken) throw error
+    const isInUse =
+      error instanceof ConstraintViolation && error.columns.includes('invoices.number')
+    if (!isInUse) throw error
     if (wanted === null) {
-      // A client's invoice with the generated number was committed first.
+      // Meanwhile, an invoice for which a client chose the generated number was committed.
       row.number = await generateInvoiceNumber(tx, row.account_id)
       return insertInvoice(tx, row, wanted)
     }
@@ -197,7 +198,7 @@ export async function findInvoice(
   return row
 }
 
-/** Returns the invoices that exist in the account, in no particular order. */
+/** Returns those of the invoices that exist in the account, in no particular order. */
 export async function findInvoices(
   reader: Reader,
   accountId: string,

@@ -15,7 +15,7 @@ const wholeQuantity = integer({ min: 1, max: QUANTITY_MAX })
 const decimalText = matching(/^\d{1,7}(?:\.\d{1,6})?$/, 'a decimal like "7.5"', { max: 14 })
 
 const quantity = joi.alternatives().conditional(joi.string().allow(''), {
-  // biome-ignore lint/suspicious/noThenProperty: the name that joi gives it.
+  // biome-ignore lint/suspicious/noThenProperty: joi gives the option this name.
   then: decimalText.custom((value: string, helpers) =>
     isQuantity(value) ? value : helpers.error('number.positive', { limit: QUANTITY_MAX }),
   ),

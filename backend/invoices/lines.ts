@@ -1,4 +1,4 @@
-/** Totals of an invoice's lines. Taxes come from the client's accounting and are never computed. */
+/** Adds up an invoice's lines. Taxes come from the client's accounting system and are never computed. */
 
 import { AMOUNT_MAX, lineAmount, type Quantity } from '../money/money.ts'
 import type { FieldError } from '../validation/field-errors.ts'
@@ -25,18 +25,18 @@ export interface Totals {
   readonly lines: readonly Line[]
 }
 
-/** The reasons why the lines and the amount are rejected. */
-export interface TotalsRefusal {
+/** The reasons why the lines or the amount are rejected. */
+export interface TotalsRejection {
   readonly errors: readonly FieldError[]
   /** Members of the problem document, if there is no other error. */
   readonly members: Readonly<Record<string, unknown>>
 }
 
-/** `amount` is the client's. Either `amount` or `lines` must be given. */
+/** Checks the client's `amount` against the total of the lines. At least one of the two must be given. */
 export function totalsOf(
   amount: number | undefined,
   lines: readonly NewLine[],
-): Totals | TotalsRefusal {
+): Totals | TotalsRejection {
   if (lines.length === 0 && amount !== undefined) return { amount, lines: [] }
   const amounts = lines.map(({ quantity, unitAmount }) => lineAmount(quantity, unitAmount))
   const inexact = amounts.flatMap((value, index) =>
@@ -65,11 +65,11 @@ function storedLine(line: NewLine, amount = 0n): Line {
 }
 
 function tooLarge(pointer: string): FieldError {
-  const detail = 'quantity × unit_amount is more than can be kept exactly'
+  const detail = 'quantity × unit_amount is too large to be stored exactly'
   return { pointer, code: 'out_of_range', detail }
 }
 
-function totalMismatch(expected: number, actual: number): TotalsRefusal {
+function totalMismatch(expected: number, actual: number): TotalsRejection {
   const detail = `amount is ${actual}, but the line items add up to ${expected}`
   return {
     errors: [{ pointer: '/amount', code: 'total_mismatch', detail }],

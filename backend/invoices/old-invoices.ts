@@ -5,7 +5,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Reader } from '../database/tables.ts'
 
-/** Further invoices are neither counted nor summed. */
+/** Counting and summing stop at this number of invoices. */
 const COUNTED_MAX = 1000
 
 export interface OldInvoices {
@@ -26,7 +26,7 @@ export async function readOldInvoices(reader: Reader, accountId: string): Promis
     .select(['debtor_id', 'currency', 'amount_due'])
     .where('account_id', '=', accountId)
     .where(isOld)
-    // The order of `invoices_by_history`: without it, SQLite may read all open invoices instead.
+    // The order makes SQLite use the index `invoices_by_history`. Otherwise it may read all open invoices.
     .orderBy('debtor_id')
     .limit(COUNTED_MAX + 1)
     .execute()

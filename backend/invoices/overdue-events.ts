@@ -1,7 +1,7 @@
 /**
- * Records `invoice.overdue` once for each invoice and due date, on the following day in the account's time
- * zone. The mark is also set if no endpoint is subscribed: otherwise an endpoint created later would first
- * receive years of overdue invoices.
+ * Records `invoice.overdue` once for each invoice and due date, on the day after the due date in the account's
+ * time zone. Invoices are also marked as announced if no endpoint is subscribed. Otherwise a new endpoint would
+ * first receive an event for every invoice that became overdue in past years.
  */
 import { type SqlBool, sql } from 'kysely'
 import { startWorker, type Worker, type WorkerDeps } from '../background/worker.ts'
@@ -10,12 +10,12 @@ import type { Database, Reader, Transaction } from '../database/database.ts'
 import { recordEvent } from '../events/events.ts'
 import { renderInvoice } from './representation.ts'
 
-/** Invoices in one transaction: a payment waits at most for one such transaction. */
+/** How many invoices one transaction processes. A payment may have to wait until such a transaction ends. */
 const BATCH_MAX = 25
 
 /**
- * In every time zone, days end at a quarter of an hour of UTC, of which this interval is a part. Invoices that
- * are already overdue when they are created are announced within the interval too.
+ * In every time zone, midnight is at a full quarter of an hour in UTC, which this interval divides evenly. An
+ * invoice that is already overdue when it is created is also announced within this interval.
  */
 const EVERY_MS = 5 * 60_000
 
@@ -40,7 +40,7 @@ export async function announceOverdue(
   const accounts = await database.read.selectFrom('accounts').select(['id', 'timezone']).execute()
   for (const { id, timezone } of accounts) {
     const today = todayIn(timezone, now)
-    // The check uses a read connection; the only write connection is used only if there is something to write.
+    // The check uses a read connection, so that the only write connection is free if there is nothing to write.
     while (
       !signal?.aborted &&
       (await selectUnannounced(database.read, id, today, 1).execute()).length > 0
@@ -56,7 +56,7 @@ async function announce(
   today: string,
   now: Date,
 ): Promise<void> {
-  // The lock prevents a payment, or an announcement by another backend, between this query and the event.
+  // Without the lock, the invoice could be paid, or announced by another backend, before the event is recorded.
   const rows = await selectUnannounced(tx, accountId, today, BATCH_MAX).forNoKeyUpdate().execute()
   if (rows.length === 0) return
   await tx

@@ -1,8 +1,7 @@
-/** Being overdue is derived from status, due date and today; it is never stored. */
 import { daysBetween } from '../calendar/calendar.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 
-/** Days since the due date at `today`; 0 if the invoice is not overdue. */
+/** Returns for how many days the invoice has been overdue at `today`; 0 if it is not. This is never stored. */
 export function daysPastDue(row: InvoiceRow, today: string): number {
   const isOpen = row.status === 'open' || row.status === 'partially_paid'
   return isOpen && row.due_date < today ? daysBetween(row.due_date, today) : 0

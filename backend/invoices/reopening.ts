@@ -2,7 +2,7 @@
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
-import { BLOCKED_BY_DISPUTE, chasingUnder, holdOf, NO_HOLD, PAYMENT_RECEIVED } from './holds.ts'
+import { BLOCKED_BY_DISPUTE, chasingFieldsFor, holdOf, NO_HOLD, PAYMENT_RECEIVED } from './holds.ts'
 
 /** Subtracts `amount`, which was allocated to the invoice, from the amount paid. */
 export async function reopenInvoice(
@@ -20,7 +20,7 @@ export async function reopenInvoice(
   return changeInvoice(tx, invoice, change, eventOf(invoice), now)
 }
 
-/** If the invoice was and remains written off, `payment.reversed` alone reports the change. */
+/** Returns null if the invoice was and remains written off: `payment.reversed` then reports the change. */
 function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
   if (writtenOffAt === null) return 'invoice.reopened'
   return status === 'paid' ? 'invoice.written_off' : null
@@ -28,7 +28,7 @@ function eventOf({ status, written_off_at: writtenOffAt }: InvoiceRow) {
 
 function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceChange {
   if (invoice.written_off_at !== null) {
-    // Chasing is not resumed, because the account expected no more payment when it wrote the invoice off.
+    // Chasing is not resumed, because a person decided that no payment is expected any more.
     return { status: 'written_off', paid_at: null }
   }
   const status = amountPaid === 0 ? 'open' : 'partially_paid'
@@ -36,18 +36,21 @@ function stateOf(invoice: InvoiceRow, amountPaid: number, now: Date): InvoiceCha
     const chasing_cycle = invoice.chasing_cycle + 1
     return { status, paid_at: null, chasing_cycle, ...chasingOf(invoice, now) }
   }
-  // A pause or stop by a person remains.
+  // A pause or stop by a person remains in force.
   if (holdOf(invoice).chasing_hold !== PAYMENT_RECEIVED) return { status }
   if (invoice.disputed_at !== null) return { status, ...NO_HOLD }
-  return { status, chasing_next_stage: null, ...chasingUnder(NO_HOLD, now) }
+  return { status, chasing_next_stage: null, ...chasingFieldsFor(NO_HOLD, now) }
 }
 
 /**
- * Neither the payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` is
- * kept: chasing continues at the stage that it had reached, never at a higher one.
+ * Neither a payment nor its reversal settles a dispute or changes a decision of a person. `chasing_stage` does
+ * not change, so that chasing continues at the stage that it had reached.
  */
 function chasingOf(invoice: InvoiceRow, now: Date): InvoiceChange {
   if (invoice.disputed_at !== null) return BLOCKED_BY_DISPUTE
   const { chasing_hold, chasing_hold_until } = invoice
-  return { chasing_next_stage: null, ...chasingUnder({ chasing_hold, chasing_hold_until }, now) }
+  return {
+    chasing_next_stage: null,
+    ...chasingFieldsFor({ chasing_hold, chasing_hold_until }, now),
+  }
 }

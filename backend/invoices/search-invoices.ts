@@ -1,4 +1,4 @@
-/** Search of invoices in Settings: unpaid ones by due date, or any by number, state or amount. */
+/** Searches invoices for Settings: unpaid ones by due date, or any by number, status or amount. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
@@ -11,7 +11,7 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
-import { SCAN_MAX, type Scanned, scanned, withWholeRows } from '../lists/scan.ts'
+import { pageOfScan, SCAN_MAX, type ScannedPage, withWholeRows } from '../lists/scan.ts'
 import { type AmountRange, isInRange } from '../money/amount-range.ts'
 
 export const INVOICE_VIEWS = [
@@ -28,7 +28,7 @@ export const INVOICE_VIEWS = [
 
 export type InvoiceView = (typeof INVOICE_VIEWS)[number]
 
-/** By due date in either direction, or newest first. */
+/** `-due` sorts by due date in descending order, `-created` by the time of creation, newest first. */
 export const INVOICE_SORTS = ['due', '-due', '-created'] as const
 
 export type InvoiceSort = (typeof INVOICE_SORTS)[number]
@@ -46,7 +46,7 @@ export interface InvoiceSearch {
   readonly amount: AmountRange
 }
 
-/** The sorts that an index serves, whatever the size of the account. */
+/** Returns the sorts that an index serves, so that they are fast in an account of any size. */
 export function sortsOf({ view, debtorId }: Pick<InvoiceSearch, 'view' | 'debtorId'>) {
   const isUnpaid = view === 'unpaid' || view === 'overdue'
   if (debtorId !== undefined) return INVOICE_SORTS
@@ -60,7 +60,7 @@ export async function searchInvoices(
   search: InvoiceSearch,
   today: string,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
-): Promise<Scanned<InvoiceRow>> {
+): Promise<ScannedPage<InvoiceRow>> {
   const { amount } = search
   const isScan = amount.min !== undefined || amount.max !== undefined
   const read = isScan ? SCAN_MAX : limit + 1
@@ -74,7 +74,7 @@ export async function searchInvoices(
     .execute()
   const matches = (row: { readonly amount: number; readonly currency: string }) =>
     isInRange(Number(row.amount), row.currency, amount)
-  const found = scanned(light, { limit, read }, isScan ? matches : undefined)
+  const found = pageOfScan(light, { limit, read }, isScan ? matches : undefined)
   return withWholeRows(found, (ids) =>
     reader
       .selectFrom('invoices')
@@ -143,7 +143,7 @@ export interface InvoiceCount {
 
 export interface InvoiceCounts {
   readonly counts: readonly InvoiceCount[]
-  /** True if there are more than `COUNTED_MAX`; then there are no counts. */
+  /** Whether there are more than `COUNTED_MAX` invoices. `counts` is then empty. */
   readonly isMore: boolean
 }
 
@@ -151,7 +151,7 @@ export interface InvoiceCounts {
 export const COUNTED_MAX = 1000
 
 /**
- * Counts the results of the search. The filter by amount applies after the limit, since no index serves it.
+ * Counts the results of the search. The filter by amount applies after the limit, because no index serves it.
  */
 export async function countInvoices(
   reader: Reader,
@@ -179,8 +179,8 @@ export async function countInvoices(
   return { counts: counts.sort((a, b) => (a.currency < b.currency ? -1 : 1)), isMore: false }
 }
 
-/** Returns the debtors of invoices whose number begins with the text, at most `limit`. */
-export async function findInvoiceOwners(
+/** Returns the debtors of the first `limit` invoices whose number begins with the text. */
+export async function findDebtorsByInvoiceNumber(
   reader: Reader,
   accountId: string,
   number: string,

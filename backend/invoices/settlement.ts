@@ -2,7 +2,7 @@
 import type { Transaction } from '../database/database.ts'
 import type { InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { changeInvoice, type InvoiceChange } from './change.ts'
-import { decisionOf, holdOf, PAYMENT_RECEIVED } from './holds.ts'
+import { holdAfterFullPayment, holdOf, PAYMENT_RECEIVED } from './holds.ts'
 
 /** A partial payment postpones the next reminder by this time. */
 const PAUSE_MS = 7 * 86_400_000
@@ -20,15 +20,15 @@ export async function settleInvoice(
   now: Date,
 ): Promise<InvoiceRow> {
   const amountDue = invoice.amount_due - amount
-  const state = amountDue === 0 ? paid(invoice, now) : partiallyPaid(invoice, now)
+  const state = amountDue === 0 ? paidInFull(invoice, now) : partiallyPaid(invoice, now)
   const change = { amount_paid: invoice.amount_paid + amount, amount_due: amountDue, ...state }
   // A partial payment does not change the status of a written-off invoice: `payment.recorded` alone reports it.
   const event = state.status === undefined ? null : (`invoice.${state.status}` as const)
   return changeInvoice(tx, invoice, change, event, now)
 }
 
-/** The change of an invoice on which nothing is due any more, whether by payments, credits or both. */
-export function paid(invoice: InvoiceRow, now: Date) {
+/** Returns the change of an invoice on which nothing is due any more, because of payments, credits or both. */
+export function paidInFull(invoice: InvoiceRow, now: Date) {
   return {
     status: 'paid',
     paid_at: now.toISOString(),
@@ -36,7 +36,7 @@ export function paid(invoice: InvoiceRow, now: Date) {
     chasing_next_stage: null,
     chasing_next_action_at: null,
     chasing_blocked_reason: null,
-    ...decisionOf(invoice),
+    ...holdAfterFullPayment(invoice),
   } as const
 }
 
@@ -48,7 +48,7 @@ function partiallyPaid(
   if (invoice.status === 'written_off') return {}
   const status = 'partially_paid' as const
   const { chasing_hold: hold } = holdOf(invoice)
-  // A pause or stop by a person remains.
+  // A pause or stop by a person remains in force.
   if (hold !== null && hold !== PAYMENT_RECEIVED) return { status }
   const until = new Date(now.getTime() + PAUSE_MS).toISOString()
   if (invoice.disputed_at !== null) {

@@ -1,4 +1,4 @@
-/** Lists the next reminders of open invoices for an overview, without planning them. */
+/** Lists when the next reminders about open invoices may be sent, without planning them. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 
@@ -13,11 +13,11 @@ export interface UpcomingReminder {
 
 export interface UpcomingReminders {
   readonly reminders: readonly UpcomingReminder[]
-  /** Whether there are more than `INVOICES_MAX`; the earliest are returned. */
+  /** Whether there are more than `INVOICES_MAX` reminders, of which only the earliest are returned. */
   readonly isTruncated: boolean
 }
 
-/** Returns the reminders up to `until`, earliest first, of debtors that are chased and can be reached. */
+/** Returns the reminders before `until` to debtors that are chased and can be reached, earliest first. */
 export async function listUpcomingReminders(
   reader: Reader,
   accountId: string,

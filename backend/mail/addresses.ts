@@ -1,4 +1,4 @@
-/** Parses addresses for headers, and recognizes reserved ones. */
+/** Parses e-mail addresses for headers, and recognizes addresses in reserved domains. */
 import { parseEmail } from '../validation/contact.ts'
 
 export interface NamedAddress {
@@ -6,7 +6,7 @@ export interface NamedAddress {
   readonly address: string
 }
 
-/** Parses `ap@acme.nl` or `Acme <ap@acme.nl>`; undefined if it is neither. */
+/** Parses `ap@acme.nl` or `Acme <ap@acme.nl>`; returns undefined for any other text. */
 export function parseNamedAddress(text: string): NamedAddress | undefined {
   const [, name, bracketed] = /^([^<>]*)<([^<>]+)>$/s.exec(text.trim()) ?? []
   const address = parseEmail((bracketed ?? text).trim())
@@ -14,7 +14,7 @@ export function parseNamedAddress(text: string): NamedAddress | undefined {
   return { name: headerText((name ?? '').replaceAll('"', '')), address }
 }
 
-/** Replaces line breaks by spaces, so that text cannot end a header. */
+/** Replaces line breaks with spaces, so that the text cannot end a header. */
 export function headerText(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
@@ -29,8 +29,8 @@ export function withoutAddresses(text: string): string {
 }
 
 /**
- * Hosts reserved for documentation and tests (RFC 2606, RFC 6761). They have no mailboxes: an address there
- * is sample data, to which nothing should be sent.
+ * Domains that are reserved for documentation and tests (RFC 2606, RFC 6761). They have no mailboxes, so an
+ * address there is sample data, and no mail is sent to it.
  */
 const RESERVED_HOST = /^(?:.*\.)?(?:example\.(?:com|net|org)|example|test|invalid|localhost)$/
 

@@ -1,6 +1,6 @@
 /**
- * Hands mail over by SMTP, or writes it to files if no server is configured. The caller decides whether a
- * mail is sent; this module itself rejects only reserved domains.
+ * Hands mail over by SMTP, or writes it to files if no server is configured. The caller decides whether a mail
+ * may be sent; the mailer itself rejects only addresses in reserved domains.
  */
 import { setMaxListeners } from 'node:events'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
@@ -15,24 +15,24 @@ import {
   type NamedAddress,
   withoutAddresses,
 } from './addresses.ts'
-import { HAND_OFF_MS_MAX, type HandOff, type Mail, type Mailer } from './mail.ts'
+import { HAND_OVER_MS_MAX, type HandOverResult, type Mail, type Mailer } from './mail.ts'
 import { handOver } from './smtp.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { oneLine } from './status-codes.ts'
-import { LOGO_CID } from './wording/letter.ts'
+import { LOGO_CID } from './wording/mail-body.ts'
 
 export interface MailerOptions {
-  /** Undefined: mail is written to files. */
+  /** If it is undefined, mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
-  /** The directory for files; created with the first one. */
+  /** The directory for these files, which is created with the first one. */
   readonly directory: string
-  /** Whether to request reports of successful delivery, which requires that inbound mail is on. */
+  /** Whether to request reports of successful delivery, which only makes sense if inbound mail is on. */
   readonly wantsReports: boolean
-  /** `HAND_OFF_MS_MAX` unless given. */
+  /** The default is `HAND_OVER_MS_MAX`. */
   readonly replyMsMax?: number
   /** Called after each hand-over. */
-  readonly onHandOff?: (handOff: HandOff) => void
+  readonly onHandOver?: (result: HandOverResult) => void
   readonly clock: () => Date
   readonly log: Logger
 }
@@ -41,12 +41,12 @@ export function createMailer(options: MailerOptions): Mailer {
   const { server, mailFrom, directory, clock, log } = options
   if (server === undefined) log.info({ directory }, 'SMTP_URL is not set: mail is written to files')
   const stopping = new AbortController()
-  // One listener for each hand-over in progress.
+  // Each hand-over in progress adds a listener, and their number is not limited.
   setMaxListeners(0, stopping.signal)
-  const inProgress = new Set<Promise<HandOff>>()
+  const inProgress = new Set<Promise<HandOverResult>>()
   const messageIdOf = (id: string) => `<${id}@${hostOf(mailFrom.address)}>`
 
-  async function attempt(mail: Mail, startBefore: Date): Promise<HandOff> {
+  async function attempt(mail: Mail, startBefore: Date): Promise<HandOverResult> {
     if (isReservedAddress(mail.to)) {
       const detail = `${hostOf(mail.to)} is reserved for documentation and tests`
       return { outcome: 'refused', type: 'hard', code: 'reserved_domain', detail }
@@ -68,11 +68,11 @@ export function createMailer(options: MailerOptions): Mailer {
       },
     }
     const { signal } = stopping
-    const replyMsMax = options.replyMsMax ?? HAND_OFF_MS_MAX
+    const replyMsMax = options.replyMsMax ?? HAND_OVER_MS_MAX
     return handOver(server, { envelope, raw, beginWithinMs, replyMsMax, signal })
   }
 
-  async function writeFileOf({ messageId, subject }: Mail, raw: Buffer): Promise<HandOff> {
+  async function writeFileOf({ messageId, subject }: Mail, raw: Buffer): Promise<HandOverResult> {
     const file = join(directory, `${idIn(messageId)}.eml`)
     await mkdir(directory, { recursive: true, mode: 0o700 })
     await writeFile(`${file}.part`, raw, { mode: 0o600 })
@@ -84,15 +84,15 @@ export function createMailer(options: MailerOptions): Mailer {
   return {
     messageIdOf,
     async send(mail, { startBefore }) {
-      const sending = attempt(mail, startBefore).catch((error: Error): HandOff => {
+      const sending = attempt(mail, startBefore).catch((error: Error): HandOverResult => {
         return { outcome: 'abandoned', detail: oneLine(error.message) }
       })
       inProgress.add(sending)
-      const handOff = await sending
+      const result = await sending
       inProgress.delete(sending)
-      logHandOff(log, mail, handOff)
-      options.onHandOff?.(handOff)
-      return handOff
+      logHandOverResult(log, mail, result)
+      options.onHandOver?.(result)
+      return result
     },
     async close() {
       stopping.abort()
@@ -101,7 +101,7 @@ export function createMailer(options: MailerOptions): Mailer {
   }
 }
 
-/** `msg_…` of `<msg_…@host>`. */
+/** Returns `msg_…` for `<msg_…@host>`. */
 function idIn(messageId: string): string {
   return messageId.replace(/^<|@.*$/g, '')
 }
@@ -114,7 +114,7 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
     from: { name, address: mailFrom.address },
     to: { name: '', address: mail.to },
     ...(replyTo !== undefined && {
-      // With both addresses, the creditor's staff and this service receive replies.
+      // With both addresses, the creditor's staff and this service both receive replies.
       replyTo: [
         { name, address: replyTo },
         { name, address: mailFrom.address },
@@ -140,8 +140,8 @@ function compose(mail: Mail, mailFrom: NamedAddress): Promise<Buffer> {
 }
 
 /**
- * Breaks up text in the form of encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names.
- * Mail programs would decode it, and show e.g. an address that a name must not contain.
+ * Breaks up text that looks like encoded words (RFC 2047), which nodemailer sends unchanged in ASCII names.
+ * Mail programs would decode it, and could show an address that the name must not contain.
  */
 function withoutEncodedWords(text: string): string {
   return text.replaceAll('=?', '= ?')
@@ -157,8 +157,8 @@ function inlineLogo({ mediaType, content }: Logo) {
   } as const
 }
 
-function logHandOff(log: Logger, { messageId }: Mail, handOff: HandOff): void {
-  const { outcome, ...rest } = handOff
+function logHandOverResult(log: Logger, { messageId }: Mail, result: HandOverResult): void {
+  const { outcome, ...rest } = result
   const detail = 'detail' in rest ? withoutAddresses(rest.detail) : undefined
   const facts = { messageId, ...rest, ...(detail !== undefined && { detail }) }
   if (outcome === 'accepted') log.info(facts, 'mail handed over')

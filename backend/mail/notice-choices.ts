@@ -1,9 +1,9 @@
-/** Which notices an Admin receives by mail. Those that protect the account cannot be turned off. */
+/** Which notices an Admin receives. Notices that protect the account cannot be turned off. */
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import type { Reader, Transaction, UserRow } from '../database/tables.ts'
 import type { NoticeKind } from './notices.ts'
 
-/** Notices to Admins that each of them can turn off. */
+/** Notices to Admins that each Admin can turn off. */
 export const CHOSEN_NOTICES = [
   'api_key.expiring',
   'api_key.issued',
@@ -11,7 +11,7 @@ export const CHOSEN_NOTICES = [
   'message.received',
 ] as const satisfies readonly NoticeKind[]
 
-/** Notices to all Admins but the one who acted. */
+/** Notices that all Admins receive, except the Admin who caused them. */
 export const SECURITY_NOTICES = [
   'payment_details.changed',
   'second_factor.removed',
@@ -19,7 +19,7 @@ export const SECURITY_NOTICES = [
 
 export type ChosenNotice = (typeof CHOSEN_NOTICES)[number]
 
-/** Returns the notices that the user receives, of those that can be turned off. */
+/** Returns the notices that the user has not turned off, among those that can be turned off. */
 export async function readChosenNotices(reader: Reader, userId: string): Promise<ChosenNotice[]> {
   const rows = await reader
     .selectFrom('muted_notices')

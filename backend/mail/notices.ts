@@ -1,6 +1,6 @@
 /**
- * Notices are mails to users, e.g. about a disabled webhook endpoint. A notice is recorded in the
- * transaction of its cause; its recipients are decided when it is sent.
+ * Notices are mails to users, e.g. about a disabled webhook endpoint. A notice is recorded in the transaction
+ * that causes it. Its recipients are determined later, when it is dispatched.
  */
 
 import { createId } from '../../shared/contract/id.ts'
@@ -40,7 +40,7 @@ export interface NoticeDetails {
   /** Sent to all Admins except the one who changed the details. `subject_id` is the account. */
   readonly 'payment_details.changed': {
     readonly currency: string
-    /** How customers pay now; null: the details were removed. */
+    /** How customers pay now; null if the details were removed. */
     readonly now: { readonly account_ending: string | null; readonly has_link: boolean } | null
     readonly by: NoticeActor
   }
@@ -62,7 +62,7 @@ export interface NoticeDetails {
     /** Whether further logins within 24 hours are not reported. */
     readonly is_last: boolean
   }
-  /** Sent to the user, who is `subject_id`: a reminder as a customer would receive it. */
+  /** Sent to the user, who is `subject_id`. It contains a reminder as a customer would receive it. */
   readonly 'user.test_reminder': {
     readonly email: string
     readonly stage: Stage
@@ -84,7 +84,7 @@ interface SecondFactorDetail {
 
 /** The person or operator who did what a notice is about. */
 export interface NoticeActor {
-  /** The user; null: an operator. */
+  /** The id of the user; null for an operator. */
   readonly id: string | null
   readonly label: string
 }
@@ -107,7 +107,7 @@ export interface NewNotice<K extends NoticeKind> {
   readonly detail: NoticeDetails[K]
 }
 
-/** Announced by a transaction that records a notice. */
+/** The topic that a transaction announces when it has recorded a notice. */
 export const NOTICES = 'notices'
 
 export async function recordNotice<K extends NoticeKind>(
@@ -130,7 +130,7 @@ export async function recordNotice<K extends NoticeKind>(
   announce(tx, NOTICES)
 }
 
-/** Returns notices that are not dispatched yet, oldest first. */
+/** Returns notices that have not been dispatched yet, oldest first. */
 export function findNewNotices(reader: Reader, limit: number): Promise<NoticeRow[]> {
   return reader
     .selectFrom('notices')
@@ -190,14 +190,14 @@ async function recipientsOf(reader: Reader, row: NoticeRow): Promise<string[]> {
     )
     .execute()
   const actorId = 'by' in notice.detail ? notice.detail.by.id : null
-  // The owner of the second factor receives a notice of their own.
+  // The owner of the second factor receives another notice, `user.second_factor_removed`.
   const ownerId = notice.kind === 'second_factor.removed' ? row.subject_id : null
   return admins.filter(({ id }) => id !== actorId && id !== ownerId).map(({ email }) => email)
 }
 
 type PersonalNotice = Extract<Notice, { readonly kind: `user.${string}` }>
 
-/** Whether the notice is sent to the person that it is about, and not to the Admins. */
+/** Whether the notice is sent to the person whom it concerns, and not to the Admins. */
 function isPersonal(notice: Notice): notice is PersonalNotice {
   return notice.kind.startsWith('user.')
 }

@@ -1,4 +1,4 @@
-/** Sends each notice to each of its recipients at least once. Any number of backends may run it. */
+/** The worker that sends each notice to each recipient at least once. Any number of backends may run it. */
 import { sql } from 'kysely'
 import type { Logger } from '../../shared/process/log.ts'
 import { findLogo } from '../accounts/logo.ts'
@@ -6,10 +6,10 @@ import { leasesOf } from '../background/leases.ts'
 import { POLL_MS, startListeningWorker, type Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import type { MailOutboxRow, Reader, Transaction } from '../database/tables.ts'
-import { HAND_OFF_MS_MAX, type HandOff, type Mailer } from './mail.ts'
+import { HAND_OVER_MS_MAX, type HandOverResult, type Mailer } from './mail.ts'
 import { dispatchNotice, findNewNotices, NOTICES, type NoticeKind } from './notices.ts'
-import { renderLetterHtml, renderLetterText } from './wording/letter.ts'
-import { type NoticeLetterDeps, writeNotice } from './wording/notice-letters.ts'
+import { renderMailHtml, renderMailText } from './wording/mail-body.ts'
+import { type NoticeTextDeps, writeNotice } from './wording/notice-texts.ts'
 
 const BATCH_MAX = 10
 const START_MS_MAX = 5000
@@ -17,11 +17,11 @@ const START_MS_MAX = 5000
 const OUTBOX = leasesOf({
   table: 'mail_outbox',
   key: 'id',
-  leaseMs: START_MS_MAX + HAND_OFF_MS_MAX + 30_000,
+  leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,
 })
 
 /**
- * Minutes until each retry. After the last retry, about three days after the first attempt, the notice is
+ * Minutes until each retry. If the last retry fails, about three days after the first attempt, the notice is
  * dropped.
  */
 const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
@@ -29,7 +29,8 @@ const RETRY_AFTER_MINUTES = [1, 5, 15, 60, 240, 480, 960, 1200, 1440]
 export type Delivery = Pick<MailOutboxRow, 'status' | 'last_error'>
 
 /**
- * Returns the delivery state of notices by subject. For several recipients, it is the state for the last one.
+ * Returns the delivery state of notices by subject. If a notice has several recipients, it is the state of the
+ * last one.
  */
 export async function readDeliveries(
   reader: Reader,
@@ -48,8 +49,8 @@ export async function readDeliveries(
   return new Map(rows.map(({ subject_id, ...delivery }) => [subject_id, delivery]))
 }
 
-/** Records that an accepted notice has bounced. */
-export async function recordReturned(
+/** Records that a notice has bounced after the mail server accepted it. */
+export async function recordBouncedNotice(
   tx: Transaction,
   id: string,
   detail: string,
@@ -63,7 +64,7 @@ export async function recordReturned(
     .execute()
 }
 
-export interface OutboxDeps extends NoticeLetterDeps {
+export interface OutboxDeps extends NoticeTextDeps {
   readonly database: Database
   readonly mailer: Mailer
   readonly clock: () => Date
@@ -87,7 +88,7 @@ export function startOutbox(deps: OutboxDeps): Worker {
   })
 }
 
-/** Sends notices that are due. Returns whether there may be more. */
+/** Sends a batch of notices that are due. Returns whether more may be due. */
 export async function sendNotices(deps: OutboxDeps): Promise<boolean> {
   const { database, clock } = deps
   const notices = await findNewNotices(database.read, BATCH_MAX)
@@ -119,26 +120,26 @@ async function claim({ database, clock }: OutboxDeps, id: string) {
   })
 }
 
-async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> {
+async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOverResult> {
   const { database, mailer, clock } = deps
   const notice = await database.read
     .selectFrom('notices')
     .selectAll()
     .where('id', '=', row.notice_id)
     .executeTakeFirst()
-  const letter = notice && (await writeNotice(database.read, deps, notice))
-  if (letter === undefined) {
+  const body = notice && (await writeNotice(database.read, deps, notice))
+  if (body === undefined) {
     const detail = 'the notice is obsolete'
     return { outcome: 'refused', type: 'hard', code: 'outdated', detail }
   }
   const mail = {
     messageId: mailer.messageIdOf(row.id),
     to: row.recipient,
-    fromName: letter.sender,
-    subject: letter.subject ?? letter.title,
-    text: renderLetterText(letter),
-    html: renderLetterHtml(letter),
-    logo: await findLogo(database.read, row.account_id, letter.logo?.id ?? null),
+    fromName: body.sender,
+    subject: body.subject ?? body.title,
+    text: renderMailText(body),
+    html: renderMailHtml(body),
+    logo: await findLogo(database.read, row.account_id, body.logo?.id ?? null),
   }
   return mailer.send(mail, { startBefore: new Date(clock().getTime() + START_MS_MAX) })
 }
@@ -146,18 +147,18 @@ async function handOver(deps: OutboxDeps, row: MailOutboxRow): Promise<HandOff> 
 async function settle(
   { database, clock, log }: OutboxDeps,
   row: MailOutboxRow,
-  handOff: HandOff,
+  result: HandOverResult,
 ): Promise<void> {
   const { id, attempts } = row
   const now = clock()
-  const isSent = handOff.outcome === 'accepted'
-  const isRefused = handOff.outcome === 'refused' && handOff.type === 'hard'
+  const isSent = result.outcome === 'accepted'
+  const isRefused = result.outcome === 'refused' && result.type === 'hard'
   const minutes = isSent || isRefused ? undefined : RETRY_AFTER_MINUTES[attempts - 1]
   const retryAt = minutes === undefined ? null : new Date(now.getTime() + minutes * 60_000)
   const status = isSent ? 'sent' : retryAt === null ? 'failed' : 'pending'
-  const last_error = isSent ? null : handOff.detail
+  const last_error = isSent ? null : result.detail
   await database.transaction((tx) =>
     OUTBOX.finish(tx, row, retryAt, { status, last_error, updated_at: now.toISOString() }),
   )
-  if (status === 'failed') log.warn({ id, attempts }, 'notice dropped after its last retry')
+  if (status === 'failed') log.warn({ id, attempts }, 'notice dropped')
 }

@@ -3,14 +3,17 @@
 export interface SmtpAddress {
   readonly host: string
   readonly port: number
-  /** Implicit TLS; else STARTTLS if the server offers it. */
+  /** Whether TLS is implicit. Otherwise STARTTLS is used if the server offers it. */
   readonly isSecure: boolean
   readonly login: { readonly user: string; readonly pass: string } | undefined
-  /** The server is on this machine: certificates are not verified. */
+  /** Whether the server is on this machine. Its certificate is then not verified. */
   readonly isLocal: boolean
 }
 
-/** Throws an `Error` whose message completes "SMTP_URL …" and contains no part of the URL. */
+/**
+ * Throws an `Error` whose message continues "SMTP_URL …". It contains no part of the URL, which may contain a
+ * password.
+ */
 export function parseSmtpUrl(text: string): SmtpAddress {
   const url = URL.parse(text)
   if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') {
@@ -38,6 +41,6 @@ function decode(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw new Error('has a % in its user or password that encodes nothing: write %25')
+    throw new Error('has a % in its user or password that encodes no character: write %25')
   }
 }

@@ -1,42 +1,42 @@
 /**
- * Hands one mail over by SMTP, on a connection of its own: no stale connection can delay it after the decision
- * to send. It uses nodemailer's connection rather than its transport, because only the connection shows
- * whether the transfer of the text has started.
+ * Hands one mail over by SMTP. Each mail has its own connection, so that no stale connection delays it after the
+ * decision to send. It uses nodemailer's connection rather than its transport, because only the connection
+ * shows whether the transfer of the text has started.
  */
 import { Readable } from 'node:stream'
 import SMTPConnection, { type SMTPEnvelope } from 'nodemailer/lib/smtp-connection'
-import type { HandOff } from './mail.ts'
+import type { HandOverResult } from './mail.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { failureCauseOf, oneLine, parseReply, type Reply } from './status-codes.ts'
 
-/** How long a draining process, which has 10 s in all, waits for the reply to a text. */
+/** How long a draining process waits for the final reply. It has 10 s in total. */
 const DRAINED_REPLY_MS_MAX = 3000
 
 /** How long `QUIT` may take. */
 const QUIT_MS_MAX = 2000
 
-export interface HandOver {
+export interface HandOverOptions {
   readonly envelope: SMTPEnvelope
-  /** Headers and bodies. */
+  /** The text of the mail: headers and bodies. */
   readonly raw: Buffer
-  /** After this time the hand-over must not start. */
+  /** The hand-over must start within this time, or not at all. */
   readonly beginWithinMs: number
   /** How long the server may take for its final reply, counted from the latest start. */
   readonly replyMsMax: number
-  /** Aborts a hand-over that has not started, and shortens one that has. */
+  /** Aborts a hand-over that has not started, and limits the wait of one that has. */
   readonly signal: AbortSignal
 }
 
-export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOff> {
-  const { envelope, raw, beginWithinMs, replyMsMax, signal } = handing
+export function handOver(server: SmtpAddress, options: HandOverOptions): Promise<HandOverResult> {
+  const { envelope, raw, beginWithinMs, replyMsMax, signal } = options
   const deadline = performance.now() + beginWithinMs
   const connection = connectionTo(server, beginWithinMs, replyMsMax)
   return new Promise((resolve) => {
     let hasBegun = false
     let replyBy = deadline + replyMsMax
-    const settle = (outcome: HandOff, mustClose = true) => {
+    const settle = (outcome: HandOverResult, mustClose = true) => {
       clearTimeout(timer)
-      signal.removeEventListener('abort', hurry)
+      signal.removeEventListener('abort', shortenWait)
       if (mustClose) connection.close()
       resolve(outcome)
     }
@@ -51,12 +51,12 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
         })
       } else timer = setTimeout(abandon, replyBy - performance.now() + 1)
     }
-    const hurry = () => {
+    const shortenWait = () => {
       replyBy = Math.min(replyBy, performance.now() + DRAINED_REPLY_MS_MAX)
       abandon()
     }
     let timer = setTimeout(abandon, beginWithinMs)
-    signal.addEventListener('abort', hurry)
+    signal.addEventListener('abort', shortenWait)
 
     // nodemailer reads this stream once the server has accepted `DATA`.
     const text = new Readable({
@@ -73,7 +73,7 @@ export function handOver(server: SmtpAddress, handing: HandOver): Promise<HandOf
         if (error) return fail(error)
         const id = info.serverMessageId ?? queueId(info.response ?? '')
         settle({ outcome: 'accepted', providerMessageId: id }, false)
-        sayGoodbye(connection)
+        quit(connection)
       })
     connection.on('error', fail)
     connection.connect((error) => {
@@ -101,15 +101,15 @@ function connectionTo(server: SmtpAddress, withinMs: number, replyMsMax: number)
   })
 }
 
-function sayGoodbye(connection: SMTPConnection): void {
+function quit(connection: SMTPConnection): void {
   const timer = setTimeout(() => connection.close(), QUIT_MS_MAX)
   connection.once('end', () => clearTimeout(timer))
   connection.quit()
 }
 
 /**
- * Returns the queue id in the form that most servers use. Without it, a message is found by our own
- * Message-ID.
+ * Returns the queue id if the reply has the form that most servers use. Without a queue id, reports refer to the
+ * message by our own Message-ID.
  */
 function queueId(response: string): string | null {
   return /queued as ([\w.-]{1,128})/i.exec(response)?.[1] ?? null
@@ -120,7 +120,10 @@ interface SmtpError extends Error {
   readonly command?: string | undefined
 }
 
-function outcomeOf({ message, response = '', command }: SmtpError, hasBegun: boolean): HandOff {
+function outcomeOf(
+  { message, response = '', command }: SmtpError,
+  hasBegun: boolean,
+): HandOverResult {
   const reply = parseReply(response)
   if (reply === undefined || reply.status < 400) {
     return hasBegun ? { outcome: 'unknown', detail: oneLine(message) } : abandoned(message)
@@ -136,6 +139,6 @@ function abandoned(detail: string) {
   return { outcome: 'abandoned', detail: oneLine(detail) } as const
 }
 
-function refused(type: 'hard' | 'soft', { status, enhanced, text }: Reply): HandOff {
+function refused(type: 'hard' | 'soft', { status, enhanced, text }: Reply): HandOverResult {
   return { outcome: 'refused', type, code: enhanced ?? String(status), detail: text }
 }

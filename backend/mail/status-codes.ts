@@ -20,37 +20,38 @@ export function parseReply(text: string): Reply | undefined {
 }
 
 /**
- * Why a mail was not accepted. `ours`: our configuration, which must be corrected before the server accepts
- * any mail. `denied`: we may not send to this recipient, but the server may accept others.
+ * Why a mail was not accepted. `hard` and `soft`: the recipient or the mail, permanently or not. `ours`: our
+ * configuration, which must be corrected before the server accepts any mail. `denied`: the server does not let
+ * us send to this recipient, but may accept others.
  */
 export type FailureCause = 'hard' | 'soft' | 'ours' | 'denied'
 
-/** Interprets the reply to RCPT TO, or to DATA and the text. */
+/** Interprets the reply to RCPT TO (`recipient`), or to DATA and the text (`text`). */
 export function failureCauseOf(
   { status, enhanced }: Reply,
   phase: 'recipient' | 'text',
 ): FailureCause {
-  // The server is closing the connection, whichever command it replied to.
+  // After any command, this code means that the server closes the connection.
   if (status === 421) return 'ours'
   const subject = enhanced?.slice(2)
-  const isTrouble = subject !== undefined && /^[35]\./.test(subject) && subject !== '3.4'
-  if (isTrouble || subject === '1.7' || subject === '1.8') return 'ours'
+  const isConfiguration = subject !== undefined && /^[35]\./.test(subject) && subject !== '3.4'
+  if (isConfiguration || subject === '1.7' || subject === '1.8') return 'ours'
   if (status < 500) return 'soft'
   if (subject !== undefined && subject !== '0.0') {
-    // Before the text is sent, a policy code concerns the sender: relaying denied, login required.
+    // In reply to the recipient, a policy code concerns us as the sender: relaying denied, login required.
     return phase === 'recipient' && subject.startsWith('7.')
       ? 'denied'
       : bounceTypeOf(`5.${subject}`)
   }
   if (phase === 'text') return 'soft'
   if (status === 530) return 'ours'
-  // Unknown user, not local, invalid mailbox, no mail accepted. Other codes may mean a full mailbox.
+  // Unknown user, not local, invalid mailbox, no mail accepted. Other codes may mean, e.g., a full mailbox.
   return [550, 551, 553, 556].includes(status) ? 'hard' : 'soft'
 }
 
 /**
- * Interprets the status of a report (RFC 3464): bad addresses are permanent, anything else may be
- * transient.
+ * Interprets the status in a delivery report (RFC 3464): invalid addresses are permanent failures, anything
+ * else may be transient.
  */
 export function bounceTypeOf(status: string): 'hard' | 'soft' {
   if (!status.startsWith('5.')) return 'soft'

@@ -1,4 +1,4 @@
-/** Test mails: a person receives a reminder as a customer would. They are notices, sent by the outbox. */
+/** Sends a user a test mail: a reminder as a customer would receive it. The test mail is a notice. */
 import { Problem } from '../../shared/contract/problem.ts'
 import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'

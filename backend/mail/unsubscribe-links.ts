@@ -1,7 +1,7 @@
 /**
- * Unsubscribe links. A link contains an account and an address, encrypted, so that no address appears in logs.
- * It never expires. The link for an account and an address is always the same, and so is a text that is
- * written again.
+ * Unsubscribe links. A link contains an account and an address in encrypted form, so that logs show no address.
+ * It never expires. An account and an address always have the same link, so that a text does not change when it
+ * is written again.
  */
 import assert from 'node:assert'
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
@@ -25,7 +25,7 @@ const TAG_BYTES = 16
 /** Much longer than any token with an id and the longest address. */
 const TOKEN_CHARS_MAX = 600
 
-/** `keys` have 32 bytes each; the first encrypts new links, all decrypt. */
+/** `keys` have 32 bytes each. The first one encrypts new links; all of them can decrypt links. */
 export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[]): UnsubscribeLinks {
   const [sealing] = keys
   assert(sealing !== undefined, 'There is no key to encrypt with')
@@ -37,7 +37,7 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
     open(token) {
       if (token.length > TOKEN_CHARS_MAX || !/^[\w-]+$/.test(token)) return undefined
       const sealed = Buffer.from(token, 'base64url')
-      // Each link has only one valid spelling.
+      // Base64url can encode the same bytes in several ways; only the canonical encoding is valid.
       if (sealed.toString('base64url') !== token) return undefined
       const text = keys.map((key) => open(key, sealed)).find((opened) => opened !== undefined)
       const [accountId, address] = text?.split('\n') ?? []
@@ -46,7 +46,7 @@ export function createUnsubscribeLinks(baseUrl: string, keys: readonly Buffer[])
   }
 }
 
-/** The nonce is derived from the text: it repeats only if the whole text does. */
+/** The nonce is derived from the text, so that the same nonce is never used for two different texts. */
 function seal(key: Buffer, text: string): string {
   const nonce = createHmac('sha256', key).update(`nonce\n${text}`).digest().subarray(0, NONCE_BYTES)
   const cipher = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG_BYTES })

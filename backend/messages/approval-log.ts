@@ -8,7 +8,7 @@ import type { MessageRow } from '../database/tables.ts'
 const IS_WAITING = sql<SqlBool>`status = 'awaiting_approval'`
 const IS_DECIDED = sql<SqlBool>`approval_required = 1 and status <> 'awaiting_approval'`
 
-export async function countWaiting(reader: Reader, accountId: string): Promise<number> {
+export async function countAwaitingApproval(reader: Reader, accountId: string): Promise<number> {
   const { count } = await reader
     .selectFrom('messages')
     .select((eb) => eb.fn.countAll<number | string>().as('count'))
@@ -19,15 +19,14 @@ export async function countWaiting(reader: Reader, accountId: string): Promise<n
 }
 
 export interface DecidedMessage extends MessageRow {
-  /** The detail of the latest transition: who or what caused it. */
+  /** The detail of the latest transition, which says who or what caused it. */
   readonly lastDetail: string | null
 }
 
 /**
- * Lists the messages that needed approval and no longer await it, whatever their `approval_status`, latest
- * first.
+ * Lists the messages that needed approval and no longer await it, with any `approval_status`, the latest first.
  */
-export async function listDecided(
+export async function listDecidedMessages(
   reader: Reader,
   accountId: string,
   limit: number,

@@ -1,6 +1,6 @@
 /**
- * Changes the state of a message: it updates the row, appends to the log of transitions and records an
- * event. A cancelled or suppressed message frees its stages. The caller has locked the debtor.
+ * Changes the state of messages: updates the row, appends to the log of transitions and records an event. The
+ * caller has locked the debtor.
  */
 
 import type { Transaction } from '../database/database.ts'
@@ -28,8 +28,8 @@ const EVENT_TYPES: Partial<Record<MessageStatus, DomainEvent['type']>> = {
   received: 'message.received',
 }
 
-/** `detail` is the reason, shown in the message's history. Returns the changed message. */
-export async function moveMessage(
+/** Returns the changed message. `detail` is the reason of the change, which the message's history shows. */
+export async function changeMessage(
   tx: Transaction,
   message: MessageRow,
   change: MessageChange,

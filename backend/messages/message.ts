@@ -14,7 +14,7 @@ export async function findMessage(
     .executeTakeFirst()
 }
 
-/** Returns the HTML of a message and the id of its logo; undefined if the message has no HTML, or not yet. */
+/** Returns the HTML of a message and the id of its logo; undefined if the message has no HTML (yet). */
 export async function findMessageHtml(
   reader: Reader,
   accountId: string,

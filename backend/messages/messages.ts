@@ -1,4 +1,4 @@
-/** Reads messages, and cancels waiting messages that became obsolete, e.g. through a payment. */
+/** Lists messages, and cancels waiting messages that have become obsolete, e.g. because of a payment. */
 
 import { type SqlBool, sql } from 'kysely'
 import type { Reader, Transaction } from '../database/database.ts'
@@ -33,7 +33,7 @@ export const CANCELLABLE: readonly MessageStatus[] = [
 
 export interface Stopped {
   readonly cancelledIds: readonly string[]
-  /** Messages in hand-over, which may still be sent. */
+  /** Messages that are being handed over. They can no longer be cancelled. */
   readonly inFlightIds: readonly string[]
 }
 
@@ -48,17 +48,23 @@ export async function stopMessages(
   now: Date,
   detail: string,
 ): Promise<Stopped> {
-  return stopFound(tx, accountId, await findStoppable(tx, { accountId, invoiceIds }), now, detail)
+  return stopUnsentMessages(
+    tx,
+    accountId,
+    await findUnsentMessages(tx, { accountId, invoiceIds }),
+    now,
+    detail,
+  )
 }
 
-/** A message that covers an invoice and is not sent yet. */
-export type Stoppable = Pick<MessageRow, 'id' | 'status'>
+/** A message that covers an invoice and has not been sent yet. */
+export type UnsentMessage = Pick<MessageRow, 'id' | 'status'>
 
-/** Stops messages that `findStoppable` returned. The transaction must not have changed them since then. */
-export async function stopFound(
+/** Cancels messages that `findUnsentMessages` returned. The transaction must not have changed them since. */
+export async function stopUnsentMessages(
   tx: Transaction,
   accountId: string,
-  rows: readonly Stoppable[],
+  rows: readonly UnsentMessage[],
   now: Date,
   detail: string,
 ): Promise<Stopped> {
@@ -68,8 +74,8 @@ export async function stopFound(
   return { cancelledIds, inFlightIds }
 }
 
-/** Finds the messages that `stopMessages` would stop. The caller has locked the debtor. */
-export const findStoppable = prepared(
+/** Finds the unsent messages that cover one of the invoices. The caller has locked the debtor. */
+export const findUnsentMessages = prepared(
   (
     tx: Transaction,
     { accountId, invoiceIds }: { accountId: string; invoiceIds: readonly string[] },
@@ -120,7 +126,7 @@ export async function cancelMessages(
     .updateTable('messages')
     .set((eb) => ({
       status: 'cancelled',
-      // A pending approval can no longer be decided, and a given one no longer applies.
+      // A pending approval can no longer be decided, and an approval that was given no longer applies.
       approval_status: eb
         .case()
         .when('approval_status', 'in', ['pending', 'approved'])
@@ -165,8 +171,10 @@ export async function listMessages(
 /** Filters whose values are part of the statement's text, see `equalsLiteral`. */
 type LiteralFilter = 'channel' | 'stage' | 'statuses' | 'suppression_reason'
 
+/** What the parameters of the statement contain. */
 type Values = Omit<MessageFilters, LiteralFilter> & PageStart & { readonly accountId: string }
 
+/** What determines the text of the statement. */
 type Form = PageForm & { readonly [F in LiteralFilter]: MessageFilters[F] | undefined }
 
 const readMessages = preparedPage((reader: Reader, filters: Values, form: Form) => {
@@ -207,7 +215,7 @@ function coversInvoice(accountId: string, invoiceId: string | undefined) {
   ]
 }
 
-/** Returns the ids of the invoices that each message covers, in the order of the message, by message id. */
+/** Returns the ids of the covered invoices by message id, in the order in which each message lists them. */
 export async function readCoveredInvoices(
   reader: Reader,
   accountId: string,

@@ -43,7 +43,7 @@ export const messageOperations: readonly Operation[] = [
   }),
 ]
 
-/** Clients see a message in hand-over as `queued`. */
+/** The API shows a message that is being handed over as `queued`. */
 function statusesShownAs(status: (typeof STATUSES)[number]): readonly string[] {
   return status === 'queued' ? ['queued', 'sending'] : [status]
 }

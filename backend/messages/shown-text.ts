@@ -2,17 +2,17 @@
 
 const MASK = '•••'
 const PREVIEW_MAX = 200
-/** Characters of a body that are read: a reply may be long, and hostile markup is slow to strip. */
+/** How many characters of a body are read. A reply may be long, and hostile markup is slow to strip. */
 const READ_MAX = 4000
 
-/** Masks `ap@acme.example` as `a•••@acme.example`, and a telephone number but for its last three digits. */
+/** Masks `ap@acme.example` as `a•••@acme.example`, and a telephone number except its last three digits. */
 export function maskRecipient(recipient: string): string {
   const at = recipient.lastIndexOf('@')
   if (at > 0) return `${[...recipient][0]}${MASK}${recipient.slice(at)}`
   return /^\+\d+$/.test(recipient) ? `${MASK}${recipient.slice(-3)}` : MASK
 }
 
-/** The beginning of the text, on one line and without markup. */
+/** Returns the beginning of the text, on one line and without markup. */
 export function previewOf(body: string): string {
   const text = body
     .slice(0, READ_MAX)

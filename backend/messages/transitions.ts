@@ -4,9 +4,9 @@ import type { Transaction } from '../database/database.ts'
 import type { MessageRow, MessageStatus } from '../database/tables.ts'
 
 /** Statuses of messages that the recipient did not receive. */
-const FREEING: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
+const NOT_RECEIVED: readonly MessageStatus[] = ['cancelled', 'suppressed', 'bounced']
 
-/** The caller has already updated the rows of the messages. */
+/** Logs the current state of messages, whose rows the caller has already updated. */
 export async function recordTransitions(
   tx: Transaction,
   messages: readonly Pick<MessageRow, 'id' | 'account_id' | 'status'>[],
@@ -28,13 +28,13 @@ export async function recordTransitions(
       })),
     )
     .execute()
-  const freed = messages.filter(({ status }) => FREEING.includes(status)).map(({ id }) => id)
+  const freed = messages.filter(({ status }) => NOT_RECEIVED.includes(status)).map(({ id }) => id)
   if (freed.length > 0) await freeStages(tx, freed)
 }
 
 /**
- * Lets another message use the same stages of its invoices. A message that may have been sent keeps them,
- * so that no debtor receives a stage twice.
+ * Frees the stages that the messages have reached for their invoices, so that other messages can use them. A
+ * message that may have been sent keeps its stages, so that no debtor receives a stage twice.
  */
 export async function freeStages(tx: Transaction, messageIds: readonly string[]): Promise<void> {
   await tx

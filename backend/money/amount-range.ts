@@ -1,4 +1,4 @@
-/** A range of amounts as people type them, e.g. from 1,000 to 2,500.50, in whatever currency. */
+/** A range of amounts as people enter it, e.g. from 1000 to 2500.50; it applies in every currency. */
 import { currencyExponent } from './money.ts'
 
 export interface AmountRange {

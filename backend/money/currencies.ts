@@ -1,7 +1,7 @@
 /**
  * ISO 4217, list one as of January 2026: every active code that has a minor unit, by its number of
- * decimals. Vendored, because ICU's figures are for display and differ (HUF 0, IDR 0, IQD 0). Codes
- * without a minor unit (XAU, XDR, XTS, XXX …) cannot carry an integer amount and are absent.
+ * decimals. We do not use ICU's numbers, because they are meant for display and differ (HUF 0, IDR 0, IQD 0).
+ * Codes without a minor unit (XAU, XDR, XTS, XXX …) are absent, since an amount is a number of minor units.
  */
 const CODES_BY_EXPONENT: readonly (readonly [exponent: number, codes: string])[] = [
   [0, 'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF'],
@@ -18,7 +18,7 @@ const CODES_BY_EXPONENT: readonly (readonly [exponent: number, codes: string])[]
   [4, 'CLF UYW'],
 ]
 
-/** Code in upper case → number of decimals. */
+/** The number of decimals by upper-case code. */
 export const CURRENCY_EXPONENTS: ReadonlyMap<string, number> = new Map(
   CODES_BY_EXPONENT.flatMap(([exponent, codes]) =>
     codes.split(/\s+/).map((code) => [code, exponent] as const),

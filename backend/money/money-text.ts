@@ -1,8 +1,8 @@
 import { currencyExponent } from './money.ts'
 
 /**
- * Formats an amount in minor units for a language, e.g. `€1,234.50`, with the decimals of our own table,
- * which may differ from those of the runtime.
+ * Formats an amount in minor units for a language, e.g. `€1,234.50`. The number of decimals comes from our own
+ * table, because the runtime's may differ.
  */
 export function moneyText(amount: number, currency: string, language = 'en'): string {
   const exponent = currencyExponent(currency)
@@ -15,7 +15,7 @@ export function moneyText(amount: number, currency: string, language = 'en'): st
   return formatOf(language, currency, exponent).format(exact)
 }
 
-/** `1234.50`, with as many decimals as the currency has. */
+/** Returns a plain decimal such as `1234.50`, with as many decimals as the currency has. */
 export function moneyDecimal(amount: number, currency: string): string {
   const exponent = currencyExponent(currency)
   const digits = String(Math.abs(amount)).padStart(exponent + 1, '0')
@@ -24,7 +24,7 @@ export function moneyDecimal(amount: number, currency: string): string {
   return `${amount < 0 ? '-' : ''}${whole}${fraction}`
 }
 
-/** Cached, since creating one costs 50 µs. Bounded by currencies and languages. */
+/** Formats are cached because creating one takes 50 µs. There is at most one per language and currency. */
 const formats = new Map<string, Intl.NumberFormat>()
 
 function formatOf(language: string, currency: string, exponent: number): Intl.NumberFormat {

@@ -1,6 +1,6 @@
 /**
  * Money is an integer in the currency's minor unit. Products and sums are computed as BigInt, and converted
- * to numbers only if they are exact.
+ * to numbers only if a number can represent them exactly.
  */
 import assert from 'node:assert'
 import { CURRENCY_EXPONENTS } from './currencies.ts'
@@ -8,7 +8,7 @@ import { CURRENCY_EXPONENTS } from './currencies.ts'
 /** Larger than any invoice, and small enough that a sum of thousands of amounts is below 2^53. */
 export const AMOUNT_MAX = 999_999_999_999
 
-/** A quantity is a whole number or a decimal string of at most six places. */
+/** A whole number, or a decimal string with at most six decimal places. */
 export type Quantity = number | string
 export const QUANTITY_MAX = 1_000_000
 const QUANTITY_PLACES_MAX = 6
@@ -17,8 +17,7 @@ const MICRO = 10n ** BigInt(QUANTITY_PLACES_MAX)
 
 /** Returns the code in upper case; undefined if amounts in it are not supported. */
 export function parseCurrency(text: string): string | undefined {
-  // Three ASCII letters are checked first, since upper case turns some other letters into ASCII ("ı" into
-  // "I").
+  // This check must come before toUpperCase, which turns some other letters into ASCII letters ("ı" into "I").
   if (!/^[A-Za-z]{3}$/.test(text)) return undefined
   const code = text.toUpperCase()
   return CURRENCY_EXPONENTS.has(code) ? code : undefined
@@ -38,7 +37,7 @@ export function isQuantity(quantity: Quantity): boolean {
 
 /**
  * Returns quantity × unit amount, rounded once, with halves away from zero, so that a discount line cancels
- * its charge exactly. Both must be valid.
+ * its charge exactly. Both arguments must be valid.
  */
 export function lineAmount(quantity: Quantity, unitAmount: number): bigint {
   const micros = quantityMicros(quantity)

@@ -1,6 +1,6 @@
 /**
- * Money on account: received from a debtor and allocated to no invoice. Reminders treat this money as covering
- * the debtor's open invoices in the same currency, starting with the invoice that is due first.
+ * Money on account has been received from a debtor, but is not allocated to an invoice. For reminders, it
+ * covers the debtor's open invoices in the same currency, starting with the invoice that is due first.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
@@ -22,12 +22,12 @@ export function coverInvoices(
 ): ReadonlyMap<string, number> {
   const covered = new Map<string, number>()
   if (onAccount.size === 0) return covered
-  const left = new Map(onAccount)
+  const remaining = new Map(onAccount)
   for (const { id, currency, amount_due } of invoices.toSorted(byDueDate)) {
-    const amount = Math.min(left.get(currency) ?? 0, amount_due)
+    const amount = Math.min(remaining.get(currency) ?? 0, amount_due)
     if (amount <= 0) continue
     covered.set(id, amount)
-    left.set(currency, (left.get(currency) ?? 0) - amount)
+    remaining.set(currency, (remaining.get(currency) ?? 0) - amount)
   }
   return covered
 }

@@ -1,6 +1,6 @@
 /**
- * Allocates a payment to invoices. The functions are pure; the caller has read the invoices under the debtor's
- * lock.
+ * Allocates a payment to invoices. The functions are pure: the caller has locked the debtor and read the
+ * invoices.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import type { InvoiceRow } from '../database/tables.ts'
@@ -8,36 +8,37 @@ import { isPayable } from '../invoices/settlement.ts'
 import { byDueDate } from '../on-account/cover.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
 
-/** An invoice in the request, and the amount to be allocated to it. */
-export interface Target {
+/** An invoice that the request names, and the amount to be allocated to it. */
+export interface TargetInvoice {
   /** The JSON pointer of the invoice in the body; empty for the payment as a whole. */
   readonly pointer: string
   readonly invoice: InvoiceRow
-  /** Undefined: the whole payment, at most the amount due. */
+  /** If it is undefined, the whole payment is allocated, up to the amount due. */
   readonly amount: number | undefined
 }
 
+/** The part of a payment that is allocated to one invoice. */
 export interface Share {
   readonly invoice: InvoiceRow
-  /** 0 if nothing is due any more. */
+  /** 0 if nothing was due on the invoice. */
   readonly amount: number
 }
 
-export interface Incoming {
+export interface AllocatedPayment {
   readonly amount: number
   readonly currency: string
-  /** Undefined: a surplus is rejected, and the detail does not mention that the client may allow it. */
+  /** If it is undefined, a surplus is rejected, and the error does not offer `allow_overpayment`. */
   readonly allowOverpayment: boolean | undefined
 }
 
 /**
- * `debtorId` is the debtor of an existing payment. The default is the debtor of the first invoice. Throws
- * `invoice_not_payable`, `currency_mismatch`, `payment_exceeds_balance`, and `validation_failed` if an
- * invoice belongs to another debtor.
+ * Returns the share of each target. `debtorId` is the debtor of an existing payment; a new payment belongs to
+ * the debtor of its first invoice. Throws `invoice_not_payable`, `currency_mismatch`,
+ * `payment_exceeds_balance`, and `validation_failed` if an invoice belongs to another debtor.
  */
 export function allocate(
-  payment: Incoming,
-  targets: readonly Target[],
+  payment: AllocatedPayment,
+  targets: readonly TargetInvoice[],
   debtorId = targets[0]?.invoice.debtor_id,
 ): Share[] {
   refuseUnpayable(targets)
@@ -51,49 +52,52 @@ export function allocate(
 }
 
 /**
- * Adds the rest of the payment to the shares: to the debtor's open invoices of its currency, oldest due
- * date first. An invoice that already has a share gets more, up to the amount due.
+ * Allocates the rest of the payment to `open`, the debtor's open invoices in its currency, the oldest due date
+ * first. The share of an invoice that already has one is increased, up to the amount due.
  */
 export function applyOldestFirst(
-  payment: Pick<Incoming, 'amount'>,
+  payment: Pick<AllocatedPayment, 'amount'>,
   shares: readonly Share[],
   open: readonly InvoiceRow[],
 ): Share[] {
   const byId = new Map(shares.map((share) => [share.invoice.id, share]))
-  let left = shares.reduce((rest, { amount }) => rest - amount, payment.amount)
+  let remaining = shares.reduce((rest, { amount }) => rest - amount, payment.amount)
   for (const invoice of open.toSorted(byDueDate)) {
     const own = byId.get(invoice.id)?.amount ?? 0
-    const more = Math.min(left, invoice.amount_due - own)
+    const more = Math.min(remaining, invoice.amount_due - own)
     if (more <= 0) continue
     byId.set(invoice.id, { invoice, amount: own + more })
-    left -= more
+    remaining -= more
   }
   return [...byId.values()]
 }
 
-function refuseUnpayable(targets: readonly Target[]): void {
+function refuseUnpayable(targets: readonly TargetInvoice[]): void {
   const found = targets.find(({ invoice }) => !isPayable(invoice.status))
   if (found === undefined) return
   const { id, number, status } = found.invoice
   throw new Problem(
     'invoice_not_payable',
-    `Invoice ${number} (${id}) is ${status}: a payment cannot be recorded on it.`,
+    `Invoice ${number} (${id}) is ${status}, so it cannot be paid.`,
     { members: { invoice_status: status } },
   )
 }
 
-function refuseOtherDebtors(targets: readonly Target[], debtorId: string | undefined): void {
+function refuseOtherDebtors(targets: readonly TargetInvoice[], debtorId: string | undefined): void {
   const errors = targets
     .filter(({ invoice }) => invoice.debtor_id !== debtorId)
     .map(({ pointer }) => ({
       pointer: `${pointer}/invoice_id`,
       code: 'invalid_format',
-      detail: 'invoice_id must be an invoice of the same debtor as the first, or as the payment',
+      detail: 'invoice_id must be an invoice of the same debtor as the rest of the payment',
     }))
   if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
-function refuseOtherCurrency({ currency }: Incoming, targets: readonly Target[]): void {
+function refuseOtherCurrency(
+  { currency }: AllocatedPayment,
+  targets: readonly TargetInvoice[],
+): void {
   const found = targets.find(({ invoice }) => invoice.currency !== currency)
   if (found === undefined) return
   const expected = found.invoice.currency
@@ -104,7 +108,7 @@ function refuseOtherCurrency({ currency }: Incoming, targets: readonly Target[])
   })
 }
 
-function refuseSurplus(payment: Incoming, targets: readonly Target[]): void {
+function refuseSurplus(payment: AllocatedPayment, targets: readonly TargetInvoice[]): void {
   const exceeding = targets.filter(
     ({ invoice, amount = payment.amount }) => amount > invoice.amount_due,
   )
@@ -116,7 +120,7 @@ function refuseSurplus(payment: Incoming, targets: readonly Target[]): void {
     ({ pointer, invoice }): FieldError => ({
       pointer: `${pointer}/amount`,
       code: 'payment_exceeds_balance',
-      detail: `amount must be at most ${invoice.amount_due}, what is due on invoice ${invoice.number}${hint}`,
+      detail: `amount must be at most ${invoice.amount_due}, the amount due on invoice ${invoice.number}${hint}`,
     }),
   )
   throw fieldErrorsProblem(errors, { amount_due: first.invoice.amount_due })

@@ -18,7 +18,7 @@ export async function findPayment(
 }
 
 /**
- * Locks the debtor and returns the payment, which must not be reversed, as read under the lock. Throws
+ * Locks the payment's debtor, and only then reads and returns the payment, which must not be reversed. Throws
  * `not_found` and `payment_already_reversed`.
  */
 export async function lockRecordedPayment(
@@ -38,7 +38,7 @@ export async function lockRecordedPayment(
 function alreadyReversed({ id, updated_at }: PaymentRow): Problem {
   return new Problem(
     'payment_already_reversed',
-    `Payment ${id} was reversed at ${updated_at}. Nothing more was done.`,
+    `Payment ${id} was already reversed at ${updated_at}. Nothing was changed.`,
     { members: { reversed_at: updated_at } },
   )
 }

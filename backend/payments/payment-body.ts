@@ -34,8 +34,8 @@ interface AllocationBody {
 }
 
 /**
- * An earlier date is rejected, because it is more likely a typing error than a payment that is still to be
- * recorded.
+ * An earlier date is rejected, because it is more likely a typing error than the date of a payment that is
+ * still to be recorded.
  */
 const RECEIVED_ON_MIN = '2000-01-01'
 

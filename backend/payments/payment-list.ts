@@ -1,4 +1,4 @@
-/** Reads payments: the list, and the payment that was recorded with an idempotency key. */
+/** Reads payments: lists of them, their allocations, and the payment that an idempotency key identifies. */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../database/database.ts'
 import { prepared, preparedPage } from '../database/prepared.ts'
@@ -43,8 +43,10 @@ export async function listPayments(
   return await readPayments(reader, { ...filters, ...start, accountId }, { ...form, currency })
 }
 
+/** What the parameters of the statement contain. */
 type Values = Omit<PaymentFilters, 'currency'> & PageStart & { readonly accountId: string }
 
+/** What determines the text of the statement. */
 type Form = PageForm & { readonly currency: string | undefined }
 
 const readPayments = preparedPage((reader: Reader, filters: Values, form: Form) => {
@@ -106,7 +108,7 @@ const readByKey = prepared(
 
 export type Allocation = Pick<AllocationRow, 'payment_id' | 'invoice_id' | 'amount'>
 
-/** Returns the allocations of several payments by payment id, each in the order of its request. */
+/** Returns the allocations of several payments by payment id, in the order in which they were requested. */
 export async function readAllocations(
   reader: Reader,
   accountId: string,

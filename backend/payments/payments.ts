@@ -1,6 +1,6 @@
 /**
- * Records payments: money received. In the same transaction the invoices are settled, and waiting messages
- * that would chase them are cancelled.
+ * Records payments, which are money that was received. The same transaction settles the invoices and cancels
+ * the waiting messages about them.
  */
 import assert from 'node:assert'
 import { createId } from '../../shared/contract/id.ts'
@@ -13,23 +13,28 @@ import { together } from '../database/together.ts'
 import { touchDebtor, touchDebtorOf } from '../debtors/debtors.ts'
 import { prepareEvents, recordEvent } from '../events/events.ts'
 import { findOpenInvoices } from '../invoices/invoices.ts'
-import { findStoppable, type Stoppable } from '../messages/messages.ts'
+import { findUnsentMessages, type UnsentMessage } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCovered } from '../reminders/planning/stop-covered-on-account.ts'
+import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
 import { insertWithUniqueExternalId } from '../validation/external-id.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { allocate, applyOldestFirst, type Share } from './allocation.ts'
 import { renderPayment } from './representation.ts'
 import { effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
-import { type NewAllocation, readTargets, type WantedShare, wantedShares } from './targets.ts'
+import {
+  checkAllocations,
+  type NewAllocation,
+  type RequestedAllocation,
+  readTargetInvoices,
+} from './targets.ts'
 
 export type PaymentTarget =
   | { readonly kind: 'invoice'; readonly invoiceId: string }
   | { readonly kind: 'allocations'; readonly allocations: readonly NewAllocation[] }
-  /** The whole payment goes on account. */
+  /** The request names no invoice. The account's settings decide how the payment is allocated. */
   | { readonly kind: 'debtor'; readonly debtorId: string }
   /**
-   * The payment is allocated to the debtor's open invoices, oldest due date first; the rest goes on
+   * The payment is allocated to the debtor's open invoices, the oldest due date first. The rest remains on
    * account.
    */
   | { readonly kind: 'oldest_first'; readonly debtorId: string }
@@ -39,7 +44,7 @@ export interface NewPayment {
   readonly amount: number
   readonly currency: string
   readonly allowOverpayment: boolean | undefined
-  /** Null: the current date. */
+  /** If it is null, the current date applies. */
   readonly receivedOn: string | null
   readonly method: PaymentRow['method']
   readonly reference: string | null
@@ -47,14 +52,14 @@ export interface NewPayment {
   readonly metadata: Readonly<Record<string, string>>
 }
 
-/** The account, the actor and the source of a payment. */
+/** The account that records a payment, and how the payment reached it. */
 export interface Recording {
   readonly accountId: string
   readonly timezone: string
   readonly source: PaymentRow['source']
   readonly recordedBy: { readonly type: string; readonly id: string | null; readonly label: string }
   readonly idempotencyKey: string | null
-  /** The fingerprint of the request that carried the key. */
+  /** The fingerprint of the request with this key; null without a key. */
   readonly fingerprint: string | null
   readonly now: Date
 }
@@ -65,8 +70,8 @@ export interface RecordedPayment {
 }
 
 /**
- * Throws `invoice_not_found`, `debtor_not_found`, `allocation_exceeds_payment`, `duplicate_external_id`,
- * and the problems of `allocate`.
+ * Records a payment with all its effects. Throws `invoice_not_found`, `debtor_not_found`,
+ * `allocation_exceeds_payment`, `duplicate_external_id`, and the problems of `allocate`.
  */
 export async function recordPayment(
   tx: Transaction,
@@ -74,13 +79,13 @@ export async function recordPayment(
   input: NewPayment,
 ): Promise<RecordedPayment> {
   const { accountId, now } = recording
-  const [{ debtorId, shares: wanted, stoppable }, setting] = await together([
-    decide(tx, accountId, input, now),
+  const [{ debtorId, shares: requested, unsent }, setting] = await together([
+    readRequestedShares(tx, accountId, input, now),
     input.target.kind === 'debtor' ? readApplyCredit(tx, accountId) : undefined,
     prepareEvents(tx, accountId),
   ])
   const debtor = { id: debtorId, account_id: accountId }
-  const shares = await applyCredit(tx, debtor, input, wanted, setting)
+  const shares = await applyCredit(tx, debtor, input, requested, setting)
   const { settled, stopped } = await settleAndStopReminders(
     tx,
     debtor,
@@ -88,13 +93,13 @@ export async function recordPayment(
     now,
     'a payment was recorded',
     // `applyCredit` may have added other invoices, whose messages have not been read.
-    shares === wanted ? stoppable : undefined,
+    shares === requested ? unsent : undefined,
   )
   const allocated = shares.filter(({ amount }) => amount > 0)
   const unapplied = allocated.reduce((rest, { amount }) => rest - amount, input.amount)
   if (unapplied > 0) {
     const onAccount = { currency: input.currency, amount: unapplied }
-    stopped.push(await stopCovered(tx, debtor, onAccount, now))
+    stopped.push(await stopCoveredReminders(tx, debtor, onAccount, now))
   }
   const cancelledIds = stopped.flatMap((each) => each.cancelledIds)
   const payment: PaymentRow = {
@@ -120,7 +125,7 @@ export async function recordPayment(
     revision: 1,
   }
   if (payment.external_id === null) await insertPayment(tx, payment)
-  else await insertWithUniqueExternalId(tx, 'payments', payment, () => insertUndoable(tx, payment))
+  else await insertWithUniqueExternalId(tx, 'payments', payment, () => insertSafely(tx, payment))
   const allocations = allocated.map(({ invoice, amount }, position) => ({
     payment_id: payment.id,
     position,
@@ -129,7 +134,7 @@ export async function recordPayment(
     amount,
   }))
   for (const allocation of allocations) await insertAllocation(tx, allocation)
-  // Planning comes after the insertion of the payment, because money on account affects it.
+  // Planning must follow the insertion of the payment, because money on account affects the plan.
   const settledIds = settled.map(({ id }) => id)
   await replanUnsettledInvoices(tx, debtor, cancelledIds, settledIds, now)
   const render = () => renderPayment(payment, allocations)
@@ -141,7 +146,8 @@ const insertPayment = prepared((tx: Transaction, payment: PaymentRow) =>
   tx.insertInto('payments').values(payment),
 )
 
-function insertUndoable(tx: Transaction, payment: PaymentRow) {
+/** Unlike a prepared write, this one has a savepoint: a duplicate external id does not abort the transaction. */
+function insertSafely(tx: Transaction, payment: PaymentRow) {
   return tx.insertInto('payments').values(payment).execute()
 }
 
@@ -149,23 +155,23 @@ const insertAllocation = prepared((tx: Transaction, allocation: AllocationRow) =
   tx.insertInto('payment_allocations').values(allocation),
 )
 
-interface Decision {
+interface RequestedShares {
   readonly debtorId: string
   readonly shares: readonly Share[]
-  /** The messages that cover the invoices of the shares; absent if they have not been read. */
-  readonly stoppable?: readonly Stoppable[]
+  /** The unsent messages about the invoices of the shares; absent if they have not been read. */
+  readonly unsent?: readonly UnsentMessage[]
 }
 
 /**
- * Determines the debtor and the share of each invoice. The first statement locks the debtor: statements that
- * are sent together run in this order.
+ * Determines the debtor, and the share of each invoice that the request names. Of the statements that are sent
+ * together, the first one runs first and locks the debtor.
  */
-async function decide(
+async function readRequestedShares(
   tx: Transaction,
   accountId: string,
   input: NewPayment,
   now: Date,
-): Promise<Decision> {
+): Promise<RequestedShares> {
   const { target } = input
   if (target.kind === 'debtor' || target.kind === 'oldest_first') {
     const { debtorId } = target
@@ -177,21 +183,21 @@ async function decide(
     const detail = 'debtor_id must be the id of a debtor'
     throw fieldErrorsProblem([{ pointer: '/debtor_id', code: 'debtor_not_found', detail }])
   }
-  const wanted = wantedOf(input.amount, target)
-  const [first] = wanted
+  const requested = requestedAllocationsOf(input.amount, target)
+  const [first] = requested
   assert(first !== undefined, 'a payment on invoices has at least one target')
-  const invoiceIds = wanted.map(({ invoiceId }) => invoiceId)
-  const [, targets, stoppable] = await together([
+  const invoiceIds = requested.map(({ invoiceId }) => invoiceId)
+  const [, targets, unsent] = await together([
     touchDebtorOf(tx, accountId, first.invoiceId, now),
-    readTargets(tx, accountId, wanted),
-    findStoppable(tx, { accountId, invoiceIds }),
+    readTargetInvoices(tx, accountId, requested),
+    findUnsentMessages(tx, { accountId, invoiceIds }),
   ])
   const [paid] = targets
   assert(paid !== undefined, 'targets that are not found are rejected')
-  return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets), stoppable }
+  return { debtorId: paid.invoice.debtor_id, shares: allocate(input, targets), unsent }
 }
 
-/** Allocates the rest of the payment to open invoices, if the account's settings say so. */
+/** Allocates the rest of the payment to open invoices, unless the account's setting is `manual`. */
 async function applyCredit(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
@@ -205,10 +211,10 @@ async function applyCredit(
   return applyOldestFirst({ amount }, shares, open)
 }
 
-function wantedOf(
+function requestedAllocationsOf(
   amount: number,
   target: Extract<PaymentTarget, { readonly kind: 'invoice' | 'allocations' }>,
-): WantedShare[] {
-  if (target.kind === 'allocations') return wantedShares(target.allocations, amount)
+): RequestedAllocation[] {
+  if (target.kind === 'allocations') return checkAllocations(target.allocations, amount)
   return [{ pointer: '', invoiceId: target.invoiceId, amount: undefined }]
 }

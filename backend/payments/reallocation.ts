@@ -1,6 +1,6 @@
 /**
- * Changes of allocations after a payment was recorded: money on account is allocated to invoices, or an
- * allocation is undone and its money is on account again. The amount of a payment never changes.
+ * Changes the allocations of a recorded payment: allocates its money on account to invoices, or undoes an
+ * allocation, so that its amount is on account again. The amount of the payment never changes.
  */
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
@@ -13,7 +13,7 @@ import { findInvoices } from '../invoices/invoices.ts'
 import { reopenInvoice } from '../invoices/reopening.ts'
 import { stopMessages } from '../messages/messages.ts'
 import { replanUnsettledInvoices } from '../reminders/planning/planning.ts'
-import { stopCovered } from '../reminders/planning/stop-covered-on-account.ts'
+import { stopCoveredReminders } from '../reminders/planning/stop-covered-reminders.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import { amount as amountRule } from '../validation/fields.ts'
 import { check, Rejection } from '../validation/rejections.ts'
@@ -22,7 +22,7 @@ import { lockRecordedPayment } from './locked-payment.ts'
 import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 import { type Effects, effectsOf, settleAndStopReminders } from './settle-and-stop-reminders.ts'
-import { type NewAllocation, readTargets, wantedShares } from './targets.ts'
+import { checkAllocations, type NewAllocation, readTargetInvoices } from './targets.ts'
 
 export interface Reallocated {
   readonly payment: PaymentRow
@@ -34,17 +34,17 @@ export interface Reallocated {
  * Allocates money on account to invoices of the payment's debtor and currency, at most the amount due on
  * each. Throws `not_found`, `payment_already_reversed`, `allocation_exceeds_payment` if the money on
  * account is exceeded, `invoice_not_found`, `invoice_not_payable`, `currency_mismatch`,
- * `payment_exceeds_balance` and `validation_failed`, also for an amount that is not a positive whole number.
+ * `payment_exceeds_balance`, and `validation_failed`, e.g. for an amount that is not a positive integer.
  */
 export async function allocatePayment(
   tx: Transaction,
   accountId: string,
   id: string,
-  wanted: readonly NewAllocation[],
+  requested: readonly NewAllocation[],
   act: Act,
 ): Promise<Reallocated> {
   const payment = await lockRecordedPayment(tx, accountId, id)
-  const shares = await checkShares(tx, payment, wanted)
+  const shares = await checkShares(tx, payment, requested)
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const sum = shares.reduce((total, { amount }) => total + amount, 0)
   await recordAudit(tx, act, {
@@ -70,7 +70,7 @@ export async function allocatePayment(
 }
 
 /**
- * Undoes an allocation: its whole amount is on account again, and the invoice is owed and chased again. Throws
+ * Undoes an allocation. Its whole amount is on account again, and the invoice is owed and chased again. Throws
  * `not_found`, `payment_already_reversed`, `invoice_not_found` if nothing is allocated to the invoice, and
  * `validation_failed` without a reason.
  */
@@ -108,7 +108,7 @@ export async function takeBackAllocation(
   const debtor = { id: payment.debtor_id, account_id: accountId }
   const own = await stopMessages(tx, accountId, [invoiceId], act.now, why)
   // Money on account covers the invoices that are due first, which need not include the reopened invoice.
-  const others = await stopCovered(tx, debtor, undefined, act.now, why)
+  const others = await stopCoveredReminders(tx, debtor, undefined, act.now, why)
   const cancelledIds = [...own.cancelledIds, ...others.cancelledIds]
   await replanUnsettledInvoices(tx, debtor, cancelledIds, [], act.now)
   return { ...changed, effects: effectsOf([reopened], [own, others]) }
@@ -120,28 +120,28 @@ async function checkShares(
   allocations: readonly NewAllocation[],
 ): Promise<readonly Share[]> {
   checkAmounts(allocations)
-  const wanted = wantedShares(allocations, payment.unapplied_amount)
-  const targets = await readTargets(tx, payment.account_id, wanted)
+  const requested = checkAllocations(allocations, payment.unapplied_amount)
+  const targets = await readTargetInvoices(tx, payment.account_id, requested)
   return allocate({ ...payment, allowOverpayment: undefined }, targets, payment.debtor_id)
 }
 
 /** Throws `validation_failed`. */
 function checkAmounts(allocations: readonly NewAllocation[]): void {
   const errors = allocations.flatMap((allocation, index) => {
-    const kept = check(amountRule, allocation.amount)
-    if (!(kept instanceof Rejection)) return []
+    const checked = check(amountRule, allocation.amount)
+    if (!(checked instanceof Rejection)) return []
     return [
       {
         pointer: `/allocations/${index}/amount`,
-        code: kept.code,
-        detail: `amount ${kept.detail}`,
+        code: checked.code,
+        detail: `amount ${checked.detail}`,
       },
     ]
   })
   if (errors.length > 0) throw fieldErrorsProblem(errors)
 }
 
-/** Increases the allocation of an invoice that already has one. */
+/** Inserts allocations. An invoice that already has one receives the sum of both. */
 async function addAllocations(
   tx: Transaction,
   { id, account_id }: PaymentRow,
@@ -172,7 +172,7 @@ async function addAllocations(
     .execute()
 }
 
-/** Adds `by` minor units to the money on account. `before` are the allocations before the change. */
+/** Adds `by` minor units to the payment's money on account. `before` are the allocations before the change. */
 async function changeUnapplied(
   tx: Transaction,
   payment: PaymentRow,

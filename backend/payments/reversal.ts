@@ -1,6 +1,6 @@
 /**
- * Reverses a payment that bounced or was recorded by mistake. All its effects are undone in one
- * transaction; the payment and its allocations are kept and marked as reversed.
+ * Reverses a payment that bounced or was recorded by mistake. One transaction undoes all its effects; the
+ * payment and its allocations are kept, and the payment is marked as reversed.
  */
 import { type Act, recordAudit } from '../accounts/audit.ts'
 import { checkReason } from '../accounts/reason.ts'
@@ -17,8 +17,8 @@ import { type Allocation, readAllocations } from './payment-list.ts'
 import { renderPayment } from './representation.ts'
 
 /**
- * With `release`, the external id can be used for another payment. Throws `payment_already_reversed`,
- * `not_found`, and `validation_failed` without a reason.
+ * `release` may remove the payment's external id, which another payment can then use. Throws
+ * `payment_already_reversed`, `not_found`, and `validation_failed` without a reason.
  */
 export async function reversePayment(
   tx: Transaction,
@@ -57,7 +57,7 @@ export async function reversePayment(
   return reversed
 }
 
-/** Reopens the invoices and cancels waiting messages, whose amounts are now wrong. */
+/** Reopens the invoices and cancels waiting messages about them, because their amounts are now wrong. */
 async function reopenInvoices(
   tx: Transaction,
   accountId: string,
@@ -69,7 +69,7 @@ async function reopenInvoices(
   const invoices = new Map((await findInvoices(tx, accountId, ids)).map((row) => [row.id, row]))
   for (const { invoice_id: id, amount } of allocations) {
     const invoice = invoices.get(id)
-    // Invoices are never deleted, and a payment allocates to each invoice once.
+    // The row is current: no other allocation of this payment has changed the same invoice.
     if (invoice !== undefined) await reopenInvoice(tx, invoice, amount, now)
   }
   await stopMessages(tx, accountId, ids, now, 'a payment was reversed')

@@ -57,7 +57,8 @@ export const paymentOperations: readonly Operation[] = [
 ]
 
 /**
- * Finds the payment of an idempotency key whose stored response has expired: money is never recorded twice.
+ * Finds the payment of an idempotency key whose stored response has expired. Without this, a late repetition
+ * would record the payment again.
  */
 async function recallPayment(
   reader: Reader,
@@ -91,7 +92,7 @@ function isSameRequest(
   )
 }
 
-/** Whether the body names the payment's target: an invoice, several with amounts, or a debtor. */
+/** Whether the body has the payment's target: an invoice, several invoices with amounts, or a debtor. */
 function hasSameTarget(body: JsonObject, payment: ReturnType<typeof renderPayment>): boolean {
   const { invoice_id, allocations, debtor_id } = body
   const invoiceIds: readonly unknown[] = payment.effects.invoices.map(

@@ -1,4 +1,4 @@
-/** Search of payments in Settings by reference, amount, date and state, newest first. */
+/** Searches payments for Settings by reference, amount, date and status, newest first. */
 import { type SqlBool, sql } from 'kysely'
 import { Problem } from '../../shared/contract/problem.ts'
 import type { Reader } from '../database/database.ts'
@@ -11,7 +11,7 @@ import {
   type Page,
   within,
 } from '../lists/keyset.ts'
-import { SCAN_MAX, type Scanned, scanned, withWholeRows } from '../lists/scan.ts'
+import { pageOfScan, SCAN_MAX, type ScannedPage, withWholeRows } from '../lists/scan.ts'
 import { type AmountRange, isInRange } from '../money/amount-range.ts'
 
 export interface PaymentSearch {
@@ -31,7 +31,7 @@ export async function searchPayments(
   accountId: string,
   search: PaymentSearch,
   { after, limit }: { readonly after: string | undefined; readonly limit: number },
-): Promise<Scanned<PaymentRow>> {
+): Promise<ScannedPage<PaymentRow>> {
   const { status, receivedSince, receivedUntil, amount } = search
   const scans = [status, receivedSince, receivedUntil, amount.min, amount.max]
   const isScan = scans.some((value) => value !== undefined)
@@ -44,7 +44,11 @@ export async function searchPayments(
     .orderBy(orderOf(page))
     .limit(read)
     .execute()
-  const found = scanned(light, { limit, read }, isScan ? (row) => matches(row, search) : undefined)
+  const found = pageOfScan(
+    light,
+    { limit, read },
+    isScan ? (row) => matches(row, search) : undefined,
+  )
   return withWholeRows(found, (ids) =>
     reader
       .selectFrom('payments')
@@ -68,17 +72,17 @@ function matches(row: Filtered, search: PaymentSearch): boolean {
   )
 }
 
-/** The number of payments that are read at most for the counts. */
+/** The largest number of payments that are read in order to count them. */
 export const COUNTED_MAX = 1000
 
 export interface PaymentCounts {
   readonly counts: readonly {
     readonly currency: string
     readonly payments: number
-    /** In minor units, without reversed payments unless these were searched. */
+    /** In minor units. Reversed payments are included only if the search is for reversed payments. */
     readonly amount: number
   }[]
-  /** Whether more than `COUNTED_MAX` would have to be read; then there are no counts. */
+  /** Whether more than `COUNTED_MAX` payments would have to be read. `counts` is then empty. */
   readonly isMore: boolean
 }
 

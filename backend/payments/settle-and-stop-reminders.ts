@@ -2,10 +2,15 @@ import type { Transaction } from '../database/database.ts'
 import type { DebtorRow, InvoiceRow, InvoiceStatus } from '../database/tables.ts'
 import { together } from '../database/together.ts'
 import { settleInvoice } from '../invoices/settlement.ts'
-import { type Stoppable, type Stopped, stopFound, stopMessages } from '../messages/messages.ts'
+import {
+  type Stopped,
+  stopMessages,
+  stopUnsentMessages,
+  type UnsentMessage,
+} from '../messages/messages.ts'
 import type { Share } from './allocation.ts'
 
-/** The effects of an allocation, as they were when it was made. */
+/** The effects of an allocation at the time when it was made. */
 export interface Effects {
   readonly invoices: readonly { id: string; status: InvoiceStatus; amount_due: number }[]
   readonly messages_cancelled: number
@@ -22,7 +27,7 @@ export function effectsOf(settled: readonly InvoiceRow[], stopped: readonly Stop
 
 /**
  * Settles the invoices that a payment is allocated to, and cancels the waiting reminders about them. `known`
- * are the messages that cover the invoices, if the caller has read them under the debtor's lock.
+ * contains the unsent messages about the invoices, if the caller has read them under the debtor's lock.
  */
 export async function settleAndStopReminders(
   tx: Transaction,
@@ -30,16 +35,16 @@ export async function settleAndStopReminders(
   shares: readonly Share[],
   now: Date,
   detail: string,
-  known?: readonly Stoppable[],
+  known?: readonly UnsentMessage[],
 ): Promise<{ settled: readonly InvoiceRow[]; stopped: Stopped[] }> {
   if (shares.length === 0) return { settled: [], stopped: [] }
   const { account_id: accountId } = debtor
   const ids = shares.map(({ invoice }) => invoice.id)
-  // The messages are read first, so that the changes of invoices can wait for the payment's other writes.
+  // The messages are read first: the updates of invoices can then be sent with the payment's other writes.
   const [stopped, settled] = await together([
     known === undefined
       ? stopMessages(tx, accountId, ids, now, detail)
-      : stopFound(tx, accountId, known, now, detail),
+      : stopUnsentMessages(tx, accountId, known, now, detail),
     settleEach(tx, shares, now),
   ])
   return { settled, stopped: [stopped] }

@@ -1,63 +1,65 @@
-/** Validates the allocations in a request, and reads their invoices from the database. */
+/** Checks the allocations in a request, and reads their invoices from the database. */
 
 import type { Reader } from '../database/database.ts'
 import { findInvoices } from '../invoices/invoices.ts'
 import { type FieldError, fieldErrorsProblem } from '../validation/field-errors.ts'
-import type { Target } from './allocation.ts'
+import type { TargetInvoice } from './allocation.ts'
 
 export interface NewAllocation {
   readonly invoiceId: string
   readonly amount: number
 }
 
-export type WantedShare = Pick<Target, 'pointer' | 'amount'> & { readonly invoiceId: string }
+export type RequestedAllocation = Pick<TargetInvoice, 'pointer' | 'amount'> & {
+  readonly invoiceId: string
+}
 
 /**
- * `available` is the amount that the payment has for the invoices. Throws `allocation_exceeds_payment`, and
- * `validation_failed` if an invoice occurs twice.
+ * Returns the allocations with their JSON pointers. Throws `allocation_exceeds_payment` if their sum is more
+ * than `available`, and `validation_failed` if an invoice occurs twice.
  */
-export function wantedShares(
+export function checkAllocations(
   allocations: readonly NewAllocation[],
   available: number,
-): WantedShare[] {
-  const wanted = allocations.map((allocation, index) => ({
+): RequestedAllocation[] {
+  const requested = allocations.map((allocation, index) => ({
     ...allocation,
     pointer: `/allocations/${index}`,
   }))
-  const ids = wanted.map(({ invoiceId }) => invoiceId)
-  const errors = wanted
+  const ids = requested.map(({ invoiceId }) => invoiceId)
+  const errors = requested
     .filter(({ invoiceId }, index) => ids.indexOf(invoiceId) !== index)
     .map(({ pointer }) =>
       fieldError(pointer, 'invalid_format', 'must not occur twice in allocations'),
     )
-  const sum = wanted.reduce((total, allocation) => total + allocation.amount, 0)
+  const sum = requested.reduce((total, allocation) => total + allocation.amount, 0)
   if (sum > available) {
     const detail = `allocations add up to ${sum}, more than the amount of ${available}`
     errors.push({ pointer: '/allocations', code: 'allocation_exceeds_payment', detail })
   }
   if (errors.length > 0) throw fieldErrorsProblem(errors)
-  return wanted
+  return requested
 }
 
 /**
  * Returns the invoices in the order of the request. Throws `invoice_not_found` with an error for each invoice
  * that the account does not have.
  */
-export async function readTargets(
+export async function readTargetInvoices(
   reader: Reader,
   accountId: string,
-  wanted: readonly WantedShare[],
-): Promise<Target[]> {
-  const ids = wanted.map(({ invoiceId }) => invoiceId)
+  requested: readonly RequestedAllocation[],
+): Promise<TargetInvoice[]> {
+  const ids = requested.map(({ invoiceId }) => invoiceId)
   const rows = await findInvoices(reader, accountId, ids)
   const byId = new Map(rows.map((row) => [row.id, row]))
-  const targets = wanted.flatMap(({ pointer, invoiceId, amount }) => {
+  const targets = requested.flatMap(({ pointer, invoiceId, amount }) => {
     const invoice = byId.get(invoiceId)
     return invoice === undefined ? [] : [{ pointer, invoice, amount }]
   })
-  if (targets.length === wanted.length) return targets
+  if (targets.length === requested.length) return targets
   throw fieldErrorsProblem(
-    wanted
+    requested
       .filter(({ invoiceId }) => !byId.has(invoiceId))
       .map(({ pointer }) =>
         fieldError(pointer, 'invoice_not_found', 'must be the id of an invoice'),

@@ -1,6 +1,6 @@
 /**
- * Detects changes that concern all debtors of an account, made by any process, and schedules planning of
- * its debtors in batches.
+ * Detects changes that concern all debtors of an account and that any process may have made, and schedules
+ * planning of these debtors in batches.
  */
 
 import { isReadOnly } from '../accounts/accounts.ts'
@@ -10,12 +10,12 @@ import type { ChasingSettingsRow } from '../database/tables.ts'
 import { REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { type ChasingAccount, readChasingAccounts } from './planning/situations.ts'
 
-/** Accounts or debtors in one batch. */
+/** The number of accounts or debtors in one batch. */
 const ROWS_MAX = 500
 
 /**
- * Detects accounts that were blocked or unblocked as a whole. After a block, waiting messages are decided
- * now rather than when they would have been sent; after an unblock, all debtors are planned again.
+ * Detects accounts whose reminders were all blocked or unblocked. After a block, the gate suppresses waiting
+ * messages now, not when they would have been sent. After an unblock, all debtors are planned again.
  */
 export async function recordAccountBlocks(
   database: Database,
@@ -47,10 +47,10 @@ export async function recordAccountBlocks(
   }
 }
 
-/** What blocks all reminders of the account now. */
+/** Returns what blocks all reminders of the account now; null if nothing does. */
 export function blockOf({ row, switches }: ChasingAccount): ChasingSettingsRow['blocked_by'] {
   if (switches.some(({ isOn }) => isOn)) return 'kill_switch'
-  // Sample accounts never change.
+  // Being a demo account is not a block, because it never changes.
   return isReadOnly(row.status) ? 'account_read_only' : null
 }
 
@@ -78,7 +78,7 @@ async function recordBlock(
   announce(tx, REMINDERS_DUE)
 }
 
-/** Schedules planning of all debtors of the accounts whose settings or state changed. */
+/** Schedules planning of all debtors of the accounts whose settings or blocks have changed. */
 export async function scheduleAccounts(
   database: Database,
   now: Date,
@@ -91,12 +91,12 @@ export async function scheduleAccounts(
     .execute()
   for (const { account_id: id } of rows) {
     while (!signal?.aborted && (await database.transaction((tx) => scheduleBatch(tx, id, now)))) {
-      // Repeats until all are scheduled.
+      // Repeats until all debtors of the account are scheduled.
     }
   }
 }
 
-/** Returns whether there may be more. */
+/** Returns whether there may be more debtors. */
 async function scheduleBatch(tx: Transaction, accountId: string, now: Date): Promise<boolean> {
   const settings = await tx
     .selectFrom('chasing_settings')

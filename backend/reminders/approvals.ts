@@ -1,6 +1,6 @@
 /**
  * Firm and final reminders are sent only after a person has approved them. An approval is bound to the
- * text, recipient, stage, invoices and amounts that the person saw. The gate compares them again.
+ * text, recipient, stage, invoices and amounts that the person saw. Before it sends, the gate compares them.
  */
 
 import { createHash } from 'node:crypto'
@@ -12,32 +12,32 @@ import type { Reader, Transaction } from '../database/database.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { MessageHtmlRow, MessageRow, MessageTransitionRow } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
-import { moveMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { amountDemanded, type Facts, readFacts } from './planning/facts.ts'
 
-/** A message that awaits approval, as shown to the person who decides. */
+/** A message that awaits approval, with what is shown to the person who decides. */
 export interface Approval {
   readonly message: MessageRow
   readonly debtorName: string
   /** The text as HTML. */
   readonly html: string
-  /** The sender's name with which the text was written; null: the account's name. */
+  /** The sender's name with which the text was written; null stands for the account's name. */
   readonly senderName: string | null
   readonly invoices: Facts['invoices']
   /** The end of the approval period: after it, the message cannot be approved or rejected. */
   readonly expiresAt: string
-  /** A digest of the shown content, to be sent back with the decision. */
+  /** A digest of the shown content. A decision includes it, so that it cannot apply to other content. */
   readonly seen: string
 }
 
-/** Without `seen` the decision applies to the current text, e.g. from the command line. */
+/** Without `seen`, as from the command line, the decision applies to the current content. */
 export type Decision =
   | { readonly approve: true; readonly seen?: string | undefined }
   | { readonly approve: false; readonly reason: string; readonly seen?: string | undefined }
 
 /**
- * Returns the messages that await approval, oldest first. A message appears once its text is written,
- * shortly after it was planned.
+ * Returns the messages that await approval, oldest first. A message is included as soon as its text is
+ * written, shortly after it was planned.
  */
 export async function listApprovals(
   reader: Reader,
@@ -52,7 +52,7 @@ export async function listApprovals(
   return rows.map(approvalOf)
 }
 
-/** Undefined if the message does not await a decision. */
+/** Returns undefined if the message does not await a decision. */
 export async function findApproval(
   reader: Reader,
   accountId: string,
@@ -64,7 +64,7 @@ export async function findApproval(
   return row && approvalOf(row)
 }
 
-/** All states of the message, oldest first. */
+/** Returns the log of the message's states, oldest first. */
 export async function readHistory(
   reader: Reader,
   accountId: string,
@@ -80,9 +80,9 @@ export async function readHistory(
 }
 
 /**
- * Decides once, under the debtor's lock. After a rejection the invoices are not chased until a person
- * resumes chasing. Throws `not_found`, `approval_decided`, `approval_outdated`, `validation_failed` at
- * `/reason`.
+ * Records the decision on a message, of which there can be only one. After a rejection, the invoices are not
+ * chased until a person resumes chasing. Throws `not_found`, `approval_decided`, `approval_outdated`, and
+ * `validation_failed` at `/reason`.
  */
 export async function decideApproval(
   tx: Transaction,
@@ -96,17 +96,17 @@ export async function decideApproval(
   if (found === undefined) throw new Problem('not_found', `There is no message ${messageId}.`)
   await lockDebtor(tx, accountId, found.debtor_id)
   const approval = await findApproval(tx, accountId, messageId)
-  if (approval === undefined) throw await decided(tx, accountId, messageId)
+  if (approval === undefined) throw await notAwaitingDecision(tx, accountId, messageId)
   if (approval.expiresAt <= act.now.toISOString()) {
     throw new Problem(
       'approval_decided',
-      'The approval has expired: there was no decision in time.',
+      'The reminder can no longer be approved or rejected: there was no decision in time.',
     )
   }
   if (decision.seen !== undefined && decision.seen !== approval.seen) {
     throw new Problem(
       'approval_outdated',
-      'The reminder has changed since you saw it. Look at it again.',
+      'The reminder has changed since you opened it, so nothing was decided. Review it again.',
     )
   }
   await (reason === null ? approve(tx, approval, act) : reject(tx, approval, reason, act))
@@ -118,8 +118,8 @@ export async function decideApproval(
   })
 }
 
-/** Returns a digest of the content that an approval is bound to. */
-export function hashOf(
+/** Returns a digest of the content to which an approval is bound. */
+export function contentDigestOf(
   { stage, recipient, invoices }: Facts,
   {
     subject,
@@ -140,8 +140,12 @@ export function hashOf(
 
 async function approve(tx: Transaction, { message, seen }: Approval, act: Act): Promise<void> {
   const now = act.now.toISOString()
-  const change = { status: 'approved', approval_status: 'approved', ...byWhom(act) } as const
-  await moveMessage(tx, message, change, act.actor.label, act.now)
+  const change = {
+    status: 'approved',
+    approval_status: 'approved',
+    ...decisionFields(act),
+  } as const
+  await changeMessage(tx, message, change, act.actor.label, act.now)
   await tx
     .updateTable('reminders')
     .set({ approved_hash: seen, run_at: now })
@@ -161,9 +165,9 @@ async function reject(
     suppression_reason: 'approval_rejected',
     suppression_detail: reason,
     approval_status: 'rejected',
-    ...byWhom(act),
+    ...decisionFields(act),
   } as const
-  await moveMessage(tx, message, change, reason, act.now)
+  await changeMessage(tx, message, change, reason, act.now)
   await tx
     .updateTable('invoices')
     .set({
@@ -182,7 +186,7 @@ async function reject(
   await replanDebtor(tx, message.account_id, message.debtor_id, act.now)
 }
 
-function byWhom({ actor: { type, id, label }, now }: Act) {
+function decisionFields({ actor: { type, id, label }, now }: Act) {
   return {
     approval_decided_by: JSON.stringify({ type, id, label }),
     approval_decided_at: now.toISOString(),
@@ -228,7 +232,7 @@ function approvalOf({
     senderName: sender_name,
     invoices: facts.invoices,
     expiresAt: facts.expiresAt,
-    seen: hashOf(facts, { ...message, logo_id }),
+    seen: contentDigestOf(facts, { ...message, logo_id }),
   }
 }
 
@@ -241,12 +245,16 @@ function findMessage(reader: Reader, accountId: string, id: string) {
     .executeTakeFirst()
 }
 
-async function decided(tx: Transaction, accountId: string, id: string): Promise<Problem> {
+async function notAwaitingDecision(
+  tx: Transaction,
+  accountId: string,
+  id: string,
+): Promise<Problem> {
   const message = await findMessage(tx, accountId, id)
   const state = message?.approval_status ?? message?.status
   return new Problem(
     'approval_decided',
-    `The reminder does not await a decision: it is ${state}.`,
+    `The reminder does not await a decision, because it is ${state}.`,
     {
       members: { message_status: message?.status, approval_status: message?.approval_status },
     },

@@ -1,7 +1,7 @@
 /**
- * The kill switch stops all reminders of an account or of the whole installation, from the very next
- * message on. Messages that wait when it is activated are suppressed, not postponed: after the release,
- * reminders are planned from that day on.
+ * The kill switch stops all reminders of an account or of the whole installation, from the next message on.
+ * Messages that wait when it is activated are suppressed, not postponed. After the release, reminders are
+ * planned anew.
  *
  * Settings and the command line can change it; the API cannot.
  */
@@ -13,7 +13,7 @@ import type { Reader, Transaction } from '../database/database.ts'
 import type { KillSwitchRow } from '../database/tables.ts'
 import { recordEvent } from '../events/events.ts'
 
-/** The scope of the installation's switch. */
+/** The scope of the switch that stops the reminders of all accounts. */
 export const INSTALLATION = 'installation'
 
 export interface KillSwitch {
@@ -23,13 +23,13 @@ export interface KillSwitch {
   readonly isOn: boolean
   /** Why it was activated; null while it is released. */
   readonly reason: string | null
-  /** Null: never. */
+  /** Null if it was never used. */
   readonly changedAt: string | null
   readonly changedBy: string | null
   readonly activationCount: number
 }
 
-/** `on` requires a reason. For `off` it is optional, and written to the audit log. */
+/** A reason is required to activate a switch and optional to release it. The audit log shows it. */
 export type KillSwitchChange =
   | { readonly on: true; readonly reason: string }
   | { readonly on: false; readonly reason?: string | undefined }
@@ -47,7 +47,7 @@ export async function readKillSwitches(
   return switchesOf(rows, accountId)
 }
 
-/** Picks the account's switches from rows that may include others. */
+/** Selects the installation's switch and the account's from rows that may include those of other accounts. */
 export function switchesOf(
   rows: readonly KillSwitchRow[],
   accountId: string,
@@ -60,7 +60,7 @@ export function switchesOf(
   return [find(INSTALLATION), find(accountId)]
 }
 
-/** Returns the switches that were ever used, the installation's first. */
+/** Returns all switches that have ever been used, the installation's first. */
 export async function listKillSwitches(reader: Reader): Promise<KillSwitch[]> {
   const rows = await reader.selectFrom('kill_switches').selectAll().orderBy('scope').execute()
   const switches = rows.map((row) => switchOf(row.scope, row))
@@ -75,7 +75,7 @@ export async function setKillSwitch(
   act: Act,
 ): Promise<KillSwitch> {
   const reason = change.on ? checkReason(change.reason) : null
-  // This lock waits for gates in progress, and the next gate sees the change.
+  // A message that is passing the gate holds a shared lock. Messages that pass after this lock see the change.
   if (accountId === null) await tx.selectFrom('accounts').select('id').forNoKeyUpdate().execute()
   else await lockAccount(tx, accountId)
   const scope = accountId ?? INSTALLATION
@@ -102,7 +102,7 @@ export async function setKillSwitch(
     subjectId: scope,
     detail: change.reason === undefined ? {} : { reason: change.reason },
   })
-  for (const id of accountId === null ? await listeningAccounts(tx) : [accountId]) {
+  for (const id of accountId === null ? await accountsWithEndpoints(tx) : [accountId]) {
     await announce(tx, id, before, after, act.now)
   }
   return after
@@ -120,7 +120,7 @@ export function renderKillSwitch({ scope, isOn, reason, changedAt, changedBy }: 
   }
 }
 
-/** The total number of activations: a message planned at a lower count must not be sent. */
+/** Returns how often the switches were activated in total. A message that was planned before is not sent. */
 export function activationCountOf(switches: readonly KillSwitch[]): number {
   return switches.reduce((sum, found) => sum + found.activationCount, 0)
 }
@@ -145,7 +145,7 @@ function announce(
   )
 }
 
-async function listeningAccounts(tx: Transaction): Promise<string[]> {
+async function accountsWithEndpoints(tx: Transaction): Promise<string[]> {
   const rows = await tx.selectFrom('webhook_endpoints').select('account_id').distinct().execute()
   return rows.map((row) => row.account_id)
 }

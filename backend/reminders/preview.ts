@@ -1,6 +1,6 @@
 /**
- * Lists the messages of the next days as the planner would write them if nothing changed, and those that a
- * rail would block, with the reason. It assumes that approvals are given immediately.
+ * Predicts the messages of the next days if nothing changes, including those that a rail would block, with the
+ * reason. It assumes that approvals are given immediately.
  */
 import type { Reader } from '../database/database.ts'
 import type { DebtorRow, MessageStatus, ReminderStage } from '../database/tables.ts'
@@ -14,7 +14,7 @@ import {
   type ChasingAccount,
   readChasedDebtors,
   readChasingAccounts,
-  selectOwing,
+  selectOwingDebtors,
   WAITING,
 } from './planning/situations.ts'
 import type { WorkingTime } from './planning/working-time.ts'
@@ -25,30 +25,30 @@ export interface PreviewedMessage {
   readonly at: string
   readonly debtorId: string
   readonly debtorName: string
-  /** The recipient, which is not masked. */
+  /** The recipient's full address, not masked. */
   readonly recipient: string | null
-  /** Null: a courtesy before the due date. */
+  /** Null for a courtesy before the due date. */
   readonly stage: ReminderStage | null
   readonly invoices: readonly {
     readonly id: string
     readonly number: string
     readonly dueDate: string
     readonly amountDue: number
-    /** The part that money on account covers, in minor units; absent: nothing. */
+    /** The part that money on account covers, in minor units; absent if it covers nothing. */
     readonly onAccount?: number
     readonly currency: string
   }[]
   readonly requiresApproval: boolean
-  /** The rail that would block it. For sample data `demo` only if no other rail would. */
+  /** The block of the first rail that would fail; for sample data, `demo` only if no other rail would fail. */
   readonly refusal: Refusal | null
-  /** The message, if it is planned already. */
+  /** The stored message; null if the message is not planned yet. */
   readonly message: { readonly id: string; readonly status: MessageStatus } | null
 }
 
-/** Debtors read at a time, to bound memory. */
+/** How many debtors are read at a time, to bound the memory. */
 const DEBTORS_MAX = 200
 
-/** The maximum number of messages of a debtor: far more than a ladder has in a year. */
+/** The maximum number of predicted messages per debtor, which is far more than a ladder has in a year. */
 const STEPS_MAX = 400
 
 /** Returns the messages in the order in which they would be sent. */
@@ -64,7 +64,7 @@ export async function previewReminders(
   const messages: PreviewedMessage[] = []
   let after = ''
   for (;;) {
-    const debtors = await selectOwing(reader, accountId, after)
+    const debtors = await selectOwingDebtors(reader, accountId, after)
       .selectAll()
       .limit(DEBTORS_MAX)
       .execute()
@@ -81,7 +81,7 @@ export async function previewReminders(
       const own = waiting.get(debtor.id) ?? []
       const shown = shownRefusal(debtor, account, situation, refusal ?? null, now)
       messages.push(...own.map((row) => describeWaiting(debtor, row, shown, time, now)))
-      const afterSending = asIfSent(situation, sendsAt(time, now))
+      const afterSending = asIfSent(situation, nextSendTime(time, now))
       messages.push(...predictMessages(debtor, account, afterSending, now, until))
     }
   }
@@ -104,18 +104,18 @@ function predictMessages(
     if (next !== undefined) {
       const why = next.refusal ?? refusal ?? null
       found.push(describe(debtor, chased, next, shownRefusal(debtor, account, chased, why, at)))
-      chased = applied(chased, next, why)
-    } else if (plan.lookAgainAt === null || plan.lookAgainAt > until) {
+      chased = afterMessage(chased, next, why)
+    } else if (plan.planAgainAt === null || plan.planAgainAt > until) {
       break
     } else {
-      at = plan.lookAgainAt
+      at = plan.planAgainAt
     }
   }
   return found
 }
 
 /**
- * The preview of sample data shows what would happen to real data: any other reason takes precedence over
+ * The preview of sample data shows what would happen to real data, so every other reason takes precedence over
  * `demo`.
  */
 function shownRefusal(
@@ -130,12 +130,12 @@ function shownRefusal(
   return findRefusalIgnoringDemo(situation) ?? refusal
 }
 
-/** A message that is approved on a Saturday, or retried at night, waits for the next send window. */
-function sendsAt(time: WorkingTime, from: Date): Date {
+/** Returns the start of the next send window, for which e.g. a message waits that is approved on a Saturday. */
+function nextSendTime(time: WorkingTime, from: Date): Date {
   return time.firstSlot(time.dayOf(from), from) ?? from
 }
 
-/** A message that waits is sent as soon as possible. */
+/** Returns the debtor as it would be after its waiting messages were sent at `sentAt`. */
 function asIfSent(chased: ChasedDebtor, sentAt: Date): ChasedDebtor {
   const at = sentAt.toISOString()
   return {
@@ -148,8 +148,8 @@ function asIfSent(chased: ChasedDebtor, sentAt: Date): ChasedDebtor {
   }
 }
 
-/** Returns the debtor as it would be after the message was sent or blocked. */
-function applied(
+/** Returns the debtor as it would be after the message was sent, or blocked for the reason in `refusal`. */
+function afterMessage(
   chased: ChasedDebtor,
   { scheduledFor, invoices }: PlannedMessage,
   refusal: Refusal | null,
@@ -222,7 +222,7 @@ function describeWaiting(
   const { stage, recipient, invoices } = readFacts(text)
   const from = new Date(Math.max(now.getTime(), Date.parse(scheduledFor ?? now.toISOString())))
   return {
-    at: sendsAt(time, from).toISOString(),
+    at: nextSendTime(time, from).toISOString(),
     debtorId: id,
     debtorName: name,
     recipient,

@@ -1,7 +1,7 @@
 /**
- * The rails block reminders. They are checked in a fixed order: the planner checks whether a debtor can be
- * reminded at all, the gate checks each message again before it is sent. The send window and the daily cap
- * are not rails: they postpone a message.
+ * The rails are the checks that can block a reminder, in a fixed order. The planner checks whether a debtor may
+ * be reminded at all; the gate checks each message again before it is sent. The send window and the daily cap
+ * are not rails, because they only postpone a message.
  */
 import { isReadOnly } from '../accounts/accounts.ts'
 import type {
@@ -32,7 +32,7 @@ export type RefusalReason =
 
 export interface Refusal {
   readonly reason: RefusalReason
-  /** The reason in words, for people. */
+  /** The reason as text for people. */
   readonly detail: string
 }
 
@@ -53,7 +53,7 @@ export interface Situation {
   >
   /** Why the debtor's address is suppressed. */
   readonly suppressed: SuppressedAddressRow['reason'] | undefined
-  /** Absent: check only what blocks every message to the debtor. */
+  /** If it is absent, only what blocks every message to the debtor is checked. */
   readonly message?: {
     readonly row: Pick<MessageRow, 'approval_status'>
     readonly facts: Facts
@@ -91,12 +91,12 @@ const RAILS: readonly Rail[] = [
   approvalExpired,
 ]
 
-/** Returns the first rail that fails. */
+/** Returns the block of the first rail that fails. */
 export function findRefusal(situation: Situation): Refusal | undefined {
   return firstOf(RAILS, situation)
 }
 
-/** Returns the first rail that would fail if the account, the debtor and the address were real. */
+/** Returns the block of the first rail that would fail if account, debtor and address were not sample data. */
 export function findRefusalIgnoringDemo(situation: Situation): Refusal | undefined {
   return firstOf(
     RAILS.filter((rail) => rail !== demo),
@@ -112,7 +112,7 @@ function firstOf(rails: readonly Rail[], situation: Situation): Refusal | undefi
   return undefined
 }
 
-/** Whether the last day of the pause has passed. */
+/** Whether the debtor was paused until a time that has passed. */
 export function isPauseOver(
   { chasing_status: status, chasing_until: until }: Situation['debtor'],
   now: Date,
@@ -143,10 +143,10 @@ function accountReadOnly({ account: { status } }: Situation): Refusal | undefine
 }
 
 function demo({ account, debtor }: Situation): Refusal | undefined {
-  if (account.is_demo === 1) return { reason: 'demo', detail: 'the account holds sample data' }
+  if (account.is_demo === 1) return { reason: 'demo', detail: 'the account contains sample data' }
   if (debtor.is_demo === 1) return { reason: 'demo', detail: 'the customer is sample data' }
   if (debtor.email === null || !isReservedAddress(debtor.email)) return undefined
-  return { reason: 'demo', detail: 'the address is at a domain of documentation and tests' }
+  return { reason: 'demo', detail: 'the address is in a domain for documentation and tests' }
 }
 
 function debtorPaused(situation: Situation): Refusal | undefined {
@@ -157,14 +157,14 @@ function debtorPaused(situation: Situation): Refusal | undefined {
   }
   if (chasing !== 'active' && !isPauseOver(debtor, now)) {
     const detail = `reminders to the customer are ${chasing}${why === null ? '' : `: ${why}`}`
-    // A bounce pauses the debtor too, but the state of the address explains more.
+    // A bounce also pauses the debtor, but the state of the address explains more than the pause.
     return addressSuppressed(situation) ?? { reason: 'debtor_paused', detail }
   }
   const held = coveredBy(message).find(
     ({ state }) => state?.chasing_status === 'paused' && !isDisputed(state),
   )
   if (held === undefined) return undefined
-  return { reason: 'debtor_paused', detail: `reminders of invoice ${held.number} are paused` }
+  return { reason: 'debtor_paused', detail: `reminders about invoice ${held.number} are paused` }
 }
 
 function disputed({ message }: Situation): Refusal | undefined {
@@ -182,9 +182,9 @@ function addressSuppressed({ debtor, suppressed }: Situation): Refusal | undefin
 }
 
 const ADDRESS_DETAILS = {
-  bounced: 'mail to the address came back',
+  bounced: 'a mail to the address bounced',
   complained: 'the recipient reported a message as unwanted',
-  unsubscribed: 'the recipient asked for no more reminders by e-mail',
+  unsubscribed: 'the recipient unsubscribed from reminders',
 }
 
 function notPayable({ message }: Situation): Refusal | undefined {
@@ -204,12 +204,12 @@ function paymentReceived({ message }: Situation): Refusal | undefined {
     ({ state, amountDue }) => state !== undefined && state.amount_due < amountDue,
   )
   if (found !== undefined) {
-    return { reason: 'payment_received', detail: `less is due on invoice ${found.number}` }
+    return { reason: 'payment_received', detail: `less is now due on invoice ${found.number}` }
   }
   return undefined
 }
 
-/** Unapplied money covers the debtor's invoices, the oldest due date first. */
+/** Blocks if money on account now covers more of the invoices than the message assumes. */
 function creditOnAccount({ message }: Situation): Refusal | undefined {
   if (message === undefined) return undefined
   if (coveredInFull(message).length > 0) return CREDIT_ON_ACCOUNT
@@ -217,7 +217,7 @@ function creditOnAccount({ message }: Situation): Refusal | undefined {
     ({ id, onAccount: planned = 0 }) => (message.onAccount.get(id) ?? 0) > planned,
   )
   if (!hasMore) return undefined
-  return { reason: 'payment_received', detail: 'the customer has paid on account since' }
+  return { reason: 'payment_received', detail: 'the customer has paid since it was planned' }
 }
 
 /** Returns the ids of those invoices of a message that money on account covers in full. */

@@ -1,5 +1,5 @@
 /**
- * A rehearsal plans and sends reminders as if it were a given date and time, and ends when every message that
+ * A rehearsal plans and sends reminders as if it were a given date and time. It ends when every message that
  * is due by then is sent or suppressed. The backend's own planner and worker do not run (`REHEARSAL=on`), but
  * other rehearsals may run at the same time.
  */
@@ -10,12 +10,12 @@ import { runPlanning } from './planning/planning-run.ts'
 import { REMINDERS } from './sending/leases.ts'
 import { type SendDeps, sendRound } from './sending/send-worker.ts'
 
-/** A round may lead to another, e.g. when an expired approval is requested again. */
+/** A round can cause another round, e.g. if an approval has expired and is requested again. */
 const ROUNDS_MAX = 20
 
 /**
- * `deps.clock` returns this date and time. Returns the messages that the rehearsal changed, in their final
- * state.
+ * `deps.clock` returns the rehearsed date and time. Returns the messages that the rehearsal changed, in their
+ * final state.
  */
 export async function rehearse(deps: SendDeps, accountId?: string): Promise<MessageRow[]> {
   const { database, clock, log } = deps
@@ -23,7 +23,7 @@ export async function rehearse(deps: SendDeps, accountId?: string): Promise<Mess
   await database.transaction((tx) => REMINDERS.reclaim(tx, clock(), isOrphaned))
   for (let round = 0; round < ROUNDS_MAX; round++) {
     const { messages } = await runPlanning({ database, log }, clock(), {
-      everyone: round === 0,
+      allDebtors: round === 0,
       accountId,
     })
     let sent = await sendRound(deps, 1, { accountId })

@@ -7,7 +7,7 @@ import type { UnsubscribeLinks } from '../mail/unsubscribe-links.ts'
 import { runPlanning } from './planning/planning-run.ts'
 import { startSendWorker } from './sending/send-worker.ts'
 
-/** How often the planner checks for debtors that have changed or become due. A check takes a millisecond. */
+/** How often the planner looks for debtors that have changed or become due, which takes a millisecond. */
 const PLAN_EVERY_MS = 15_000
 
 export interface RemindersOptions {
@@ -21,7 +21,7 @@ export interface RemindersOptions {
 }
 
 export interface Reminders {
-  /** Starts no more work, and finishes the work in progress. */
+  /** Finishes the work in progress, and starts no more. */
   drain(): Promise<void>
 }
 
@@ -32,7 +32,7 @@ export function startReminders(options: RemindersOptions): Reminders {
     everyMs: PLAN_EVERY_MS,
     log,
     async round(signal) {
-      const planned = await runPlanning({ database, log }, clock(), { everyone: false }, signal)
+      const planned = await runPlanning({ database, log }, clock(), { allDebtors: false }, signal)
       if (planned.messages > 0) log.info(planned, 'reminders planned')
       return undefined
     },

@@ -1,6 +1,6 @@
 /**
- * Deletes the planning facts of messages 90 days after they were planned; mail servers report outcomes long
- * before then. The message itself is kept, with its log and its stages.
+ * Deletes the planning facts of messages 90 days after planning, when mail servers have long reported their
+ * outcomes. The message itself is kept, with its log and its stages.
  */
 
 import { BATCH_MAX, DAY_MS, type Key, type RetentionRule } from '../database/retention-rule.ts'
@@ -26,7 +26,7 @@ async function findDecided(read: Reader, now: Date): Promise<readonly Key[]> {
 
 async function deleteDecided(tx: Transaction, keys: readonly Key[]): Promise<void> {
   const ids = keys.map(({ message_id }) => String(message_id))
-  // If a message has bounced after it was selected for deletion, its retry needs the facts.
+  // A message may have bounced since it was selected. It is then retried, and the retry needs its facts.
   await tx
     .deleteFrom('reminders')
     .where('message_id', 'in', ids)

@@ -2,8 +2,8 @@ import type { DebtorRow, Reader } from '../database/tables.ts'
 import { readChasingAccounts } from './planning/situations.ts'
 
 /**
- * Returns the earliest time in the customer's business hours, which may be `now`; undefined if every day is a
- * holiday. Another message on the same day, or a rail, can delay the sending.
+ * Returns the earliest time in the debtor's send window, which may be `now`; undefined if every day is a
+ * holiday. Another message on the same day, or a rail, can still delay the sending.
  */
 export async function earliestSending(
   reader: Reader,

@@ -1,6 +1,6 @@
 /**
- * The chasing settings of an account (ladder, holidays, the date from which it chases), and a debtor's own
- * ladder.
+ * The chasing settings of an account (ladder, holidays, and the due date from which invoices are chased), and
+ * the ladder of a single debtor.
  */
 import { lockAccount } from '../accounts/accounts.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -11,24 +11,24 @@ import { changeDebtor, getLockedDebtor } from '../debtors/change.ts'
 import { fieldErrorsProblem } from '../validation/field-errors.ts'
 import {
   checkLadder,
-  faultsOfLadder,
+  DEFAULT_LADDER,
+  findLadderErrors,
   type Ladder,
   readLadder,
   STAGES,
-  USUAL_LADDER,
 } from './planning/ladder.ts'
 
 export interface ChasingSettings {
   readonly ladder: Ladder
   /** Sorted calendar dates on which nothing is sent. */
   readonly holidays: readonly string[]
-  /** Invoices due before this date are never chased; null: all are. */
+  /** Invoices that were due before this date are never chased. If it is null, all invoices are chased. */
   readonly chaseFrom: string | null
 }
 
 export type ChasingSettingsChange = Partial<ChasingSettings>
 
-/** More than twenty years of public holidays. */
+/** Enough for more than twenty years of public holidays. */
 const HOLIDAYS_MAX = 500
 
 export async function readChasingSettings(
@@ -46,17 +46,17 @@ export async function readChasingSettings(
 export function settingsOf(
   row: Pick<ChasingSettingsRow, 'ladder' | 'holidays' | 'chase_from'> | undefined,
 ): ChasingSettings {
-  if (row === undefined) return { ladder: USUAL_LADDER, holidays: [], chaseFrom: null }
+  if (row === undefined) return { ladder: DEFAULT_LADDER, holidays: [], chaseFrom: null }
   return {
-    ladder: readLadder(row.ladder) ?? USUAL_LADDER,
+    ladder: readLadder(row.ladder) ?? DEFAULT_LADDER,
     holidays: readHolidays(row.holidays),
     chaseFrom: row.chase_from,
   }
 }
 
 /**
- * Applies from the next plan on; messages that are planned already stay as they are. Throws
- * `validation_failed` with pointers `/ladder/…`, `/holidays/…`, `/chase_from`; `not_found`.
+ * Changes settings, which apply from the next plan on: messages that are already planned do not change. Throws
+ * `not_found`, and `validation_failed` with pointers `/ladder/…`, `/holidays/…` and `/chase_from`.
  */
 export async function changeChasingSettings(
   tx: Transaction,
@@ -74,7 +74,7 @@ export async function changeChasingSettings(
     ladder: JSON.stringify(settings.ladder),
     holidays: JSON.stringify(settings.holidays),
     chase_from: settings.chaseFrom,
-    // Every debtor may now be due at another time.
+    // All debtors are planned again, because the next reminder to each may now be due at another time.
     replan_after: '',
   }
   await tx
@@ -91,7 +91,7 @@ export async function changeChasingSettings(
   return settings
 }
 
-/** Null: the debtor uses the account's ladder. Throws `not_found`, `validation_failed`. */
+/** With null, the debtor uses the account's ladder again. Throws `not_found`, `validation_failed`. */
 export async function setDebtorLadder(
   tx: Transaction,
   accountId: string,
@@ -114,7 +114,7 @@ export async function setDebtorLadder(
   })
 }
 
-/** A stored ladder stays valid, even if it is older than a rule. */
+/** An unchanged ladder is not checked: it remains valid even if a rule was added after it was stored. */
 function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder): ChasingSettings {
   if (holidays.length > HOLIDAYS_MAX) {
     const detail = `there may be at most ${HOLIDAYS_MAX} holidays`
@@ -124,7 +124,7 @@ function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder)
     ...holidays.map((date, at) => ({ pointer: `/holidays/${at}`, date })),
     ...(chaseFrom === null ? [] : [{ pointer: '/chase_from', date: chaseFrom }]),
   ]
-  const dateFaults = named
+  const dateErrors = named
     .filter(({ date }) => !isCalendarDate(date))
     .map(({ pointer }) => ({
       pointer,
@@ -132,8 +132,8 @@ function check({ ladder, holidays, chaseFrom }: ChasingSettings, stored: Ladder)
       detail: 'must be a date, YYYY-MM-DD',
     }))
   const isStored = STAGES.every((stage) => ladder[stage] === stored[stage])
-  const faults = [...(isStored ? [] : faultsOfLadder(ladder)), ...dateFaults]
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  const errors = [...(isStored ? [] : findLadderErrors(ladder)), ...dateErrors]
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
   const { courtesy, friendly, reminder, firm, final } = ladder
   return {
     ladder: { courtesy, friendly, reminder, firm, final },

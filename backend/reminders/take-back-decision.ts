@@ -1,6 +1,6 @@
 /**
- * Takes back what a person decided about a reminder, as long as nothing of it was sent: the reminder awaits
- * approval again, or is planned again.
+ * Takes back an approval or a rejection of a reminder that has not been sent. After an approval, the reminder
+ * awaits approval again; after a rejection, its invoices are chased again.
  */
 import { Problem } from '../../shared/contract/problem.ts'
 import { type Act, recordAudit } from '../accounts/audit.ts'
@@ -8,7 +8,7 @@ import { announce } from '../database/announcements.ts'
 import { stampOf } from '../database/stamp.ts'
 import type { MessageRow, ReminderRow, Transaction } from '../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../debtors/debtors.ts'
-import { moveMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
+import { changeMessage, REMINDERS_DUE } from '../messages/lifecycle.ts'
 import { findMessage } from '../messages/message.ts'
 import { readFacts } from './planning/facts.ts'
 
@@ -56,7 +56,7 @@ async function readLocked(
 
 async function withdrawApproval(tx: Transaction, message: MessageRow, act: Act): Promise<void> {
   const { id, account_id: accountId, stage } = message
-  await moveMessage(
+  await changeMessage(
     tx,
     message,
     {
@@ -68,7 +68,7 @@ async function withdrawApproval(tx: Transaction, message: MessageRow, act: Act):
     `${act.actor.label} took the approval back`,
     act.now,
   )
-  // The gate checks the rails again, and writes the text again if the wording has changed.
+  // The gate checks the rails again, and writes the text again in case the wording has changed.
   await tx
     .updateTable('reminders')
     .set({ approved_hash: null, run_at: act.now.toISOString() })
@@ -83,7 +83,7 @@ async function withdrawApproval(tx: Transaction, message: MessageRow, act: Act):
   })
 }
 
-/** A later rejection may block the same invoices: it stays in force. */
+/** A later rejection may block the same invoices, and must remain in force. */
 async function isFollowedByRejection(
   tx: Transaction,
   { id, account_id, debtor_id, approval_decided_at: decidedAt }: MessageRow,
@@ -101,7 +101,7 @@ async function isFollowedByRejection(
   return later !== undefined
 }
 
-/** Returns whether an invoice was still blocked by the rejection. */
+/** Resumes chasing of the invoices that the rejection still blocks. Returns whether there were any. */
 async function resumeRejected(
   tx: Transaction,
   { account_id: accountId, debtor_id: debtorId }: MessageRow,

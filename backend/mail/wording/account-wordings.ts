@@ -1,4 +1,4 @@
-/** The wordings that an account has changed. */
+/** The wordings of reminders that an account has changed. */
 import { lockAccount } from '../../accounts/accounts.ts'
 import { type Act, recordAudit } from '../../accounts/audit.ts'
 import type { Reader, Transaction } from '../../database/tables.ts'
@@ -11,7 +11,7 @@ export interface WordingKey {
   readonly language: Language
 }
 
-/** Undefined: the default applies. */
+/** Returns undefined if the default applies. */
 export async function findWording(
   reader: Reader,
   accountId: string,
@@ -39,8 +39,8 @@ export async function listChangedWordings(
 }
 
 /**
- * Changes a wording. Null, or a wording that equals the default, restores the default. Returns
- * whether something changed. Throws `not_found` or `validation_failed`.
+ * Changes a wording. Null, or a wording that equals the default, restores the default. Returns whether the
+ * wording changed. Throws `not_found` or `validation_failed`.
  */
 export async function setWording(
   tx: Transaction,
@@ -51,9 +51,9 @@ export async function setWording(
 ): Promise<boolean> {
   const wording = input === null ? null : checkWording(input)
   await lockAccount(tx, accountId)
-  const usual = defaultWording(key.stage, key.language)
+  const standard = defaultWording(key.stage, key.language)
   const before = await findWording(tx, accountId, key)
-  const isDefault = wording === null || isSame(wording, usual)
+  const isDefault = wording === null || isSame(wording, standard)
   if (isDefault ? before === undefined : before !== undefined && isSame(wording, before)) {
     return false
   }
@@ -74,8 +74,8 @@ export async function setWording(
       )
       .execute()
   }
-  const previous = before ?? usual
-  const current = isDefault ? usual : wording
+  const previous = before ?? standard
+  const current = isDefault ? standard : wording
   const changed = WORDING_FIELDS.filter((name) => previous[name] !== current[name])
   await recordAudit(tx, act, {
     accountId,

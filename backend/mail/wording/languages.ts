@@ -4,19 +4,19 @@ export const LANGUAGES = ['en', 'nl', 'de', 'fr'] as const
 export type Language = (typeof LANGUAGES)[number]
 
 /**
- * Returns the first available language, by the first part of each BCP 47 tag (`de-AT` is German); else
- * English.
+ * Returns the first language that is available, or else English. Only the first part of each BCP 47 tag counts:
+ * `de-AT` is German.
  */
 export function chooseLanguage(...tags: readonly (string | null | undefined)[]): Language {
   for (const tag of tags) {
     const primary = tag?.split('-')[0]?.toLowerCase()
-    const spoken = LANGUAGES.find((language) => language === primary)
-    if (spoken !== undefined) return spoken
+    const available = LANGUAGES.find((language) => language === primary)
+    if (available !== undefined) return available
   }
   return 'en'
 }
 
-/** The tags of `Accept-Language`, by descending preference. */
+/** Returns the language tags of an `Accept-Language` header, the most preferred first. */
 export function acceptedTags(header: string | undefined): string[] {
   const ranges = (header ?? '').slice(0, 500).split(',')
   return ranges

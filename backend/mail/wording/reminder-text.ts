@@ -1,4 +1,4 @@
-/** Writes a reminder: subject, text and HTML, with the same contents. */
+/** Writes a reminder: its subject, and its content as text and as HTML. */
 import type { LogoFacts } from '../../accounts/logo.ts'
 import { ibanText, type PaymentDetails } from '../../accounts/payment-details.ts'
 import type { ReminderStage } from '../../database/tables.ts'
@@ -6,48 +6,48 @@ import { moneyText } from '../../money/money-text.ts'
 import { headerText } from '../addresses.ts'
 import { chooseLanguage, LANGUAGES, type Language } from './languages.ts'
 import {
-  type Letter,
-  type LetterPayment,
-  type LetterRow,
-  renderLetterHtml,
-  renderLetterText,
-} from './letter.ts'
+  type MailBody,
+  type MailPayment,
+  type MailRow,
+  renderMailHtml,
+  renderMailText,
+} from './mail-body.ts'
 import { WORDS } from './reminder-words/by-language.ts'
 import type { ReminderWords } from './reminder-words/words.ts'
 import { defaultWording, fillIn, type Variable, type Wording } from './wording.ts'
 
 export interface ReminderContent {
-  /** BCP 47; unavailable languages fall back to English. */
+  /** A BCP 47 tag. If the language is not available, the reminder is in English. */
   readonly language: string | null
   readonly stage: 'courtesy' | ReminderStage
   readonly creditor: {
     /** The sender's name, as returned by `senderNameOf`. */
     readonly name: string
     readonly logo: LogoFacts | undefined
-    /** The address for questions; null: reply to the mail. */
+    /** The address for questions; null if customers are only to reply to the mail. */
     readonly replyTo: string | null
   }
   readonly debtor: { readonly name: string }
   /** The invoices of the reminder, at least one. */
   readonly invoices: readonly ReminderInvoice[]
-  /** Undefined: the default. */
+  /** If it is undefined, the default wording applies. */
   readonly wording: Wording | undefined
   /** How to pay in the currencies of the invoices. */
   readonly payment: readonly PaymentDetails[]
-  /** Null: no link, e.g. in a preview. */
+  /** If it is null, there is no link. */
   readonly unsubscribeUrl: string | null
 }
 
 export interface ReminderInvoice {
   readonly number: string
-  /** Calendar date. */
+  /** A calendar date. */
   readonly dueDate: string
   /** In minor units. */
   readonly amountDue: number
-  /** The part that unapplied money covers, in minor units; absent if none. */
+  /** The part that money on account covers, in minor units; absent if it covers nothing. */
   readonly onAccount?: number
   readonly currency: string
-  /** 0 or less: not overdue. */
+  /** 0 or less if the invoice is not overdue. */
   readonly daysPastDue: number
   readonly paymentUrl: string | null
 }
@@ -64,24 +64,24 @@ const TONES = {
   reminder: 'plain',
   firm: 'firm',
   final: 'grave',
-} as const satisfies Record<ReminderContent['stage'], Letter['tone']>
+} as const satisfies Record<ReminderContent['stage'], MailBody['tone']>
 
 export function writeReminder(content: ReminderContent): ReminderText {
-  const letter = reminderLetter(content)
+  const body = composeReminder(content)
   return {
-    subject: letter.subject ?? letter.title,
-    text: renderLetterText(letter),
-    html: renderLetterHtml(letter),
+    subject: body.subject ?? body.title,
+    text: renderMailText(body),
+    html: renderMailHtml(body),
   }
 }
 
-export function reminderLetter({
+export function composeReminder({
   stage,
   creditor,
   debtor,
   invoices,
   ...content
-}: ReminderContent): Letter {
+}: ReminderContent): MailBody {
   const language = chooseLanguage(content.language)
   const words = WORDS[language]
   const name = headerText(creditor.name)
@@ -129,7 +129,7 @@ export function reminderLetter({
   }
 }
 
-/** Returns the amount that is still to be paid, its earliest due date, and the days since then. */
+/** Returns the amount that is still to be paid, the earliest due date, and how long it is overdue. */
 function figuresOf(
   invoices: readonly ReminderInvoice[],
   language: Language,
@@ -162,7 +162,7 @@ function actionUrlOf(
   return hasOwn || !isOneCurrency ? null : (payment[0]?.payment_link ?? null)
 }
 
-/** More numbers would not fit into the reference of a bank transfer. */
+/** The reference of a bank transfer has space for only a few invoice numbers. */
 const REFERENCES_MAX = 5
 
 function paymentOf(
@@ -170,7 +170,7 @@ function paymentOf(
   all: readonly ReminderInvoice[],
   actionUrl: string | null,
   words: ReminderWords,
-): LetterPayment {
+): MailPayment {
   const { currency, account_number: number, bank_code: code, payment_link: link } = details
   const invoices = all.filter((invoice) => invoice.currency === currency)
   const iban = number === null ? undefined : ibanText(number)
@@ -198,7 +198,7 @@ function rowOf(
   language: Language,
   words: ReminderWords,
   hasOwnLink: boolean,
-): LetterRow {
+): MailRow {
   const isLinked = hasOwnLink && paymentUrl !== null
   return {
     name: headerText(number),
@@ -214,7 +214,7 @@ interface Sum {
   readonly onAccount: bigint
 }
 
-/** Sums by currency. */
+/** Adds up the invoices by currency. */
 function sumsOf(invoices: readonly ReminderInvoice[]): Sum[] {
   const byCurrency = Map.groupBy(invoices, ({ currency }) => currency)
   return [...byCurrency].map(([currency, owed]) => ({
@@ -238,7 +238,7 @@ function onAccountSentences(
     })
 }
 
-/** A single invoice needs no total: its own line shows the amount due. */
+/** A single invoice has no total, because its own line shows the amount due. */
 function totalsOf(invoices: readonly ReminderInvoice[], language: Language, words: ReminderWords) {
   return sumsOf(invoices).flatMap(({ currency, due, onAccount }) => {
     const text = (amount: bigint) => moneyText(Number(amount), currency, language)
@@ -252,7 +252,7 @@ function totalsOf(invoices: readonly ReminderInvoice[], language: Language, word
   })
 }
 
-/** Day, month in words, year, e.g. `1 December 2026`. Created once, since creating a format is slow. */
+/** Formats such as `1 December 2026`, which are created only once because that is slow. */
 const DATE_FORMATS: ReadonlyMap<Language, Intl.DateTimeFormat> = new Map(
   LANGUAGES.map((language) => [
     language,

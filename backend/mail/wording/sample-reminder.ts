@@ -1,4 +1,4 @@
-/** Writes a sample reminder for an invoice, in any stage and language, for previews and test mails. */
+/** Creates the content of a sample reminder in any stage and language, for previews and test mails. */
 import { type SqlBool, sql } from 'kysely'
 import { findLogoFacts } from '../../accounts/logo.ts'
 import { readPaymentDetails } from '../../accounts/payment-details.ts'
@@ -17,12 +17,17 @@ import type { Wording } from './wording.ts'
  */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
-/** The invoice of the sample if the account has no unpaid one. */
-const MADE_UP = { number: 'INV-1001', customer: 'Example Customer', amountDue: 125_000, days: 12 }
+/** The sample is about this invoice if the account has no unpaid one. */
+const FICTITIOUS = {
+  number: 'INV-1001',
+  customer: 'Example Customer',
+  amountDue: 125_000,
+  days: 12,
+}
 
 export interface Sample extends WordingKey {
   readonly wording: Wording
-  /** If it is null, the sample is about the unpaid invoice that is due first, or about a made-up one. */
+  /** If it is null, the sample is about the unpaid invoice that is due first, or about a fictitious one. */
   readonly invoiceId: string | null
 }
 
@@ -45,7 +50,7 @@ export async function sampleReminder(
   if (found === undefined && invoiceId !== null) return undefined
   const invoice: ReminderInvoice =
     found === undefined
-      ? madeUp(account, today)
+      ? fictitiousInvoice(account, today)
       : {
           number: found.number,
           dueDate: found.due_date,
@@ -64,7 +69,7 @@ export async function sampleReminder(
       logo: await findLogoFacts(reader, account.id, account.logo_id),
       replyTo: account.reply_to,
     },
-    debtor: { name: found?.customer ?? MADE_UP.customer },
+    debtor: { name: found?.customer ?? FICTITIOUS.customer },
     invoices: [invoice],
     wording,
     payment: payment.filter(({ currency }) => currency === invoice.currency),
@@ -78,8 +83,8 @@ export async function sampleReminder(
 }
 
 /**
- * No real reminder is sent about an invoice that is covered in full. The sample then demands its whole
- * amount.
+ * Returns 0 if money on account covers the whole invoice. No real reminder is sent about such an invoice, so
+ * the sample demands the whole amount.
  */
 async function readOnAccount(
   reader: Reader,
@@ -89,8 +94,11 @@ async function readOnAccount(
   return covered < amount_due ? covered : 0
 }
 
-function madeUp({ default_currency: currency }: AccountRow, today: string): ReminderInvoice {
-  const { number, amountDue, days } = MADE_UP
+function fictitiousInvoice(
+  { default_currency: currency }: AccountRow,
+  today: string,
+): ReminderInvoice {
+  const { number, amountDue, days } = FICTITIOUS
   const dueDate = addDays(today, -days)
   return { number, amountDue, currency, dueDate, daysPastDue: days, paymentUrl: null }
 }

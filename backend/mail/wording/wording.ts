@@ -1,7 +1,6 @@
 /**
- * The parts of a reminder whose text an account may change, with variables in braces. An account cannot change
- * the other parts: the table of invoices with their amounts, how to pay, the creditor, and the link to
- * unsubscribe.
+ * The wording of a reminder: the parts whose text an account may change, with variables in braces. It does not
+ * include the table of invoices, how to pay, the creditor, and the unsubscribe link.
  */
 import type { ReminderWordingRow } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
@@ -23,12 +22,12 @@ export const WORDING_FIELDS = [
 export type WordingField = (typeof WORDING_FIELDS)[number]
 
 /**
- * Templates. `opening` is for one invoice and `opening_several` for more. Blank lines separate paragraphs.
- * Only `closing` may be empty.
+ * The templates of a reminder. `opening` is for one invoice and `opening_several` for more. Blank lines separate
+ * paragraphs. Only `closing` may be empty.
  */
 export type Wording = Readonly<Record<WordingField, string>>
 
-/** The names of the variables, which texts contain in braces. */
+/** The names of the variables, which templates contain in braces. */
 export const VARIABLES = [
   'customer',
   'invoices',
@@ -58,7 +57,7 @@ export function defaultWording(stage: Stage, language: Language): Wording {
   }
 }
 
-/** The values are not searched for variables again, so that a customer's name cannot contain one. */
+/** Variables in the values are not filled in, so that e.g. a customer's name cannot contain a variable. */
 export function fillIn(template: string, values: Readonly<Record<Variable, string>>): string {
   return template.replace(/\{([^{}]*)\}/g, (whole, name) => {
     const variable = VARIABLES.find((candidate) => candidate === name)
@@ -76,20 +75,20 @@ const CHECKS: Readonly<Record<WordingField, Check<string>>> = {
   sign_off: text({ max: 200, min: 0, lines: true }),
 }
 
-/** Throws `validation_failed` with an error for each invalid field; absent fields count as empty. */
+/** Throws `validation_failed` with an error for each invalid field. Absent fields count as empty. */
 export function checkWording(input: Partial<Wording>): Wording {
   const errors: FieldError[] = []
   const read = (name: WordingField): string => {
     const value = trimmedLines(input[name] ?? '')
-    const kept = check(CHECKS[name], value)
+    const checked = check(CHECKS[name], value)
     const addError = (code: string, detail: string) =>
       errors.push({ pointer: `/${name}`, code, detail: `${name} ${detail}` })
     if (value === '' && name !== 'closing') addError('required', 'must not be empty')
-    else if (kept instanceof Rejection) addError(kept.code, kept.detail)
+    else if (checked instanceof Rejection) addError(checked.code, checked.detail)
     else {
-      const detail = variableError(name, kept)
+      const detail = variableError(name, checked)
       if (detail !== undefined) addError('invalid_format', detail)
-      return kept
+      return checked
     }
     return ''
   }
@@ -106,7 +105,8 @@ export function checkWording(input: Partial<Wording>): Wording {
 }
 
 /**
- * Removes spaces at the ends of lines: mail programs hide the text after a line of two hyphens and a space.
+ * Removes spaces at the ends of lines, because mail programs hide the text after a line that consists of two
+ * hyphens and a space.
  */
 function trimmedLines(value: string): string {
   return value

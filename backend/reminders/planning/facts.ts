@@ -1,6 +1,6 @@
 /**
- * The facts that a message was planned with, stored beside it as JSON. The names of the members must not
- * change: during an upgrade, each version reads what the other has stored.
+ * The facts on which the plan of a message is based, stored with it as JSON. The names of the members must not
+ * change, because during an upgrade each version reads what the other has stored.
  */
 import type { ReminderStage } from '../../database/tables.ts'
 import type { LadderStage } from './ladder.ts'
@@ -10,9 +10,9 @@ export interface Facts {
   readonly stage: LadderStage
   readonly recipient: string | null
   readonly invoices: readonly CoveredInvoice[]
-  /** How often kill switches had been activated. If the count has risen since, the message is not sent. */
+  /** How often kill switches had been activated. If one was activated later, the message is not sent. */
   readonly timesPutOn: number
-  /** The end of the approval period. It has no meaning for stages without approval. */
+  /** The end of the approval period; unused for stages without approval. */
   readonly expiresAt: string
 }
 
@@ -22,11 +22,11 @@ export interface CoveredInvoice {
   readonly dueDate: string
   readonly currency: string
   readonly amountDue: number
-  /** The part that money on account covers, in minor units; absent: nothing. */
+  /** The part that money on account covers, in minor units; absent if it covers nothing. */
   readonly onAccount?: number
   /** Negative before the due date. */
   readonly daysPastDue: number
-  /** The stage of this invoice; the message has the highest one of its invoices. */
+  /** The stage of this invoice. The message has the highest stage of its invoices. */
   readonly stage: LadderStage
   readonly cycle: number
 }
@@ -41,7 +41,7 @@ export function readFacts(text: string): Facts {
   return JSON.parse(text)
 }
 
-/** The stage in the message log: a courtesy has none. */
+/** Returns the stage that the message log shows; null for a courtesy. */
 export function loggedStage(stage: LadderStage): ReminderStage | null {
   return stage === 'courtesy' ? null : stage
 }

@@ -1,4 +1,4 @@
-/** The chasing fields of a new invoice, as the planner will set them. */
+/** Predicts the chasing fields that the planner will set for a new invoice. */
 import type { Reader } from '../../database/database.ts'
 import type { DebtorRow, InvoiceRow } from '../../database/tables.ts'
 import { readChasingSettings } from '../settings.ts'
@@ -7,7 +7,7 @@ import { type ChasingFields, planDebtor } from './planner.ts'
 import { readLastSent } from './situations.ts'
 import { createWorkingTime } from './working-time.ts'
 
-/** `timezone` is the account's. */
+/** `timezone` is the time zone of the account. */
 export async function initialChasing(
   reader: Reader,
   debtor: DebtorRow,

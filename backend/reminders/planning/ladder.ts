@@ -1,9 +1,9 @@
-/** The ladder: on which day past due each stage is sent. Stages are sent in order, and none is skipped. */
+/** The ladder defines how many days past due each stage is sent. Stages are sent in order; none is skipped. */
 
 import type { ReminderStage } from '../../database/tables.ts'
 import { type FieldError, fieldErrorsProblem } from '../../validation/field-errors.ts'
 
-/** The API does not show the courtesy before the due date as a stage. */
+/** The API shows only the stages after the due date: a courtesy is sent before, and has no stage there. */
 export type LadderStage = 'courtesy' | ReminderStage
 
 export const STAGES = [
@@ -17,7 +17,7 @@ export const STAGES = [
 /** Days past due of each stage. The number for `courtesy` is negative, or null if no courtesy is sent. */
 export type Ladder = Readonly<Record<ReminderStage, number>> & { readonly courtesy: number | null }
 
-export const USUAL_LADDER: Ladder = {
+export const DEFAULT_LADDER: Ladder = {
   courtesy: null,
   friendly: 3,
   reminder: 10,
@@ -25,7 +25,7 @@ export const USUAL_LADDER: Ladder = {
   final: 35,
 }
 
-/** Days between two messages about an invoice, whatever the ladder says. */
+/** The minimum number of days between two messages about an invoice. */
 export const SPACING_DAYS = 5
 
 const DAYS_MAX = 365
@@ -41,47 +41,47 @@ export function highestStage(stages: readonly LadderStage[]): LadderStage {
   return STAGES.findLast((stage) => stages.includes(stage)) ?? 'courtesy'
 }
 
-/** Whether a person must approve the stage. Such stages are never in one message with lower ones. */
+/** Whether a person must approve the stage. Such a stage never shares a message with another stage. */
 export function needsApproval(stage: LadderStage): boolean {
   return stage === 'firm' || stage === 'final'
 }
 
-/** Reads a ladder that `checkLadder` has checked. */
+/** Reads a stored ladder, which was checked before it was stored. */
 export function readLadder(text: string | null): Ladder | undefined {
   if (text === null) return undefined
   const stored: Partial<Ladder> = JSON.parse(text)
-  return { ...USUAL_LADDER, ...stored }
+  return { ...DEFAULT_LADDER, ...stored }
 }
 
 /** Throws `validation_failed` with all errors. */
 export function checkLadder(ladder: Ladder): Ladder {
-  const faults = faultsOfLadder(ladder)
-  if (faults.length > 0) throw fieldErrorsProblem(faults)
+  const errors = findLadderErrors(ladder)
+  if (errors.length > 0) throw fieldErrorsProblem(errors)
   const { courtesy, friendly, reminder, firm, final } = ladder
   return { courtesy, friendly, reminder, firm, final }
 }
 
 /** Returns the errors of a ladder, with pointers `/ladder/…`. */
-export function faultsOfLadder(ladder: Ladder): FieldError[] {
-  const faults: FieldError[] = []
-  const fault = (stage: LadderStage, code: string, detail: string) =>
-    faults.push({ pointer: `/ladder/${stage}`, code, detail: `${stage} ${detail}` })
+export function findLadderErrors(ladder: Ladder): FieldError[] {
+  const errors: FieldError[] = []
+  const addError = (stage: LadderStage, code: string, detail: string) =>
+    errors.push({ pointer: `/ladder/${stage}`, code, detail: `${stage} ${detail}` })
   const { courtesy } = ladder
   const isCourtesyValid = courtesy !== null && isWithin(courtesy, -COURTESY_DAYS_MAX, -1)
   if (courtesy !== null && !isCourtesyValid) {
-    fault('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or null`)
+    addError('courtesy', 'out_of_range', `must be ${-COURTESY_DAYS_MAX} to -1 days, or null`)
   }
   let before: LadderStage | undefined = isCourtesyValid ? 'courtesy' : undefined
   for (const stage of ['friendly', 'reminder', 'firm', 'final'] as const) {
     const days = ladder[stage]
     if (!isWithin(days, 1, DAYS_MAX)) {
-      fault(stage, 'out_of_range', `must be 1 to ${DAYS_MAX} whole days past due`)
+      addError(stage, 'out_of_range', `must be 1 to ${DAYS_MAX} whole days past due`)
     } else if (before !== undefined && days < (ladder[before] ?? 0) + SPACING_DAYS) {
-      fault(stage, 'out_of_range', `must be at least ${SPACING_DAYS} days after ${before}`)
+      addError(stage, 'out_of_range', `must be at least ${SPACING_DAYS} days after ${before}`)
     }
     before = stage
   }
-  return faults
+  return errors
 }
 
 function isWithin(value: number, min: number, max: number): boolean {

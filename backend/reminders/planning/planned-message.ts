@@ -1,4 +1,4 @@
-/** A planned message: its facts and when it may be sent. Its text is written later. */
+/** Creates planned messages: the facts, and the time from which each may be sent. The text is written later. */
 import { createId } from '../../../shared/contract/id.ts'
 import { daysBetween } from '../../calendar/calendar.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
@@ -9,12 +9,12 @@ import { type LadderStage, needsApproval } from './ladder.ts'
 import type { Plan, PlannedMessage } from './planner.ts'
 import type { ChasedDebtor, ChasedInvoice, ChasingAccount } from './situations.ts'
 
-/** How long a person has to approve. After that the message is planned again with current facts. */
+/** How many days a person has to approve. Afterwards the message is planned again with current facts. */
 const APPROVAL_DAYS = 7
 const DAY_MS = 86_400_000
 
-/** The plan of one debtor, with the facts behind it. */
-export interface Writing {
+/** The plan of one debtor, with the data on which it is based. */
+export interface DebtorPlan {
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
   readonly chased: ChasedDebtor
@@ -22,18 +22,18 @@ export interface Writing {
   readonly plan: Plan
 }
 
-export interface WrittenMessage {
+export interface NewMessage {
   readonly row: MessageRow
   readonly reminder: ReminderRow
   readonly covered: readonly { readonly invoice: ChasedInvoice; readonly stage: LadderStage }[]
 }
 
-/** Creates the rows of a message, suppressed at once if a rail blocks the debtor. */
-export function messageOf(
-  { debtor, account, chased, refusal: refusalOfAll }: Writing,
+/** Creates the rows of a message. It is suppressed from the beginning if a rail blocks it. */
+export function newMessage(
+  { debtor, account, chased, refusal: refusalOfAll }: DebtorPlan,
   { stage, scheduledFor, invoices, refusal = refusalOfAll }: PlannedMessage,
   now: Date,
-): WrittenMessage {
+): NewMessage {
   const today = account.timeOf(debtor).dayOf(now)
   const byId = new Map(chased.invoices.map((invoice) => [invoice.id, invoice]))
   const covered = invoices.flatMap(({ id, stage: own }) => {
@@ -66,7 +66,7 @@ export function messageOf(
     facts: JSON.stringify(facts),
     approved_hash: null,
     payment_digest: null,
-    // The text of a message that needs approval is written at once, so that it can be shown.
+    // A message that needs approval passes the gate at once, which writes the text that a person approves.
     run_at: refusal === undefined ? runAt.toISOString() : null,
     lease: null,
     attempts: 0,
@@ -84,7 +84,7 @@ function rowOf(
 ): MessageRow {
   const approval = needsApproval(stage)
   const [currency, ...others] = new Set(invoices.map((invoice) => invoice.currency))
-  // Amounts in several currencies have no sum; the text lists them.
+  // Amounts in several currencies are not added up; the text lists them.
   const isSum = currency !== undefined && others.length === 0
   return {
     id: createId('msg'),

@@ -1,11 +1,11 @@
 /**
- * Decides which messages to write to a debtor now, and which chasing fields its invoices show. It is a pure
- * function: it returns the same plan for the same debtor and time, and does not plan a message again once it is written. It may run at any time.
+ * Decides which messages to write to a debtor now, and which chasing fields its invoices show. `planDebtor` is
+ * a pure function of the debtor's data and the time. It may run at any time, and never plans a message twice.
  *
- * - A stage is due its number of days after the due date, at least five days after the last message, on a
- *   business day. Stages are never skipped: a late run plans only the next stage.
- * - One message covers everything that is due, and at most one a day is sent. Firm and Final have messages
- *   of their own.
+ * - The ladder defines how many days after the due date each stage is sent. It is sent on a business day, at
+ *   least five days after the previous message. Stages are never skipped: a late run plans only the next stage.
+ * - One message covers all invoices that are due, and at most one message a day is sent. Invoices at the stages
+ *   firm and final have separate messages.
  */
 import { addDays } from '../../calendar/calendar.ts'
 import type { InvoiceRow } from '../../database/tables.ts'
@@ -21,7 +21,7 @@ import {
 } from './ladder.ts'
 import type { WorkingTime } from './working-time.ts'
 
-/** The maximum number of invoices in one message, to limit its size. Further invoices follow on the next day. */
+/** The maximum number of invoices in one message, to limit its size. Other invoices follow on the next day. */
 const INVOICES_MAX = 100
 
 export interface PlannedDebtor {
@@ -31,9 +31,9 @@ export interface PlannedDebtor {
   readonly chaseFrom: string | null
   /** The rail that blocks every message to the debtor now. */
   readonly refusal: Refusal | undefined
-  /** The debtor's local date of the last reminder. */
+  /** The date of the last reminder, in the debtor's time zone. */
   readonly lastSentOn: string | null
-  /** A reminder will be sent without a further decision of a person. */
+  /** Whether a reminder is waiting that will be sent without another decision by a person. */
   readonly hasScheduledMessage: boolean
   /** The open invoices. */
   readonly invoices: readonly PlannedInvoice[]
@@ -52,14 +52,14 @@ export type PlannedInvoice = Pick<
 > & {
   /** The stages of this cycle that have been sent or planned. */
   readonly taken: readonly LadderStage[]
-  /** A message about it is planned and not sent yet. */
+  /** Whether a message about the invoice is planned, but not sent yet. */
   readonly isWaiting: boolean
   /**
-   * Whether its message was cancelled because of another invoice: it is then planned again at the next
-   * slot.
+   * Whether the invoice's message was cancelled because of another invoice. A new message is then planned at
+   * once.
    */
   readonly isReplaced?: boolean
-  /** Whether money on account covers all of it: no reminder is then sent about it. */
+  /** Whether money on account covers the whole amount due. No reminder is then sent about the invoice. */
   readonly isCovered?: boolean
 }
 
@@ -72,7 +72,7 @@ export interface PlannedMessage {
   readonly stage: LadderStage
   readonly scheduledFor: Date
   readonly invoices: readonly { readonly id: string; readonly stage: LadderStage }[]
-  /** The reason if the invoices themselves block the message, which is then logged and not sent. */
+  /** Why the invoices themselves block the message, which is then logged, but not sent. */
   readonly refusal?: Refusal
 }
 
@@ -81,31 +81,31 @@ export interface Plan {
   /** The chasing fields by invoice id. */
   readonly invoices: ReadonlyMap<string, ChasingFields>
   /** The time at which to plan the debtor again even if nothing changes; null for never. */
-  readonly lookAgainAt: Date | null
+  readonly planAgainAt: Date | null
 }
 
-interface Next {
+interface NextMessage {
   readonly stage: LadderStage
-  /** The date from which it is due, a business day or not. */
+  /** The date from which it is due, which may not be a business day. */
   readonly dueOn: string
   /** The earliest time at which it can be sent. */
   readonly slot: Date
 }
 
 /** The next step of an invoice. */
-interface Prospect {
+interface NextStep {
   readonly invoice: PlannedInvoice
   readonly fields: ChasingFields
-  /** The next message about it, unless something else must happen first. */
-  readonly next?: Next
-  /** No planning is needed before this time. */
-  readonly wakeAt?: Date
+  /** The next message about the invoice, unless something else must happen first. */
+  readonly next?: NextMessage
+  /** The time before which no planning is needed. */
+  readonly planAgainAt?: Date
 }
 
 export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
-  const prospects = debtor.invoices.map((invoice) => prospectOf(invoice, debtor, now))
+  const nextSteps = debtor.invoices.map((invoice) => nextStepOf(invoice, debtor, now))
   const today = debtor.time.dayOf(now)
-  const due = prospects.filter(
+  const due = nextSteps.filter(
     ({ invoice, next }) =>
       next && (next.slot <= now || (invoice.isReplaced && next.dueOn <= today)),
   )
@@ -114,15 +114,15 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
   )
   const messages = [...groupCovered(covered ?? [], debtor), ...groupDue(requested ?? [], debtor)]
   const planned = new Set(messages.flatMap(({ invoices }) => invoices.map(({ id }) => id)))
-  const fields = prospects.map(({ invoice, fields: own, next }) => {
+  const fields = nextSteps.map(({ invoice, fields: own, next }) => {
     if (!planned.has(invoice.id)) return [invoice.id, own] as const
     if (invoice.isCovered) return [invoice.id, { ...own, chasing_next_action_at: null }] as const
-    const blocked = debtor.refusal?.reason ?? (next && waitsFor(next.stage))
+    const blocked = debtor.refusal?.reason ?? (next && approvalBlockOf(next.stage))
     return [invoice.id, { ...own, chasing_blocked_reason: blocked ?? null }] as const
   })
-  const wakes = prospects.flatMap(({ invoice, next, wakeAt }) => {
-    if (wakeAt !== undefined) return [wakeAt.getTime()]
-    // An invoice that is due and not planned waits for the message that is being sent.
+  const planTimes = nextSteps.flatMap(({ invoice, next, planAgainAt }) => {
+    if (planAgainAt !== undefined) return [planAgainAt.getTime()]
+    // An invoice that is due, but not planned, is planned when the message that is now scheduled has been sent.
     return next === undefined || planned.has(invoice.id) || next.slot <= now
       ? []
       : [next.slot.getTime()]
@@ -130,17 +130,18 @@ export function planDebtor(debtor: PlannedDebtor, now: Date): Plan {
   return {
     messages,
     invoices: new Map(fields),
-    lookAgainAt: wakes.length === 0 ? null : new Date(wakes.reduce((a, b) => Math.min(a, b))),
+    planAgainAt:
+      planTimes.length === 0 ? null : new Date(planTimes.reduce((a, b) => Math.min(a, b))),
   }
 }
 
-function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): Prospect {
-  const held = blockedBy(invoice, debtor, now)
-  if (held !== undefined) return held
+function nextStepOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): NextStep {
+  const blocked = blockedBy(invoice, debtor, now)
+  if (blocked !== undefined) return blocked
   if (invoice.isWaiting) return { invoice, fields: fieldsOf(invoice) }
-  const next = nextOf(invoice, debtor, now)
+  const next = nextMessageOf(invoice, debtor, now)
   const { refusal } = debtor
-  if (invoice.isCovered) return coveredProspect(invoice, next, now)
+  if (invoice.isCovered) return nextStepIfCovered(invoice, next, now)
   const active = { chasing_status: 'active' as const, chasing_blocked_reason: null }
   if (next === undefined) {
     return {
@@ -150,7 +151,7 @@ function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   }
   const stage = next.stage === 'courtesy' ? null : next.stage
   if (refusal !== undefined && invoice.chasing_blocked_reason === refusal.reason) {
-    // The log records the block and its reason once.
+    // The block is already logged, and is logged only once.
     const fields = { ...active, chasing_blocked_reason: refusal.reason }
     return {
       invoice,
@@ -165,8 +166,12 @@ function prospectOf(invoice: PlannedInvoice, debtor: PlannedDebtor, now: Date): 
   }
 }
 
-/** The next stage is logged once as suppressed when it is due. After that, no next action is shown. */
-function coveredProspect(invoice: PlannedInvoice, next: Next | undefined, now: Date): Prospect {
+/** When the next stage is due, it is logged once as suppressed. Afterwards the invoice shows no next action. */
+function nextStepIfCovered(
+  invoice: PlannedInvoice,
+  next: NextMessage | undefined,
+  now: Date,
+): NextStep {
   const { chasing_blocked_reason: reason, chasing_next_action_at: at } = invoice
   const { reason: blocked } = CREDIT_ON_ACCOUNT
   const isLogged = reason === blocked && at === null && next !== undefined && next.slot <= now
@@ -180,18 +185,18 @@ function coveredProspect(invoice: PlannedInvoice, next: Next | undefined, now: D
   return { invoice, fields, ...(isLogged || next === undefined ? {} : { next }) }
 }
 
-/** Returns why an invoice is not chased at present, whatever its due date. */
+/** Returns the next step of an invoice that is not chased at present; undefined if it is chased. */
 function blockedBy(
   invoice: PlannedInvoice,
   { chaseFrom }: PlannedDebtor,
   now: Date,
-): Prospect | undefined {
+): NextStep | undefined {
   const fields = fieldsOf(invoice)
   if (invoice.chasing_status === 'stopped') return { invoice, fields }
   if (invoice.chasing_status === 'paused') {
     const until = invoice.chasing_next_action_at
     if (until === null) return { invoice, fields }
-    if (until > now.toISOString()) return { invoice, fields, wakeAt: new Date(until) }
+    if (until > now.toISOString()) return { invoice, fields, planAgainAt: new Date(until) }
   }
   if (chaseFrom === null || invoice.due_date >= chaseFrom) return undefined
   return {
@@ -206,15 +211,15 @@ function blockedBy(
 }
 
 /** Returns undefined after the last stage. */
-function nextOf(
+function nextMessageOf(
   invoice: PlannedInvoice,
   { ladder, time, lastSentOn }: PlannedDebtor,
   now: Date,
-): Next | undefined {
+): NextMessage | undefined {
   const { due_date: dueOn, chasing_last_message_at: lastAt } = invoice
   const spacedFrom = lastAt === null ? '' : addDays(time.dayOf(new Date(lastAt)), SPACING_DAYS)
   const cappedFrom = lastSentOn === null ? '' : addDays(lastSentOn, 1)
-  const at = (stage: LadderStage, days: number): Next | undefined => {
+  const at = (stage: LadderStage, days: number): NextMessage | undefined => {
     const day = latest(addDays(dueOn, days), spacedFrom)
     const slot = time.firstSlot(latest(day, cappedFrom), now)
     return slot && { stage, dueOn: day, slot }
@@ -228,23 +233,23 @@ function nextOf(
 }
 
 /**
- * Returns the stage after the last one of this cycle. A cycle without one starts where the previous cycle
- * stopped.
+ * Returns the stage that follows the last one of this cycle. A cycle without stages continues where the
+ * previous cycle stopped.
  */
 function nextStageOf({ taken, chasing_stage: stage }: PlannedInvoice) {
   const last = STAGES.findLast((candidate) => taken.includes(candidate))
   return last === undefined ? (stage ?? 'friendly') : stageAfter(last)
 }
 
-/** Groups the due invoices into as few messages as the stages allow. */
-function groupDue(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessage[] {
+/** Groups the due invoices into messages: one for final, one for firm, and one for all other stages. */
+function groupDue(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessage[] {
   const groups = Map.groupBy(due, ({ next }) =>
-    next !== undefined && needsApproval(next.stage) ? next.stage : 'usual',
+    next !== undefined && needsApproval(next.stage) ? next.stage : 'routine',
   )
-  return (['final', 'firm', 'usual'] as const).flatMap((kind) => {
+  return (['final', 'firm', 'routine'] as const).flatMap((kind) => {
     const group = groups.get(kind) ?? []
-    // The daily cap would only postpone this message, so it is planned once the scheduled message is sent.
-    if (group.length === 0 || (kind === 'usual' && debtor.hasScheduledMessage)) return []
+    // The daily cap would postpone this message, so it is not planned before the scheduled message is sent.
+    if (group.length === 0 || (kind === 'routine' && debtor.hasScheduledMessage)) return []
     const oldest = group
       .toSorted((a, b) => (a.invoice.due_date < b.invoice.due_date ? -1 : 1))
       .slice(0, debtor.refusal === undefined ? INVOICES_MAX : undefined)
@@ -257,13 +262,13 @@ function groupDue(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessa
   })
 }
 
-/** These messages are logged as suppressed, with the reason. */
-function groupCovered(due: readonly Prospect[], debtor: PlannedDebtor): PlannedMessage[] {
+/** Groups the invoices that money on account covers into messages, which are logged as suppressed. */
+function groupCovered(due: readonly NextStep[], debtor: PlannedDebtor): PlannedMessage[] {
   const unsent = { ...debtor, refusal: CREDIT_ON_ACCOUNT, hasScheduledMessage: false }
   return groupDue(due, unsent).map((message) => ({ ...message, refusal: CREDIT_ON_ACCOUNT }))
 }
 
-function waitsFor(stage: LadderStage): string | null {
+function approvalBlockOf(stage: LadderStage): string | null {
   return needsApproval(stage) ? 'awaiting_approval' : null
 }
 

@@ -1,33 +1,31 @@
 /**
- * Plans the debtors that are due for planning, a few in each transaction, so that payments hardly wait for
- * it. Any number of backends may run it: each skips debtors that are locked.
+ * Plans the reminders of debtors that are due for planning. Each transaction plans only a few debtors, so that
+ * payments wait only briefly. Any number of backends may do this: each skips debtors that are locked.
  */
 import type { Logger } from '../../../shared/process/log.ts'
 import type { Database, Reader, Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
 import { recordAccountBlocks, scheduleAccounts } from '../account-blocks.ts'
 import { planDebtors } from './planning.ts'
-import { selectOwing } from './situations.ts'
+import { selectOwingDebtors } from './situations.ts'
 
 /**
- * Debtors in one transaction. With ten open invoices each it takes some 15 ms on SQLite, and a payment
- * waits for it.
+ * The number of debtors in one transaction. With ten open invoices each, the transaction takes some 15 ms on
+ * SQLite, and payments must wait for it.
  */
 const DEBTORS_MAX = 25
 
-/**
- * A debtor that cannot be planned because of a bug is retried later, so that it does not block the others.
- */
-const AFTER_FAULT_MS = 3_600_000
+/** A debtor that cannot be planned because of a bug is retried after this time, so that it blocks no others. */
+const RETRY_AFTER_ERROR_MS = 3_600_000
 
 export interface PlanningDeps {
   readonly database: Database
   readonly log: Logger
 }
 
-/** Which debtors to plan: those that are due or, for a rehearsal, all with open invoices. */
+/** Which debtors to plan. A rehearsal plans all debtors with open invoices, not only those that are due. */
 export interface PlanningScope {
-  readonly everyone: boolean
+  readonly allDebtors: boolean
   readonly accountId?: string | undefined
 }
 
@@ -36,11 +34,11 @@ export interface Planned {
   readonly messages: number
 }
 
-/** `signal` stops it between two transactions. */
+/** `signal` stops the run between two transactions. */
 export async function runPlanning(
   deps: PlanningDeps,
   now: Date,
-  scope: PlanningScope = { everyone: false },
+  scope: PlanningScope = { allDebtors: false },
   signal?: AbortSignal,
 ): Promise<Planned> {
   await recordAccountBlocks(deps.database, now, scope.accountId)
@@ -51,10 +49,10 @@ export async function runPlanning(
     const ids = await selectIds(deps.database.read, now, scope, after)
     const last = ids.at(-1)
     if (last === undefined) break
-    if (scope.everyone) after = last
+    if (scope.allDebtors) after = last
     const done = await planBatch(deps, ids, now, scope)
-    // Another backend has locked the rest and plans it.
-    if (done.debtors === 0 && !scope.everyone) break
+    // Another backend has locked the remaining debtors, and plans them.
+    if (done.debtors === 0 && !scope.allDebtors) break
     planned = {
       debtors: planned.debtors + done.debtors,
       messages: planned.messages + done.messages,
@@ -76,7 +74,7 @@ async function planBatch(
     if (id === undefined) return { debtors: 0, messages: 0 }
     if (others.length === 0) {
       log.error({ err: error, debtor: id }, 'reminders cannot be planned')
-      const later = new Date(now.getTime() + AFTER_FAULT_MS).toISOString()
+      const later = new Date(now.getTime() + RETRY_AFTER_ERROR_MS).toISOString()
       await database.transaction((tx) =>
         tx.updateTable('debtors').set({ plan_at: later }).where('id', '=', id).execute(),
       )
@@ -95,22 +93,22 @@ async function planLocked(
   tx: Transaction,
   ids: readonly string[],
   now: Date,
-  { everyone }: PlanningScope,
+  { allDebtors }: PlanningScope,
 ): Promise<Planned> {
   const query = tx.selectFrom('debtors').selectAll().where('id', 'in', ids).orderBy('id')
-  const due = everyone ? query : query.where('plan_at', '<=', now.toISOString())
-  const held: DebtorRow[] = await due.forNoKeyUpdate().skipLocked().execute()
-  return { debtors: held.length, messages: await planDebtors(tx, held, now) }
+  const due = allDebtors ? query : query.where('plan_at', '<=', now.toISOString())
+  const locked: DebtorRow[] = await due.forNoKeyUpdate().skipLocked().execute()
+  return { debtors: locked.length, messages: await planDebtors(tx, locked, now) }
 }
 
 async function selectIds(
   reader: Reader,
   now: Date,
-  { everyone, accountId }: PlanningScope,
+  { allDebtors, accountId }: PlanningScope,
   after: string,
 ): Promise<string[]> {
-  if (everyone) {
-    const owing = selectOwing(reader, accountId, after).select('id').limit(DEBTORS_MAX)
+  if (allDebtors) {
+    const owing = selectOwingDebtors(reader, accountId, after).select('id').limit(DEBTORS_MAX)
     return (await owing.execute()).map(({ id }) => id)
   }
   const all = reader.selectFrom('debtors').select('id').limit(DEBTORS_MAX)

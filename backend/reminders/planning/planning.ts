@@ -1,6 +1,6 @@
 /**
- * Plans debtors that the transaction has locked. All of them take a few statements together, so that a
- * hundred thousand invoices are planned in seconds.
+ * Plans the reminders of debtors that the transaction has locked. A few statements plan all these debtors, so
+ * that a hundred thousand invoices are planned in seconds.
  */
 import type { Transaction } from '../../database/database.ts'
 import type { DebtorRow } from '../../database/tables.ts'
@@ -9,8 +9,7 @@ import { lockDebtor } from '../../debtors/debtors.ts'
 import { blockOf } from '../account-blocks.ts'
 import { findRefusal, isPauseOver, type Refusal } from '../rails.ts'
 import { readLadder } from './ladder.ts'
-import { writePlans } from './plan-writing.ts'
-import type { Writing } from './planned-message.ts'
+import type { DebtorPlan } from './planned-message.ts'
 import { type Plan, planDebtor } from './planner.ts'
 import {
   type ChasedDebtor,
@@ -18,36 +17,37 @@ import {
   readChasedDebtors,
   readChasingAccounts,
 } from './situations.ts'
+import { writeDebtorPlans } from './write-debtor-plans.ts'
 
 /**
- * Plans debtors that the caller has locked. `replaced`: invoices whose message was cancelled because of
- * another invoice, and which are planned again immediately. Returns the number of messages written.
+ * Plans debtors that the caller has locked. `replaced` are invoices whose message was cancelled because of
+ * another invoice; they get a new message immediately. Returns the number of messages written.
  */
 export async function planDebtors(
   tx: Transaction,
-  held: readonly DebtorRow[],
+  locked: readonly DebtorRow[],
   now: Date,
   replaced: ReadonlySet<string> = new Set(),
 ): Promise<number> {
-  if (held.length === 0) return 0
+  if (locked.length === 0) return 0
   const debtors: DebtorRow[] = []
-  for (const debtor of held) debtors.push(await endPause(tx, debtor, now))
-  const accounts = await readChasingAccounts(tx, [...new Set(held.map((row) => row.account_id))])
+  for (const debtor of locked) debtors.push(await endPause(tx, debtor, now))
+  const accounts = await readChasingAccounts(tx, [...new Set(locked.map((row) => row.account_id))])
   const situations = await readChasedDebtors(tx, debtors)
-  const writings = debtors.flatMap((debtor): Writing[] => {
+  const debtorPlans = debtors.flatMap((debtor): DebtorPlan[] => {
     const account = accounts.get(debtor.account_id)
     const chased = situations.get(debtor.id)
     if (account === undefined || chased === undefined) return []
     const { refusal, plan } = decide(debtor, account, chased, now, replaced)
-    const kept = isBlockUnrecorded(account) ? lookingAgainBy(plan, afterThisRun(now)) : plan
+    const kept = isBlockUnrecorded(account) ? planningAgainBy(plan, afterThisRun(now)) : plan
     return [{ debtor, account, chased, refusal, plan: kept }]
   })
-  return writePlans(tx, writings, now)
+  return writeDebtorPlans(tx, debtorPlans, now)
 }
 
 /**
- * Plans new messages for the invoices that the cancelled messages covered, except settled ones. The caller
- * has locked the debtor.
+ * Plans new messages about the invoices that the cancelled messages covered, except settled invoices. The
+ * caller has locked the debtor.
  */
 export async function replanUnsettledInvoices(
   tx: Transaction,
@@ -70,7 +70,7 @@ export async function replanUnsettledInvoices(
   if (debtor !== undefined) await planDebtors(tx, [debtor], now, replaced)
 }
 
-/** Returns the plan for one debtor, and the rail that blocks its messages. */
+/** Returns the plan of one debtor, and the rail that blocks all its messages, if one does. */
 export function decide(
   debtor: DebtorRow,
   { row, settings, switches, timeOf }: ChasingAccount,
@@ -93,27 +93,27 @@ export function decide(
     now,
   )
   const pauseEnds = debtor.chasing_status === 'paused' ? debtor.chasing_until : null
-  return { refusal, plan: pauseEnds === null ? plan : lookingAgainBy(plan, new Date(pauseEnds)) }
+  return { refusal, plan: pauseEnds === null ? plan : planningAgainBy(plan, new Date(pauseEnds)) }
 }
 
 /**
- * Whether the account is blocked as a whole and no planning run has noticed yet. If the block ended
- * unrecorded, this debtor would not be planned again.
+ * Whether all reminders of the account are blocked and no planning run has recorded this yet. If such a block
+ * ended before it was recorded, the debtor would not be planned again.
  */
 function isBlockUnrecorded(account: ChasingAccount): boolean {
   return blockOf(account) !== null && account.recordedBlock === null
 }
 
-/** The next run begins with recording blocks. One in progress at `now` must not plan the debtor forever. */
+/** The debtor is due for the next run, which first records the block, but not for this run once more. */
 function afterThisRun(now: Date): Date {
   return new Date(now.getTime() + 1)
 }
 
-function lookingAgainBy(plan: Plan, at: Date): Plan {
-  return plan.lookAgainAt !== null && plan.lookAgainAt <= at ? plan : { ...plan, lookAgainAt: at }
+function planningAgainBy(plan: Plan, at: Date): Plan {
+  return plan.planAgainAt !== null && plan.planAgainAt <= at ? plan : { ...plan, planAgainAt: at }
 }
 
-/** Ends a pause whose last day has passed. */
+/** Ends a pause that was to last until a time that has passed. */
 async function endPause(tx: Transaction, debtor: DebtorRow, now: Date): Promise<DebtorRow> {
   if (!isPauseOver(debtor, now)) return debtor
   const active = { chasing_status: 'active', chasing_reason: null, chasing_until: null } as const

@@ -1,6 +1,6 @@
 /**
- * Reads the facts on which the planner and the gate decide, for several debtors together. A caller that
- * decides on them has locked the debtors.
+ * Reads the data on which the planner and the gate decide, for several debtors at a time. A caller that decides
+ * on this data has locked the debtors.
  */
 import { type SqlBool, sql } from 'kysely'
 import type { Reader } from '../../database/database.ts'
@@ -25,13 +25,13 @@ export interface ChasingAccount {
   readonly row: AccountRow
   readonly settings: ChasingSettings
   readonly switches: readonly KillSwitch[]
-  /** The block of the whole account that is recorded: at its end all debtors are planned again. */
+  /** The recorded block of all reminders of the account. When it ends, all debtors are planned again. */
   readonly recordedBlock: ChasingSettingsRow['blocked_by']
-  /** The working time in the debtor's time zone, by the account's holidays. */
+  /** Returns the working time in the debtor's time zone, with the account's holidays. */
   timeOf(debtor: Pick<DebtorRow, 'timezone'>): WorkingTime
 }
 
-/** An open invoice, with the fields of the planner and those that a message shows. */
+/** An open invoice, with the fields that the planner needs and those that a message shows. */
 export type ChasedInvoice = PlannedInvoice &
   Pick<
     InvoiceRow,
@@ -54,7 +54,7 @@ export interface ChasedDebtor {
  */
 const IS_OPEN = sql<SqlBool>`invoices.status in ('open', 'partially_paid')`
 
-/** Statuses of messages that will be sent without a further decision of a person. */
+/** Statuses of messages that will be sent without another decision by a person. */
 const SCHEDULED: readonly MessageStatus[] = ['scheduled', 'approved', 'queued', 'sending']
 /** Statuses of messages that are not sent yet, including those that await approval. */
 export const WAITING: readonly MessageStatus[] = [...SCHEDULED, 'awaiting_approval']
@@ -112,7 +112,7 @@ export async function readChasedDebtors(
       const hasScheduledMessage = (taken.get(debtor.id) ?? []).some(({ status }) =>
         SCHEDULED.includes(status),
       )
-      // A message that may have arrived counts as sent.
+      // This time is also set for a message that may have arrived, which counts as sent.
       const lastSentAt = latestOf([
         sentAt.get(debtor.id) ?? null,
         ...open.map((row) => row.chasing_last_message_at),
@@ -187,7 +187,7 @@ interface PlannedStage {
   readonly status: MessageStatus
 }
 
-/** Returns the planned stages of the current cycle of each open invoice. */
+/** Returns the stages of each open invoice that have a message in the current cycle. */
 function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promise<PlannedStage[]> {
   return reader
     .selectFrom('invoices')
@@ -208,7 +208,7 @@ function readPlannedStages(reader: Reader, debtorIds: readonly string[]): Promis
     .execute()
 }
 
-/** Returns the last sent messages, whatever their later outcome. */
+/** Returns when the last reminder to each debtor was sent, even if it bounced later. */
 export async function readLastSent(
   reader: Reader,
   debtorIds: readonly string[],
@@ -224,7 +224,7 @@ export async function readLastSent(
   return new Map(rows.map((row) => [row.debtor_id, row.sent_at]))
 }
 
-/** Suppressions belong to addresses: the account may not write to one, whichever debtor has it. */
+/** A suppression belongs to the address, and therefore applies to every debtor of the account with it. */
 export async function readSuppressions(reader: Reader, debtors: readonly DebtorRow[]) {
   const addresses = debtors.flatMap(({ email }) => (email === null ? [] : [email.toLowerCase()]))
   const rows =
@@ -241,8 +241,8 @@ export async function readSuppressions(reader: Reader, debtors: readonly DebtorR
     email === null ? undefined : reasons.get(`${account_id} ${email.toLowerCase()}`)
 }
 
-/** Selects debtors with open invoices by id, in batches. */
-export function selectOwing(reader: Reader, accountId: string | undefined, after: string) {
+/** Selects the debtors with open invoices whose id follows `after`, in the order of their ids. */
+export function selectOwingDebtors(reader: Reader, accountId: string | undefined, after: string) {
   const query = reader
     .selectFrom('debtors')
     .where('debtors.id', '>', after)

@@ -1,5 +1,5 @@
 /**
- * The send window: business days, Monday to Friday except the account's holidays, from 08:00 until before
+ * The send window: business days (Monday to Friday, except the account's holidays) from 08:00 until before
  * 18:00 in the debtor's time zone.
  */
 import { addDays, instantOf, todayIn } from '../../calendar/calendar.ts'
@@ -7,7 +7,7 @@ import { addDays, instantOf, todayIn } from '../../calendar/calendar.ts'
 const OPENS_AT_HOUR = 8
 const CLOSES_AT_HOUR = 18
 
-/** The search ends after ten years without a business day. */
+/** The search for a business day ends after ten years. */
 const SEARCH_DAYS_MAX = 3660
 
 export interface WorkingTime {
@@ -22,13 +22,13 @@ export interface WorkingTime {
   firstSlot(day: string, now: Date): Date | undefined
 }
 
-/** It caches its results without bound: create one for a batch of debtors, and drop it afterwards. */
+/** The cache of the result is unbounded, so use a result for one batch of debtors only. */
 export function createWorkingTime(timezone: string, holidays: readonly string[]): WorkingTime {
   const closed = new Set(holidays)
   const windows = new Map<string, readonly [opens: number, closes: number]>()
   let last: { readonly time: number; readonly day: string } | undefined
 
-  /** Caches the last result, since callers repeat the same instant. */
+  /** Caches the last result, because callers repeat the same instant. */
   function dayOf(instant: Date): string {
     const time = instant.getTime()
     if (last?.time !== time) last = { time, day: todayIn(timezone, instant) }

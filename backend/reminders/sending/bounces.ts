@@ -1,26 +1,26 @@
-/** Records that a message was rejected or bounced. The caller has locked the debtor. */
+/** Records that the mail server rejected a message, or that it bounced. The caller has locked the debtor. */
 import type { MessageRow, Transaction } from '../../database/tables.ts'
 import { suppressAddress } from '../../debtors/contactability.ts'
-import { moveMessage } from '../../messages/lifecycle.ts'
+import { changeMessage } from '../../messages/lifecycle.ts'
 import { scheduleNextRun } from './leases.ts'
 
 export interface Bounce {
   readonly type: 'hard' | 'soft'
-  /** Enhanced status code (RFC 3463). */
+  /** The enhanced status code (RFC 3463). */
   readonly code: string
-  /** The server's text. */
+  /** The text of the mail server. */
   readonly detail: string
 }
 
 /**
- * Hours until each retry after a transient rejection. After the last one, 48 hours in all, the rejection
+ * Hours until each retry after a transient rejection. A rejection of the last retry, after 48 hours in total,
  * counts as permanent.
  */
 const RETRY_AFTER_HOURS = [0.5, 11.5, 36]
 
 /**
- * After a permanent rejection the message is `bounced` and its address suppressed. After a transient one it
- * is `queued` and retried three times over 48 hours. Returns the changed message.
+ * After a permanent rejection, the message is `bounced` and its address is suppressed. After a transient one,
+ * it is `queued` again and retried. Returns the changed message.
  */
 export async function bounceMessage(
   tx: Transaction,
@@ -35,10 +35,10 @@ export async function bounceMessage(
     await scheduleNextRun(tx, message.id, retryAt)
     const soft_bounces = message.soft_bounces + 1
     const change = { ...bounce, status: 'queued', soft_bounces, scheduled_for: retryAt } as const
-    return moveMessage(tx, message, { ...change, sent_at: null }, detail, now)
+    return changeMessage(tx, message, { ...change, sent_at: null }, detail, now)
   }
   await scheduleNextRun(tx, message.id, null)
-  const bounced = await moveMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
+  const bounced = await changeMessage(tx, message, { ...bounce, status: 'bounced' }, detail, now)
   if (message.recipient !== null) {
     const { account_id: accountId, id: messageId, recipient: address } = message
     const suppression = { accountId, address, reason: 'bounced', detail, messageId } as const

@@ -1,7 +1,7 @@
 /**
- * The gate is the first step of sending a message. In one transaction, under the debtor's lock, it checks
- * every rail; the commit that marks the message `sending` decides that it is sent. If a fact cannot be
- * read, the transaction fails and nothing is sent.
+ * The gate is the first step of sending a message. One transaction locks the debtor, checks every rail and
+ * marks the message as `sending`; its commit decides that the message is sent. If the data cannot be read, the
+ * transaction fails and nothing is sent.
  *
  * A message whose lease has expired passes the gate again. It may have been handed over before, and is
  * therefore handed over at most once more, with the same Message-ID.
@@ -15,8 +15,8 @@ import type { MessageRow } from '../../database/tables.ts'
 import { replanDebtor } from '../../debtors/debtors.ts'
 import type { Mail, Mailer } from '../../mail/mail.ts'
 import type { UnsubscribeLinks } from '../../mail/unsubscribe-links.ts'
-import { announceMessage, moveMessage } from '../../messages/lifecycle.ts'
-import { hashOf } from '../approvals.ts'
+import { announceMessage, changeMessage } from '../../messages/lifecycle.ts'
+import { contentDigestOf } from '../approvals.ts'
 import {
   coveredInFull,
   findRefusal,
@@ -25,11 +25,16 @@ import {
   type Situation,
 } from '../rails.ts'
 import { REMINDERS, START_MS_MAX, scheduleNextRun } from './leases.ts'
-import { ensureText, readFace, showsOldDetails, writeText } from './text.ts'
-import { countUnknown, lockQueuedMessage, situationOf, type Waiting } from './waiting-message.ts'
+import { ensureText, readMessageHtml, showsOldDetails, writeText } from './text.ts'
+import {
+  countUnknownOutcome,
+  lockQueuedMessage,
+  situationOf,
+  type WaitingMessage,
+} from './waiting-message.ts'
 
-/** How long a message waits while another one to the same debtor is being handed over. */
-const BEHIND_OTHER_MS = 60_000
+/** After this time, a message passes the gate again that waits for another message to the same debtor. */
+const WAIT_FOR_OTHER_MS = 60_000
 
 export interface GateDeps {
   readonly mailer: Pick<Mailer, 'messageIdOf'>
@@ -41,7 +46,7 @@ export interface HandOver {
   readonly messageId: string
   readonly lease: string
   readonly mail: Mail
-  /** The hand-over must start before this instant: a payment may have been recorded since the gate. */
+  /** The hand-over must start before this time, because the invoices could be paid after the gate's checks. */
   readonly startBefore: Date
 }
 
@@ -49,32 +54,32 @@ export interface HandOver {
  * Returns undefined if the message must not be sent now: it is blocked or postponed, or another worker has
  * its lease.
  */
-export async function openGate(
+export async function passGate(
   tx: Transaction,
   deps: GateDeps,
   messageId: string,
   now: Date,
 ): Promise<HandOver | undefined> {
-  const held = await lockQueuedMessage(tx, messageId, now)
-  if (held === undefined) return undefined
-  const waiting = await countUnknown(tx, held, now)
+  const locked = await lockQueuedMessage(tx, messageId, now)
+  if (locked === undefined) return undefined
+  const waiting = await countUnknownOutcome(tx, locked, now)
   if (waiting === undefined) return undefined
   const situation = await situationOf(tx, waiting, now)
-  // Sample data awaits approval, so that it can be tried; once approved, it is not sent.
+  // A message of sample data can be approved, so that users can try approvals. It is not sent afterwards.
   const isAwaiting = waiting.message.status === 'awaiting_approval'
   const refusal = (isAwaiting ? findRefusalIgnoringDemo : findRefusal)(situation)
   if (refusal !== undefined) return suppress(tx, waiting, situation, refusal)
-  if (isOutdated(situation)) return cancel(tx, waiting, 'its content has become outdated', now)
+  if (isOutdated(situation)) return cancel(tx, waiting, 'its content is outdated', now)
   if (isAwaiting) return requestApproval(tx, deps, waiting, now)
   if (await showsOldDetails(tx, waiting, waiting.reminder.payment_digest)) {
-    return cancel(tx, waiting, 'how to pay has changed since it was written', now)
+    return cancel(tx, waiting, 'the payment details have changed since it was written', now)
   }
   if (!(await isApproved(tx, waiting)))
-    return cancel(tx, waiting, 'it is not what was approved', now)
+    return cancel(tx, waiting, 'it differs from what was approved', now)
   const later = await nextAllowedAt(tx, waiting, now)
   if (later !== undefined) return postpone(tx, waiting, later, now)
-  if (await isBehindAnother(tx, waiting)) {
-    const soon = new Date(now.getTime() + BEHIND_OTHER_MS)
+  if (await isAnotherBeingSent(tx, waiting)) {
+    const soon = new Date(now.getTime() + WAIT_FOR_OTHER_MS)
     await scheduleNextRun(tx, waiting.message.id, soon.toISOString())
     return undefined
   }
@@ -83,26 +88,25 @@ export async function openGate(
 
 async function suppress(
   tx: Transaction,
-  { message, reminder, facts }: Waiting,
+  { message, reminder, facts }: WaitingMessage,
   situation: Situation & Pick<Required<Situation>, 'message'>,
   { reason, detail }: Refusal,
 ): Promise<undefined> {
   const { now } = situation
-  const maybeLeft = reminder.unknown_outcomes > 0 ? ' (it may have left before)' : ''
+  const maybeSent = reminder.unknown_outcomes > 0 ? ' (it may have been sent before)' : ''
   const change = {
     status: 'suppressed',
     suppression_reason: reason,
-    suppression_detail: `${detail}${maybeLeft}`,
-    ...decisionOf(message, reason),
+    suppression_detail: `${detail}${maybeSent}`,
+    ...approvalAfterSuppression(message, reason),
   } as const
-  await moveMessage(tx, message, change, `${reason}: ${detail}${maybeLeft}`, now)
-  const { message: covering, ...standing } = situation
-  // A block that applies to the next message too is shown on the invoices, and the planner waits for its
-  // end.
+  await changeMessage(tx, message, change, `${reason}: ${detail}${maybeSent}`, now)
+  const { message: _, ...withoutMessage } = situation
+  // A block that will also apply to the next message is shown on the invoices; the planner waits for its end.
   const blockedIds =
     reason === 'credit_on_account'
-      ? coveredInFull(covering)
-      : findRefusal(standing)?.reason === reason
+      ? coveredInFull(situation.message)
+      : findRefusal(withoutMessage)?.reason === reason
         ? facts.invoices.map(({ id }) => id)
         : []
   if (blockedIds.length > 0) {
@@ -128,8 +132,11 @@ const PAYMENT_REASONS: readonly Refusal['reason'][] = [
   'credit_on_account',
 ]
 
-/** An approval is kept unless the amounts due have changed. */
-function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['reason']) {
+/** A suppressed message keeps its approval, unless it was suppressed because the amounts due have changed. */
+function approvalAfterSuppression(
+  { approval_status: status }: MessageRow,
+  reason: Refusal['reason'],
+) {
   if (reason === 'approval_expired') return { approval_status: 'expired' } as const
   const isOwed = !PAYMENT_REASONS.includes(reason)
   if (status === null || (status === 'approved' && isOwed)) return {}
@@ -137,9 +144,8 @@ function decisionOf({ approval_status: status }: MessageRow, reason: Refusal['re
 }
 
 /**
- * Whether recipient or amounts differ from the message, or an invoice was paid and reopened in the
- * meantime: the message is then planned again. Separate rails check whether less is due or more is on
- * account.
+ * Whether the recipient or an amount has changed since planning, or an invoice was paid and reopened. The
+ * message is then planned again. Separate rails check whether less is due or more is on account.
  */
 function isOutdated({ debtor, message }: Situation): boolean {
   if (message === undefined) return false
@@ -156,23 +162,23 @@ function isOutdated({ debtor, message }: Situation): boolean {
 
 async function cancel(
   tx: Transaction,
-  { message }: Waiting,
+  { message }: WaitingMessage,
   detail: string,
   now: Date,
 ): Promise<undefined> {
   const lapsed = message.approval_status === null ? {} : ({ approval_status: 'lapsed' } as const)
-  await moveMessage(tx, message, { status: 'cancelled', ...lapsed }, detail, now)
+  await changeMessage(tx, message, { status: 'cancelled', ...lapsed }, detail, now)
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
 /**
- * Writes the text that a person is to approve. This is repeated when the wording or the payment details
- * change, and when the approval expires.
+ * Writes the text that a person is to approve. The message passes the gate again when the wording or the
+ * payment details change, and when the approval period ends.
  */
 async function requestApproval(
   tx: Transaction,
   deps: GateDeps,
-  waiting: Waiting,
+  waiting: WaitingMessage,
   now: Date,
 ): Promise<undefined> {
   const isNew = waiting.message.body === null
@@ -183,12 +189,12 @@ async function requestApproval(
 
 async function isApproved(
   tx: Transaction,
-  { message, reminder, facts }: Waiting,
+  { message, reminder, facts }: WaitingMessage,
 ): Promise<boolean> {
   if (message.approval_required === 0) return true
   if (message.approval_status !== 'approved') return false
-  const { logo_id } = await readFace(tx, message.id)
-  return reminder.approved_hash === hashOf(facts, { ...message, logo_id })
+  const { logo_id } = await readMessageHtml(tx, message.id)
+  return reminder.approved_hash === contentDigestOf(facts, { ...message, logo_id })
 }
 
 /**
@@ -197,12 +203,12 @@ async function isApproved(
  */
 async function nextAllowedAt(
   tx: Transaction,
-  { message, debtor, account, facts }: Waiting,
+  { message, debtor, account, facts }: WaitingMessage,
   now: Date,
 ): Promise<Date | undefined> {
   const time = account.timeOf(debtor)
   const today = time.dayOf(now)
-  if (!time.isOpen(now)) return time.firstSlot(today, now) ?? never(now)
+  if (!time.isOpen(now)) return time.firstSlot(today, now) ?? inAMonth(now)
   const { id: debtorId, account_id: accountId } = debtor
   const since = new Date(now.getTime() - 2 * 86_400_000).toISOString()
   const others = await tx
@@ -215,7 +221,7 @@ async function nextAllowedAt(
     .where('kind', '=', 'reminder')
     .where('sent_at', '>', since)
     .execute()
-  // A message with an unknown outcome may have arrived.
+  // These times also include messages with an unknown outcome, which may have arrived.
   const attempted = await tx
     .selectFrom('invoices')
     .select('chasing_last_message_at as at')
@@ -231,14 +237,17 @@ async function nextAllowedAt(
   const isToday = (at: string | null) => at !== null && time.dayOf(new Date(at)) === today
   const sentToday =
     others.some(({ sent_at: at }) => isToday(at)) || attempted.some(({ at }) => isToday(at))
-  return sentToday ? (time.firstSlot(addDays(today, 1), now) ?? never(now)) : undefined
+  return sentToday ? (time.firstSlot(addDays(today, 1), now) ?? inAMonth(now)) : undefined
 }
 
 /**
- * Whether another reminder to the debtor is being sent. Its outcome decides whether this one is sent today.
- * Nothing is logged meanwhile, since it takes a minute at most, or a day if a clock was set back.
+ * Whether another reminder to the debtor is being sent, whose outcome decides whether this one is sent today.
+ * The wait is not logged, because it takes at most a minute, or a day if a clock was set back.
  */
-async function isBehindAnother(tx: Transaction, { message, debtor }: Waiting): Promise<boolean> {
+async function isAnotherBeingSent(
+  tx: Transaction,
+  { message, debtor }: WaitingMessage,
+): Promise<boolean> {
   const other = await tx
     .selectFrom('messages')
     .select('id')
@@ -253,14 +262,14 @@ async function isBehindAnother(tx: Transaction, { message, debtor }: Waiting): P
   return other !== undefined
 }
 
-/** If every day is a holiday, checks again in a month. */
-function never(now: Date): Date {
+/** If every day is a holiday, the send window is checked again in a month. */
+function inAMonth(now: Date): Date {
   return new Date(now.getTime() + 30 * 86_400_000)
 }
 
 async function postpone(
   tx: Transaction,
-  { message }: Waiting,
+  { message }: WaitingMessage,
   until: Date,
   now: Date,
 ): Promise<undefined> {
@@ -268,13 +277,14 @@ async function postpone(
   await scheduleNextRun(tx, message.id, at)
   const status = message.approval_required === 1 ? 'approved' : 'scheduled'
   const change = { status, scheduled_for: at } as const
-  await moveMessage(tx, message, change, 'outside of the send window, or one was sent today', now)
+  const detail = 'outside the send window, or another reminder was sent today'
+  await changeMessage(tx, message, change, detail, now)
 }
 
 async function startSending(
   tx: Transaction,
   { mailer, links }: GateDeps,
-  waiting: Waiting,
+  waiting: WaitingMessage,
   now: Date,
 ): Promise<HandOver> {
   const message = await ensureText(tx, links, waiting, now)
@@ -284,18 +294,18 @@ async function startSending(
   }
   const attempts = sql<number>`attempts + 1`
   const lease = await REMINDERS.claim(tx, [id], now, { attempts })
-  await moveMessage(tx, message, { status: 'sending' }, null, now)
+  await changeMessage(tx, message, { status: 'sending' }, null, now)
   const { row: account } = waiting.account
-  const face = await readFace(tx, id)
+  const { html, sender_name, logo_id } = await readMessageHtml(tx, id)
   const mail = {
     messageId: mailer.messageIdOf(id),
     to: recipient,
-    fromName: face.sender_name ?? account.name,
+    fromName: sender_name ?? account.name,
     replyTo: account.reply_to ?? undefined,
     subject,
     text: body,
-    html: face.html,
-    logo: await findLogo(tx, accountId, face.logo_id),
+    html,
+    logo: await findLogo(tx, accountId, logo_id),
     unsubscribeUrl: links.linkFor({ accountId, address: recipient }),
   }
   return { messageId: id, lease, mail, startBefore: new Date(now.getTime() + START_MS_MAX) }

@@ -1,20 +1,20 @@
-/** The leases of reminders, for the time of their hand-over to the mail server. */
+/** Leases on reminders, which workers hold while they hand messages over to the mail server. */
 import { leasesOf } from '../../background/leases.ts'
 import type { Transaction } from '../../database/database.ts'
-import { HAND_OFF_MS_MAX } from '../../mail/mail.ts'
+import { HAND_OVER_MS_MAX } from '../../mail/mail.ts'
 
-/** The hand-over starts within this time, or not at all. */
+/** A hand-over that has not started after this time does not start any more. */
 export const START_MS_MAX = 5000
 
 export const REMINDERS = leasesOf({
   table: 'reminders',
   key: 'message_id',
-  leaseMs: START_MS_MAX + HAND_OFF_MS_MAX + 30_000,
-  // A rehearsal always sends in the same order.
+  leaseMs: START_MS_MAX + HAND_OVER_MS_MAX + 30_000,
+  // With an order, every rehearsal sends the same messages in the same order.
   isOrdered: true,
 })
 
-/** Schedules when the message passes the gate again, and drops its lease; null: never. */
+/** Schedules when the message passes the gate again (null for never), and releases its lease. */
 export async function scheduleNextRun(
   tx: Transaction,
   messageId: string,

@@ -1,30 +1,33 @@
 /**
- * Hands due messages over to the mail server, without a lock during network calls. Any number of backends
+ * Hands due messages over to the mail server, without holding a database lock meanwhile. Any number of backends
  * may run a worker.
  *
- * While the mail server is unavailable, one message at a time tests it. The others wait: neither the server
- * nor the recipients then receive a burst.
+ * While the mail server is unavailable, one message at a time is tried. The others wait, so that the server
+ * does not receive a burst when it is available again.
  */
 
 import type { Logger } from '../../../shared/process/log.ts'
 import { POLL_MS, startListeningWorker, type Worker } from '../../background/worker.ts'
 import type { Database } from '../../database/database.ts'
-import type { HandOff, Mailer } from '../../mail/mail.ts'
+import type { HandOverResult, Mailer } from '../../mail/mail.ts'
 import { REMINDERS_DUE } from '../../messages/lifecycle.ts'
-import { type GateDeps, type HandOver, openGate } from './gate.ts'
-import { recordHandOff } from './hand-off.ts'
+import { type GateDeps, type HandOver, passGate } from './gate.ts'
+import { recordHandOverResult } from './hand-over-result.ts'
 import { REMINDERS } from './leases.ts'
 
-/** A mail server that needs 100 ms for a message accepts 40 a second. */
+/** With this concurrency, a mail server that needs 100 ms for a message accepts 40 messages a second. */
 const IN_FLIGHT_MAX = 4
 
-/** Messages in one round. Each that is postponed or suppressed costs a transaction. */
+/** The number of messages in one round. Even a message that is postponed or suppressed takes a transaction. */
 const DUE_MAX = 64
 
+/** The time until the next round after one that failed. */
 const AFTER_ERROR_MS = 5000
-const AFTER_FAULT_MS = 10 * 60_000
 
-/** Between two tests of an unavailable mail server. */
+/** A message that fails because of a bug is retried after this time, so that it does not block the others. */
+const RETRY_FAILED_MS = 10 * 60_000
+
+/** The time between two attempts while the mail server is unavailable. */
 const UNAVAILABLE_RETRY_MS = 10_000
 
 /** A server that rejects this many recipients in a row is treated as unavailable. */
@@ -39,8 +42,8 @@ export interface SendDeps extends GateDeps {
 
 export interface SendWorkerDeps extends SendDeps {
   /**
-   * Whether no other worker uses this database: leases found at the start then belong to a process that was
-   * killed.
+   * Whether no other worker uses this database. Leases that exist at the start then belong to a process that was
+   * killed, and are reclaimed.
    */
   readonly isOnly: boolean
   readonly pollMs?: number
@@ -69,10 +72,10 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
     },
     async round(signal) {
       const waitMs = Math.ceil((unavailableUntil ?? 0) - performance.now())
-      // An announcement must not make the worker test an unavailable server more often.
+      // An announcement of new reminders must not cause more attempts while the mail server is unavailable.
       if (waitMs > 0) return waitMs
-      const atOnce = unavailableUntil === undefined ? IN_FLIGHT_MAX : 1
-      const { isUnavailable, isFull } = await sendRound(deps, atOnce, { signal })
+      const concurrency = unavailableUntil === undefined ? IN_FLIGHT_MAX : 1
+      const { isUnavailable, isFull } = await sendRound(deps, concurrency, { signal })
       unavailableUntil = isUnavailable ? performance.now() + unavailableMs : undefined
       if (isUnavailable) return unavailableMs
       if (isFull) return 0
@@ -84,23 +87,23 @@ export function startSendWorker(deps: SendWorkerDeps): Worker {
 }
 
 export interface Round {
-  /** The mail server accepted nothing. */
+  /** Whether the mail server is unavailable. */
   readonly isUnavailable: boolean
-  /** More messages may be due. */
+  /** Whether more messages may be due. */
   readonly isFull: boolean
 }
 
 export interface RoundOptions {
-  /** Undefined: all accounts. */
+  /** If it is undefined, messages of all accounts are sent. */
   readonly accountId?: string | undefined
-  /** Ends the round after the hand-overs in progress. */
+  /** When it aborts, the round ends after the hand-overs in progress. */
   readonly signal?: AbortSignal
 }
 
 /** Sends a batch of due messages. It ends early if the mail server is unavailable. */
 export async function sendRound(
   deps: SendDeps,
-  atOnce: number,
+  concurrency: number,
   { accountId, signal }: RoundOptions = {},
 ): Promise<Round> {
   const ids = await REMINDERS.findDue(deps.database.read, deps.clock(), {
@@ -110,45 +113,45 @@ export async function sendRound(
   const queue = ids.values()
   let isUnavailable = false
   let denied = 0
-  async function takeTurns(): Promise<void> {
+  async function sendFromQueue(): Promise<void> {
     for (const id of queue) {
       if (signal?.aborted || isUnavailable) return
-      const handOff = await sendOne(deps, id)
-      if (handOff?.outcome === 'accepted') denied = 0
-      if (handOff?.outcome !== 'abandoned') continue
-      if (handOff.isDenied) denied++
-      if (!handOff.isDenied || denied >= DENIED_MAX) isUnavailable = true
+      const result = await sendOne(deps, id)
+      if (result?.outcome === 'accepted') denied = 0
+      if (result?.outcome !== 'abandoned') continue
+      if (result.isDenied) denied++
+      if (!result.isDenied || denied >= DENIED_MAX) isUnavailable = true
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, takeTurns))
+  await Promise.all(Array.from({ length: concurrency }, sendFromQueue))
   return { isUnavailable, isFull: ids.length === DUE_MAX }
 }
 
-async function sendOne(deps: SendDeps, id: string): Promise<HandOff | undefined> {
+async function sendOne(deps: SendDeps, id: string): Promise<HandOverResult | undefined> {
   const { database, mailer, clock, log } = deps
   let handOver: HandOver | undefined
   try {
-    handOver = await database.transaction((tx) => openGate(tx, deps, id, clock()))
+    handOver = await database.transaction((tx) => passGate(tx, deps, id, clock()))
     if (handOver === undefined) return undefined
-    const left = handOver
-    const handOff = await mailer.send(left.mail, { startBefore: left.startBefore })
-    const isMarked = await database.transaction((tx) => recordHandOff(tx, left, handOff, clock()))
-    if (!isMarked) log.warn({ message: id }, 'a reminder was handed over after its lease')
-    if (handOff.outcome !== 'accepted') log.info({ message: id, ...handOff }, 'reminder not sent')
-    return handOff
+    const toSend = handOver
+    const result = await mailer.send(toSend.mail, { startBefore: toSend.startBefore })
+    const isRecorded = await database.transaction((tx) =>
+      recordHandOverResult(tx, toSend, result, clock()),
+    )
+    if (!isRecorded)
+      log.warn({ message: id }, 'a reminder was handed over after its lease had expired')
+    if (result.outcome !== 'accepted') log.info({ message: id, ...result }, 'reminder not sent')
+    return result
   } catch (error) {
-    // Nothing is lost: before the gate's commit the message is still due, and after it its lease expires.
+    // The message is not lost: it is still due or, after the gate's commit, will be due when its lease expires.
     log.error({ err: error, message: id, handed_over: handOver !== undefined }, 'reminder failed')
     if (handOver === undefined) await postponeFailed(deps, id).catch(() => {})
     return undefined
   }
 }
 
-/**
- * A message that fails at the gate because of a bug is retried later, so that it does not block the others.
- */
 async function postponeFailed({ database, clock }: SendDeps, id: string): Promise<void> {
-  const later = new Date(clock().getTime() + AFTER_FAULT_MS).toISOString()
+  const later = new Date(clock().getTime() + RETRY_FAILED_MS).toISOString()
   await database.transaction((tx) =>
     tx
       .updateTable('reminders')

@@ -1,6 +1,6 @@
 /**
- * The text of a message is written once, before it is sent or approved. While it awaits approval, it is
- * written again if its data or wording changes. An approved text never changes.
+ * Writes the text of a message, before the message is sent or approved. While it awaits approval, the text is
+ * written again if its data or the wording changes. An approved text never changes.
  */
 import { findLogoFacts } from '../../accounts/logo.ts'
 import {
@@ -20,28 +20,28 @@ import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import type { Facts } from '../planning/facts.ts'
 import type { ChasingAccount } from '../planning/situations.ts'
 
-export interface Writable {
+export interface MessageToWrite {
   readonly message: MessageRow
   readonly facts: Facts
   readonly debtor: DebtorRow
   readonly account: ChasingAccount
 }
 
-/** Returns the message with its text. The caller has locked the debtor. */
+/** Writes the text of a message that has none. Returns the message. The caller has locked the debtor. */
 export async function ensureText(
   tx: Transaction,
   links: UnsubscribeLinks,
-  writable: Writable,
+  writable: MessageToWrite,
   now: Date,
 ): Promise<MessageRow> {
   return writable.message.body === null ? writeText(tx, links, writable, now) : writable.message
 }
 
-/** Writes the text, and replaces an earlier one. The caller has locked the debtor. */
+/** Writes the text of a message, replacing an earlier text. The caller has locked the debtor. */
 export async function writeText(
   tx: Transaction,
   links: UnsubscribeLinks,
-  writable: Writable,
+  writable: MessageToWrite,
   now: Date,
 ): Promise<MessageRow> {
   const { message, facts, debtor, account } = writable
@@ -58,13 +58,13 @@ export async function writeText(
   const language = chooseLanguage(debtor.language)
   const wording = await findWording(tx, accountId, { stage: facts.stage, language })
   const { sender_name, logo_id } = account.row
-  const face = { sender_name, logo_id }
+  const sender = { sender_name, logo_id }
   const { subject, text, html } = writeReminder({
     language,
     stage: facts.stage,
     creditor: {
       name: senderNameOf(account.row),
-      logo: await findLogoFacts(tx, accountId, face.logo_id),
+      logo: await findLogoFacts(tx, accountId, logo_id),
       replyTo: account.row.reply_to,
     },
     debtor: { name: debtor.name },
@@ -87,8 +87,8 @@ export async function writeText(
     .executeTakeFirstOrThrow()
   await tx
     .insertInto('message_html')
-    .values({ message_id: id, account_id: accountId, html, ...face })
-    .onConflict((conflict) => conflict.column('message_id').doUpdateSet({ html, ...face }))
+    .values({ message_id: id, account_id: accountId, html, ...sender })
+    .onConflict((conflict) => conflict.column('message_id').doUpdateSet({ html, ...sender }))
     .execute()
   await tx
     .updateTable('reminders')
@@ -98,20 +98,20 @@ export async function writeText(
   return { ...message, ...written, ...stamped }
 }
 
-/** Whether the written text shows other payment details than the account has now. */
+/** Whether the message's text shows payment details that the account has changed since. */
 export async function showsOldDetails(
   tx: Transaction,
-  writable: Writable,
+  writable: MessageToWrite,
   writtenDigest: string | null,
 ): Promise<boolean> {
   if (writable.message.body === null) return false
   return digestOf(await readShownDetails(tx, writable)) !== writtenDigest
 }
 
-/** Reads the details for the currencies of the message. */
+/** Reads the account's payment details for the currencies of the message. */
 async function readShownDetails(
   tx: Transaction,
-  { message, facts }: Writable,
+  { message, facts }: MessageToWrite,
 ): Promise<PaymentDetails[]> {
   const all = await readPaymentDetails(tx, message.account_id)
   return all.filter(({ currency }) =>
@@ -119,8 +119,8 @@ async function readShownDetails(
   )
 }
 
-/** The HTML with the sender's name and the logo with which it was written. */
-export async function readFace(tx: Transaction, messageId: string): Promise<MessageHtmlRow> {
+/** Returns the HTML, and the sender's name and the logo with which it was written. */
+export async function readMessageHtml(tx: Transaction, messageId: string): Promise<MessageHtmlRow> {
   return tx
     .selectFrom('message_html')
     .selectAll()

@@ -1,10 +1,10 @@
-/** A message that is not sent yet, with all facts that the gate needs for its decision. */
+/** A message that has not been sent yet, with all data that the gate needs for its decision. */
 
 import type { Transaction } from '../../database/database.ts'
 import { stampOf } from '../../database/stamp.ts'
 import type { DebtorRow, MessageRow, ReminderRow } from '../../database/tables.ts'
 import { lockDebtor, replanDebtor } from '../../debtors/debtors.ts'
-import { moveMessage } from '../../messages/lifecycle.ts'
+import { changeMessage } from '../../messages/lifecycle.ts'
 import { readCover } from '../../on-account/cover.ts'
 import { type Facts, readFacts } from '../planning/facts.ts'
 import {
@@ -16,10 +16,10 @@ import {
 import type { InvoiceState, Situation } from '../rails.ts'
 import { scheduleNextRun } from './leases.ts'
 
-/** The maximum number of hand-overs with an unknown outcome: a recipient gets a message twice at worst. */
+/** The maximum number of hand-overs with an unknown outcome. A recipient thus gets a message at most twice. */
 export const UNKNOWN_MAX = 2
 
-export interface Waiting {
+export interface WaitingMessage {
   readonly message: MessageRow
   readonly reminder: ReminderRow
   readonly facts: Facts
@@ -27,12 +27,12 @@ export interface Waiting {
   readonly account: ChasingAccount
 }
 
-/** Locks a message, and the facts that the gate needs for its decision, until the transaction ends. */
+/** Locks a message, and the data that the gate needs for its decision, until the transaction ends. */
 export async function lockQueuedMessage(
   tx: Transaction,
   messageId: string,
   now: Date,
-): Promise<Waiting | undefined> {
+): Promise<WaitingMessage | undefined> {
   const found = await tx
     .selectFrom('reminders')
     .select(['account_id', 'debtor_id'])
@@ -40,7 +40,7 @@ export async function lockQueuedMessage(
     .executeTakeFirst()
   const debtor = found && (await lockDebtor(tx, found.account_id, found.debtor_id))
   if (debtor === undefined) return undefined
-  // A shared lock: gates of other debtors do not wait, but a kill switch or a change of the account does.
+  // The lock is shared, so that messages to other debtors need not wait; a kill switch must wait for it.
   await tx
     .selectFrom('accounts')
     .select('id')
@@ -70,8 +70,8 @@ export async function lockQueuedMessage(
 }
 
 /**
- * The message may have arrived, so the time to the next one about these invoices counts from now. If the clock
- * was set back since the hand-over, it counts from the hand-over.
+ * Records on the invoices that a message may have arrived, so that the next one about them is not sent too
+ * early. If the clock was set back since the hand-over, the time of the hand-over is recorded.
  */
 export async function recordAttempt(
   tx: Transaction,
@@ -94,14 +94,14 @@ export async function recordAttempt(
 }
 
 /**
- * If the worker that had the lease ended without recording an outcome, counts an unknown outcome. Returns
- * undefined if the message must not be sent again.
+ * Counts an unknown outcome if an earlier worker started the hand-over and ended before it recorded the result.
+ * Returns undefined if the message must not be sent again.
  */
-export async function countUnknown(
+export async function countUnknownOutcome(
   tx: Transaction,
-  waiting: Waiting,
+  waiting: WaitingMessage,
   now: Date,
-): Promise<Waiting | undefined> {
+): Promise<WaitingMessage | undefined> {
   const { message, reminder } = waiting
   if (message.status !== 'sending') return waiting
   const unknown_outcomes = reminder.unknown_outcomes + 1
@@ -117,23 +117,23 @@ export async function countUnknown(
   return undefined
 }
 
-/** The message may have arrived twice or never; a third attempt would be worse. */
+/** Ends the attempts to send a message, which may have arrived once, twice or not at all. */
 export async function markOutcomeUnknown(
   tx: Transaction,
   message: MessageRow,
   now: Date,
 ): Promise<void> {
   const detail =
-    'the connection to the mail server broke twice during the hand-over: the message may have arrived'
+    'the connection to the mail server failed twice during the hand-over: the message may have arrived'
   const change = { status: 'failed', sent_at: now.toISOString() } as const
-  await moveMessage(tx, message, change, detail, now)
+  await changeMessage(tx, message, change, detail, now)
   await scheduleNextRun(tx, message.id, null)
   await replanDebtor(tx, message.account_id, message.debtor_id, now)
 }
 
 export async function situationOf(
   tx: Transaction,
-  { message, facts, debtor, account }: Waiting,
+  { message, facts, debtor, account }: WaitingMessage,
   now: Date,
 ): Promise<Situation & Pick<Required<Situation>, 'message'>> {
   const ids = facts.invoices.map(({ id }) => id)

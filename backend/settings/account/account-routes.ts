@@ -2,10 +2,10 @@
 import { type AccountProfile, PROFILE_FIELDS } from '../../accounts/account-profile.ts'
 import { getAccount, isReadOnly } from '../../accounts/accounts.ts'
 import type { AccountRow } from '../../database/tables.ts'
-import { changeProfile } from '../../reminders/letters.ts'
+import { changeProfile } from '../../reminders/reminder-content.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import type { Fields } from '../shell/fields.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import { PROFILE_WORDS, type ProfileValues, renderAccountPage } from './account-page.ts'
 
@@ -35,9 +35,9 @@ export const accountPages: readonly SessionPage[] = [
       })
       return { json: represent(account), location: PATH }
     },
-    async redraw({ session, fields }, problem) {
+    async rerender({ session, fields }, problem) {
       if (problem.status !== 422) return undefined
-      const worded = inWordsOfForm(problem, PROFILE_WORDS)
+      const worded = withFieldLabels(problem, PROFILE_WORDS)
       return (frame) => renderAccountPage(frame, session, sentValues(fields), worded)
     },
   },

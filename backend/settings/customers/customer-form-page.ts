@@ -1,7 +1,7 @@
 /** The form for a customer's name and contact details. */
 import type { Problem } from '../../../shared/contract/problem.ts'
 import type { DebtorRow } from '../../database/tables.ts'
-import { DETAIL_WORDS, type Details } from '../../debtors/details.ts'
+import { DETAIL_LABELS, type Details } from '../../debtors/details.ts'
 import { attribute, type Html, html } from '../../html/html.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
 import { csrfField, describedBy, renderFault, renderFaults, renderPage } from '../shell/layout.ts'
@@ -31,7 +31,7 @@ export const CONTACT: readonly (Field & { readonly name: keyof Details })[] = [
   { name: 'language', hint: 'The language of reminders.' },
   {
     name: 'timezone',
-    hint: 'Reminders are sent in the customer’s business hours. Empty: your account’s time zone.',
+    hint: 'Reminders are sent in the customer’s business hours. Leave empty to use your account’s time zone.',
   },
 ]
 
@@ -51,7 +51,7 @@ export function renderCustomerForm(
 ): Html {
   const path = `/settings/customers/${row.id}`
   const field = (of: (typeof CONTACT)[number]) =>
-    renderField(of, DETAIL_WORDS[of.name], values[of.name] ?? '', problem)
+    renderField(of, DETAIL_LABELS[of.name], values[of.name] ?? '', problem)
   const bounced = row.contactability_email === 'bounced'
   const main = html`<p class="back"><a href="${path}" translate="no">${row.name}</a></p>
 <h1>Change customer</h1>
@@ -64,15 +64,15 @@ ${renderFaults(problem)}
 </div>
 <p class="row"><button class="primary">Save</button> <a class="button" href="${path}">Cancel</a></p>
 </form>`
-  return renderPage(frame, { title: `Change ${row.name}`, place: '/settings/customers', main })
+  return renderPage(frame, { title: `Change ${row.name}`, section: '/settings/customers', main })
 }
 
-/** Offers the languages that reminders have, and keeps another one that the customer has already. */
+/** Offers the languages of reminders, and the customer's own language if it is another one. */
 function renderLanguages(value: string): Html {
-  const kept = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
+  const other = LANGUAGES.some((language) => language === value) ? [] : [value].filter(Boolean)
   const option = (tag: string, text: string) =>
     html`<option value="${tag}"${attribute('selected', tag === value)}>${text}</option>`
-  return html`${option('', 'Not known: English')}${[...LANGUAGES, ...kept].map((tag) => option(tag, languageText(tag)))}`
+  return html`${option('', 'Unknown: reminders in English')}${[...LANGUAGES, ...other].map((tag) => option(tag, languageText(tag)))}`
 }
 
 export function renderField(

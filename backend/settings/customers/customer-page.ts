@@ -11,7 +11,7 @@ import { type Balance, readBalances } from '../../debtors/balances.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { addressOf } from '../../debtors/details.ts'
 import { type Html, html } from '../../html/html.ts'
-import { isHeld } from '../../invoices/acts.ts'
+import { canResumeChasing } from '../../invoices/acts.ts'
 import { listInvoices } from '../../invoices/invoice-list.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
@@ -44,7 +44,7 @@ export interface Customer {
   readonly now: Date
   readonly row: DebtorRow
   readonly balances: readonly Balance[]
-  /** Open invoices, longest due first. */
+  /** Open invoices, earliest due date first. */
   readonly open: readonly InvoiceRow[]
   /** All other invoices, newest first. */
   readonly others: readonly InvoiceRow[]
@@ -98,7 +98,7 @@ export function renderCustomer(frame: Frame, customer: Customer, failed?: Failed
   const path = `/settings/customers/${row.id}`
   const block = blockOf(row)
   const blocks = new Map(block === undefined ? [] : [[row.id, block]])
-  const isOfForm = failed?.problem.code === 'validation_failed'
+  const isShownInForm = failed?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers">Customers</a></p>
 <div class="heading"><h1 translate="no">${row.name}</h1>
 ${
@@ -108,21 +108,21 @@ ${
 <a class="button" href="/settings/invoices/new?debtor_id=${row.id}">Enter an invoice</a>
 <a class="button" href="${path}/edit">Change<span class="unseen"> customer</span></a></p>`
 }</div>
-${!isOfForm && renderFaults(failed?.problem)}
+${!isShownInForm && renderFaults(failed?.problem)}
 ${renderBalances(customer)}
 <div class="pair">
 ${renderContact(frame, customer, path)}
-${renderChasing(frame, customer, path, isOfForm ? failed : undefined)}
+${renderChasing(frame, customer, path, isShownInForm ? failed : undefined)}
 </div>
-${renderPart('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
-${others.length > 0 && renderPart('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
-${renderPart('Payments', payments, `/settings/payments?debtor_id=${row.id}`, (rows) => renderPaymentTable('Payments', rows))}
-${renderPart('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (rows) => renderMessageTable('Messages', rows, times))}`
-  return renderPage(frame, { title: row.name, place: '/settings/customers', main })
+${renderListSection('Open invoices', open, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Open invoices', rows, { times, today, blocks }))}
+${others.length > 0 && renderListSection('Other invoices', others, `/settings/invoices?debtor_id=${row.id}`, (rows) => renderInvoiceTable('Other invoices', rows, { times, today, blocks }))}
+${renderListSection('Payments', payments, `/settings/payments?debtor_id=${row.id}`, (rows) => renderPaymentTable('Payments', rows))}
+${renderListSection('Messages', messages, `/settings/messages?debtor_id=${row.id}`, (rows) => renderMessageTable('Messages', rows, times))}`
+  return renderPage(frame, { title: row.name, section: '/settings/customers', main })
 }
 
 /** Renders the first rows of a list, and a link to the full one. */
-function renderPart<Row>(
+function renderListSection<Row>(
   title: string,
   rows: readonly Row[],
   all: string,
@@ -137,8 +137,8 @@ ${rows.length === 0 ? html`<p class="card hint">None.</p>` : render(rows.slice(0
 function renderBalances({ balances }: Customer): Html {
   return html`<dl class="figures">
 <div><dt>Owes</dt><dd>${renderSums(balances, 'outstanding')}</dd></div>
-<div><dt>Of that overdue</dt><dd>${renderSums(balances, 'overdue')}</dd></div>
-<div><dt>Paid, not allocated</dt><dd>${renderSums(balances, 'unapplied')}</dd></div></dl>`
+<div><dt>Overdue</dt><dd>${renderSums(balances, 'overdue')}</dd></div>
+<div><dt>On account</dt><dd>${renderSums(balances, 'unapplied')}</dd></div></dl>`
 }
 
 function renderContact(frame: Frame, { row, session }: Customer, path: string): Html {
@@ -153,16 +153,16 @@ function renderContact(frame: Frame, { row, session }: Customer, path: string): 
 <span class="badge${contact === 'ok' ? html` active` : html` late`}">${CONTACT_WORDS[contact]}</span></dd></div>
 ${fact('Telephone', row.phone)}${fact('Language', row.language && languageText(row.language))}${fact('Time zone', row.timezone)}
 ${address.length > 0 && html`<div class="whole"><dt>Address</dt><dd translate="no">${address.join(', ')}</dd></div>`}
-${fact('Your own id', row.external_id)}
+${fact('External ID', row.external_id)}
 <div><dt>Added</dt><dd>${exactTime(row.created_at, session.account.timezone)}</dd></div>
 </dl>
 ${
   contact === 'bounced' &&
-  html`<p class="hint">Mail to this customer came back. Nothing is sent until an Admin says that the address works.</p>
+  html`<p class="hint">Mail to this customer bounced. Nothing is sent until an Admin confirms that the address works.</p>
 ${isAdmin && renderPlainAct(frame, path, { name: 'clear-contact', title: 'The address works' })}`
 }
-${contact === 'complained' && html`<p class="hint">Whoever reads there reported our mail as unwanted. Reach them in another way, or use another address.</p>`}
-${contact === 'unsubscribed' && html`<p class="hint">They asked for no more reminders by e-mail. The debt stays; reach them in another way.</p>`}
+${contact === 'complained' && html`<p class="hint">The recipient reported our mail as unwanted. Contact the customer in another way, or enter another address.</p>`}
+${contact === 'unsubscribed' && html`<p class="hint">The recipient unsubscribed from reminders. The customer still owes the money; contact them in another way.</p>`}
 ${(contact === 'complained' || contact === 'unsubscribed') && isAdmin && renderPlainAct(frame, path, { name: 'clear-contact', title: 'The new address works' })}
 </section>`
 }
@@ -176,16 +176,16 @@ function renderChasing(
   const { timezone } = session.account
   const isAdmin = session.user.role === 'admin' && row.erased_at === null
   const ladder = readLadder(row.ladder)
-  const held = row.chasing_status === 'active' && open.some(isHeld)
+  const hasBlocked = row.chasing_status === 'active' && open.some(canResumeChasing)
   const why = row.chasing_reason === null ? '' : `: ${reasonWords(row.chasing_reason)}`
   return html`<section class="card" aria-labelledby="chasing"><h2 id="chasing">Reminders</h2>
 ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this customer. Messages shown as delivered are made up.</p>`}
 <p>${
     row.status === 'archived'
-      ? html`<strong>Archived.</strong> No reminder is sent. What is owed stays, and can be paid.`
+      ? html`<strong>Archived.</strong> No reminder is sent. Invoices stay open and can be paid.`
       : row.chasing_status === 'active'
-        ? html`<strong>Reminded</strong> of what is due, by ${ladder === undefined ? 'the account’s schedule' : 'a schedule of its own'}.`
-        : html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Not reminded'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${why}`
+        ? html`<strong>Active.</strong> Reminders follow ${ladder === undefined ? 'the account’s schedule' : 'the customer’s own schedule'}.`
+        : html`<strong>${row.chasing_status === 'paused' ? 'Paused' : 'Stopped'}</strong> ${row.chasing_status === 'paused' && renderUntil(row.chasing_until, timezone)}${why}`
   }</p>
 <p class="hint">${
     ladder === undefined
@@ -194,8 +194,8 @@ ${row.is_demo === 1 && html`<p class="hint">Sample data: no mail is sent to this
           .map((stage) => `${STAGE_WORDS[stage]} after ${ladder[stage]} days`)
           .join(', ')
   }</p>
-${held && html`<p class="hint">Some open invoices are not reminded of: a payment came in, a reminder was rejected, or they were past due when they came in.</p>`}
-${isAdmin && html`<div class="acts">${held && renderPlainAct(frame, path, { name: 'chase-held', title: 'Chase what is held' })}${renderActs(frame, row, path, failed)}</div>`}
+${hasBlocked && html`<p class="hint">No reminders are sent about some open invoices: a payment came in, a reminder was rejected, or the invoice was past due when it was created.</p>`}
+${isAdmin && html`<div class="acts">${hasBlocked && renderPlainAct(frame, path, { name: 'chase-held', title: 'Chase blocked invoices' })}${renderActs(frame, row, path, failed)}</div>`}
 </section>`
 }
 
@@ -206,16 +206,16 @@ function renderActs(
   failed: FailedAct | undefined,
 ): Html {
   if (row.status === 'archived') {
-    return renderPlainAct(frame, path, { name: 'restore', title: 'Take out of the archive' })
+    return renderPlainAct(frame, path, { name: 'restore', title: 'Restore customer' })
   }
   const pause = {
     name: 'pause',
     title: row.chasing_status === 'paused' ? 'Change the pause' : 'Pause',
-    hint: 'No reminder is sent during the pause. Afterwards reminders continue from where they stopped.',
+    hint: 'No reminder is sent during the pause. Afterwards, reminders continue where they stopped.',
     fields: (problem: FailedAct['problem'] | undefined) =>
       html`<p class="field"><label for="until">Until</label>
 <input id="until" name="until" type="date"${describedBy(problem, 'until', 'until-hint')}></p>
-<p class="hint" id="until-hint">Empty: until someone resumes.</p>${renderFault(problem, 'until')}`,
+<p class="hint" id="until-hint">Leave empty to pause until someone resumes.</p>${renderFault(problem, 'until')}`,
   }
   return html`${row.chasing_status !== 'active' && renderPlainAct(frame, path, { name: 'resume', title: 'Resume' })}
 ${renderReasonedAct(frame, path, pause, failed)}

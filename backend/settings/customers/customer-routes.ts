@@ -9,13 +9,13 @@ import { findDebtor } from '../../debtors/debtors.ts'
 import { ADDRESS_PARTS, addressOf, DETAILS, type Details } from '../../debtors/details.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { resumeInvoicesOf } from '../../invoices/acts.ts'
-import { changeDetails } from '../../reminders/letters.ts'
+import { changeDetails } from '../../reminders/reminder-content.ts'
 import { type Session, setFlash, type Undo } from '../../sessions/sessions.ts'
 import type { FailedAct } from '../shell/acts.ts'
 import { invalid, notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
-import type { Draw, Response } from '../shell/response.ts'
+import type { RenderPage, Response } from '../shell/response.ts'
 import { renderArchive } from './archive-page.ts'
 import { renderCustomerForm } from './customer-form-page.ts'
 import { type Customer, readCustomer, renderCustomer } from './customer-page.ts'
@@ -78,7 +78,7 @@ export const customerPages: readonly SessionPage[] = [
     'customer_archived',
     [],
     (tx, { session, act, id }) => archiveDebtor(tx, session.account.id, id, act),
-    // A restored customer is reminded again, also if it was paused before.
+    // Restoring ends a pause, so only the archiving of a customer who was not paused can be undone.
     ({ status, chasing_status }) =>
       status === 'active' && chasing_status === 'active' ? { name: 'restore' } : undefined,
   ),
@@ -109,7 +109,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
       })
       return changed(request, database.read)
     },
-    async redraw({ session, id, fields }, problem, { database }) {
+    async rerender({ session, id, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const row = await getDebtor(database.read, session, id)
       const values = { ...valuesOf(row), ...detailsOf(fields) }
@@ -118,7 +118,7 @@ function editPage(method: 'POST' | 'PUT'): SessionPage {
   }
 }
 
-/** The act that undoes another, made of the customer before it. */
+/** The act that undoes another one; it is derived from the customer as it was before. */
 interface UndoAct {
   readonly name: string
   readonly fields?: Undo['fields']
@@ -162,12 +162,12 @@ function actPage(
       })
       return changed(request, database.read)
     },
-    redraw: (request, problem, deps) => redrawAct(request, name, problem, deps),
+    rerender: (request, problem, deps) => rerenderAct(request, name, problem, deps),
   }
 }
 
 /** Renders the page with the rejected form open, or with the problem at its top. */
-async function redrawAct(
+async function rerenderAct(
   request: SessionRequest,
   name: string,
   problem: Problem,
@@ -180,7 +180,7 @@ async function redrawAct(
 }
 
 function show(customer: Customer, failed?: FailedAct) {
-  const page: Draw = (frame) => renderCustomer(frame, customer, failed)
+  const page: RenderPage = (frame) => renderCustomer(frame, customer, failed)
   return { json: renderDebtor(customer.row, customer.balances), page }
 }
 
@@ -206,7 +206,10 @@ function valuesOf(row: DebtorRow): Details {
   return Object.fromEntries(Object.entries(values).map(([field, value]) => [field, value ?? '']))
 }
 
-/** Returns the instant of a form's date in the account's time zone; null: until a person resumes chasing. */
+/**
+ * Parses the end of a pause: a form sends a date, which means its start in the account's time zone. Null means
+ * that the pause lasts until a person resumes.
+ */
 function untilOf(text: string, timezone: string): Date | null {
   if (text === '') return null
   const until = isCalendarDate(text) ? startOfDay(text, timezone) : parseInstant(text)

@@ -1,8 +1,8 @@
 /** The page of an invoice: the amount due, the state of its reminders, and the available actions. */
 import type { AuditRow, InvoiceRow, MessageRow, PaymentRow } from '../../database/tables.ts'
 import { type Html, html } from '../../html/html.ts'
-import { isDisputed, isHeld, isOpen, isVoidable } from '../../invoices/acts.ts'
-import { chasingUnder, holdOf } from '../../invoices/holds.ts'
+import { canResumeChasing, isDisputed, isOpen, isVoidable } from '../../invoices/acts.ts'
+import { chasingFieldsFor, holdOf } from '../../invoices/holds.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { auditWords, readActDetail } from '../audit/audit-words.ts'
 import { renderMessageTable } from '../reminders/messages-page.ts'
@@ -10,7 +10,7 @@ import { type FailedAct, type PageAct, renderPlainAct, renderReasonedAct } from 
 import { renderFaults, renderPage } from '../shell/layout.ts'
 import {
   dateWords,
-  invoiceChasing,
+  nextReminderText,
   renderInvoiceStatus,
   renderMoney,
   STAGE_WORDS,
@@ -30,43 +30,43 @@ export interface InvoiceView {
   readonly block: string | undefined
   readonly payments: readonly PaymentRow[]
   readonly messages: readonly MessageRow[]
-  /** What people and integrations did to it, the latest first. */
+  /** Audit entries about the invoice, newest first. */
   readonly acts: readonly AuditRow[]
 }
 
 const VOID: PageAct = {
   name: 'void',
   title: 'Void',
-  hint: 'As if it had never been sent: for a mistake on which nothing was paid. This cannot be undone.',
+  hint: 'For an invoice that was created by mistake and on which nothing was paid. This cannot be undone.',
   isDangerous: true,
 }
 const WRITE_OFF: PageAct = {
   name: 'write-off',
   title: 'Write off',
-  hint: 'Nobody expects the money any more. No reminder is sent; it can still be paid. This cannot be undone.',
+  hint: 'You no longer expect this invoice to be paid. No more reminders are sent; a payment can still be recorded. This cannot be undone.',
   isDangerous: true,
 }
 const DISPUTE: PageAct = {
   name: 'dispute',
   title: 'Note a dispute',
-  hint: 'The customer objects. No reminder is sent for this invoice until it is settled.',
+  hint: 'The customer objects to this invoice. No reminder is sent about it until the dispute is resolved.',
 }
 const RESOLVE: PageAct = {
   name: 'resolve',
   title: 'Resolve the dispute',
-  hint: 'What was agreed? Reminders continue from where they stopped.',
+  hint: 'Enter what was agreed as the reason. Reminders continue where they stopped.',
 }
 
 function resolveAct(row: InvoiceRow, { now, session }: InvoiceView): PageAct {
-  const { chasing_status: status, ...next } = chasingUnder(holdOf(row), now)
+  const { chasing_status: status, ...next } = chasingFieldsFor(holdOf(row), now)
   if (status === 'active') return RESOLVE
-  const after = invoiceChasing(
+  const after = nextReminderText(
     { ...row, ...next, chasing_status: status },
     session.account.timezone,
   )
   return {
     ...RESOLVE,
-    hint: `What was agreed? The dispute has covered another block, which then applies again. ${after}.`,
+    hint: `Enter what was agreed as the reason. Reminders were already blocked before the dispute, and will be again. ${after}.`,
   }
 }
 
@@ -74,10 +74,10 @@ export function renderInvoicePage(frame: Frame, view: InvoiceView, failed?: Fail
   const { session, row, customer, today, payments, messages, acts, now } = view
   const { timezone } = session.account
   const times = { now, timezone }
-  const isOfForm = failed?.problem.code === 'validation_failed'
+  const isShownInForm = failed?.problem.code === 'validation_failed'
   const main = html`<p class="back"><a href="/settings/customers/${row.debtor_id}" translate="no">${customer}</a></p>
 <div class="heading"><h1>Invoice <span translate="no">${row.number}</span></h1><p class="total">${renderInvoiceStatus(row, today)}</p></div>
-${!isOfForm && renderFaults(failed?.problem)}
+${!isShownInForm && renderFaults(failed?.problem)}
 <dl class="figures">
 <div><dt>Amount</dt><dd>${renderMoney(row.amount, row.currency)}</dd></div>
 <div><dt>Paid</dt><dd>${renderMoney(row.amount_paid, row.currency)}</dd></div>
@@ -89,21 +89,21 @@ ${row.amount_credited > 0 && html`<div><dt>Credited</dt><dd>${renderMoney(row.am
 <div><dt>Last reminder</dt><dd>${row.chasing_stage === null ? 'None' : STAGE_WORDS[row.chasing_stage]}${
     row.chasing_last_message_at !== null && html`, ${timeAgo(row.chasing_last_message_at, times)}`
   }</dd></div>
-<div><dt>Next reminder</dt><dd>${invoiceChasing(row, timezone, view.block)}</dd></div>
+<div><dt>Next reminder</dt><dd>${nextReminderText(row, timezone, view.block)}</dd></div>
 ${stamp('Paid', row.paid_at, timezone)}${stamp('Voided', row.voided_at, timezone)}${stamp('Written off', row.written_off_at, timezone)}
-${row.external_id !== null && html`<div><dt>Your own id</dt><dd translate="no">${row.external_id}</dd></div>`}
+${row.external_id !== null && html`<div><dt>External ID</dt><dd translate="no">${row.external_id}</dd></div>`}
 ${row.po_number !== null && html`<div><dt>Purchase order</dt><dd translate="no">${row.po_number}</dd></div>`}
 ${row.notes !== null && html`<div class="whole"><dt>Notes</dt><dd>${row.notes}</dd></div>`}
 </dl></section>
-${session.user.role === 'admin' && renderActs(frame, view, isOfForm ? failed : undefined)}
+${session.user.role === 'admin' && renderActs(frame, view, isShownInForm ? failed : undefined)}
 ${acts.length > 0 && renderHistory(acts, timezone)}
 ${payments.length > 0 && html`<section aria-labelledby="payments"><h2 id="payments">Payments</h2>${renderPaymentTable('Payments', payments)}</section>`}
 <section aria-labelledby="messages"><h2 id="messages">Messages</h2>
-${messages.length === 0 ? html`<p class="card hint">Nothing was sent about it.</p>` : renderMessageTable('Messages', messages, times)}</section>`
-  return renderPage(frame, { title: `Invoice ${row.number}`, place: '/settings/customers', main })
+${messages.length === 0 ? html`<p class="card hint">There are no messages about this invoice.</p>` : renderMessageTable('Messages', messages, times)}</section>`
+  return renderPage(frame, { title: `Invoice ${row.number}`, section: '/settings/customers', main })
 }
 
-/** Renders the acts on the invoice, such as each of its credits with amount and reason. */
+/** Renders the audit entries of the invoice, e.g. each credit with its amount and reason. */
 function renderHistory(acts: readonly AuditRow[], timezone: string): Html {
   return html`<section aria-labelledby="history"><h2 id="history">History</h2>
 <table class="keys ledger dense"><caption class="unseen">What was done to the invoice, the latest first</caption>
@@ -142,6 +142,6 @@ ${isPayable && html`<a class="button primary" href="/settings/payments/new?invoi
 ${isOpen(row) && html`<a class="button" href="${path}/credit">Credit</a>`}
 ${(isOpen(row) || row.status === 'draft') && html`<a class="button" href="${path}/edit">Change</a>`}
 ${row.status === 'draft' && html`<a class="button primary" href="${path}/finalise" data-dialog-page>Finalise…</a>`}
-${isHeld(row) && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
+${canResumeChasing(row) && renderPlainAct(frame, path, { name: 'resume', title: 'Chase again' })}
 ${reasoned.map((act) => renderReasonedAct(frame, path, act, failed))}</div>`
 }

@@ -3,14 +3,14 @@ import type { Problem } from '../../../shared/contract/problem.ts'
 import { recordAudit } from '../../accounts/audit.ts'
 import { debtorBody, newDebtor } from '../../debtors/debtor-body.ts'
 import { createDebtor } from '../../debtors/debtors.ts'
-import { ADDRESS_PARTS, DETAIL_WORDS, DETAILS } from '../../debtors/details.ts'
+import { ADDRESS_PARTS, DETAIL_LABELS, DETAILS } from '../../debtors/details.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
 import { validateBody } from '../../validation/body.ts'
 import type { JsonObject } from '../../validation/json.ts'
-import { KEY, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
+import { KEY_FIELD, once, refuseReadOnly, renderKeyField } from '../money/money-act.ts'
 import { type Fields, NO_FIELDS } from '../shell/fields.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import { csrfField, renderFaults, renderPage } from '../shell/layout.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import type { Frame } from '../shell/response.ts'
@@ -21,14 +21,17 @@ const ADMINS_ONLY = 'Only an Admin can add customers.'
 
 const TERMS: readonly Field[] = [
   { name: 'currency', hint: 'For new invoices, e.g. EUR.' },
-  { name: 'payment_terms_days', hint: 'Days until a new invoice is due. Empty: the account’s.' },
+  {
+    name: 'payment_terms_days',
+    hint: 'Days until a new invoice is due. Leave empty to use the account’s payment terms.',
+  },
   { name: 'external_id', hint: 'The id in your own system, without spaces.' },
   { name: 'tax_id' },
   { name: 'company_number' },
 ]
 
 const LABELS: Readonly<Record<string, string>> = {
-  ...DETAIL_WORDS,
+  ...DETAIL_LABELS,
   currency: 'Currency',
   payment_terms_days: 'Payment terms',
   external_id: 'External ID',
@@ -52,7 +55,7 @@ export const newCustomerPages: readonly SessionPage[] = [
     method: 'POST',
     path: PATH,
     admins: ADMINS_ONLY,
-    expected: { texts: [...TEXTS, KEY], numbers: ['payment_terms_days'] },
+    expected: { texts: [...TEXTS, KEY_FIELD], numbers: ['payment_terms_days'] },
     async handle(request, deps) {
       const { session, act, now, fields } = request
       const { account } = session
@@ -70,11 +73,11 @@ export const newCustomerPages: readonly SessionPage[] = [
       })
       return { status: 201, ...response }
     },
-    async redraw({ fields }, problem) {
+    async rerender({ fields }, problem) {
       if (![409, 422].includes(problem.status) || problem.code.startsWith('idempotency')) {
         return undefined
       }
-      const worded = inWordsOfForm(problem, LABELS)
+      const worded = withFieldLabels(problem, LABELS)
       return (frame) => renderForm(frame, fields, worded)
     },
   },
@@ -119,5 +122,5 @@ ${renderFaults(problem)}
 <details${problem !== undefined && html` open`}><summary>Terms and numbers</summary><div class="fields">${TERMS.map(field)}</div></details>
 <p class="row"><button class="primary">Add customer</button> <a class="button" href="${PATH}">Cancel</a></p>
 </form>`
-  return renderPage(frame, { title: 'Add a customer', place: PATH, main })
+  return renderPage(frame, { title: 'Add a customer', section: PATH, main })
 }

@@ -1,4 +1,4 @@
-/** Reads the data of Home at once. The cost does not grow with the number of invoices. */
+/** Reads the data of Home. The cost does not grow with the number of invoices. */
 import { addDays, todayIn } from '../../calendar/calendar.ts'
 import type { MessageRow, PaymentRow, Reader, WebhookEndpointRow } from '../../database/tables.ts'
 import { readBalances } from '../../debtors/balances.ts'
@@ -10,10 +10,10 @@ import {
 } from '../../debtors/due-totals.ts'
 import { type OldInvoices, readOldInvoices } from '../../invoices/old-invoices.ts'
 import { listUpcomingReminders } from '../../invoices/upcoming-reminders.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { listMessages } from '../../messages/messages.ts'
 import { listPayments } from '../../payments/payment-list.ts'
-import { listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
+import { listCurrenciesWithoutPayment } from '../../reminders/reminder-content.ts'
 import type { Session } from '../../sessions/sessions.ts'
 import { type BusyKey, listBusyKeys } from '../../usage/busy-keys.ts'
 import { listEndpoints } from '../../webhooks/endpoints.ts'
@@ -41,12 +41,12 @@ export interface Overview {
   readonly session: Session
   readonly now: Date
   readonly today: string
-  /** The currency with most open invoices comes first. */
+  /** The currency with the most open invoices comes first. */
   readonly due: readonly DueByAge[]
   /** The largest debtors by currency. */
   readonly largest: ReadonlyMap<string, readonly LargeDebtorView[]>
   readonly reminders: { readonly days: readonly ReminderDay[]; readonly isTruncated: boolean }
-  /** No reminder is sent about these. */
+  /** Invoices that were past due when they were created; no reminder is sent about them. */
   readonly old: OldInvoices
   readonly approvals: number
   /** Currencies in which reminders demand money without saying how to pay. */
@@ -87,7 +87,7 @@ export async function readOverview(reader: Reader, session: Session, now: Date):
     readDueByAge(reader, accountId, today),
     readReminderDays(reader, session, now, today),
     readOldInvoices(reader, accountId),
-    countWaiting(reader, accountId),
+    countAwaitingApproval(reader, accountId),
     listCurrenciesWithoutPayment(reader, accountId),
     listEndpoints(reader, accountId),
     countUnreachableOwing(reader, accountId, UNREACHABLE_MAX + 1),

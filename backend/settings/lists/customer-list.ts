@@ -15,7 +15,7 @@ import { findDebtorsByWords } from '../../debtors/find-debtors.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { renderDebtor } from '../../debtors/representation.ts'
 import { type Html, html } from '../../html/html.ts'
-import { findInvoiceOwners } from '../../invoices/search-invoices.ts'
+import { findDebtorsByInvoiceNumber } from '../../invoices/search-invoices.ts'
 import { moneyDecimal } from '../../money/money-text.ts'
 import { CUSTOMER_TABS, renderSums } from '../customers/customers-page.ts'
 import { renderPage, renderTabs } from '../shell/layout.ts'
@@ -36,7 +36,7 @@ import { type Cell, CSV_PAGE, csvOf } from './csv.ts'
 import { renderSortHeader, renderSummary, renderView } from './list-parts.ts'
 
 const PATH = '/settings/customers'
-/** The maximum of search results; another word narrows the search. */
+/** The maximum number of search results. */
 const FOUND_MAX = 500
 
 export const customerListPages: readonly SessionPage[] = [
@@ -114,19 +114,19 @@ async function parse({ session, query, now }: SessionRequest, read: Reader): Pro
   const list = parseListQuery(query, ['q', 'view', 'sort', 'currency'])
   const view = wordOf(list, 'view', DIRECTORY_VIEWS) ?? 'active'
   const chosen = wordOf(list, 'sort', DIRECTORY_SORTS)
-  const [own = 'name', ...others] = directorySortsOf(view)
-  const sort = chosen !== undefined && others.includes(chosen) ? chosen : own
+  const [defaultSort = 'name', ...others] = directorySortsOf(view)
+  const sort = chosen !== undefined && others.includes(chosen) ? chosen : defaultSort
   const today = todayIn(timezone, now)
   const search = list.value('q')
   const found = search === undefined ? undefined : await findIds(read, accountId, search)
-  // Amounts in different currencies cannot be compared: the default is the currency with most invoices.
+  // Amounts in different currencies cannot be compared, so the list sorts by the amounts in one currency.
   const currency =
     list.value('currency') ??
     (sort === '-owes' ? await mainCurrency(read, accountId, today) : 'EUR')
   const filters = {
     view,
     q: search,
-    ...(sort !== own && { sort }),
+    ...(sort !== defaultSort && { sort }),
     ...(sort === '-owes' && { currency }),
   }
   const { cursor: after, limit } = list
@@ -136,11 +136,11 @@ async function parse({ session, query, now }: SessionRequest, read: Reader): Pro
   }
 }
 
-/** Searches by the terms of customers, then by invoice number. */
+/** Finds customers by words such as name and city, and then by the numbers of their invoices. */
 async function findIds(read: Reader, accountId: string, search: string) {
   const [byWords, byInvoice] = await Promise.all([
     findDebtorsByWords(read, accountId, search, FOUND_MAX),
-    findInvoiceOwners(read, accountId, search, FOUND_MAX),
+    findDebtorsByInvoiceNumber(read, accountId, search, FOUND_MAX),
   ])
   const ids = [...new Set([...byWords.ids, ...byInvoice])]
   return {
@@ -151,8 +151,8 @@ async function findIds(read: Reader, accountId: string, search: string) {
 
 async function mainCurrency(read: Reader, accountId: string, today: string): Promise<string> {
   const due = await readDueByAge(read, accountId, today)
-  const [most] = due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
-  return most?.currency ?? 'EUR'
+  const [first] = due.sort((a, b) => b.outstanding.invoices - a.outstanding.invoices)
+  return first?.currency ?? 'EUR'
 }
 
 interface ListView extends Wanted {
@@ -176,8 +176,8 @@ async function readList(
     readBalances(read, accountId, ids, today),
     readOldestDueDates(read, ids),
   ])
-  const isWhole = found === undefined && ['active', 'owing', 'overdue'].includes(view)
-  const summary = isWhole
+  const hasTotals = found === undefined && ['active', 'owing', 'overdue'].includes(view)
+  const summary = hasTotals
     ? renderTotals(await readDueByAge(read, accountId, today))
     : found !== undefined
       ? html`<p class="summary">${plural(found.length, 'customer')} found</p>`
@@ -192,7 +192,7 @@ function renderTotals(due: Awaited<ReturnType<typeof readDueByAge>>): Html {
       .map((entry) => ({
         ...{ currency: entry.currency, count: entry[of].invoices, amount: entry[of].amount },
       }))
-  const options = { isMore: false, most: 0 }
+  const options = { isMore: false, countedMax: 0 }
   return html`<div>${renderSummary(sums('outstanding'), { noun: 'open invoice', ...options })}
 ${renderSummary(sums('overdue'), { noun: 'overdue invoice', ...options })}</div>`
 }
@@ -201,7 +201,7 @@ const VIEW_WORDS: Readonly<Record<DirectoryView, string>> = {
   active: 'All',
   owing: 'Owing',
   overdue: 'Overdue',
-  unreachable: 'Owing, no contact',
+  unreachable: 'Owing, unreachable',
   paused: 'Paused',
   archived: 'Archived',
 }
@@ -234,13 +234,13 @@ ${renderTabs('Customers', CUSTOMER_TABS, PATH)}
 ${view.isTruncated && html`<p class="hint">Only the first ${FOUND_MAX.toLocaleString('en')} matches are shown. Add a word to narrow the search.</p>`}
 ${rows.length === 0 ? renderEmpty(view) : renderTable(view)}
 ${renderPager(PATH, filters, view.list, next)}`
-  return renderPage(frame, { title: 'Customers', place: PATH, main })
+  return renderPage(frame, { title: 'Customers', section: PATH, main })
 }
 
 function renderEmpty({ search, query: { view } }: ListView): Html {
   if (search !== undefined) {
     return html`<div class="card empty"><p><strong>No customer matches “${search}”.</strong></p>
-<p class="hint">Search for the beginning of a word of the name, the city, the e-mail address, your own ID or an invoice number.</p></div>`
+<p class="hint">Search for the beginning of a word of the name, the city, the e-mail address, the external ID or an invoice number.</p></div>`
   }
   const emptyTexts: Readonly<Record<DirectoryView, string>> = {
     active: 'There are no customers yet.',

@@ -1,7 +1,7 @@
-/** The routes of a forgotten password: the request for a link, and the page of the link. */
+/** The routes for a forgotten password: the request for a link, and the page to which the link leads. */
 import { Problem } from '../../../shared/contract/problem.ts'
 import { type Html, html } from '../../html/html.ts'
-import type { NoticeRoute } from '../../mail/post-office.ts'
+import type { NoticeRoute } from '../../mail/mail-services.ts'
 import { actorOf } from '../../sessions/login.ts'
 import { claimGuess, forgiveGuess } from '../../sessions/login-guesses.ts'
 import {
@@ -38,7 +38,7 @@ export const resetPages: readonly OpenPage[] = [
       if (resetCodes === undefined) {
         throw new Problem('service_unavailable', 'This installation sends no e-mail.')
       }
-      // A counter of its own, so that requests for links do not block the user's login.
+      // Requests for links have a counter of their own, so that they do not block the user's login.
       const guesser = { email: `password reset ${email}`, address }
       await database.transaction(async (tx) => {
         await claimGuess(tx, guesser, now)
@@ -51,7 +51,7 @@ export const resetPages: readonly OpenPage[] = [
         page: (frame) => renderRequested(frame, email, route),
       }
     },
-    redraw:
+    rerender:
       async ({ fields }, problem) =>
       (frame) =>
         renderRequest(frame, fields.text('email'), problem),
@@ -78,7 +78,7 @@ export const resetPages: readonly OpenPage[] = [
       })
       return { json: { changed: true }, page: renderDone }
     },
-    redraw:
+    rerender:
       async ({ fields }, problem) =>
       (frame) =>
         renderNewPassword(frame, fields.text('code'), problem),
@@ -126,9 +126,9 @@ password to this address. The link works once, for 30 minutes.</p>
   dropped: (
     email,
   ) => html`<p>The domain of <strong translate="no">${email}</strong> is reserved for examples and receives no
-e-mail, so that no link can be sent to it.</p>
+e-mail, so no link can be sent to it.</p>
 <p>Ask the operator of this service for a new login.</p>`,
-  waiting: () => html`<p>This service does not send e-mail at present, so that no link is sent.</p>
+  waiting: () => html`<p>This service does not send e-mail at present, so no link is sent.</p>
 <p>Ask the operator of this service for a new login.</p>`,
 }
 
@@ -136,7 +136,7 @@ function renderNoMail(frame: Frame): Html {
   return renderAlone(
     frame,
     'Forgot your password?',
-    html`<p>This service does not send e-mail, and therefore no link to set a new password. Ask the operator of this service for a new login.</p>
+    html`<p>This service does not send e-mail, so it cannot send a link to set a new password. Ask the operator of this service for a new login.</p>
 <p><a class="button" href="/settings/login">Log in</a></p>`,
   )
 }
@@ -149,7 +149,7 @@ function renderNewPassword(frame: Frame, code: string, problem?: Problem): Html 
 ${renderFaults(problem)}
 <form method="post" action="${RESET_PATH}" class="stack" data-once novalidate>
 ${csrfField(frame)}
-<div data-code><p class="field"><label for="code">Code of your link</label>
+<div data-code><p class="field"><label for="code">Code from your link</label>
 <input id="code" name="code" value="${code}" autocomplete="off" spellcheck="false" translate="no"
 required data-from-fragment aria-describedby="code-hint"></p>
 <p class="hint" id="code-hint">The part of your link after the # sign.</p></div>

@@ -5,7 +5,7 @@ import type { Reader, Transaction } from '../../database/tables.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
 import { chooseLanguage } from '../../mail/wording/languages.ts'
-import { countWaiting, listDecided } from '../../messages/approval-log.ts'
+import { countAwaitingApproval, listDecidedMessages } from '../../messages/approval-log.ts'
 import { findMessage } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
@@ -46,8 +46,8 @@ export const approvalPages: readonly SessionPage[] = [
       const { id: accountId } = session.account
       const approvals = await listApprovals(read, accountId, SHOWN_MAX)
       const [waiting, decided] = await Promise.all([
-        countWaiting(read, accountId),
-        listDecided(read, accountId, DECIDED_MAX),
+        countAwaitingApproval(read, accountId),
+        listDecidedMessages(read, accountId, DECIDED_MAX),
       ])
       const customers = await readNames(read, accountId, decided)
       return {
@@ -114,8 +114,8 @@ async function sendingTime(
   return earliestSending(reader, debtor, now)
 }
 
-/** An approved reminder can be taken back until business hours begin; in them it is sent at once. */
-async function announceDecision(
+/** An approval can be taken back until business hours begin. During them, the reminder is sent immediately. */
+async function setDecisionFlash(
   tx: Transaction,
   { session, id, now }: SessionRequest,
   { approve }: Decision,
@@ -149,12 +149,12 @@ function decisionPage(
       const { session, id, fields, act } = request
       await deps.database.transaction(async (tx) => {
         const decision = decisionOf(fields)
-        if (!request.wantsJson) await announceDecision(tx, request, decision)
+        if (!request.wantsJson) await setDecisionFlash(tx, request, decision)
         await decideApproval(tx, session.account.id, id, decision, act)
       })
       return { json: await decidedJson(request, deps), location: PATH }
     },
-    async redraw(request, problem, deps) {
+    async rerender(request, problem, deps) {
       const view = await readView(request, deps)
       if (view === undefined) return undefined
       const failed: FailedAct = { name, reason: request.fields.text('reason'), problem }

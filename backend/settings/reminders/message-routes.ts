@@ -5,8 +5,8 @@
 import { findLogo } from '../../accounts/logo.ts'
 import type { MessageRow, Reader } from '../../database/tables.ts'
 import { findInvoices } from '../../invoices/invoices.ts'
-import { embedLogo } from '../../mail/wording/letter.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
+import { embedLogo } from '../../mail/wording/mail-body.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { findMessage, findMessageHtml } from '../../messages/message.ts'
 import { listMessages, readCoveredInvoices } from '../../messages/messages.ts'
 import { renderMessage } from '../../messages/representation.ts'
@@ -48,7 +48,7 @@ export const messagePages: readonly SessionPage[] = [
       const { rows, next } = pageOf(found, list.limit)
       const owners = debtor_id === undefined ? rows : [...rows, { debtor_id }]
       const customers = await readNames(read, accountId, owners)
-      const waiting = await countWaiting(read, accountId)
+      const waiting = await countAwaitingApproval(read, accountId)
       const times = { now, timezone }
       return {
         json: listOf(await represent(read, accountId, rows), next),

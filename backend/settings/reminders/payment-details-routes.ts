@@ -1,6 +1,6 @@
 /**
  * The routes of payment details. A change needs a recent password: a person who finds an open session could
- * otherwise lead customers' money elsewhere.
+ * otherwise redirect the customers' payments to another bank account.
  */
 import {
   PAYMENT_FIELDS,
@@ -9,12 +9,15 @@ import {
 } from '../../accounts/payment-details.ts'
 import type { Reader } from '../../database/database.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
-import { changePaymentDetails, listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
+import {
+  changePaymentDetails,
+  listCurrenciesWithoutPayment,
+} from '../../reminders/reminder-content.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage } from '../shell/page-request.ts'
 import {
@@ -38,7 +41,7 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       const [details, missing, waiting] = await Promise.all([
         readPaymentDetails(read, accountId),
         listCurrenciesWithoutPayment(read, accountId),
-        countWaiting(read, accountId),
+        countAwaitingApproval(read, accountId),
       ])
       return {
         json: { ...listOf(details.map(represent), null), currencies_without: missing },
@@ -73,12 +76,12 @@ export const paymentDetailsPages: readonly SessionPage[] = [
       })
       return { json: represent(saved), location: PATH }
     },
-    async redraw({ session, fields }, problem, { database: { read } }) {
+    async rerender({ session, fields }, problem, { database: { read } }) {
       if (problem.status !== 422) return undefined
       const values = sentValues(fields)
       const known = await readPaymentDetails(read, session.account.id)
       const isNew = known.every(({ currency }) => currency !== values.currency)
-      const worded = inWordsOfForm(problem, PAYMENT_WORDS)
+      const worded = withFieldLabels(problem, PAYMENT_WORDS)
       return (frame) => renderPaymentForm(frame, { values, isNew }, worded)
     },
   },

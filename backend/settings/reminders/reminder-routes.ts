@@ -3,9 +3,9 @@ import { Problem } from '../../../shared/contract/problem.ts'
 import { isCalendarDate } from '../../calendar/calendar.ts'
 import { updateTotalsOf } from '../../debtors/ledger-totals.ts'
 import { readOldInvoices } from '../../invoices/old-invoices.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
-import { listCurrenciesWithoutPayment } from '../../reminders/letters.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { previewReminders } from '../../reminders/preview.ts'
+import { listCurrenciesWithoutPayment } from '../../reminders/reminder-content.ts'
 import { renderPreviewed } from '../../reminders/representation.ts'
 import { readChasingSettings } from '../../reminders/settings.ts'
 import { listOf } from '../shell/list-query.ts'
@@ -29,9 +29,9 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
         const preview = await previews.get(`${accountId} ${days}`, now, () =>
           previewReminders(read, accountId, now, days),
         )
-        if (preview === undefined && wantsJson) throw notYet()
+        if (preview === undefined && wantsJson) throw previewNotReady()
         const { holidays, chaseFrom } = await readChasingSettings(read, accountId)
-        const waiting = await countWaiting(read, accountId)
+        const waiting = await countAwaitingApproval(read, accountId)
         await updateTotalsOf(database, accountId)
         const old = await readOldInvoices(read, accountId)
         const unpayable = await listCurrenciesWithoutPayment(read, accountId)
@@ -48,7 +48,7 @@ export function reminderPages(previews: Previews = createPreviews()): readonly S
   ]
 }
 
-function notYet(): Problem {
+function previewNotReady(): Problem {
   return new Problem(
     'service_unavailable',
     'The preview is still being computed. Repeat the request shortly.',

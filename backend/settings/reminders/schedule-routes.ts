@@ -5,7 +5,7 @@ import { setApplyCredit } from '../../accounts/apply-credit.ts'
 import { setReplyAddress } from '../../accounts/reply-address.ts'
 import type { Reader } from '../../database/database.ts'
 import { findDebtor } from '../../debtors/debtors.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { type Ladder, readLadder } from '../../reminders/planning/ladder.ts'
 import {
   changeChasingSettings,
@@ -35,7 +35,7 @@ export const schedulePages: readonly SessionPage[] = [
     path: PATH,
     async handle({ session }, { database }) {
       const schedule = await readSchedule(database.read, session.account.id)
-      const waiting = await countWaiting(database.read, session.account.id)
+      const waiting = await countAwaitingApproval(database.read, session.account.id)
       const values = valuesOf(schedule)
       return {
         json: represent(schedule),
@@ -120,12 +120,12 @@ function accountPage(method: 'PUT' | 'POST'): SessionPage {
       })
       return { json: represent(schedule), location: PATH }
     },
-    async redraw({ session, fields }, problem, { database }) {
+    async rerender({ session, fields }, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
-      const waiting = await countWaiting(database.read, session.account.id)
+      const waiting = await countAwaitingApproval(database.read, session.account.id)
       const values = sentValues(fields)
       return (frame) =>
-        renderSchedule(frame, { session, waiting, values }, ofFields(problem, fields))
+        renderSchedule(frame, { session, waiting, values }, withHolidayLines(problem, fields))
     },
   }
 }
@@ -152,7 +152,7 @@ function customerPage(method: 'PUT' | 'POST'): SessionPage {
         location: `/settings/customers/${id}`,
       }
     },
-    async redraw(request, problem, { database }) {
+    async rerender(request, problem, { database }) {
       if (problem.code !== 'validation_failed') return undefined
       const { row } = await readCustomerSchedule(request, database.read)
       const values = sentValues(request.fields)
@@ -162,16 +162,16 @@ function customerPage(method: 'PUT' | 'POST'): SessionPage {
   }
 }
 
-function ladderOf(fields: Fields, kept: Ladder): Ladder {
+function ladderOf(fields: Fields, current: Ladder): Ladder {
   const days = (stage: keyof Ladder) =>
-    fields.has(`ladder/${stage}`) ? fields.number(`ladder/${stage}`) : kept[stage]
-  const must = (stage: Exclude<keyof Ladder, 'courtesy'>) => days(stage) ?? Number.NaN
+    fields.has(`ladder/${stage}`) ? fields.number(`ladder/${stage}`) : current[stage]
+  const required = (stage: Exclude<keyof Ladder, 'courtesy'>) => days(stage) ?? Number.NaN
   return {
     courtesy: days('courtesy'),
-    friendly: must('friendly'),
-    reminder: must('reminder'),
-    firm: must('firm'),
-    final: must('final'),
+    friendly: required('friendly'),
+    reminder: required('reminder'),
+    firm: required('firm'),
+    final: required('final'),
   }
 }
 
@@ -200,8 +200,8 @@ function sentValues(fields: Fields): ScheduleValues {
   }
 }
 
-/** All dates are in one field. The faults of dates therefore refer to this field and name their lines. */
-function ofFields(problem: Problem, fields: Fields): Problem {
+/** A form has one field for all holidays, so their faults refer to this field and name the line. */
+function withHolidayLines(problem: Problem, fields: Fields): Problem {
   const given = problem.members['errors']
   if (!Array.isArray(given)) return problem
   const holidays = holidaysOf(fields)

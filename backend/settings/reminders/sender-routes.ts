@@ -4,11 +4,11 @@ import { getAccount } from '../../accounts/accounts.ts'
 import { findLogo, findLogoFacts } from '../../accounts/logo.ts'
 import { senderNameOf } from '../../accounts/sender.ts'
 import type { Reader } from '../../database/database.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
-import { changeLogo, changeSenderName } from '../../reminders/letters.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
+import { changeLogo, changeSenderName } from '../../reminders/reminder-content.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { notFound } from '../shell/faults.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
 import { LOGO_PATH } from '../shell/security-headers.ts'
 import { renderSender, SENDER_WORDS, type SenderView } from './sender-page.ts'
@@ -55,7 +55,7 @@ export const senderPages: readonly SessionPage[] = [
       })
       return { json, location: PATH }
     },
-    redraw,
+    rerender,
   },
   {
     method: 'POST',
@@ -88,16 +88,16 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
       })
       return { json, location: PATH }
     },
-    redraw,
+    rerender,
   }
 }
 
-async function redraw(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
+async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422) return undefined
   const stored = await readView(request, deps)
   const { fields } = request
   const view = fields.has('name') ? { ...stored, name: fields.text('name') } : stored
-  const worded = inWordsOfForm(problem, SENDER_WORDS)
+  const worded = withFieldLabels(problem, SENDER_WORDS)
   return (frame: Parameters<typeof renderSender>[0]) => renderSender(frame, view, worded)
 }
 
@@ -108,7 +108,7 @@ async function readView(
   const account = await getAccount(read, session.account.id)
   return {
     isAdmin: session.user.role === 'admin',
-    waiting: await countWaiting(read, account.id),
+    waiting: await countAwaitingApproval(read, account.id),
     name: account.sender_name ?? '',
     accountName: account.name,
     logo: await findLogoFacts(read, account.id, account.logo_id),

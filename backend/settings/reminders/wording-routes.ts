@@ -10,7 +10,7 @@ import {
   type WordingKey,
 } from '../../mail/wording/account-wordings.ts'
 import { LANGUAGES } from '../../mail/wording/languages.ts'
-import { embedLogo } from '../../mail/wording/letter.ts'
+import { embedLogo } from '../../mail/wording/mail-body.ts'
 import { writeReminder } from '../../mail/wording/reminder-text.ts'
 import { type SampleReminder, sampleReminder } from '../../mail/wording/sample-reminder.ts'
 import {
@@ -20,14 +20,14 @@ import {
   WORDING_FIELDS,
   type Wording,
 } from '../../mail/wording/wording.ts'
-import { countWaiting } from '../../messages/approval-log.ts'
-import { changeWording } from '../../reminders/letters.ts'
+import { countAwaitingApproval } from '../../messages/approval-log.ts'
 import { STAGES } from '../../reminders/planning/ladder.ts'
+import { changeWording } from '../../reminders/reminder-content.ts'
 import { setFlash } from '../../sessions/sessions.ts'
 import { fieldErrorsProblem } from '../../validation/field-errors.ts'
 import { notFound } from '../shell/faults.ts'
 import type { Fields } from '../shell/fields.ts'
-import { inWordsOfForm } from '../shell/form-faults.ts'
+import { withFieldLabels } from '../shell/form-faults.ts'
 import { faultsOf } from '../shell/layout.ts'
 import { listOf } from '../shell/list-query.ts'
 import type { SessionPage, SessionRequest, SettingsDeps } from '../shell/page-request.ts'
@@ -58,7 +58,7 @@ export const wordingPages: readonly SessionPage[] = [
       const own = new Map(
         rows.map(({ stage, language, ...wording }) => [`${stage}-${language}`, wording]),
       )
-      const waiting = await countWaiting(read, accountId)
+      const waiting = await countAwaitingApproval(read, accountId)
       return {
         json: listOf(
           KEYS.map((key) => represent(key, own.get(nameOfWording(key)))),
@@ -123,9 +123,9 @@ export const wordingPages: readonly SessionPage[] = [
         const sample = await readSample(request, deps, key, wording, fields.text('invoice'))
         return await respondWithPreview(deps, sample)
       } catch (error) {
-        // The page around the frame keeps what was typed, and the frame shows what is wrong.
+        // Only the frame shows the faults; the page around it keeps what was typed.
         if (request.wantsJson || !(error instanceof Problem) || error.status !== 422) throw error
-        const worded = inWordsOfForm(error, WORDING_WORDS)
+        const worded = withFieldLabels(error, WORDING_WORDS)
         const details = faultsOf(worded).map(({ detail }) => detail)
         return { status: 422, document: renderPreviewFaults(details) }
       }
@@ -155,7 +155,7 @@ export const wordingPages: readonly SessionPage[] = [
         page: (frame) => renderWording({ ...frame, flash: `test_mail_${route}` }, view),
       }
     },
-    redraw,
+    rerender,
   },
 ]
 
@@ -176,18 +176,18 @@ function savePage(method: 'PUT' | 'POST'): SessionPage {
       })
       return { json: represent(key, own), location: `${PATH}/${id}` }
     },
-    redraw,
+    rerender,
   }
 }
 
-async function redraw(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
+async function rerender(request: SessionRequest, problem: Problem, deps: SettingsDeps) {
   if (problem.status !== 422 && problem.status !== 429) return undefined
   const view = await readSentView(request, deps)
-  const worded = inWordsOfForm(problem, WORDING_WORDS)
+  const worded = withFieldLabels(problem, WORDING_WORDS)
   return (frame: Parameters<typeof renderWording>[0]) => renderWording(frame, view, worded)
 }
 
-/** The page with the values of the request instead of the stored ones. */
+/** Returns the data of the page with the values of the request instead of the stored ones. */
 async function readSentView({ session, id, fields }: SessionRequest, { database }: SettingsDeps) {
   const key = keyOf(id)
   const own = await findWording(database.read, session.account.id, key)
@@ -217,7 +217,7 @@ function sentWording(fields: Fields): Wording {
   }
 }
 
-/** An empty number means the invoice that is due first. Throws `validation_failed` at `/invoice`. */
+/** An empty number means the invoice with the earliest due date. Throws `validation_failed` at `/invoice`. */
 async function readSample(
   { session, now }: SessionRequest,
   { database: { read }, baseUrl }: SettingsDeps,
@@ -258,7 +258,7 @@ async function findInvoiceId(
     {
       pointer: '/invoice',
       code: 'invalid_format',
-      detail: 'invoice is not the number of an invoice',
+      detail: 'invoice must be the number of an existing invoice',
     },
   ])
 }

@@ -10,7 +10,7 @@ import type { Act } from '../../accounts/audit.ts'
 import type { Pepper } from '../../api-keys/peppers.ts'
 import type { Database } from '../../database/database.ts'
 import type { Idempotency } from '../../idempotency/idempotency.ts'
-import type { PostOffice } from '../../mail/post-office.ts'
+import type { MailServices } from '../../mail/mail-services.ts'
 import { csrfTokenOf, isCsrfToken } from '../../sessions/csrf-token.ts'
 import { actorOf } from '../../sessions/login.ts'
 import type { RelyingParty } from '../../sessions/relying-party.ts'
@@ -28,9 +28,9 @@ import { createToken } from '../../users/tokens.ts'
 import type { Cookies } from './cookies.ts'
 import { type Expected, type Fields, NO_FIELDS, parseFields, unsupportedType } from './fields.ts'
 import {
-  type Draw,
   type Frame,
   type FullResponse,
+  type RenderPage,
   type Requester,
   type Response,
   writeResponse,
@@ -39,7 +39,7 @@ import { checkSameOrigin } from './same-origin.ts'
 
 /**
  * How long one request of an act on many records works; the page then sends the next request. A gateway waits
- * ten seconds for a page, and what is read before and after takes up to four of them.
+ * ten seconds for a page, and the reads before and after the work take up to four of them.
  */
 export const STEP_MS = 4000
 
@@ -56,7 +56,7 @@ export interface SettingsDeps {
   /** If it is absent, passwords cannot be reset by mail. */
   readonly resetCodes?: InvitationCodes | undefined
   /** If it is absent, no notice is mailed. */
-  readonly noticeRouteOf?: PostOffice['noticeRouteOf'] | undefined
+  readonly noticeRouteOf?: MailServices['noticeRouteOf'] | undefined
   /** If it is undefined, the service has no host name, and passkeys cannot be used. */
   readonly relyingParty: RelyingParty | undefined
   /** Encrypts the secrets of authenticator apps. */
@@ -94,7 +94,7 @@ interface Page<V extends PageRequest> {
   readonly expected?: Expected
   handle(pageRequest: V, deps: SettingsDeps): Promise<Response>
   /** Renders the form again with the problem. If it is absent, an error page shows the problem. */
-  redraw?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<Draw | undefined>
+  rerender?(pageRequest: V, problem: Problem, deps: SettingsDeps): Promise<RenderPage | undefined>
 }
 
 /** A page before login. */
@@ -119,7 +119,7 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
         headers: { 'www-authenticate': 'Cookie realm="settings"' },
       })
     }
-    keepFrame(request, session)
+    storeErrorFrame(request, session)
     if (page.admins !== undefined && session.user.role !== 'admin') {
       throw new Problem('admin_required', page.admins)
     }
@@ -134,8 +134,8 @@ export function sessionRoute(page: SessionPage, deps: SettingsDeps): ServerRoute
     checkToken(request, fields, session.token)
     const confirming = page.needsConfirmation && confirmationOf(request, session, now)
     if (confirming !== undefined) return confirming
-    const token = await keepSession(deps.database, session, now)
-    keepFrame(request, { ...session, token })
+    const token = await refreshSession(deps.database, session, now)
+    storeErrorFrame(request, { ...session, token })
     const pageRequest = pageRequestOf(
       request,
       deps,
@@ -167,7 +167,7 @@ export function openRoute(page: OpenPage, deps: SettingsDeps): ServerRoute {
     }
     const pageRequest = pageRequestOf(request, deps, fields, session, now, csrfTokenOf(secret))
     const response = await respondWithPage(page, pageRequest, deps, request)
-    // The cookie of the form before login is deleted with its use.
+    // A login has used the cookie of the form before login, which is then deleted.
     if (response.token !== undefined && given !== undefined) {
       return { ...response, cookies: [deps.cookies.login.clear] }
     }
@@ -210,42 +210,45 @@ function confirmationOf(
   )
 }
 
-const FRAMES = new WeakMap<Request, Frame>()
+const ERROR_FRAMES = new WeakMap<Request, Frame>()
 
 /** Returns the frame of an error page, with the navigation if the request has a session. */
 export function errorFrameOf(request: Request): Frame {
-  return FRAMES.get(request) ?? NO_SESSION
+  return ERROR_FRAMES.get(request) ?? NO_SESSION
 }
 
-const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, halt: undefined }
+const NO_SESSION: Frame = { session: undefined, csrfToken: '', flash: null, killSwitch: undefined }
 
-function keepFrame(request: Request, session: Session): void {
+function storeErrorFrame(request: Request, session: Session): void {
   const csrfToken = csrfTokenOf(session.token)
-  FRAMES.set(request, { session, csrfToken, flash: null, halt: undefined })
+  ERROR_FRAMES.set(request, { session, csrfToken, flash: null, killSwitch: undefined })
 }
 
-/** Responds to every request with the problem, in the navigation of the session if there is one. */
-export function refuse(problem: Problem, deps: SettingsDeps): NonNullable<ServerRoute['handler']> {
+/** Returns a handler that throws the problem. The error page has the navigation if the request has a session. */
+export function problemHandler(
+  problem: Problem,
+  deps: SettingsDeps,
+): NonNullable<ServerRoute['handler']> {
   return async (request) => {
     const session = await sessionOf(request, deps, deps.clock())
-    if (session !== undefined) keepFrame(request, session)
+    if (session !== undefined) storeErrorFrame(request, session)
     throw new Problem(problem.code, problem.message)
   }
 }
 
-type Open = (request: Request, now: Date) => Promise<FullResponse>
+type Respond = (request: Request, now: Date) => Promise<FullResponse>
 
 function route(
   { method, path }: Pick<Page<PageRequest>, 'method' | 'path'>,
   deps: SettingsDeps,
-  open: Open,
+  respond: Respond,
 ): ServerRoute {
   return {
     method,
     path,
     async handler(request, h) {
       if (method !== 'GET') checkSameOrigin(request.headers, deps.baseUrl)
-      return writeResponse(request, h, await open(request, deps.clock()), deps)
+      return writeResponse(request, h, await respond(request, deps.clock()), deps)
     },
   }
 }
@@ -257,14 +260,19 @@ async function respondWithPage<V extends PageRequest>(
   request: Request,
 ): Promise<FullResponse> {
   try {
-    return { ...(await page.handle(pageRequest, deps)), asker: pageRequest }
+    return { ...(await page.handle(pageRequest, deps)), requester: pageRequest }
   } catch (error) {
     if (!(error instanceof Problem) || error.status >= 500) throw error
-    if (pageRequest.wantsJson || page.redraw === undefined) throw error
-    const redrawn = await page.redraw(pageRequest, error, deps)
-    if (redrawn === undefined) throw error
+    if (pageRequest.wantsJson || page.rerender === undefined) throw error
+    const rerendered = await page.rerender(pageRequest, error, deps)
+    if (rerendered === undefined) throw error
     deps.log.info({ requestId: request.headers['x-request-id'], path: page.path }, error.code)
-    return { status: error.status, page: redrawn, headers: error.headers, asker: pageRequest }
+    return {
+      status: error.status,
+      page: rerendered,
+      headers: error.headers,
+      requester: pageRequest,
+    }
   }
 }
 
@@ -300,7 +308,7 @@ function pageRequestOf(
   }
 }
 
-/** The gateway sends the address; its requests are signed. */
+/** The gateway sends the client's address in a header, which is trusted because the gateway signs its requests. */
 function addressOf({ headers }: Request): string | undefined {
   return textOf(headers[CLIENT_ADDRESS_HEADER])
 }
@@ -332,7 +340,7 @@ function checkToken(request: Request, fields: Fields, secret: string): void {
 }
 
 /** Returns the session's token, which is a new one if the user's role has changed. */
-async function keepSession(database: Database, session: Session, now: Date): Promise<string> {
+async function refreshSession(database: Database, session: Session, now: Date): Promise<string> {
   if (!session.isStale && !session.isLastSeenOutdated) return session.token
   return database.transaction(async (tx) => {
     await recordLastSeen(tx, session.token, now)

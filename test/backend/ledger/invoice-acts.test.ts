@@ -15,7 +15,7 @@ import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
 const ACTS = { finaliseInvoice, voidInvoice, writeOffInvoice, disputeInvoice, resolveDispute }
 
-async function openDesk(t: Test) {
+async function openLedger(t: Test) {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const { database } = books.backend
@@ -35,7 +35,7 @@ async function openDesk(t: Test) {
       database.transaction((tx) => ACTS[name](tx, books.accountId, id, reason, act())),
     reverse: (id: string, reason = 'The cheque bounced') =>
       database.transaction((tx) => reversePayment(tx, books.accountId, id, reason, act())),
-    /** Type and data of each event since the last look. */
+    /** Resolves with the events since the previous call, and deletes them. */
     async events(): Promise<Json[]> {
       const rows = await database.read
         .selectFrom('webhook_events')
@@ -59,174 +59,177 @@ async function openDesk(t: Test) {
 }
 
 t.test('a draft is finalised once; its number and dates stay', async (t) => {
-  const desk = await openDesk(t)
-  const draft = await desk.invoice({ status: 'draft' })
-  await desk.events()
-  await desk.finalise(draft.id)
-  const opened = await desk.read(draft.id)
+  const ledger = await openLedger(t)
+  const draft = await ledger.invoice({ status: 'draft' })
+  await ledger.events()
+  await ledger.finalise(draft.id)
+  const opened = await ledger.read(draft.id)
   matches(t, opened, {
     status: 'open',
     number: draft.number,
     due_date: draft.due_date,
     chasing: { status: 'active' },
   })
-  matches(t, await desk.events(), [
+  matches(t, await ledger.events(), [
     { type: 'invoice.opened', data: { object: opened, previous: { status: 'draft' } } },
   ])
-  matches(t, await desk.lastAudit(), { action: 'invoice.finalised', subject_id: draft.id })
-  const debtor = await desk.books.read(`/api/v1/debtors/${draft.debtor_id}`)
+  matches(t, await ledger.lastAudit(), { action: 'invoice.finalised', subject_id: draft.id })
+  const debtor = await ledger.books.read(`/api/v1/debtors/${draft.debtor_id}`)
   matches(t, debtor.balances, [{ outstanding: 10_000 }])
-  await rejectsWith(t, desk.finalise(draft.id), {
+  await rejectsWith(t, ledger.finalise(draft.id), {
     code: 'invoice_state_conflict',
     status: 409,
     members: { invoice_status: 'open' },
-    message: `Invoice ${draft.number} is open: it cannot be finalised.`,
+    message: `Invoice ${draft.number} cannot be finalised, because it is open.`,
   })
-  await rejectsWith(t, desk.finalise('inv_none'), { code: 'not_found' })
+  await rejectsWith(t, ledger.finalise('inv_none'), { code: 'not_found' })
 })
 
-t.test('an invoice without payments is voided, for ever', async (t) => {
-  const desk = await openDesk(t)
-  const [open, paidOn] = [await desk.invoice(), await desk.invoice()]
-  const draft = await desk.invoice({ status: 'draft' })
-  await desk.pay(paidOn, 1000)
-  const message = await desk.books.message([open])
-  await desk.events()
-  await desk.perform('voidInvoice', open.id, 'Sent twice')
-  await desk.perform('voidInvoice', draft.id)
-  const voided = await desk.read(open.id)
+t.test('an invoice without payments can be voided, and stays void', async (t) => {
+  const ledger = await openLedger(t)
+  const [open, paidOn] = [await ledger.invoice(), await ledger.invoice()]
+  const draft = await ledger.invoice({ status: 'draft' })
+  await ledger.pay(paidOn, 1000)
+  const message = await ledger.books.message([open])
+  await ledger.events()
+  await ledger.perform('voidInvoice', open.id, 'Sent twice')
+  await ledger.perform('voidInvoice', draft.id)
+  const voided = await ledger.read(open.id)
   matches(t, voided, { status: 'void', voided_at: String, chasing: { status: 'stopped' } })
-  const [event] = await desk.events()
+  const [event] = await ledger.events()
   matches(t, event, {
     type: 'invoice.voided',
     data: { object: voided, previous: { status: 'open' } },
   })
-  const { data: messages } = await desk.books.read('/api/v1/messages')
+  const { data: messages } = await ledger.books.read('/api/v1/messages')
   matches(t, messages, [{ id: message, status: 'cancelled' }])
-  await rejectsWith(t, desk.perform('voidInvoice', open.id), { code: 'invoice_state_conflict' })
-  await rejectsWith(t, desk.perform('voidInvoice', paidOn.id), {
+  await rejectsWith(t, ledger.perform('voidInvoice', open.id), { code: 'invoice_state_conflict' })
+  await rejectsWith(t, ledger.perform('voidInvoice', paidOn.id), {
     code: 'invoice_state_conflict',
-    message: /is partially paid, and something was paid on it: it cannot be voided/,
+    message: /cannot be voided, because it is partially paid, and an amount has been paid on it/,
   })
   matches(
     t,
-    await desk.books.post('/api/v1/payments', {
+    await ledger.books.post('/api/v1/payments', {
       ...{ amount: 1, currency: 'EUR', invoice_id: open.id },
     }),
     { status: 409, json: { code: 'invoice_not_payable' } },
   )
 })
 
-t.test('what is written off is chased no more and can still be paid', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  await desk.pay(invoice, 1000)
-  await desk.perform('writeOffInvoice', invoice.id, 'Bankrupt')
-  matches(t, await desk.read(invoice.id), {
+t.test('a written-off invoice is no longer chased, and can still be paid', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  await ledger.pay(invoice, 1000)
+  await ledger.perform('writeOffInvoice', invoice.id, 'Bankrupt')
+  matches(t, await ledger.read(invoice.id), {
     status: 'written_off',
     amount_due: 9000,
     chasing: { status: 'stopped', blocked_reason: null },
   })
-  matches(t, JSON.parse((await desk.lastAudit()).detail), { reason: 'Bankrupt', number: /INV/ })
-  const payment = await desk.pay(invoice, 9000)
-  matches(t, await desk.read(invoice.id), { status: 'paid', amount_due: 0 })
-  await desk.reverse(payment.id)
+  matches(t, JSON.parse((await ledger.lastAudit()).detail), { reason: 'Bankrupt', number: /INV/ })
+  const payment = await ledger.pay(invoice, 9000)
+  matches(t, await ledger.read(invoice.id), { status: 'paid', amount_due: 0 })
+  await ledger.reverse(payment.id)
   matches(
     t,
-    await desk.read(invoice.id),
+    await ledger.read(invoice.id),
     {
       ...{ status: 'written_off', amount_due: 9000, paid_at: null },
       chasing: { status: 'stopped' },
     },
-    'given up again',
+    'written off again',
   )
-  await rejectsWith(t, desk.perform('writeOffInvoice', invoice.id), {
+  await rejectsWith(t, ledger.perform('writeOffInvoice', invoice.id), {
     code: 'invoice_state_conflict',
   })
 })
 
-t.test('a dispute holds the reminders until it is resolved', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  await desk.books.message([invoice], {
+t.test('a dispute blocks reminders until it is resolved', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  await ledger.books.message([invoice], {
     status: 'awaiting_approval',
     approval_required: 1,
     approval_status: 'pending',
   })
-  await desk.events()
-  await desk.perform('disputeInvoice', invoice.id, 'They say it never arrived')
-  matches(t, (await desk.read(invoice.id)).chasing, {
+  await ledger.events()
+  await ledger.perform('disputeInvoice', invoice.id, 'They say it never arrived')
+  matches(t, (await ledger.read(invoice.id)).chasing, {
     status: 'paused',
     blocked_reason: 'disputed',
   })
-  matches(t, (await desk.books.read('/api/v1/messages')).data, [{ status: 'cancelled' }])
-  await rejectsWith(t, desk.perform('disputeInvoice', invoice.id), {
-    message: /is open and disputed: it cannot be disputed/,
+  matches(t, (await ledger.books.read('/api/v1/messages')).data, [{ status: 'cancelled' }])
+  await rejectsWith(t, ledger.perform('disputeInvoice', invoice.id), {
+    message: /cannot be disputed, because it is open and disputed/,
     members: { chasing_blocked_reason: 'disputed' },
   })
-  await desk.pay(invoice, 1000)
+  await ledger.pay(invoice, 1000)
   matches(
     t,
-    (await desk.read(invoice.id)).chasing,
+    (await ledger.read(invoice.id)).chasing,
     { blocked_reason: 'disputed' },
-    'a part settles nothing',
+    'a partial payment does not resolve the dispute',
   )
-  await desk.perform('resolveDispute', invoice.id)
+  await ledger.perform('resolveDispute', invoice.id)
   matches(
     t,
-    (await desk.read(invoice.id)).chasing,
+    (await ledger.read(invoice.id)).chasing,
     { status: 'paused', blocked_reason: 'payment_received' },
     'the pause after the payment remains',
   )
-  const types = (await desk.events()).map(({ type }) => type)
+  const types = (await ledger.events()).map(({ type }) => type)
   t.strictSame(
     types.filter((type) => type.includes('dispute')),
     ['invoice.disputed', 'invoice.dispute_resolved'],
   )
-  await rejectsWith(t, desk.perform('resolveDispute', invoice.id), {
+  await rejectsWith(t, ledger.perform('resolveDispute', invoice.id), {
     code: 'invoice_state_conflict',
   })
 })
 
-t.test('a dispute outlives a payment that is reversed, unless it was resolved', async (t) => {
-  const desk = await openDesk(t)
-  const chasingOf = async (id: string) => (await desk.read(id)).chasing
-  const invoice = await desk.invoice()
-  await desk.perform('disputeInvoice', invoice.id, 'They say it never arrived')
-  const payment = await desk.pay(invoice, 10_000)
-  matches(t, await chasingOf(invoice.id), { status: 'stopped', blocked_reason: null })
-  await desk.reverse(payment.id, 'The direct debit was charged back')
-  matches(t, await desk.read(invoice.id), {
-    status: 'open',
-    chasing: { status: 'paused', blocked_reason: 'disputed', next_action_at: null },
-  })
-  await desk.perform('resolveDispute', invoice.id)
-  matches(t, await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
-  const again = await desk.pay(invoice, 10_000)
-  await desk.reverse(again.id)
-  matches(t, await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
-})
+t.test(
+  'after a payment is reversed, a dispute blocks reminders again unless it was resolved',
+  async (t) => {
+    const ledger = await openLedger(t)
+    const chasingOf = async (id: string) => (await ledger.read(id)).chasing
+    const invoice = await ledger.invoice()
+    await ledger.perform('disputeInvoice', invoice.id, 'They say it never arrived')
+    const payment = await ledger.pay(invoice, 10_000)
+    matches(t, await chasingOf(invoice.id), { status: 'stopped', blocked_reason: null })
+    await ledger.reverse(payment.id, 'The direct debit was charged back')
+    matches(t, await ledger.read(invoice.id), {
+      status: 'open',
+      chasing: { status: 'paused', blocked_reason: 'disputed', next_action_at: null },
+    })
+    await ledger.perform('resolveDispute', invoice.id)
+    matches(t, await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
+    const again = await ledger.pay(invoice, 10_000)
+    await ledger.reverse(again.id)
+    matches(t, await chasingOf(invoice.id), { status: 'active', blocked_reason: null })
+  },
+)
 
-t.test('a reversed payment is owed again, once', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  const first = await desk.pay(invoice, 4000)
-  const second = await desk.pay(invoice, 7000, { allow_overpayment: true })
-  t.equal((await desk.read(invoice.id)).status, 'paid')
-  await desk.events()
-  await desk.reverse(second.id)
-  const reopened = await desk.read(invoice.id)
+t.test('a reversed payment is owed again, and cannot be reversed twice', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  const first = await ledger.pay(invoice, 4000)
+  const second = await ledger.pay(invoice, 7000, { allow_overpayment: true })
+  t.equal((await ledger.read(invoice.id)).status, 'paid')
+  await ledger.events()
+  await ledger.reverse(second.id)
+  const reopened = await ledger.read(invoice.id)
   matches(t, reopened, {
     ...{ status: 'partially_paid', amount_paid: 4000, amount_due: 6000, paid_at: null },
     chasing: { status: 'active', blocked_reason: null },
   })
-  const { data: payments } = await desk.books.read(`/api/v1/payments?invoice_id=${invoice.id}`)
+  const { data: payments } = await ledger.books.read(`/api/v1/payments?invoice_id=${invoice.id}`)
   const reversed = payments.find((payment: Json) => payment.id === second.id)
   matches(t, reversed, {
     ...{ status: 'reversed', amount: 7000, unapplied_amount: 1000 },
     allocations: [{ invoice_id: invoice.id, amount: 6000 }],
   })
-  const events = await desk.events()
+  const events = await ledger.events()
   matches(t, events, [
     {
       type: 'invoice.reopened',
@@ -236,35 +239,38 @@ t.test('a reversed payment is owed again, once', async (t) => {
   ])
   t.strictSame(faultsOf('InvoiceEvent', events[0]), [])
   t.strictSame(faultsOf('PaymentEvent', events[1]), [])
-  matches(t, await desk.lastAudit(), { action: 'payment.reversed', subject_id: second.id })
-  const debtor = await desk.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
-  matches(t, debtor.balances, [{ outstanding: 6000, unapplied: 0 }], 'nor is the surplus there')
-  await rejectsWith(t, desk.reverse(second.id), {
+  matches(t, await ledger.lastAudit(), { action: 'payment.reversed', subject_id: second.id })
+  const debtor = await ledger.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
+  matches(t, debtor.balances, [{ outstanding: 6000, unapplied: 0 }], 'the surplus is reversed too')
+  await rejectsWith(t, ledger.reverse(second.id), {
     code: 'payment_already_reversed',
     status: 409,
     members: { reversed_at: reversed.updated_at },
   })
-  await desk.reverse(first.id)
-  matches(t, await desk.read(invoice.id), { status: 'open', amount_paid: 0, amount_due: 10_000 })
+  await ledger.reverse(first.id)
+  matches(t, await ledger.read(invoice.id), { status: 'open', amount_paid: 0, amount_due: 10_000 })
   t.strictSame(
-    (await desk.events()).map(({ type }) => type),
+    (await ledger.events()).map(({ type }) => type),
     ['invoice.reopened', 'payment.reversed'],
   )
 })
 
-t.test('an act without a reason, and one of another account, changes nothing', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  const payment = await desk.pay(invoice, 1000)
-  const others = await desk.books.others()
-  const theirs = await others.invoice()
-  await desk.events()
-  const noReason = { code: 'validation_failed', members: { errors: [{ pointer: '/reason' }] } }
-  await rejectsWith(t, desk.perform('writeOffInvoice', invoice.id, ' '), noReason)
-  await rejectsWith(t, desk.reverse(payment.id, ''), noReason)
-  await rejectsWith(t, desk.perform('disputeInvoice', invoice.id, 'x'.repeat(501)), noReason)
-  await rejectsWith(t, desk.perform('voidInvoice', theirs.id), { code: 'not_found' })
-  await rejectsWith(t, desk.reverse('pay_none'), { code: 'not_found' })
-  t.strictSame(await desk.events(), [])
-  matches(t, await desk.read(invoice.id), { status: 'partially_paid' })
-})
+t.test(
+  'a decision without a reason, or on an invoice of another account, changes nothing',
+  async (t) => {
+    const ledger = await openLedger(t)
+    const invoice = await ledger.invoice()
+    const payment = await ledger.pay(invoice, 1000)
+    const others = await ledger.books.otherAccount()
+    const theirs = await others.invoice()
+    await ledger.events()
+    const noReason = { code: 'validation_failed', members: { errors: [{ pointer: '/reason' }] } }
+    await rejectsWith(t, ledger.perform('writeOffInvoice', invoice.id, ' '), noReason)
+    await rejectsWith(t, ledger.reverse(payment.id, ''), noReason)
+    await rejectsWith(t, ledger.perform('disputeInvoice', invoice.id, 'x'.repeat(501)), noReason)
+    await rejectsWith(t, ledger.perform('voidInvoice', theirs.id), { code: 'not_found' })
+    await rejectsWith(t, ledger.reverse('pay_none'), { code: 'not_found' })
+    t.strictSame(await ledger.events(), [])
+    matches(t, await ledger.read(invoice.id), { status: 'partially_paid' })
+  },
+)

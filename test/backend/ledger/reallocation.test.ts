@@ -10,7 +10,7 @@ import { openWebhooks } from '../../fixtures/books/webhooks.ts'
 import { faultsOf } from '../../fixtures/contract/schema.ts'
 import { matches, rejectsWith } from '../../fixtures/matches.ts'
 
-async function openDesk(t: Test) {
+async function openLedger(t: Test) {
   const webhooks = await openWebhooks(t)
   const { books } = webhooks
   const { accountId } = books
@@ -24,7 +24,7 @@ async function openDesk(t: Test) {
   }
   const payment = async (id: string): Promise<Json> => {
     const { data } = await books.read('/api/v1/payments?limit=200')
-    return data.find((one: Json) => one.id === id)
+    return data.find((candidate: Json) => candidate.id === id)
   }
   return {
     books,
@@ -49,7 +49,7 @@ async function openDesk(t: Test) {
       database.transaction((tx) => reversePayment(tx, accountId, id, 'It bounced', act())),
     voidInvoice: ({ id }: Json) =>
       database.transaction((tx) => voidInvoice(tx, accountId, id, 'A mistake', act())),
-    /** Of each event since the last look. */
+    /** Resolves with the events since the previous call, and deletes them. */
     async events(): Promise<Json[]> {
       const rows = await database.read
         .selectFrom('webhook_events')
@@ -87,14 +87,14 @@ async function openDesk(t: Test) {
   }
 }
 
-t.test('money on account is put to several invoices', async (t) => {
-  const desk = await openDesk(t)
-  const [one, two] = [await desk.invoice(), await desk.invoice({ amount: 4000 })]
-  const before = await desk.pay({ debtor_id: desk.debtor.id, amount: 12_000 })
-  const waiting = await desk.books.message([two])
-  await desk.events()
-  const { effects } = await desk.allocate(before.id, [one, 7000], [two, 4000])
-  const after = await desk.payment(before.id)
+t.test('money on account is allocated to several invoices', async (t) => {
+  const ledger = await openLedger(t)
+  const [one, two] = [await ledger.invoice(), await ledger.invoice({ amount: 4000 })]
+  const before = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
+  const waiting = await ledger.books.message([two])
+  await ledger.events()
+  const { effects } = await ledger.allocate(before.id, [one, 7000], [two, 4000])
+  const after = await ledger.payment(before.id)
   matches(t, after, {
     allocations: [
       { invoice_id: one.id, amount: 7000 },
@@ -114,13 +114,13 @@ t.test('money on account is put to several invoices', async (t) => {
     messages_cancelled: 1,
     messages_in_flight: [],
   })
-  t.equal(await desk.messageStatus(waiting), 'cancelled')
-  const paid = await desk.read(two.id)
+  t.equal(await ledger.messageStatus(waiting), 'cancelled')
+  const paid = await ledger.read(two.id)
   matches(t, paid, { status: 'paid', amount_paid: 4000, chasing: { status: 'stopped' } })
-  const partly = await desk.read(one.id)
+  const partly = await ledger.read(one.id)
   matches(t, partly, { chasing: { status: 'paused', blocked_reason: 'payment_received' } })
-  matches(t, await desk.balances(), [{ outstanding: 3000, unapplied: 1000 }])
-  matches(t, await desk.events(), [
+  matches(t, await ledger.balances(), [{ outstanding: 3000, unapplied: 1000 }])
+  matches(t, await ledger.events(), [
     { type: 'invoice.partially_paid', data: { object: partly, revision: partly.revision } },
     { type: 'invoice.paid', data: { object: paid, previous: { amount_paid: 0 } } },
     {
@@ -132,36 +132,36 @@ t.test('money on account is put to several invoices', async (t) => {
       },
     },
   ])
-  t.strictSame(await desk.lastAudit(), {
+  t.strictSame(await ledger.lastAudit(), {
     action: 'payment.allocated',
     subject_id: before.id,
     detail: { amount: 11_000, currency: 'EUR', invoices: [one.number, two.number] },
   })
 })
 
-t.test('an invoice gets more of the same payment', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  const { id } = await desk.pay({
+t.test('a further allocation of a payment to the same invoice is added to the first', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  const { id } = await ledger.pay({
     allocations: [{ invoice_id: invoice.id, amount: 2000 }],
     amount: 9000,
   })
-  await desk.allocate(id, [invoice, 3000])
-  matches(t, await desk.payment(id), {
+  await ledger.allocate(id, [invoice, 3000])
+  matches(t, await ledger.payment(id), {
     allocations: [{ invoice_id: invoice.id, amount: 5000 }],
     unapplied_amount: 4000,
   })
-  matches(t, await desk.read(invoice.id), { amount_paid: 5000, amount_due: 5000 })
+  matches(t, await ledger.read(invoice.id), { amount_paid: 5000, amount_due: 5000 })
 })
 
 t.test('an impossible allocation is rejected and changes nothing', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  const draft = await desk.invoice({ status: 'draft' })
-  const dollars = await desk.invoice({ currency: 'USD' })
-  const other = await desk.books.invoice()
-  const foreign = await (await desk.books.others()).invoice()
-  const { id } = await desk.pay({ debtor_id: desk.debtor.id, amount: 12_000 })
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  const draft = await ledger.invoice({ status: 'draft' })
+  const dollars = await ledger.invoice({ currency: 'USD' })
+  const other = await ledger.books.invoice()
+  const foreign = await (await ledger.books.otherAccount()).invoice()
+  const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 12_000 })
   const refused = [
     [[[invoice, 10_001]], 'payment_exceeds_balance'],
     [
@@ -190,41 +190,41 @@ t.test('an impossible allocation is rejected and changes nothing', async (t) => 
     ],
   ] as const
   for (const [wanted, code] of refused) {
-    await rejectsWith(t, desk.allocate(id, ...wanted), { code })
+    await rejectsWith(t, ledger.allocate(id, ...wanted), { code })
   }
   for (const amount of [-1, 0, 0.5, Number.NaN]) {
     const members = { errors: [{ pointer: '/allocations/0/amount' }] }
     const refusal = { code: 'validation_failed', members }
-    await rejectsWith(t, desk.allocate(id, [invoice, amount]), refusal, `${amount}`)
+    await rejectsWith(t, ledger.allocate(id, [invoice, amount]), refusal, `${amount}`)
   }
-  await rejectsWith(t, desk.allocate('pay_none', [invoice, 1]), { code: 'not_found' })
-  t.strictSame((await desk.payment(id)).allocations, [])
-  matches(t, await desk.read(invoice.id), { amount_paid: 0, status: 'open' })
-  await desk.reverse(id)
-  await rejectsWith(t, desk.allocate(id, [invoice, 1]), { code: 'payment_already_reversed' })
+  await rejectsWith(t, ledger.allocate('pay_none', [invoice, 1]), { code: 'not_found' })
+  t.strictSame((await ledger.payment(id)).allocations, [])
+  matches(t, await ledger.read(invoice.id), { amount_paid: 0, status: 'open' })
+  await ledger.reverse(id)
+  await rejectsWith(t, ledger.allocate(id, [invoice, 1]), { code: 'payment_already_reversed' })
 })
 
 t.test(
-  'an allocation is taken back: the money is on account, the invoice owed again',
+  'after an allocation is taken back, the money is on account and the invoice is owed',
   async (t) => {
-    const desk = await openDesk(t)
-    const [one, two] = [await desk.invoice(), await desk.invoice({ amount: 4000 })]
-    const before = await desk.pay({
+    const ledger = await openLedger(t)
+    const [one, two] = [await ledger.invoice(), await ledger.invoice({ amount: 4000 })]
+    const before = await ledger.pay({
       amount: 14_000,
       allocations: [
         { invoice_id: one.id, amount: 10_000 },
         { invoice_id: two.id, amount: 4000 },
       ],
     })
-    await desk.events()
-    await desk.takeBack(before.id, one)
-    const after = await desk.payment(before.id)
+    await ledger.events()
+    await ledger.takeBack(before.id, one)
+    const after = await ledger.payment(before.id)
     matches(t, after, {
       allocations: [{ invoice_id: two.id, amount: 4000 }],
       unapplied_amount: 10_000,
       revision: 2,
     })
-    const reopened = await desk.read(one.id)
+    const reopened = await ledger.read(one.id)
     matches(t, reopened, {
       status: 'open',
       amount_paid: 0,
@@ -232,11 +232,11 @@ t.test(
       paid_at: null,
       chasing: { status: 'active' },
     })
-    matches(t, await desk.events(), [
+    matches(t, await ledger.events(), [
       { type: 'invoice.reopened', data: { object: reopened, previous: { status: 'paid' } } },
       { type: 'payment.updated', data: { object: after, previous: { unapplied_amount: 0 } } },
     ])
-    t.strictSame(await desk.lastAudit(), {
+    t.strictSame(await ledger.lastAudit(), {
       action: 'payment.allocation_taken_back',
       subject_id: before.id,
       detail: {
@@ -246,41 +246,38 @@ t.test(
         reason: 'It was for another',
       },
     })
-    matches(t, await desk.balances(), [{ outstanding: 10_000, unapplied: 10_000 }])
-    await rejectsWith(t, desk.takeBack(before.id, one), { code: 'invoice_not_found' })
-    await rejectsWith(t, desk.takeBack(before.id, two, ' '), { code: 'validation_failed' })
-    await desk.allocate(before.id, [one, 10_000])
-    matches(t, await desk.read(one.id), { status: 'paid', amount_due: 0 })
-    await desk.reverse(before.id)
-    matches(t, await desk.balances(), [{ outstanding: 14_000, unapplied: 0 }])
+    matches(t, await ledger.balances(), [{ outstanding: 10_000, unapplied: 10_000 }])
+    await rejectsWith(t, ledger.takeBack(before.id, one), { code: 'invoice_not_found' })
+    await rejectsWith(t, ledger.takeBack(before.id, two, ' '), { code: 'validation_failed' })
+    await ledger.allocate(before.id, [one, 10_000])
+    matches(t, await ledger.read(one.id), { status: 'paid', amount_due: 0 })
+    await ledger.reverse(before.id)
+    matches(t, await ledger.balances(), [{ outstanding: 14_000, unapplied: 0 }])
   },
 )
 
-t.test(
-  'two people allocate the same money at once: it is put to one of the invoices',
-  async (t) => {
-    const desk = await openDesk(t)
-    const [one, two] = [await desk.invoice(), await desk.invoice()]
-    const { id } = await desk.pay({ debtor_id: desk.debtor.id, amount: 10_000 })
-    const outcomes = await Promise.allSettled([
-      desk.allocate(id, [one, 10_000]),
-      desk.allocate(id, [two, 10_000]),
-    ])
-    const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
-    t.strictSame(
-      refused.map(({ reason }) => reason.code),
-      ['allocation_exceeds_payment'],
-    )
-    matches(t, await desk.balances(), [{ outstanding: 10_000, unapplied: 0 }])
-  },
-)
+t.test('if two people allocate the same money at once, one allocation is rejected', async (t) => {
+  const ledger = await openLedger(t)
+  const [one, two] = [await ledger.invoice(), await ledger.invoice()]
+  const { id } = await ledger.pay({ debtor_id: ledger.debtor.id, amount: 10_000 })
+  const outcomes = await Promise.allSettled([
+    ledger.allocate(id, [one, 10_000]),
+    ledger.allocate(id, [two, 10_000]),
+  ])
+  const refused = outcomes.filter((outcome) => outcome.status === 'rejected')
+  t.strictSame(
+    refused.map(({ reason }) => reason.code),
+    ['allocation_exceeds_payment'],
+  )
+  matches(t, await ledger.balances(), [{ outstanding: 10_000, unapplied: 0 }])
+})
 
-t.test('an invoice is credited in part, then until nothing is due', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  await desk.events()
-  await desk.credit(invoice, 2500)
-  const partly = await desk.read(invoice.id)
+t.test('credits reduce the amount due, down to zero', async (t) => {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  await ledger.events()
+  await ledger.credit(invoice, 2500)
+  const partly = await ledger.read(invoice.id)
   matches(t, partly, {
     status: 'open',
     amount: 10_000,
@@ -289,25 +286,25 @@ t.test('an invoice is credited in part, then until nothing is due', async (t) =>
     amount_due: 7500,
     chasing: { status: 'active', blocked_reason: null },
   })
-  matches(t, await desk.events(), [
+  matches(t, await ledger.events(), [
     {
       type: 'invoice.credited',
       data: { object: partly, previous: { amount_credited: 0, amount_due: 10_000 } },
     },
   ])
-  t.strictSame(await desk.lastAudit(), {
+  t.strictSame(await ledger.lastAudit(), {
     action: 'invoice.credited',
     subject_id: invoice.id,
     detail: { number: invoice.number, amount: 2500, currency: 'EUR', reason: 'Billed twice' },
   })
-  await rejectsWith(t, desk.voidInvoice(invoice), {
+  await rejectsWith(t, ledger.voidInvoice(invoice), {
     code: 'invoice_state_conflict',
-    message: `Invoice ${invoice.number} is open, and something was credited on it: it cannot be voided.`,
+    message: `Invoice ${invoice.number} cannot be voided, because it is open, and an amount has been credited on it.`,
   })
-  const payment = await desk.pay({ invoice_id: invoice.id, amount: 7000 })
-  await desk.events()
-  await desk.credit(invoice, 500)
-  const paid = await desk.read(invoice.id)
+  const payment = await ledger.pay({ invoice_id: invoice.id, amount: 7000 })
+  await ledger.events()
+  await ledger.credit(invoice, 500)
+  const paid = await ledger.read(invoice.id)
   matches(t, paid, {
     status: 'paid',
     amount_paid: 7000,
@@ -315,14 +312,14 @@ t.test('an invoice is credited in part, then until nothing is due', async (t) =>
     amount_due: 0,
     chasing: { status: 'stopped' },
   })
-  matches(t, await desk.events(), [
+  matches(t, await ledger.events(), [
     { type: 'invoice.credited', data: { object: paid, previous: { status: 'partially_paid' } } },
     { type: 'invoice.paid', data: { object: paid, previous: { amount_due: 500 } } },
   ])
-  matches(t, await desk.balances(), [])
-  await rejectsWith(t, desk.credit(invoice, 1), { code: 'invoice_state_conflict' })
-  await desk.reverse(payment.id)
-  matches(t, await desk.read(invoice.id), {
+  matches(t, await ledger.balances(), [])
+  await rejectsWith(t, ledger.credit(invoice, 1), { code: 'invoice_state_conflict' })
+  await ledger.reverse(payment.id)
+  matches(t, await ledger.read(invoice.id), {
     status: 'open',
     amount_paid: 0,
     amount_credited: 3000,
@@ -331,28 +328,28 @@ t.test('an invoice is credited in part, then until nothing is due', async (t) =>
 })
 
 t.test('a credit never exceeds what is due', async (t) => {
-  const desk = await openDesk(t)
-  const invoice = await desk.invoice()
-  await desk.pay({ invoice_id: invoice.id, amount: 4000 })
-  await rejectsWith(t, desk.credit(invoice, 6001), {
+  const ledger = await openLedger(t)
+  const invoice = await ledger.invoice()
+  await ledger.pay({ invoice_id: invoice.id, amount: 4000 })
+  await rejectsWith(t, ledger.credit(invoice, 6001), {
     code: 'validation_failed',
     members: {
       errors: [
         {
           pointer: '/amount',
           code: 'out_of_range',
-          detail: `amount must be at most 6000, what is due on invoice ${invoice.number}.`,
+          detail: `amount must be at most 6000, the amount due on invoice ${invoice.number}.`,
         },
       ],
     },
   })
-  await rejectsWith(t, desk.credit(invoice, 1, ' '), { code: 'validation_failed' })
+  await rejectsWith(t, ledger.credit(invoice, 1, ' '), { code: 'validation_failed' })
   const outcomes = await Promise.allSettled([
-    desk.credit(invoice, 4000),
-    desk.credit(invoice, 4000),
+    ledger.credit(invoice, 4000),
+    ledger.credit(invoice, 4000),
   ])
   t.strictSame(outcomes.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
-  matches(t, await desk.read(invoice.id), { amount_credited: 4000, amount_due: 2000 })
-  const draft = await desk.invoice({ status: 'draft' })
-  await rejectsWith(t, desk.credit(draft, 1), { code: 'invoice_state_conflict' })
+  matches(t, await ledger.read(invoice.id), { amount_credited: 4000, amount_due: 2000 })
+  const draft = await ledger.invoice({ status: 'draft' })
+  await rejectsWith(t, ledger.credit(draft, 1), { code: 'invoice_state_conflict' })
 })

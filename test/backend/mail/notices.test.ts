@@ -1,21 +1,21 @@
-// What people are mailed besides reminders: at least once each, and never in the way of a page.
+// Mails other than reminders: each is sent at least once, and no page waits for one.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { setReplyAddress } from '../../../backend/accounts/reply-address.ts'
 import { recordNotice } from '../../../backend/mail/notices.ts'
 import { containing, matches, rejectsWith } from '../../fixtures/matches.ts'
-import { type Reminding, startReminding } from '../../fixtures/reminders/reminding.ts'
+import { type MailService, startMailService } from '../../fixtures/reminders/mail-service.ts'
 import { deliveryReport, reply } from '../../fixtures/servers/inbound.ts'
 import { startSmtpServer } from '../../fixtures/servers/smtp.ts'
 import { createUserIn, logIn } from '../../fixtures/service/settings.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-async function logInAdmin({ books: { backend }, accountId }: Reminding) {
+async function logInAdmin({ books: { backend }, accountId }: MailService) {
   await createUserIn(backend, accountId, 'ada@acme.nl', 'admin')
   return logIn(backend, 'ada@acme.nl')
 }
 
-async function noticeOfEndpoint({ books, accountId }: Reminding): Promise<void> {
+async function noticeOfEndpoint({ books, accountId }: MailService): Promise<void> {
   const { backend } = books
   const detail = { url: 'https://hooks.acme.nl/<b>', reason: 'gone', failing_since: null } as const
   const notice = {
@@ -27,7 +27,7 @@ async function noticeOfEndpoint({ books, accountId }: Reminding): Promise<void> 
   await backend.database.transaction((tx) => recordNotice(tx, notice, backend.now))
 }
 
-async function outboxOf({ books }: Reminding) {
+async function outboxOf({ books }: MailService) {
   return books.backend.database.read
     .selectFrom('mail_outbox')
     .select(['status', 'attempts', 'run_at', 'last_error'])
@@ -37,14 +37,14 @@ async function outboxOf({ books }: Reminding) {
 
 t.test('an invitation is mailed, and the link in the mail works', async (t) => {
   const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
+  const service = await startMailService(t, smtp.url)
   const ada = await logInAdmin(service)
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
     role: 'member',
   })
   matches(t, invited, { status: 201, json: { mailed: true } })
-  t.equal(smtp.mails.length, 0, 'the page does not wait for it')
+  t.equal(smtp.mails.length, 0, 'the page does not wait for the mail')
   await service.sendNotices()
   await service.sendNotices()
   t.equal(smtp.mails.length, 1)
@@ -62,9 +62,9 @@ t.test('an invitation is mailed, and the link in the mail works', async (t) => {
   t.equal(accepted.status, 201)
 })
 
-t.test('Admins see whether an invitation arrived, also where it comes back later', async (t) => {
+t.test('Admins see whether an invitation arrived, even if it bounces later', async (t) => {
   const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
+  const service = await startMailService(t, smtp.url)
   const ada = await logInAdmin(service)
   await ada.send('POST', '/settings/people', { email: 'bob@acme.nl', role: 'member' })
   const mailOf = async () => (await ada.get('/settings/people')).json['invitations']
@@ -76,9 +76,9 @@ t.test('Admins see whether an invitation arrived, also where it comes back later
   matches(t, (await ada.page('/settings/people')).text, /The mail did not arrive/)
 })
 
-t.test('an invitation that was withdrawn meanwhile is not mailed', async (t) => {
+t.test('an invitation that is withdrawn before it is sent is not mailed', async (t) => {
   const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
+  const service = await startMailService(t, smtp.url)
   const ada = await logInAdmin(service)
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
@@ -90,8 +90,8 @@ t.test('an invitation that was withdrawn meanwhile is not mailed', async (t) => 
   matches(t, await outboxOf(service), [{ status: 'failed', run_at: null }])
 })
 
-t.test('without a mail server the link is shown and nothing mailed', async (t) => {
-  const service = await startReminding(t)
+t.test('without a mail server, the link is shown and nothing is mailed', async (t) => {
+  const service = await startMailService(t)
   const ada = await logInAdmin(service)
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
@@ -105,15 +105,15 @@ t.test('without a mail server the link is shown and nothing mailed', async (t) =
 t.test('in a rehearsal no notice is mailed, and links are shown instead', async (t) => {
   const open = async (isRehearsal: boolean) => {
     const smtp = await startSmtpServer(t)
-    const service = await startReminding(t, smtp.url, isRehearsal)
+    const service = await startMailService(t, smtp.url, isRehearsal)
     const ada = await logInAdmin(service)
     await noticeOfEndpoint(service)
-    service.postOffice.start()
+    service.mailServices.start()
     return { smtp, service, ada }
   }
   const rehearsal = await open(true)
   const { smtp } = await open(false)
-  await until(() => smtp.mails.length === 1, 'the notice of the other one')
+  await until(() => smtp.mails.length === 1, 'the notice is mailed outside of a rehearsal')
   const { ada, service } = rehearsal
   const invited = await ada.send('POST', '/settings/people', {
     email: 'bob@acme.nl',
@@ -122,38 +122,46 @@ t.test('in a rehearsal no notice is mailed, and links are shown instead', async 
   matches(t, invited.json, { mailed: false, link: /#[\w-]{43}$/ })
   t.equal(rehearsal.smtp.connections(), 0)
   await service.sendNotices()
-  matches(t, rehearsal.smtp.mails, [{ to: ['ada@acme.nl'] }], 'it waited until the end of it')
-})
-
-t.test('a notice goes to every Admin who can log in, once, whoever sends it', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
-  const { backend } = service.books
-  for (const [email, role] of [
-    ['ada@acme.nl', 'admin'],
-    ['abe@acme.nl', 'admin'],
-    ['max@acme.nl', 'member'],
-  ] as const) {
-    await createUserIn(backend, service.accountId, email, role)
-  }
-  const gone = await createUserIn(backend, service.accountId, 'eve@acme.nl', 'admin')
-  await backend.database.transaction((tx) =>
-    tx.updateTable('users').set({ status: 'deactivated' }).where('id', '=', gone.id).execute(),
+  matches(
+    t,
+    rehearsal.smtp.mails,
+    [{ to: ['ada@acme.nl'] }],
+    'the notice waited until the end of the rehearsal',
   )
-  await noticeOfEndpoint(service)
-  await Promise.all([service.sendNotices(), service.sendNotices()])
-  await service.sendNotices()
-  t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['abe@acme.nl', 'ada@acme.nl'])
-  const { mail } = smtp.mails[0] ?? {}
-  matches(t, mail?.text, /https:\/\/hooks\.acme\.nl\/<b> any more/)
-  t.notMatch(mail?.html, /<b>/)
 })
 
 t.test(
-  'a notice that the server does not accept is retried for three days, as the same mail',
+  'a notice is mailed once to every Admin who can log in, even by concurrent workers',
   async (t) => {
     const smtp = await startSmtpServer(t)
-    const service = await startReminding(t, smtp.url)
+    const service = await startMailService(t, smtp.url)
+    const { backend } = service.books
+    for (const [email, role] of [
+      ['ada@acme.nl', 'admin'],
+      ['abe@acme.nl', 'admin'],
+      ['max@acme.nl', 'member'],
+    ] as const) {
+      await createUserIn(backend, service.accountId, email, role)
+    }
+    const gone = await createUserIn(backend, service.accountId, 'eve@acme.nl', 'admin')
+    await backend.database.transaction((tx) =>
+      tx.updateTable('users').set({ status: 'deactivated' }).where('id', '=', gone.id).execute(),
+    )
+    await noticeOfEndpoint(service)
+    await Promise.all([service.sendNotices(), service.sendNotices()])
+    await service.sendNotices()
+    t.strictSame(smtp.mails.flatMap(({ to }) => to).sort(), ['abe@acme.nl', 'ada@acme.nl'])
+    const { mail } = smtp.mails[0] ?? {}
+    matches(t, mail?.text, /https:\/\/hooks\.acme\.nl\/<b> any more/)
+    t.notMatch(mail?.html, /<b>/)
+  },
+)
+
+t.test(
+  'a notice that the server does not accept is retried for three days, with one Message-ID',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const service = await startMailService(t, smtp.url)
     const { backend } = service.books
     await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
     await noticeOfEndpoint(service)
@@ -166,7 +174,7 @@ t.test(
       matches(t, row, { status: 'pending', attempts: tries })
       const connections = smtp.connections()
       await service.sendNotices()
-      t.equal(smtp.connections(), connections, 'not before its time')
+      t.equal(smtp.connections(), connections, 'not retried before its time')
       backend.now = new Date(row?.run_at ?? 0)
       if (tries === 8) smtp.recover()
       await service.sendNotices()
@@ -182,7 +190,7 @@ t.test(
 
 t.test('a server that accepts no mail is reported at `/readyz`', async (t) => {
   const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
+  const service = await startMailService(t, smtp.url)
   const { backend } = service.books
   await createUserIn(backend, service.accountId, 'ada@acme.nl', 'admin')
   await noticeOfEndpoint(service)
@@ -195,9 +203,9 @@ t.test('a server that accepts no mail is reported at `/readyz`', async (t) => {
   t.strictSame(await backend.health(), { unready: [], degraded: [] })
 })
 
-t.test('an address that does not exist is given up at once', async (t) => {
+t.test('a notice to an address that does not exist is not retried', async (t) => {
   const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
+  const service = await startMailService(t, smtp.url)
   await createUserIn(service.books.backend, service.accountId, 'ada@acme.nl', 'admin')
   await noticeOfEndpoint(service)
   smtp.failAt('rcpt', { code: 550, text: '5.1.1 No such user' })
@@ -207,29 +215,34 @@ t.test('an address that does not exist is given up at once', async (t) => {
   ])
 })
 
-t.test('Admins are notified of a reply, unless replies reach them anyway', async (t) => {
-  const smtp = await startSmtpServer(t)
-  const service = await startReminding(t, smtp.url)
-  const { books } = service
-  await createUserIn(books.backend, service.accountId, 'ada@acme.nl', 'admin')
-  const invoice = await books.invoice()
-  const receiveReply = async (body: string) => {
-    const id = await books.message([invoice], { status: 'sent' })
-    await service.post(reply(id, { body }))
-    await service.sendNotices()
-  }
-  await receiveReply('We paid <i>last</i> week.\n')
-  const { mail } = smtp.mails[0] ?? {}
-  matches(t, mail, {
-    subject: 'Jansen Bouw B.V. replied to a reminder',
-    text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
-  })
-  t.notMatch(mail?.html, /<i>/)
-  const act = { actor: OPERATOR, now: books.backend.now }
-  const setTo = (address: string) =>
-    books.backend.database.transaction((tx) => setReplyAddress(tx, service.accountId, address, act))
-  await rejectsWith(t, setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
-  matches(t, await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })
-  await receiveReply('Really.\n')
-  t.equal(smtp.mails.length, 1)
-})
+t.test(
+  'Admins are notified of a reply, unless the account has its own reply address',
+  async (t) => {
+    const smtp = await startSmtpServer(t)
+    const service = await startMailService(t, smtp.url)
+    const { books } = service
+    await createUserIn(books.backend, service.accountId, 'ada@acme.nl', 'admin')
+    const invoice = await books.invoice()
+    const receiveReply = async (body: string) => {
+      const id = await books.message([invoice], { status: 'sent' })
+      await service.post(reply(id, { body }))
+      await service.sendNotices()
+    }
+    await receiveReply('We paid <i>last</i> week.\n')
+    const { mail } = smtp.mails[0] ?? {}
+    matches(t, mail, {
+      subject: 'Jansen Bouw B.V. replied to a reminder',
+      text: /We paid <i>last<\/i> week\.[\s\S]*settings\/customers\/deb_/,
+    })
+    t.notMatch(mail?.html, /<i>/)
+    const act = { actor: OPERATOR, now: books.backend.now }
+    const setTo = (address: string) =>
+      books.backend.database.transaction((tx) =>
+        setReplyAddress(tx, service.accountId, address, act),
+      )
+    await rejectsWith(t, setTo('billing@acme.nl\nBcc: x@y.nl'), { code: 'validation_failed' })
+    matches(t, await setTo('billing@acme.nl'), { reply_to: 'billing@acme.nl' })
+    await receiveReply('Really.\n')
+    t.equal(smtp.mails.length, 1)
+  },
+)

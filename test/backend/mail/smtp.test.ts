@@ -1,14 +1,15 @@
-// What each error of a mail server means: whether the recipient is to blame, and whether the mail may have been sent.
+// What each error of a mail server means: whether it concerns the recipient, and whether the mail may have
+// been sent.
 import t from 'tap'
-import type { HandOff } from '../../../backend/mail/mail.ts'
+import type { HandOverResult } from '../../../backend/mail/mail.ts'
 import { parseSmtpUrl, type SmtpAddress } from '../../../backend/mail/smtp-url.ts'
 import { matches } from '../../fixtures/matches.ts'
-import { mailIn, newMailer, sendNow } from '../../fixtures/reminders/mail.ts'
+import { newMailer, sampleMail, sendNow } from '../../fixtures/reminders/mail.ts'
 import { createCertificate } from '../../fixtures/servers/certificate.ts'
 import { type SmtpPhase, startSmtpServer } from '../../fixtures/servers/smtp.ts'
 import { until } from '../../fixtures/service/until.ts'
 
-t.test('an accepted mail names the server’s own id', async (t) => {
+t.test('an accepted mail has the id that the server assigned', async (t) => {
   const smtp = await startSmtpServer(t)
   t.strictSame(await sendNow(newMailer(t, smtp.url)), {
     outcome: 'accepted',
@@ -17,7 +18,7 @@ t.test('an accepted mail names the server’s own id', async (t) => {
   matches(t, smtp.mails, [{ from: 'reminders@mail.receivables.io', to: ['ap@jansen.nl'] }])
 })
 
-/** What the server says, and what it means. */
+/** Replies of the server, and the outcome that each one means. */
 const REPLIES: readonly (readonly [SmtpPhase, number, string, object])[] = [
   ['connect', 421, '4.3.2 Too many connections', { outcome: 'abandoned' }],
   ['connect', 554, 'No SMTP service here', { outcome: 'abandoned' }],
@@ -58,9 +59,9 @@ t.test(
     for (const [phase, code, text, expected] of REPLIES) {
       smtp.recover()
       smtp.failAt(phase, { code, text })
-      const handOff = await sendNow(mailer)
-      matches(t, handOff, expected, `${phase}: ${code} ${text}`)
-      matches(t, handOff, { detail: /[A-Z]/ })
+      const result = await sendNow(mailer)
+      matches(t, result, expected, `${phase}: ${code} ${text}`)
+      matches(t, result, { detail: /[A-Z]/ })
     }
     t.strictSame(smtp.mails, [])
   },
@@ -82,7 +83,7 @@ t.test('if a server stops responding after the text, the outcome is unknown', as
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url, { replyMsMax: 50 })
   smtp.failAt('data', 'hang')
-  matches(t, await sendNow(mailer, { withinMs: 500 }), { outcome: 'unknown' })
+  matches(t, await sendNow(mailer), { outcome: 'unknown' })
   t.equal(smtp.mails.length, 1)
 })
 
@@ -91,7 +92,7 @@ t.test(
   async (t) => {
     const smtp = await startSmtpServer(t)
     const mailer = newMailer(t, smtp.url)
-    const drop = async (phase: SmtpPhase): Promise<HandOff> => {
+    const drop = async (phase: SmtpPhase): Promise<HandOverResult> => {
       smtp.recover()
       smtp.failAt(phase, 'drop')
       return sendNow(mailer)
@@ -100,14 +101,18 @@ t.test(
       matches(t, await drop(phase), { outcome: 'abandoned' }, phase)
     }
     matches(t, await drop('data'), { outcome: 'unknown' })
-    t.equal(smtp.mails.length, 1, 'the server had it all the same')
+    t.equal(smtp.mails.length, 1, 'the server received the mail nevertheless')
     smtp.recover()
     matches(t, await sendNow(mailer), { outcome: 'accepted' })
-    t.equal(smtp.mails[0]?.mail.messageId, smtp.mails[1]?.mail.messageId, 'known for a repeat')
+    t.equal(
+      smtp.mails[0]?.mail.messageId,
+      smtp.mails[1]?.mail.messageId,
+      'a repeat is recognizable',
+    )
   },
 )
 
-t.test('no hand-over begins after its deadline, or where no server listens', async (t) => {
+t.test('no hand-over begins after its deadline, or while no server listens', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   matches(t, await sendNow(mailer, { withinMs: 0 }), { outcome: 'abandoned' })
@@ -125,7 +130,7 @@ t.test('a server may be slow to greet', async (t) => {
   matches(t, await sendNow(newMailer(t, smtp.url)), { outcome: 'accepted' })
 })
 
-t.test('TLS is used where it is offered, and a login is sent over it', async (t) => {
+t.test('TLS is used if the server offers it, and protects the login', async (t) => {
   const tls = await createCertificate(t, 'DNS:mx.test')
   const smtp = await startSmtpServer(t, { tls, login: { user: 'us', password: 'p@ss%word' } })
   const url = (password: string) => smtp.url.replace('//', `//us:${encodeURIComponent(password)}@`)
@@ -136,11 +141,11 @@ t.test('TLS is used where it is offered, and a login is sent over it', async (t)
     t,
     wrong,
     { outcome: 'abandoned', detail: /^535/ },
-    'a wrong login does not affect the address',
+    'a wrong login is not counted against the recipient',
   )
 })
 
-t.test('a login that hangs or breaks does not affect the address either', async (t) => {
+t.test('a login that hangs or breaks is not counted against the recipient', async (t) => {
   const smtp = await startSmtpServer(t, { login: { user: 'us', password: 'secret' } })
   const mailer = newMailer(t, smtp.url.replace('//', '//us:secret@'))
   for (const fault of ['hang', 'drop', { code: 454, text: '4.7.0 Later' }] as const) {
@@ -154,14 +159,14 @@ t.test('a login that hangs or breaks does not affect the address either', async 
 
 t.test('a password is sent over a network only by TLS, with a valid certificate', async (t) => {
   const login = { user: 'us', password: 'secret' }
-  const far = (url: string): SmtpAddress => ({ ...parseSmtpUrl(url), isLocal: false })
+  const asRemote = (url: string): SmtpAddress => ({ ...parseSmtpUrl(url), isLocal: false })
   const plain = await startSmtpServer(t, { login })
   const url = plain.url.replace('//', '//us:secret@')
-  matches(t, await sendNow(newMailer(t, undefined, { server: far(url) })), {
+  matches(t, await sendNow(newMailer(t, undefined, { server: asRemote(url) })), {
     outcome: 'abandoned',
   })
   const selfSigned = await startSmtpServer(t, { tls: await createCertificate(t, 'DNS:mx.test') })
-  matches(t, await sendNow(newMailer(t, undefined, { server: far(selfSigned.url) })), {
+  matches(t, await sendNow(newMailer(t, undefined, { server: asRemote(selfSigned.url) })), {
     outcome: 'abandoned',
     detail: /self.signed/,
   })
@@ -203,7 +208,7 @@ t.test(
   },
 )
 
-t.test('closing abandons mails that are not begun and waits for those in progress', async (t) => {
+t.test('closing abandons mails that have not begun and waits for those in progress', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   smtp.failAt('rcpt', 'hang')
@@ -217,12 +222,12 @@ t.test('closing abandons mails that are not begun and waits for those in progres
   smtp.recover()
   smtp.failAt('data', 'hang')
   const pending = sendNow(other)
-  await until(() => smtp.mails.length === 1, 'the text')
+  await until(() => smtp.mails.length === 1, 'the server has received the text')
   await other.close()
-  matches(t, await pending, { outcome: 'unknown' }, 'within what a process has to end')
+  matches(t, await pending, { outcome: 'unknown' }, 'in the time that a process has to exit')
 })
 
-t.test('a mail that cannot be received is rejected before any connection', async (t) => {
+t.test('a mail to a reserved domain is rejected without a connection', async (t) => {
   const smtp = await startSmtpServer(t)
   const mailer = newMailer(t, smtp.url)
   for (const to of [
@@ -234,15 +239,19 @@ t.test('a mail that cannot be received is rejected before any connection', async
     'a@acme.invalid',
     'a@localhost',
   ]) {
-    matches(t, await mailer.send(mailIn({ to }), { startBefore: new Date(Date.now() + 5000) }), {
-      outcome: 'refused',
-      code: 'reserved_domain',
-    })
+    matches(
+      t,
+      await mailer.send(sampleMail({ to }), { startBefore: new Date(Date.now() + 5000) }),
+      {
+        outcome: 'refused',
+        code: 'reserved_domain',
+      },
+    )
   }
   t.equal(smtp.connections(), 0)
 })
 
-t.test('SMTP_URL is parsed or rejected, and no error contains it', async (t) => {
+t.test('SMTP_URL is parsed or rejected, and no error contains its password', async (t) => {
   matches(t, parseSmtpUrl('smtps://u:p%40ss@mx.acme.nl'), {
     host: 'mx.acme.nl',
     port: 465,

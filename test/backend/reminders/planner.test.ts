@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checkLadder, USUAL_LADDER } from '../../../backend/reminders/planning/ladder.ts'
+import { checkLadder, DEFAULT_LADDER } from '../../../backend/reminders/planning/ladder.ts'
 import {
   type PlannedDebtor,
   type PlannedInvoice,
@@ -13,7 +13,7 @@ const NOON = new Date('2026-11-24T11:00:00.000Z')
 
 function debtorIn(over: Partial<PlannedDebtor> = {}): PlannedDebtor {
   return {
-    ladder: USUAL_LADDER,
+    ladder: DEFAULT_LADDER,
     time: createWorkingTime('Europe/Amsterdam', []),
     chaseFrom: null,
     refusal: undefined,
@@ -24,12 +24,12 @@ function debtorIn(over: Partial<PlannedDebtor> = {}): PlannedDebtor {
   }
 }
 
-let invoices = 0
+let invoiceCount = 0
 
 function invoiceIn(dueOn: string, over: Partial<PlannedInvoice> = {}): PlannedInvoice {
-  invoices++
+  invoiceCount++
   return {
-    id: `inv_${invoices}`,
+    id: `inv_${invoiceCount}`,
     due_date: dueOn,
     chasing_status: 'active',
     chasing_stage: null,
@@ -59,11 +59,11 @@ const stagesOf = (debtor: PlannedDebtor, now = NOON) =>
     ({ stage, invoices: covered }) => `${stage} of ${covered.length}`,
   )
 
-t.test('a stage is due its days after the due date, on a business day', async (t) => {
+t.test('a stage is due on a business day, its number of days after the due date', async (t) => {
   const plan = (dueOn: string, now = NOON) => {
     const invoice = invoiceIn(dueOn)
-    const { messages, lookAgainAt } = planDebtor(debtorIn({ invoices: [invoice] }), now)
-    return messages.length === 1 ? 'now' : lookAgainAt?.toISOString()
+    const { messages, planAgainAt } = planDebtor(debtorIn({ invoices: [invoice] }), now)
+    return messages.length === 1 ? 'now' : planAgainAt?.toISOString()
   }
   t.equal(plan('2026-11-21'), 'now')
   t.equal(plan('2026-11-22'), '2026-11-25T07:00:00.000Z', '08:00 in Amsterdam')
@@ -72,13 +72,13 @@ t.test('a stage is due its days after the due date, on a business day', async (t
   t.equal(plan('2026-11-01', new Date('2026-11-24T06:59:00.000Z')), '2026-11-24T07:00:00.000Z')
 })
 
-t.test('holidays and the debtor’s time zone decide where it is a business day', async (t) => {
+t.test('holidays and the debtor’s time zone determine the business days', async (t) => {
   const time = createWorkingTime('America/New_York', ['2026-11-25', '2026-11-26', '2026-11-27'])
   const debtor = debtorIn({ time, invoices: [invoiceIn('2026-11-22')] })
-  t.equal(planDebtor(debtor, NOON).lookAgainAt?.toISOString(), '2026-11-30T13:00:00.000Z')
+  t.equal(planDebtor(debtor, NOON).planAgainAt?.toISOString(), '2026-11-30T13:00:00.000Z')
   const closed = createWorkingTime('UTC', everyDayUntil('2037-12-31'))
   const never = planDebtor(debtorIn({ time: closed, invoices: [invoiceIn('2026-11-01')] }), NOON)
-  matches(t, never, { messages: [], lookAgainAt: null })
+  matches(t, never, { messages: [], planAgainAt: null })
 })
 
 function everyDayUntil(last: string): string[] {
@@ -91,17 +91,17 @@ function everyDayUntil(last: string): string[] {
 }
 
 t.test('a late planner sends only the next stage, five days after the last', async (t) => {
-  const long = '2026-01-05'
-  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(long)] })), ['friendly of 1'])
+  const longAgo = '2026-01-05'
+  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo)] })), ['friendly of 1'])
   const after = (lastOn: string) =>
-    stagesOf(debtorIn({ invoices: [invoiceIn(long, reminded(['friendly'], lastOn))] }))
+    stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, reminded(['friendly'], lastOn))] }))
   t.strictSame(after('2026-11-20'), [])
   t.strictSame(after('2026-11-19'), ['reminder of 1'])
   const done = reminded(['friendly', 'reminder', 'firm', 'final'], '2026-03-02')
-  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(long, done)] })), [])
+  t.strictSame(stagesOf(debtorIn({ invoices: [invoiceIn(longAgo, done)] })), [])
 })
 
-t.test('one message covers all invoices due; firm and final have their own', async (t) => {
+t.test('one message covers all due invoices; firm and final reminders are separate', async (t) => {
   const due = [
     invoiceIn('2026-11-20'),
     invoiceIn('2026-11-12', reminded(['friendly'], '2026-11-16')),
@@ -114,7 +114,7 @@ t.test('one message covers all invoices due; firm and final have their own', asy
   t.strictSame(
     usual?.invoices.map(({ stage }) => stage).sort(),
     ['friendly', 'reminder'],
-    'each invoice takes its own stage: none is skipped',
+    'each invoice has its own stage, so that none is skipped',
   )
 })
 
@@ -122,13 +122,13 @@ t.test('a debtor gets one message a day, and the next on the following day', asy
   const debtor = debtorIn({ invoices: [invoiceIn('2026-11-20')], lastSentOn: '2026-11-24' })
   matches(t, planDebtor(debtor, NOON), {
     messages: [],
-    lookAgainAt: new Date('2026-11-25T07:00:00.000Z'),
+    planAgainAt: new Date('2026-11-25T07:00:00.000Z'),
   })
   t.strictSame(stagesOf({ ...debtor, lastSentOn: '2026-11-23' }), ['friendly of 1'])
   t.strictSame(stagesOf({ ...debtor, lastSentOn: null, hasScheduledMessage: true }), [])
 })
 
-t.test('a message has at most a hundred invoices, the oldest', async (t) => {
+t.test('a message has at most a hundred invoices, the oldest ones', async (t) => {
   const many = Array.from({ length: 120 }, (_, n) => invoiceIn(`2026-${n < 20 ? '09' : '10'}-10`))
   const { messages } = planDebtor(debtorIn({ invoices: many }), NOON)
   t.equal(messages[0]?.invoices.length, 100)
@@ -150,8 +150,8 @@ t.test('invoices that fell due before chase_from are not chased', async (t) => {
   })
 })
 
-t.test('a courtesy comes before the due date or not at all', async (t) => {
-  const ladder = { ...USUAL_LADDER, courtesy: -3 }
+t.test('a courtesy reminder is sent before the due date or not at all', async (t) => {
+  const ladder = { ...DEFAULT_LADDER, courtesy: -3 }
   t.strictSame(stagesOf(debtorIn({ ladder, invoices: [invoiceIn('2026-11-27')] })), [
     'courtesy of 1',
   ])
@@ -167,10 +167,10 @@ t.test('paused, stopped and disputed invoices are not chased', async (t) => {
     { chasing_status: 'paused', chasing_next_action_at: '2026-11-25T10:00:00.000Z' },
     { isWaiting: true, taken: ['friendly'] },
   ]
-  const held = states.map((state) => invoiceIn('2026-11-01', state))
-  const { messages, lookAgainAt } = planDebtor(debtorIn({ invoices: held }), NOON)
+  const blocked = states.map((state) => invoiceIn('2026-11-01', state))
+  const { messages, planAgainAt } = planDebtor(debtorIn({ invoices: blocked }), NOON)
   t.strictSame(messages, [])
-  t.equal(lookAgainAt?.toISOString(), '2026-11-25T10:00:00.000Z', 'when the pause ends')
+  t.equal(planAgainAt?.toISOString(), '2026-11-25T10:00:00.000Z', 'when the pause ends')
 })
 
 t.test('an invoice that reopens continues at the stage it had reached', async (t) => {
@@ -182,12 +182,12 @@ t.test('a blocked reminder is logged once', async (t) => {
   const refusal = { reason: 'no_contact', detail: 'the customer has no e-mail address' } as const
   const debtor = debtorIn({ refusal, invoices: [invoiceIn('2026-11-19')] })
   t.strictSame(stagesOf(debtor), ['friendly of 1'])
-  const said = invoiceIn('2026-11-19', { chasing_blocked_reason: 'no_contact' })
-  t.strictSame(stagesOf({ ...debtor, invoices: [said] }), [])
-  t.strictSame(stagesOf({ ...debtor, refusal: undefined, invoices: [said] }), ['friendly of 1'])
+  const logged = invoiceIn('2026-11-19', { chasing_blocked_reason: 'no_contact' })
+  t.strictSame(stagesOf({ ...debtor, invoices: [logged] }), [])
+  t.strictSame(stagesOf({ ...debtor, refusal: undefined, invoices: [logged] }), ['friendly of 1'])
 })
 
-t.test('a plan that was carried out plans nothing more', async (t) => {
+t.test('what has been planned is not planned again', async (t) => {
   const invoice = invoiceIn('2026-11-19')
   const plan = planDebtor(debtorIn({ invoices: [invoice] }), NOON)
   const planned = {
@@ -199,11 +199,11 @@ t.test('a plan that was carried out plans nothing more', async (t) => {
   t.strictSame(stagesOf(debtorIn({ invoices: [planned], hasScheduledMessage: true })), [])
 })
 
-t.test('the days of a ladder are whole, and at least five apart', async (t) => {
-  t.strictSame(checkLadder(USUAL_LADDER), USUAL_LADDER)
+t.test('the days of a ladder are whole numbers, at least five apart', async (t) => {
+  t.strictSame(checkLadder(DEFAULT_LADDER), DEFAULT_LADDER)
   const faults = (change: object) => {
     try {
-      checkLadder({ ...USUAL_LADDER, ...change })
+      checkLadder({ ...DEFAULT_LADDER, ...change })
       return []
     } catch (error) {
       return Object(error).members.errors.map(({ pointer }: { pointer: string }) => pointer)
@@ -218,7 +218,7 @@ t.test('the days of a ladder are whole, and at least five apart', async (t) => {
   t.strictSame(faults({ firm: 20.5 }), ['/ladder/firm'])
 })
 
-t.test('the send window begins at eight, also on days when clocks change', async (t) => {
+t.test('the send window begins at eight, even on days when clocks change', async (t) => {
   const opens = (timezone: string, day: string) =>
     createWorkingTime(timezone, [])
       .firstSlot(day, new Date(`${day}T00:00:00Z`))

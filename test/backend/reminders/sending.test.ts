@@ -1,9 +1,9 @@
-// A hand-over goes wrong in every way that it can; nothing is lost, and no debtor gets a message three times.
+// However a hand-over fails, no message is lost, and no debtor gets a message three times.
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { reversePayment } from '../../../backend/payments/reversal.ts'
-import { openGate } from '../../../backend/reminders/sending/gate.ts'
-import { recordHandOff } from '../../../backend/reminders/sending/hand-off.ts'
+import { passGate } from '../../../backend/reminders/sending/gate.ts'
+import { recordHandOverResult } from '../../../backend/reminders/sending/hand-over-result.ts'
 import { REMINDERS } from '../../../backend/reminders/sending/leases.ts'
 import { sendRound, startSendWorker } from '../../../backend/reminders/sending/send-worker.ts'
 import { matches } from '../../fixtures/matches.ts'
@@ -15,18 +15,18 @@ const HOUR_MS = 3_600_000
 
 const messageIds = (engine: Engine) => engine.smtp.mails.map(({ mail }) => mail.messageId)
 
-/** A worker takes the message through the gate, and is killed before it can do anything more. */
+/** Opens the gate for the message, like a worker that is killed immediately afterwards. */
 async function dieAfterGate(engine: Engine) {
   const { database } = engine.books.backend
   const [message] = await engine.messages()
-  const departure = await database.transaction((tx) =>
-    openGate(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
+  const handOver = await database.transaction((tx) =>
+    passGate(tx, engine.deps, message?.id ?? '', engine.books.backend.now),
   )
-  if (departure === undefined) throw new Error('it did not leave')
-  return departure
+  if (handOver === undefined) throw new Error('the gate did not open')
+  return handOver
 }
 
-t.test('two workers at once send one', async (t) => {
+t.test('concurrent workers send each message once', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -40,46 +40,52 @@ t.test('two workers at once send one', async (t) => {
   t.ok((await engine.log()).every((entry) => entry === 'friendly:sent'))
 })
 
-t.test('two planners at once plan one', async (t) => {
+t.test('concurrent planning runs plan each message once', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 5; n++) await engine.invoice('2026-11-19')
   await Promise.all([engine.plan(MORNING), engine.plan(MORNING), engine.plan(MORNING)])
   t.equal((await engine.messages()).length, 5)
 })
 
-t.test('killed between hand-over and mark: one repeat, under the same Message-ID', async (t) => {
-  const engine = await startEngine(t)
-  await engine.invoice('2026-11-19')
-  await engine.plan(MORNING)
-  for (const at of ['2026-11-24T08:00:00.000Z', '2026-11-24T08:10:00.000Z']) {
-    engine.books.backend.now = new Date(at)
-    const { mail, startBefore } = await dieAfterGate(engine)
-    await engine.deps.mailer.send(mail, { startBefore })
-  }
-  await engine.send('2026-11-24T08:20:00.000Z')
-  await engine.send('2026-11-24T08:30:00.000Z')
-  t.equal(engine.smtp.mails.length, 2)
-  t.equal(new Set(messageIds(engine)).size, 1)
-  t.strictSame(await engine.log(), ['friendly:failed'], 'it is not claimed that it arrived')
-  await engine.at('2026-12-01T08:20:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'], 'and the ladder goes on')
-})
-
-t.test('killed before the hand-over: the message is sent when the lease has expired', async (t) => {
-  const engine = await startEngine(t)
-  await engine.invoice('2026-11-19')
-  await engine.plan(MORNING)
-  await dieAfterGate(engine)
-  const { data } = await engine.books.read('/api/v1/messages')
-  t.equal(data[0].status, 'queued', 'a lease is no state to clients')
-  await engine.send('2026-11-24T08:01:00.000Z')
-  t.equal(engine.smtp.mails.length, 0, 'it is somebody else’s still')
-  await engine.send('2026-11-24T08:02:00.000Z')
-  t.strictSame(await engine.log(), ['friendly:sent'])
-})
+t.test(
+  'a worker that is killed after the hand-over causes one repeat, with the same Message-ID',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    for (const at of ['2026-11-24T08:00:00.000Z', '2026-11-24T08:10:00.000Z']) {
+      engine.books.backend.now = new Date(at)
+      const { mail, startBefore } = await dieAfterGate(engine)
+      await engine.deps.mailer.send(mail, { startBefore })
+    }
+    await engine.send('2026-11-24T08:20:00.000Z')
+    await engine.send('2026-11-24T08:30:00.000Z')
+    t.equal(engine.smtp.mails.length, 2)
+    t.equal(new Set(messageIds(engine)).size, 1)
+    t.strictSame(await engine.log(), ['friendly:failed'], 'the outcome is unknown')
+    await engine.at('2026-12-01T08:20:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:failed', 'reminder:sent'], 'the next stage follows')
+  },
+)
 
 t.test(
-  'a message that was due is checked against the rails again, and keeps its stage',
+  'if a worker is killed before the hand-over, the message is sent when its lease has expired',
+  async (t) => {
+    const engine = await startEngine(t)
+    await engine.invoice('2026-11-19')
+    await engine.plan(MORNING)
+    await dieAfterGate(engine)
+    const { data } = await engine.books.read('/api/v1/messages')
+    t.equal(data[0].status, 'queued', 'clients do not see the lease')
+    await engine.send('2026-11-24T08:01:00.000Z')
+    t.equal(engine.smtp.mails.length, 0, 'the lease has not expired yet')
+    await engine.send('2026-11-24T08:02:00.000Z')
+    t.strictSame(await engine.log(), ['friendly:sent'])
+  },
+)
+
+t.test(
+  'a message whose worker was killed is checked against the rails again, and keeps its stage',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -91,34 +97,34 @@ t.test(
       {
         status: 'suppressed',
         suppression_reason: 'kill_switch',
-        suppression_detail: /may have left/,
+        suppression_detail: /may have been sent before/,
       },
     ])
     await engine.killSwitch({ on: false })
     await engine.at('2026-11-25T08:02:00.000Z')
-    t.equal((await engine.messages()).length, 1, 'nobody is to be sent the same stage twice')
+    t.equal((await engine.messages()).length, 1, 'the same stage is not planned again')
   },
 )
 
-t.test('a payment while it is leaving names it, and it is not planned again', async (t) => {
+t.test('a payment reports a message that is being sent, which is not planned again', async (t) => {
   const engine = await startEngine(t)
   const invoice = await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
-  const departure = await dieAfterGate(engine)
+  const handOver = await dieAfterGate(engine)
   const { effects } = await engine.books.create('/api/v1/payments', {
     invoice_id: invoice.id,
     amount: 10_000,
     currency: 'EUR',
   })
-  matches(t, effects, { messages_cancelled: 0, messages_in_flight: [departure.messageId] })
+  matches(t, effects, { messages_cancelled: 0, messages_in_flight: [handOver.messageId] })
   const { database } = engine.books.backend
   const accepted = { outcome: 'accepted', providerMessageId: null } as const
   t.ok(
     await database.transaction((tx) =>
-      recordHandOff(tx, departure, accepted, engine.books.backend.now),
+      recordHandOverResult(tx, handOver, accepted, engine.books.backend.now),
     ),
   )
-  t.strictSame(await engine.log(), ['friendly:sent'], 'what left is logged as it was')
+  t.strictSame(await engine.log(), ['friendly:sent'], 'the message was sent nevertheless')
   matches(t, (await engine.books.read(`/api/v1/invoices/${invoice.id}`)).chasing, {
     status: 'stopped',
     stage: 'friendly',
@@ -127,7 +133,7 @@ t.test('a payment while it is leaving names it, and it is not planned again', as
 })
 
 t.test(
-  'the mail server is unavailable for an hour: nothing is lost, and retries are rare',
+  'if the mail server is unavailable for an hour, each message is sent once afterwards',
   async (t) => {
     const engine = await startEngine(t)
     for (let n = 0; n < 6; n++) await engine.invoice('2026-11-19')
@@ -152,7 +158,7 @@ t.test(
 )
 
 t.test(
-  'a server that is lost after the text may have accepted it: one repeat, then the outcome is unknown',
+  'a connection that is lost after the text causes one repeat, then the outcome is unknown',
   async (t) => {
     const engine = await startEngine(t)
     await engine.invoice('2026-11-19')
@@ -169,7 +175,7 @@ t.test(
 )
 
 t.test(
-  'refused for now, it is tried again; refused for good, the address is left alone',
+  'a temporary rejection is retried; a permanent one stops all messages to the address',
   async (t) => {
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-19')
@@ -188,9 +194,13 @@ t.test(
     t.equal(engine.smtp.mails.length, 0)
     const debtor = await engine.books.read(`/api/v1/debtors/${invoice.debtor_id}`)
     matches(t, debtor, { contactability: { email: 'bounced' }, chasing: { status: 'paused' } })
-    await engine.reminding.clear(invoice.debtor_id)
+    await engine.service.clear(invoice.debtor_id)
     await engine.at('2026-12-28T09:00:00.000Z')
-    t.equal((await engine.log()).at(-1), 'friendly:sent', 'nobody had been reminded yet')
+    t.equal(
+      (await engine.log()).at(-1),
+      'friendly:sent',
+      'the first stage, because none had been sent',
+    )
   },
 )
 
@@ -222,11 +232,11 @@ t.test('a message waits unchanged while another to its debtor is being sent', as
   await engine.send('2026-11-24T08:00:30.000Z')
   const [, after] = await engine.messages()
   matches(t, before, { stage: 'friendly', status: 'scheduled' })
-  t.strictSame(after, before, 'nobody is told a new time every minute')
+  t.strictSame(after, before, 'its time does not change every minute')
   await engine.send('2026-11-24T08:02:00.000Z')
   await engine.send('2026-11-24T08:03:00.000Z')
   const log = async () => (await engine.log()).slice(1)
-  t.strictSame(await log(), ['friendly:scheduled'], 'the other may have arrived today')
+  t.strictSame(await log(), ['friendly:scheduled'], 'the other message may have arrived today')
   await engine.at('2026-11-25T08:00:00.000Z')
   t.strictSame(await log(), ['friendly:sent'])
 })
@@ -239,9 +249,9 @@ t.test('a planned message wakes the worker', async (t) => {
   const before = database.activity().committed
   const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: HOUR_MS })
   t.teardown(() => worker.stop())
-  await until(() => database.activity().committed > before, 'the worker to be prepared')
+  await until(() => database.activity().committed > before, 'the worker has started')
   await engine.plan(MORNING)
-  await until(() => engine.smtp.mails.length === 1, 'the message')
+  await until(() => engine.smtp.mails.length === 1, 'the message is sent')
 })
 
 t.test('the worker knows when the next message is due', async (t) => {
@@ -260,7 +270,7 @@ t.test('the worker knows when the next message is due', async (t) => {
   t.equal(await next(due.toISOString(), 2500), undefined, 'due now')
 })
 
-t.test('a message that cannot be written does not keep the others from leaving', async (t) => {
+t.test('a message that cannot be written does not block the others', async (t) => {
   const engine = await startEngine(t)
   await engine.invoice('2026-11-18')
   await engine.invoice('2026-11-18')
@@ -275,13 +285,13 @@ t.test('a message that cannot be written does not keep the others from leaving',
       .execute(),
   )
   const worker = startSendWorker({ ...engine.deps, isOnly: true, pollMs: 5 })
-  await until(() => engine.smtp.mails.length === 1, 'the other one')
+  await until(() => engine.smtp.mails.length === 1, 'the other message is sent')
   await worker.stop()
   t.strictSame(await engine.log(), ['friendly:scheduled', 'friendly:sent'])
 })
 
 t.test(
-  'paid and reopened while its worker is dead, it is planned anew and sent once',
+  'a message whose invoice was paid and reopened while its worker was dead is sent once',
   async (t) => {
     const engine = await startEngine(t)
     const invoice = await engine.invoice('2026-11-19')
@@ -305,7 +315,7 @@ t.test(
   },
 )
 
-t.test('a relay that denies some recipients keeps no other waiting', async (t) => {
+t.test('a relay that rejects some recipients delays no other messages', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 7; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -329,7 +339,7 @@ t.test('a relay that denies some recipients keeps no other waiting', async (t) =
   t.equal(engine.smtp.connections() - before, 3)
 })
 
-t.test('a worker notices by itself that the mail server is back', async (t) => {
+t.test('a worker detects that the mail server is available again', async (t) => {
   const engine = await startEngine(t)
   for (let n = 0; n < 3; n++) await engine.invoice('2026-11-19')
   await engine.plan(MORNING)
@@ -342,5 +352,5 @@ t.test('a worker notices by itself that the mail server is back', async (t) => {
   )
   await engine.smtp.start()
   engine.books.backend.now = new Date('2026-11-24T09:00:00.000Z')
-  await until(() => engine.smtp.mails.length === 3, 'all have left')
+  await until(() => engine.smtp.mails.length === 3, 'all messages are sent')
 })

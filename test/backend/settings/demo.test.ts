@@ -2,7 +2,7 @@
 import t from 'tap'
 import { OPERATOR } from '../../../backend/accounts/audit.ts'
 import { createDemoAccount, DEMO_LOGINS } from '../../../backend/demo/demo.ts'
-import { openGate } from '../../../backend/reminders/sending/gate.ts'
+import { passGate } from '../../../backend/reminders/sending/gate.ts'
 import { createPasswords } from '../../../backend/users/passwords.ts'
 import { matches } from '../../fixtures/matches.ts'
 import { CHEAP_HASHES, logIn, PASSWORD, startSettings } from '../../fixtures/service/settings.ts'
@@ -33,9 +33,9 @@ t.test('calendar and list show that a customer without an address is blocked', a
   matches(t, list.text, /Blocked: there is no address/)
 })
 
-t.test('nothing on the pages contradicts the messages of the sample log', async (t) => {
+t.test('pages say that the sample messages were never mailed', async (t) => {
   const { text } = await admin.page('/settings/reminders')
-  matches(t, text, /No mail leaves this\s+account; what its log shows as delivered is made up/)
+  matches(t, text, /No mail is sent from\s+this account; deliveries in its log are made up/)
   matches(
     t,
     (await admin.page('/settings/messages')).text,
@@ -51,8 +51,8 @@ t.test('a customer whose mail bounced is counted as unreachable', async (t) => {
   matches(t, text, /bounced/i)
 })
 
-// The only sample approval was suppressed instead, since nothing of sample data is sent.
-t.test('the sample approval is written again when the wording changes', async (t) => {
+// Regression: the only sample approval was suppressed, because no reminder about sample data is sent.
+t.test('the sample approval is updated when the wording changes', async (t) => {
   const { json } = await admin.get('/settings/approvals')
   const [waiting] = json['data'] as { id: string }[]
   const id = waiting?.id ?? ''
@@ -65,7 +65,7 @@ t.test('the sample approval is written again when the wording changes', async (t
   matches(t, await admin.send('PUT', '/settings/wording/firm-en', body), { status: 200 })
   const links = { linkFor: () => 'https://receivables.test/stop', open: () => undefined }
   const deps = { links, mailer: { messageIdOf: (message: string) => message } }
-  await backend.database.transaction((tx) => openGate(tx, deps, id, backend.now))
+  await backend.database.transaction((tx) => passGate(tx, deps, id, backend.now))
   const changed = await admin.get(`/settings/approvals/${id}`)
   matches(t, changed.json, { status: 'awaiting_approval', body: /We have written twice\./ })
 })

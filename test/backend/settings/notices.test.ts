@@ -1,7 +1,7 @@
-// Notices by mail: each Admin chooses, but what protects the account always reaches the other Admins.
+// Notices by mail: each Admin chooses, but security notices always reach the other Admins.
 import t, { type Test } from 'tap'
 import { type Actor, OPERATOR } from '../../../backend/accounts/audit.ts'
-import { changePaymentDetails } from '../../../backend/reminders/letters.ts'
+import { changePaymentDetails } from '../../../backend/reminders/reminder-content.ts'
 import { actorOf } from '../../../backend/sessions/login.ts'
 import { addPasskey, removePasskey } from '../../../backend/sessions/passkeys.ts'
 import { disableSecondFactor } from '../../../backend/sessions/second-factor.ts'
@@ -29,7 +29,7 @@ async function open(t: Test) {
   await createUserIn(backend, accountId, MAX, 'member')
   const sent = async () => {
     const before = engine.smtp.mails.length
-    await engine.reminding.sendNotices()
+    await engine.service.sendNotices()
     return engine.smtp.mails.slice(before)
   }
   return { engine, backend, accountId, adaRow, benRow, sent, ada: await logIn(backend, ADA) }
@@ -44,14 +44,14 @@ t.test('a changed bank account is mailed to every other Admin, whatever they cho
   t.equal((await ben.send('POST', PATH, { kinds: [] })).status, 200)
   t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
   const mails = await sent()
-  t.strictSame(recipients(mails), [BEN], 'neither to the one who did it, nor to Members')
+  t.strictSame(recipients(mails), [BEN], 'neither to the person who changed it, nor to Members')
   t.equal(mails[0]?.mail.subject, 'How customers pay in EUR was changed')
   matches(t, mails[0]?.mail.text, containing('ada@acme.nl changed how customers pay in EUR'))
   matches(t, mails[0]?.mail.text, containing('to the bank account that ends in 4300.'))
   t.notMatch(mails[0]?.mail.text, /NL91ABNA/, 'the number is not repeated in mails')
-  matches(t, mails[0]?.mail.text, /it cannot be turned off.*\/settings\/notices/s)
+  matches(t, mails[0]?.mail.text, /Admins cannot turn off this mail.*\/settings\/notices/s)
   t.equal((await ada.send('POST', '/settings/payment-details', BANK)).status, 200)
-  t.strictSame(await sent(), [], 'the same details again change nothing')
+  t.strictSame(await sent(), [], 'the same details change nothing')
   t.equal((await ben.send('POST', '/settings/payment-details/EUR/remove')).status, 204)
   const removed = await sent()
   t.strictSame(recipients(removed), [ADA])
@@ -88,34 +88,37 @@ t.test(
     t.strictSame(recipients(await sent()), [ADA, BEN])
     const act = { actor: OPERATOR, now: backend.now }
     await backend.database.transaction((tx) => disableSecondFactor(tx, benRow.id, act))
-    t.strictSame(await sent(), [], 'there was none')
+    t.strictSame(await sent(), [], 'there was no second factor')
   },
 )
 
-t.test('passkeys are mailed to their owner; the last one also to the other Admins', async (t) => {
-  const { backend, adaRow, sent } = await open(t)
-  const act = { actor: actorOf(adaRow, undefined), now: backend.now }
-  const key = { public_key: 'AA', sign_count: 0, transports: '[]' }
-  const added = await backend.database.transaction(async (tx) => [
-    await addPasskey(tx, adaRow.id, { ...key, credential_id: 'a', name: 'Phone' }, act),
-    await addPasskey(tx, adaRow.id, { ...key, credential_id: 'b', name: 'Key' }, act),
-  ])
-  const mails = await sent()
-  t.strictSame(recipients(mails), [ADA, ADA])
-  t.strictSame(mails.map(({ mail }) => mail.subject).sort(), [
-    'The passkey Key was added to your login',
-    'The passkey Phone was added to your login',
-  ])
-  const [first, second] = added.map(({ passkey }) => passkey.id)
-  const remove = (id = '') =>
-    backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, act))
-  await remove(first)
-  t.strictSame(recipients(await sent()), [ADA], 'the other passkey still protects the login')
-  await remove(second)
-  t.strictSame(recipients(await sent()), [ADA, BEN])
-})
+t.test(
+  'a changed passkey is mailed to its owner; removal of the last one also to the other Admins',
+  async (t) => {
+    const { backend, adaRow, sent } = await open(t)
+    const act = { actor: actorOf(adaRow, undefined), now: backend.now }
+    const key = { public_key: 'AA', sign_count: 0, transports: '[]' }
+    const added = await backend.database.transaction(async (tx) => [
+      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'a', name: 'Phone' }, act),
+      await addPasskey(tx, adaRow.id, { ...key, credential_id: 'b', name: 'Key' }, act),
+    ])
+    const mails = await sent()
+    t.strictSame(recipients(mails), [ADA, ADA])
+    t.strictSame(mails.map(({ mail }) => mail.subject).sort(), [
+      'The passkey Key was added to your login',
+      'The passkey Phone was added to your login',
+    ])
+    const [first, second] = added.map(({ passkey }) => passkey.id)
+    const remove = (id = '') =>
+      backend.database.transaction((tx) => removePasskey(tx, adaRow.id, id, act))
+    await remove(first)
+    t.strictSame(recipients(await sent()), [ADA], 'the other passkey still protects the login')
+    await remove(second)
+    t.strictSame(recipients(await sent()), [ADA, BEN])
+  },
+)
 
-t.test('an Admin turns notices off and on again; each decides alone', async (t) => {
+t.test('an Admin turns notices off and on again, for their own mail only', async (t) => {
   const { engine, backend, sent, ada } = await open(t)
   const always = ['payment_details.changed', 'second_factor.removed']
   t.strictSame((await ada.get(PATH)).json, { object: 'notice_choices', kinds: ALL, always })
@@ -140,16 +143,20 @@ t.test('an Admin turns notices off and on again; each decides alone', async (t) 
   t.notMatch(form, /value="api_key\.issued"[^>]* checked/)
   matches(t, form, /value="api_key\.expiring"[^>]* checked/)
   t.equal((await ben.submit(PATH, { kinds: 'api_key.issued' })).status, 303)
-  matches(t, (await ben.page(PATH)).text, containing('Saved. It applies from the next notice on.'))
+  matches(
+    t,
+    (await ben.page(PATH)).text,
+    containing('Saved. The choice applies from the next notice on.'),
+  )
   t.equal((await ada.send('POST', '/settings/api-keys', { ...KEY, name: 'Three' })).status, 201)
   t.strictSame(recipients(await sent()), [BEN])
-  t.strictSame(await engine.reminding.auditActions('user.notices'), [
+  t.strictSame(await engine.service.auditActions('user.notices'), [
     'user.notices_changed',
     'user.notices_changed',
   ])
 })
 
-t.test('no choice turns a security notice off, and Members have none', async (t) => {
+t.test('security notices cannot be turned off, and Members choose no notices', async (t) => {
   const { backend, ada } = await open(t)
   for (const kinds of [['payment_details.changed'], ['user.invited'], ['x']]) {
     const { status, json } = await ada.send('POST', PATH, { kinds })

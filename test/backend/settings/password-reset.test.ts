@@ -1,7 +1,7 @@
 import t, { type Test } from 'tap'
 import { openDatabase } from '../../../backend/database/open.ts'
+import { createMailServices } from '../../../backend/mail/mail-services.ts'
 import { sendNotices } from '../../../backend/mail/outbox.ts'
-import { createPostOffice } from '../../../backend/mail/post-office.ts'
 import { parseSmtpUrl } from '../../../backend/mail/smtp-url.ts'
 import { handlePasswordResets } from '../../../backend/sessions/password-reset.ts'
 import { createInvitationCodes } from '../../../backend/users/invitation-codes.ts'
@@ -34,7 +34,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
     log: SILENT,
     user: 'backend',
   })
-  const postOffice = createPostOffice({
+  const mailServices = createMailServices({
     server: options.hasServer === false ? undefined : parseSmtpUrl(smtp.url),
     isRehearsal: options.isRehearsal ?? false,
     mailFrom: { name: '', address: 'receivables@acme.example' },
@@ -47,8 +47,8 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
     clock: () => clock(),
     log: SILENT,
   })
-  t.teardown(() => postOffice.close())
-  const settings = await startSettings(t, { database, postOffice })
+  t.teardown(() => mailServices.close())
+  const settings = await startSettings(t, { database, mailServices })
   const { backend } = settings
   clock = () => backend.now
   const request = (email: string) =>
@@ -58,7 +58,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
       headers: JSON_ONLY,
       body: { code, password },
     })
-  /** The codes that are mailed by now, the newest last. */
+  /** Handles the requests. Resolves with the codes of all notices, the newest last. */
   async function mailedCodes() {
     await handlePasswordResets(backend.database, backend.now)
     const notices = await backend.database.read
@@ -71,7 +71,7 @@ async function start(t: Test, options: { isRehearsal?: true; hasServer?: false }
   }
   async function sentMails() {
     await sendNotices({
-      ...postOffice,
+      ...mailServices,
       database,
       baseUrl: BASE_URL,
       clock: () => backend.now,
@@ -110,7 +110,7 @@ t.test('a link sets a new password once, and ends every session', async (t) => {
   t.strictSame(reported, [{ detail: JSON.stringify({ email: REACHABLE }) }])
 })
 
-t.test('the response is the same whether or not there is such a user', async (t) => {
+t.test('the response is the same whether or not the user exists', async (t) => {
   const { backend, member, request, mailedCodes, createUser, account } = await start(t)
   await createUser(account.id, 'gone@acme.example', 'member')
   await backend.database.transaction((tx) =>
@@ -135,7 +135,7 @@ t.test('the response is the same whether or not there is such a user', async (t)
       [null, null],
       [null, null],
     ],
-    'the request itself looks no user up',
+    'the request itself does not look up the user',
   )
   t.equal((await mailedCodes()).length, 1)
   const kept = await backend.database.read.selectFrom('password_resets').selectAll().execute()
@@ -184,20 +184,20 @@ t.test('the page promises only mail that is sent, and shows nothing about users'
   t.notOk(text.includes('<form'))
 })
 
-t.test('a link ends after 30 minutes, and with the next password', async (t) => {
+t.test('a link expires after 30 minutes, or with the next change of the password', async (t) => {
   const { backend, request, reset, mailedCodes } = await start(t)
-  const begun = backend.now.getTime()
+  const startMs = backend.now.getTime()
   await request(ADMIN)
   await request(ADMIN)
   const [first = '', second = ''] = await mailedCodes()
-  backend.now = new Date(begun + 30 * MINUTE_MS)
+  backend.now = new Date(startMs + 30 * MINUTE_MS)
   t.equal((await reset(first)).json['code'], 'invalid_password_reset')
-  backend.now = new Date(begun + 30 * MINUTE_MS - 1)
+  backend.now = new Date(startMs + 30 * MINUTE_MS - 1)
   t.equal((await reset(first)).status, 200)
   t.equal((await reset(second)).json['code'], 'invalid_password_reset')
 })
 
-t.test('only a hash of the code is stored, and no guess is a code', async (t) => {
+t.test('only a hash of the code is stored, and invented codes are rejected', async (t) => {
   const { backend, request, reset, mailedCodes } = await start(t)
   await request(ADMIN)
   const [code = ''] = await mailedCodes()
@@ -210,17 +210,20 @@ t.test('only a hash of the code is stored, and no guess is a code', async (t) =>
   }
 })
 
-t.test('requests are limited by address, known or not, and block no login', async (t) => {
-  const { backend, request } = await start(t)
-  for (const email of [ADMIN, 'nobody@acme.example']) {
-    const statuses: number[] = []
-    for (let count = 0; count < 6; count++) statuses.push((await request(email)).status)
-    t.strictSame(statuses, [202, 202, 202, 202, 202, 429], email)
-  }
-  t.equal((await logIn(backend, ADMIN)).response.status, 200)
-})
+t.test(
+  'requests are limited by e-mail address, known or unknown, and block no login',
+  async (t) => {
+    const { backend, request } = await start(t)
+    for (const email of [ADMIN, 'nobody@acme.example']) {
+      const statuses: number[] = []
+      for (let count = 0; count < 6; count++) statuses.push((await request(email)).status)
+      t.strictSame(statuses, [202, 202, 202, 202, 202, 429], email)
+    }
+    t.equal((await logIn(backend, ADMIN)).response.status, 200)
+  },
+)
 
-t.test('the forms work without script and carry their token', async (t) => {
+t.test('the forms work without scripts and need their token', async (t) => {
   const { backend } = await start(t)
   for (const path of ['/settings/password-reset', '/settings/new-password']) {
     const page = await backend.request('GET', path, { headers: { accept: 'text/html' } })

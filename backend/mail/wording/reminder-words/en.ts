@@ -1,8 +1,8 @@
 import { fullStop, type ReminderWords } from './words.ts'
 
-const PAID = 'If you have paid in the last few days: thank you, and please disregard this e-mail.'
+const PAID = 'If you have paid in the last few days, thank you: please disregard this e-mail.'
 const TALK =
-  'If you dispute what we ask for, or cannot pay all of it at once, please tell us by replying. We would rather hear from you.'
+  'If you dispute the amount, or cannot pay all of it at once, please let us know by replying to this e-mail.'
 
 export const EN: ReminderWords = {
   title: {
@@ -29,8 +29,8 @@ export const EN: ReminderWords = {
       'We wrote to you before about the invoices below, which are still open. Please arrange for their payment.',
     ],
     firm: [
-      'Despite our reminders the invoice below has not been paid. Please pay the full amount within 7 days.',
-      'Despite our reminders the invoices below have not been paid. Please pay the full amount within 7 days.',
+      'Despite our reminders, the invoice below has not been paid. Please pay the full amount within 7 days.',
+      'Despite our reminders, the invoices below have not been paid. Please pay the full amount within 7 days.',
     ],
     final: [
       'This is our final reminder. The invoice below is still unpaid, although we have reminded you several times. Please pay the full amount within 7 days. If by then we have neither your payment nor word from you, we may take further steps to collect it.',
@@ -38,7 +38,7 @@ export const EN: ReminderWords = {
     ],
   },
   closing: {
-    courtesy: 'If payment is arranged already: thank you, there is nothing more to do.',
+    courtesy: 'If you have already arranged payment, thank you: there is nothing more to do.',
     friendly: PAID,
     reminder: PAID,
     firm: `${PAID} ${TALK}`,

@@ -8,7 +8,7 @@ export function fullStop(text: string): string {
   return text.endsWith('.') ? text : `${text}.`
 }
 
-/** A text for one invoice, and for several. */
+/** A text for one invoice, and a text for several. */
 type OneOrMany = readonly [one: string, many: string]
 
 export interface ReminderWords {
@@ -25,7 +25,7 @@ export interface ReminderWords {
   /** `days` is negative before the due date. */
   late(days: number): string
   readonly total: string
-  /** For a customer with unapplied money. */
+  /** For a customer with money on account. */
   onAccount(paid: string, rest: string): string
   readonly deducted: string
   readonly rest: string

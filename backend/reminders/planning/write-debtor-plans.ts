@@ -1,6 +1,6 @@
 /**
- * Writes plans in a few statements: messages, their stages, the chasing fields of invoices, and when to
- * plan the debtors again.
+ * Writes the plans of debtors in a few statements: messages, their stages, the chasing fields of invoices, and
+ * when to plan the debtors again.
  */
 
 import { sql } from 'kysely'
@@ -10,32 +10,32 @@ import { stampOf } from '../../database/stamp.ts'
 import type { MessageRow, TakenStageRow } from '../../database/tables.ts'
 import { announceMessage, REMINDERS_DUE } from '../../messages/lifecycle.ts'
 import { recordTransitions } from '../../messages/transitions.ts'
-import { messageOf, type Writing } from './planned-message.ts'
+import { type DebtorPlan, newMessage } from './planned-message.ts'
 import type { ChasingFields } from './planner.ts'
 import type { ChasedInvoice } from './situations.ts'
 
-/** Rows in one statement: with 33 columns they stay below SQLite's limit of parameters. */
+/** The number of rows in one statement. Even with 33 columns, it stays below SQLite's limit of parameters. */
 const ROWS_MAX = 500
 
 /** Returns the number of messages written. */
-export async function writePlans(
+export async function writeDebtorPlans(
   tx: Transaction,
-  writings: readonly Writing[],
+  debtorPlans: readonly DebtorPlan[],
   now: Date,
 ): Promise<number> {
-  const messages = await writeMessages(tx, writings, now)
-  await writeInvoices(tx, writings, now)
-  await writeDebtors(tx, writings)
+  const messages = await writeMessages(tx, debtorPlans, now)
+  await writeInvoices(tx, debtorPlans, now)
+  await writeDebtors(tx, debtorPlans)
   return messages
 }
 
 async function writeMessages(
   tx: Transaction,
-  writings: readonly Writing[],
+  debtorPlans: readonly DebtorPlan[],
   now: Date,
 ): Promise<number> {
-  const written = writings.flatMap((writing) =>
-    writing.plan.messages.map((planned) => messageOf(writing, planned, now)),
+  const written = debtorPlans.flatMap((debtorPlan) =>
+    debtorPlan.plan.messages.map((planned) => newMessage(debtorPlan, planned, now)),
   )
   if (written.length === 0) return 0
   const covered = written.flatMap(({ row, covered: invoices }) =>
@@ -73,7 +73,7 @@ async function writeMessages(
       ),
     (part) => tx.insertInto('taken_stages').values(part).execute(),
   )
-  await noteMessages(
+  await logMessages(
     tx,
     written.map(({ row }) => row),
     now,
@@ -81,7 +81,7 @@ async function writeMessages(
   return written.length
 }
 
-async function noteMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
+async function logMessages(tx: Transaction, rows: readonly MessageRow[], now: Date) {
   for (const [detail, group] of Map.groupBy(rows, (row) => row.suppression_detail)) {
     await recordTransitions(tx, group, detail ?? 'planned', now)
   }
@@ -93,10 +93,10 @@ async function noteMessages(tx: Transaction, rows: readonly MessageRow[], now: D
 /** Updates the chasing fields that have changed. */
 async function writeInvoices(
   tx: Transaction,
-  writings: readonly Writing[],
+  debtorPlans: readonly DebtorPlan[],
   now: Date,
 ): Promise<void> {
-  const changed = writings.flatMap(({ chased, plan }) =>
+  const changed = debtorPlans.flatMap(({ chased, plan }) =>
     chased.invoices.flatMap((invoice) => {
       const fields = plan.invoices.get(invoice.id)
       return fields === undefined || isSame(invoice, fields) ? [] : [{ id: invoice.id, ...fields }]
@@ -121,9 +121,9 @@ async function writeInvoices(
   )
 }
 
-async function writeDebtors(tx: Transaction, writings: readonly Writing[]): Promise<void> {
-  const values = writings.map(
-    ({ debtor, plan }) => sql`(${debtor.id}, ${plan.lookAgainAt?.toISOString() ?? null})`,
+async function writeDebtors(tx: Transaction, debtorPlans: readonly DebtorPlan[]): Promise<void> {
+  const values = debtorPlans.map(
+    ({ debtor, plan }) => sql`(${debtor.id}, ${plan.planAgainAt?.toISOString() ?? null})`,
   )
   await inParts(values, (part) =>
     sql`

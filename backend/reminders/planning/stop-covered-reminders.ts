@@ -1,7 +1,7 @@
 /**
  * Cancels waiting reminders about invoices that money on account covers. The caller has locked the debtor, and
- * plans it again once the money is recorded. Reminders of invoices that a payment settles are cancelled by
- * `payments/settle-and-stop-reminders.ts`.
+ * plans its reminders again once the money is recorded. `payments/settle-and-stop-reminders.ts` cancels
+ * reminders about invoices that a payment settles.
  */
 import type { Transaction } from '../../database/database.ts'
 import { prepared } from '../../database/prepared.ts'
@@ -11,15 +11,15 @@ import { type IncomingMoney, readCover } from '../../on-account/cover.ts'
 import { readFacts } from './facts.ts'
 
 /**
- * Cancels the waiting reminders about invoices of which money on account now covers more than the reminder
- * states. `incoming` is money that is not recorded yet; undefined if the records are complete.
+ * Cancels a waiting reminder if money on account now covers more of an invoice than the reminder states.
+ * `incoming` is money that is about to be recorded, if there is any.
  */
-export async function stopCovered(
+export async function stopCoveredReminders(
   tx: Transaction,
   { id, account_id: accountId }: Pick<DebtorRow, 'id' | 'account_id'>,
   incoming: IncomingMoney | undefined,
   now: Date,
-  detail = 'money came in on account',
+  detail = 'money was received on account',
 ): Promise<Stopped> {
   const waiting = await readWaiting(tx, { accountId, debtorId: id })
   if (waiting.length === 0) return { cancelledIds: [], inFlightIds: [] }

@@ -1,68 +1,68 @@
-/** Composes the mail modules: mailer, links, inbound mail, and the worker that sends notices. */
+/** Creates what the process needs for mail: the mailer, links, and the worker that sends notices. */
 import type { Logger } from '../../shared/process/log.ts'
 import type { Worker } from '../background/worker.ts'
 import type { Database } from '../database/database.ts'
 import { createInvitationCodes, type InvitationCodes } from '../users/invitation-codes.ts'
 import { isReservedAddress, type NamedAddress, withoutAddresses } from './addresses.ts'
-import type { HandOff, Mailer } from './mail.ts'
+import type { HandOverResult, Mailer } from './mail.ts'
 import { createMailer } from './mailer.ts'
 import { startOutbox } from './outbox.ts'
 import type { SmtpAddress } from './smtp-url.ts'
 import { createUnsubscribeLinks, type UnsubscribeLinks } from './unsubscribe-links.ts'
 
-export interface PostOfficeOptions {
+export interface MailServicesOptions {
   readonly database: Database
-  /** Undefined: mail is written to files. */
+  /** If it is undefined, mail is written to files. */
   readonly server: SmtpAddress | undefined
   readonly mailFrom: NamedAddress
   readonly directory: string
-  /** The accepted secrets of inbound mail; undefined: inbound mail is off. */
+  /** The accepted secrets of inbound mail; undefined if inbound mail is off. */
   readonly inboundSecrets: readonly string[] | undefined
   readonly baseUrl: string
-  /** Keys of 32 bytes each. The first one encrypts. */
+  /** Keys of 32 bytes each. The first one encrypts new links. */
   readonly linkKeys: readonly Buffer[]
   readonly codeKeys: readonly Buffer[]
-  /** In a rehearsal no mail is sent: notices wait, and Admins pass invitation links on themselves. */
+  /** In a rehearsal, no notices are sent, and Admins must pass on invitation links themselves. */
   readonly isRehearsal?: boolean
-  readonly onHandOff?: (handOff: HandOff) => void
+  readonly onHandOver?: (result: HandOverResult) => void
   readonly clock: () => Date
   readonly log: Logger
 }
 
 /**
  * What happens to a notice: it is `sent` by SMTP, written to a `file` because no mail server is configured,
- * `dropped` because its domain is reserved, or `waiting` for the end of a rehearsal.
+ * `dropped` because the recipient's domain is reserved, or `waiting` for the end of a rehearsal.
  */
 export type NoticeRoute = 'sent' | 'file' | 'dropped' | 'waiting'
 
-/** What routes and the workers that send mail need. */
-export interface PostOffice {
+/** The parts that routes and the workers that send mail use. */
+export interface MailServices {
   readonly mailer: Mailer
   readonly links: UnsubscribeLinks
   readonly inboundSecrets: readonly string[] | undefined
-  /** Undefined if invitations are not mailed: Admins then pass the links on themselves. */
+  /** Undefined if invitations are not mailed. Admins must then pass on the links themselves. */
   readonly mailedInvitations: InvitationCodes | undefined
-  /** Makes and recognizes the codes of links that are mailed to users. */
+  /** Creates and checks the codes in links that are mailed to users. */
   readonly codes: InvitationCodes
   /** Returns what would happen to a notice to this address. */
   noticeRouteOf(address: string): NoticeRoute
-  /** Returns why the last mail was not sent; undefined if it was sent, or if only its address was wrong. */
+  /** Returns why the last mail was abandoned; undefined if it was sent, or rejected because of its recipient. */
   lastError(): string | undefined
   /** Starts sending notices. */
   start(): void
-  /** Finishes or releases the notices in progress. */
+  /** Finishes the notices in progress, or abandons those whose hand-over has not started. */
   close(): Promise<void>
 }
 
-export function createPostOffice(options: PostOfficeOptions): PostOffice {
+export function createMailServices(options: MailServicesOptions): MailServices {
   const { server, baseUrl, linkKeys, codeKeys, inboundSecrets, isRehearsal = false } = options
   let lastError: string | undefined
   const mailer = createMailer({
     ...options,
     wantsReports: inboundSecrets !== undefined,
-    onHandOff(handOff) {
-      lastError = handOff.outcome === 'abandoned' ? withoutAddresses(handOff.detail) : undefined
-      options.onHandOff?.(handOff)
+    onHandOver(result) {
+      lastError = result.outcome === 'abandoned' ? withoutAddresses(result.detail) : undefined
+      options.onHandOver?.(result)
     },
   })
   const codes = createInvitationCodes(codeKeys)

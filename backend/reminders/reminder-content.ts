@@ -1,6 +1,6 @@
 /**
- * Changes what reminders say. Each change applies from the next reminder on; reminders that await approval
- * are written again, so that a person approves the current text.
+ * Changes the content of reminders: wording, sender, logo, and how to pay. Each change applies from the next
+ * reminder on. Texts that await approval are written again, so that a person approves the current text.
  */
 
 import { type SqlBool, sql } from 'kysely'
@@ -36,10 +36,10 @@ export async function changePaymentDetails(
   if (input === null) await removePaymentDetails(tx, accountId, currency, act)
   else if (!(await setPaymentDetails(tx, accountId, currency, input, act))) return
   await notifyOfPaymentDetails(tx, accountId, currency.toUpperCase(), act)
-  await rewriteWaiting(tx, accountId, act.now)
+  await rewriteUnapprovedTexts(tx, accountId, act.now)
 }
 
-/** Digits of an account number that are mailed, enough to recognize it. */
+/** How many of the last digits of an account number the notice contains, so that people can recognize it. */
 const ENDING_LENGTH = 4
 
 async function notifyOfPaymentDetails(
@@ -76,7 +76,8 @@ export async function changeWording(
   input: Partial<Wording> | null,
   act: Act,
 ): Promise<void> {
-  if (await setWording(tx, accountId, key, input, act)) await rewriteWaiting(tx, accountId, act.now)
+  if (await setWording(tx, accountId, key, input, act))
+    await rewriteUnapprovedTexts(tx, accountId, act.now)
 }
 
 /**
@@ -91,12 +92,12 @@ export async function changeProfile(
 ): Promise<AccountRow> {
   const before = await lockAccount(tx, accountId)
   const after = await changeAccountProfile(tx, accountId, input, act)
-  if (after.name !== before.name) await rewriteWaiting(tx, accountId, act.now)
+  if (after.name !== before.name) await rewriteUnapprovedTexts(tx, accountId, act.now)
   return after
 }
 
-/** The details of a debtor on which the text of a reminder, or its time, depends. */
-const SHOWN = ['name', 'email', 'language', 'timezone'] as const
+/** The details of a debtor on which the text or the time of a reminder depends. */
+const DETAILS_OF_REMINDERS = ['name', 'email', 'language', 'timezone'] as const
 
 /** Throws the same problems as `editDebtor`. */
 export async function changeDetails(
@@ -108,8 +109,8 @@ export async function changeDetails(
 ): Promise<DebtorRow> {
   const before = await getLockedDebtor(tx, accountId, debtorId)
   const after = await editDebtor(tx, accountId, debtorId, details, act)
-  const isShown = SHOWN.some((name) => after[name] !== before[name])
-  if (isShown) await rewriteWaiting(tx, accountId, act.now, debtorId)
+  const isOutdated = DETAILS_OF_REMINDERS.some((name) => after[name] !== before[name])
+  if (isOutdated) await rewriteUnapprovedTexts(tx, accountId, act.now, debtorId)
   return after
 }
 
@@ -123,7 +124,8 @@ export async function changeSenderName(
   name: string | null,
   act: Act,
 ): Promise<void> {
-  if (await setSenderName(tx, accountId, name, act)) await rewriteWaiting(tx, accountId, act.now)
+  if (await setSenderName(tx, accountId, name, act))
+    await rewriteUnapprovedTexts(tx, accountId, act.now)
 }
 
 /**
@@ -136,14 +138,15 @@ export async function changeLogo(
   content: Buffer | null,
   act: Act,
 ): Promise<void> {
-  if (await setLogo(tx, accountId, content, act)) await rewriteWaiting(tx, accountId, act.now)
+  if (await setLogo(tx, accountId, content, act))
+    await rewriteUnapprovedTexts(tx, accountId, act.now)
 }
 
 /**
- * Makes the gate write the texts of messages that await approval again, of one debtor or of all. The caller
- * has locked the debtor or the account, which every gate locks before it reads a text.
+ * Makes the gate write the texts of messages again that await approval, for one debtor or all debtors. The
+ * caller has locked the debtor or the account, which the gate locks too before it reads a text.
  */
-async function rewriteWaiting(
+async function rewriteUnapprovedTexts(
   tx: Transaction,
   accountId: string,
   now: Date,
@@ -165,21 +168,24 @@ async function rewriteWaiting(
   announce(tx, REMINDERS_DUE)
 }
 
-/** A literal, since the partial index is used only if the statement's text implies its condition. */
+/**
+ * Literals, not parameters: a partial index is used only if the text of the statement contains the index's
+ * condition.
+ */
 const IS_OPEN = sql<SqlBool>`status in ('open', 'partially_paid')`
 
-/** Invoices of a currency that are read, to bound the cost. */
+/** How many invoices are read per currency, to bound the cost. */
 const INVOICES_MAX = 500
 
 /**
- * Returns the currencies in which reminders demand money without saying how to pay: the account has no
+ * Returns the currencies in which reminders demand money without saying how to pay, because the account has no
  * payment details for them, and an open invoice has no payment link of its own.
  */
 export async function listCurrenciesWithoutPayment(
   reader: Reader,
   accountId: string,
 ): Promise<string[]> {
-  // Stored totals: the invoices of an account may be a million.
+  // Stored totals are read, because an account may have a million invoices.
   const owed = await reader
     .selectFrom('due_totals')
     .select('currency')

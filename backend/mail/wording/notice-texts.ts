@@ -1,32 +1,32 @@
-/** The texts of notices. */
+/** Writes the texts of notices. */
 import type { AccountRow, NoticeRow, Reader } from '../../database/tables.ts'
 import type { InvitationCodes } from '../../users/invitation-codes.ts'
 import { CHOSEN_NOTICES, SECURITY_NOTICES } from '../notice-choices.ts'
 import { type Notice, type NoticeDetails, type NoticeKind, readNotice } from '../notices.ts'
-import type { Letter } from './letter.ts'
-import { reminderLetter } from './reminder-text.ts'
+import type { MailBody } from './mail-body.ts'
+import { composeReminder } from './reminder-text.ts'
 import { fullStop } from './reminder-words/words.ts'
 import { sampleReminder } from './sample-reminder.ts'
 
-export interface NoticeLetterDeps {
+export interface NoticeTextDeps {
   readonly baseUrl: string
   readonly codes: InvitationCodes
 }
 
-interface LetterContext extends NoticeLetterDeps {
-  /** Formats a date and time in the account's time zone, like the pages. */
+interface NoticeContext extends NoticeTextDeps {
+  /** Formats a date and time in the account's time zone, as the pages do. */
   dateTimeText(instant: string): string
 }
 
-/** The maximum number of characters of a reply that are quoted. */
+/** The number of characters of a customer's reply that a notice quotes. */
 const QUOTE_CHARS_MAX = 1500
 
 /** Returns undefined if the notice is obsolete. */
 export async function writeNotice(
   reader: Reader,
-  deps: NoticeLetterDeps,
+  deps: NoticeTextDeps,
   notice: NoticeRow,
-): Promise<Letter | undefined> {
+): Promise<MailBody | undefined> {
   const account = await reader
     .selectFrom('accounts')
     .selectAll()
@@ -58,9 +58,7 @@ function choiceOf(kind: NoticeKind, baseUrl: string): string[] {
     return [`Choose which of these mails you receive: ${page}`]
   }
   if (SECURITY_NOTICES.some((fixed) => fixed === kind)) {
-    return [
-      `Every other Admin receives this mail for security, and it cannot be turned off. Your other mails: ${page}`,
-    ]
+    return [`For security, Admins cannot turn off this mail. Your other mails: ${page}`]
   }
   return []
 }
@@ -71,23 +69,23 @@ function choiceOf(kind: NoticeKind, baseUrl: string): string[] {
  */
 async function testReminder(
   reader: Reader,
-  { baseUrl }: NoticeLetterDeps,
+  { baseUrl }: NoticeTextDeps,
   account: AccountRow,
   { stage, language, wording, invoice_id: invoiceId }: NoticeDetails['user.test_reminder'],
   at: Date,
-): Promise<Letter | undefined> {
+): Promise<MailBody | undefined> {
   const key = { stage, language, wording, invoiceId }
   const sample = await sampleReminder(reader, account, key, baseUrl, at)
   if (sample === undefined) return undefined
-  const letter = reminderLetter(sample.content)
-  return { ...letter, subject: `[Test] ${letter.subject ?? letter.title}` }
+  const body = composeReminder(sample.content)
+  return { ...body, subject: `[Test] ${body.subject ?? body.title}` }
 }
 
-type NoticeText = Pick<Letter, 'tone' | 'title' | 'opening' | 'action' | 'closing'>
+type NoticeText = Pick<MailBody, 'tone' | 'title' | 'opening' | 'action' | 'closing'>
 
 async function textOf(
   reader: Reader,
-  deps: LetterContext,
+  deps: NoticeContext,
   row: NoticeRow,
   notice: Exclude<Notice, { readonly kind: 'user.test_reminder' }>,
   accountName: string,
@@ -104,7 +102,7 @@ async function textOf(
         tone: 'plain',
         title: 'Your password was changed',
         opening: [
-          `The password of ${notice.detail.email} was changed through a link that was sent to this address, and all sessions were ended.`,
+          `The password of ${notice.detail.email} was changed with a link that was sent to this address. All sessions were ended.`,
         ],
         closing: [
           'If this was not you, request a new password immediately and tell an Admin of your account.',
@@ -131,7 +129,7 @@ async function textOf(
 
 async function invitation(
   reader: Reader,
-  { baseUrl, codes, dateTimeText }: LetterContext,
+  { baseUrl, codes, dateTimeText }: NoticeContext,
   id: string,
   { role, invited_by, accountName }: NoticeDetails['user.invited'] & { accountName: string },
 ): Promise<NoticeText | undefined> {
@@ -145,14 +143,14 @@ async function invitation(
     ],
     action: { label: 'Choose a password', url: `${baseUrl}/settings/invitation#${link.code}` },
     closing: [
-      `The link works once, until ${dateTimeText(link.expiresAt)}. Whoever opens it can log in as you: do not pass it on.`,
+      `The link works once, until ${dateTimeText(link.expiresAt)}. Anyone who opens it can log in as you, so do not pass it on.`,
     ],
   }
 }
 
 async function passwordReset(
   reader: Reader,
-  { baseUrl, codes, dateTimeText }: LetterContext,
+  { baseUrl, codes, dateTimeText }: NoticeContext,
   id: string,
 ): Promise<NoticeText | undefined> {
   const link = await findLink(reader, 'password_resets', id, codes)
@@ -161,15 +159,15 @@ async function passwordReset(
     tone: 'plain',
     title: 'Set a new password',
     opening: [
-      'Somebody, probably you, requested a new password for your login to Receivables.',
-      'If it was not you, ignore this e-mail: your password stays as it is.',
+      'Someone, probably you, requested a new password for your login to Receivables.',
+      'If it was not you, ignore this e-mail. Your password does not change.',
     ],
     action: { label: 'Set a new password', url: `${baseUrl}/settings/new-password#${link.code}` },
     closing: [`The link works once, until ${dateTimeText(link.expiresAt)}. Do not pass it on.`],
   }
 }
 
-/** Undefined if the link was used or withdrawn, or if no key generates its code. */
+/** Returns undefined if the link was used or withdrawn, or if none of the keys generates its code. */
 async function findLink(
   reader: Reader,
   table: 'invitations' | 'password_resets',
@@ -187,20 +185,20 @@ async function findLink(
 }
 
 function disabledEndpoint(
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   { subject_id: id, created_at }: NoticeRow,
   { url, reason, failing_since }: NoticeDetails['webhook_endpoint.disabled'],
 ): NoticeText {
   const why =
     reason === 'gone'
-      ? 'It responded 410 Gone, which asks us to send no more.'
+      ? 'It responded with 410 Gone, which means that it wants no more events.'
       : `Every delivery to it has failed since ${dateTimeText(failing_since ?? created_at)}.`
   return {
     tone: 'firm',
     title: 'A webhook endpoint is disabled',
     opening: [`Nothing is sent to ${url} any more.`, why],
     action: {
-      label: 'Look at the endpoint',
+      label: 'View the endpoint',
       url: `${baseUrl}/settings/webhook-endpoints/${id}`,
     },
     closing: [
@@ -209,10 +207,10 @@ function disabledEndpoint(
   }
 }
 
-/** Reads the key again, because it may have been revoked or its expiry may have changed. */
+/** Reads the key, because it may have been revoked since, or its expiry may have changed. */
 async function expiringKey(
   reader: Reader,
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   id: string,
 ): Promise<NoticeText | undefined> {
   const key = await reader
@@ -241,7 +239,7 @@ async function expiringKey(
 }
 
 function issuedKey(
-  { baseUrl }: NoticeLetterDeps,
+  { baseUrl }: NoticeTextDeps,
   id: string,
   { name, prefix, by }: NoticeDetails['api_key.issued'],
 ): NoticeText {
@@ -249,20 +247,20 @@ function issuedKey(
     tone: 'plain',
     title: `The API key ${name} was issued`,
     opening: [`${by.label} issued the key ${name} (${prefix}).`],
-    action: { label: 'Look at the key', url: `${baseUrl}/settings/api-keys/${id}` },
+    action: { label: 'View the key', url: `${baseUrl}/settings/api-keys/${id}` },
     closing: [
-      'If nobody needs the key, revoke it there: calls with it are then rejected immediately.',
+      'If the key is not needed, revoke it there. Calls with it are then rejected immediately.',
     ],
   }
 }
 
 function changedPayment(
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { currency, now, by }: NoticeDetails['payment_details.changed'],
 ): NoticeText {
   const account = now?.account_ending ?? null
-  const ways = [
+  const methods = [
     ...(account === null ? [] : [`to the bank account that ends in ${account}`]),
     ...(now?.has_link ? ['by a payment link'] : []),
   ]
@@ -273,17 +271,17 @@ function changedPayment(
       `${by.label} ${now === null ? 'removed' : 'changed'} how customers pay in ${currency}, on ${dateTimeText(created_at)}.`,
       now === null
         ? `Reminders in ${currency} no longer say how to pay.`
-        : `Reminders now ask customers to pay ${ways.join(', or ')}.`,
+        : `Reminders now ask customers to pay ${methods.join(', or ')}.`,
     ],
-    action: { label: 'Look at how to pay', url: `${baseUrl}/settings/payment-details` },
+    action: { label: 'View how customers pay', url: `${baseUrl}/settings/payment-details` },
     closing: [
-      'If you do not expect this, ask the person by telephone, and stop reminders with the kill switch until it is clear.',
+      'If you did not expect this, call the person, and stop reminders with the kill switch until you know that the change is right.',
     ],
   }
 }
 
 function removedSecondFactor(
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { email, by }: NoticeDetails['second_factor.removed'],
 ): NoticeText {
@@ -292,11 +290,11 @@ function removedSecondFactor(
     tone: 'firm',
     title: `Two-factor authentication of ${email} was turned off`,
     opening: [
-      `${by.label} turned it off for ${whose}, on ${dateTimeText(created_at)}. The password alone is now enough.`,
+      `${by.label} turned it off for ${whose}, on ${dateTimeText(created_at)}. The password alone is now enough to log in.`,
     ],
-    action: { label: 'Look at the people', url: `${baseUrl}/settings/people` },
+    action: { label: 'View the people', url: `${baseUrl}/settings/people` },
     closing: [
-      'If you do not expect this, ask the person by telephone. An Admin can deactivate the login on that page.',
+      'If you did not expect this, call the person. An Admin can deactivate the login on that page.',
     ],
   }
 }
@@ -304,7 +302,7 @@ function removedSecondFactor(
 type OwnFactor = NoticeDetails['user.second_factor_added']
 
 function addedOwnFactor(
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { email, factor, name }: OwnFactor,
 ): NoticeText {
@@ -313,13 +311,13 @@ function addedOwnFactor(
       ? [`The passkey ${name} was added to your login`, 'Its owner can use it to log in as you.']
       : [
           'An authenticator app was added to your login',
-          'You now log in with your password and a code of the app.',
+          'You now log in with your password and a code from the app.',
         ]
   return {
     tone: 'plain',
     title,
     opening: [`It was added to the login of ${email} on ${dateTimeText(created_at)}.`, consequence],
-    action: { label: 'Look at your login', url: `${baseUrl}/settings/two-factor` },
+    action: { label: 'View your login', url: `${baseUrl}/settings/two-factor` },
     closing: [
       'If this was not you, remove it there, change your password, and tell an Admin of your account.',
     ],
@@ -327,7 +325,7 @@ function addedOwnFactor(
 }
 
 function removedOwnFactor(
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { email, factor, name, by }: OwnFactor,
 ): NoticeText {
@@ -339,13 +337,13 @@ function removedOwnFactor(
     opening: [
       `It was removed from the login of ${email}${who}, on ${dateTimeText(created_at)}. Nobody can log in with it any more.`,
     ],
-    action: { label: 'Look at your login', url: `${baseUrl}/settings/two-factor` },
+    action: { label: 'View your login', url: `${baseUrl}/settings/two-factor` },
     closing: ['If this was not you, change your password and tell an Admin of your account.'],
   }
 }
 
 function unknownBrowser(
-  { baseUrl, dateTimeText }: LetterContext,
+  { baseUrl, dateTimeText }: NoticeContext,
   { created_at }: NoticeRow,
   { email, browser, address, is_last }: NoticeDetails['user.unknown_browser'],
 ): NoticeText {
@@ -357,7 +355,7 @@ function unknownBrowser(
       `Browser: ${browser}${from}. Time: ${dateTimeText(created_at)}. Login: ${email}.`,
       'Nobody has logged in as you with this browser before, or its cookies were deleted.',
     ],
-    action: { label: 'Look at your sessions', url: `${baseUrl}/settings/login-details` },
+    action: { label: 'View your sessions', url: `${baseUrl}/settings/login-details` },
     closing: [
       'If this was you, there is nothing to do. If it was not, end all sessions on that page, change your password, and tell an Admin of your account.',
       ...(is_last
@@ -369,7 +367,7 @@ function unknownBrowser(
 
 async function customerReply(
   reader: Reader,
-  { baseUrl }: NoticeLetterDeps,
+  { baseUrl }: NoticeTextDeps,
   notice: NoticeRow,
 ): Promise<NoticeText | undefined> {
   const reply = await reader
@@ -391,13 +389,13 @@ async function customerReply(
       ...quote,
       ...(isCut ? ['…'] : []),
     ],
-    action: { label: 'Look at the customer', url: `${baseUrl}/settings/customers/${reply.id}` },
+    action: { label: 'View the customer', url: `${baseUrl}/settings/customers/${reply.id}` },
     closing: ['A reply to this e-mail does not reach the customer.'],
   }
 }
 
-/** `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
-function dateTimeTextIn(timezone: string): LetterContext['dateTimeText'] {
+/** Returns a format such as `21 November 2026 at 11:15 (Europe/Amsterdam)`. */
+function dateTimeTextIn(timezone: string): NoticeContext['dateTimeText'] {
   const format = new Intl.DateTimeFormat('en-GB', {
     dateStyle: 'long',
     timeStyle: 'short',

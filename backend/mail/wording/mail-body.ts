@@ -1,12 +1,12 @@
 /**
- * Renders a letter as text and as HTML, with the same contents in the same order. The HTML is for mail
- * programs: tables and inline styles, no external resources, readable without styles, with a dark scheme.
+ * Renders the body of a mail as text and as HTML, with the same content in the same order. The HTML suits mail
+ * programs: it has tables and inline styles, loads nothing, is readable without styles, and has a dark scheme.
  */
 import type { Logo, LogoFacts } from '../../accounts/logo.ts'
 import { Html, html } from '../../html/html.ts'
 
-export interface Letter {
-  /** BCP 47. */
+export interface MailBody {
+  /** A BCP 47 tag. */
   readonly language: string
   /** The color of the line at the top. */
   readonly tone: keyof typeof TONES
@@ -15,47 +15,47 @@ export interface Letter {
   /** The logo, which replaces the sender's name above the title. */
   readonly logo?: LogoFacts | undefined
   readonly title: string
-  /** The subject. The default is the title. */
+  /** If it is absent, the subject is the title. */
   readonly subject?: string
   readonly greeting: string
   readonly opening: readonly string[]
-  readonly table?: LetterTable
-  readonly action?: LetterLink | undefined
+  readonly table?: MailTable
+  readonly action?: MailLink | undefined
   /** How to pay, e.g. a bank account for each currency. */
-  readonly payment?: readonly LetterPayment[]
+  readonly payment?: readonly MailPayment[]
   readonly closing: readonly string[]
   readonly signature: readonly string[]
   readonly footer: readonly string[]
-  readonly unsubscribe?: LetterLink | undefined
+  readonly unsubscribe?: MailLink | undefined
 }
 
-export interface LetterTable {
+export interface MailTable {
   readonly caption: string
   readonly heads: readonly [string, string]
-  readonly rows: readonly LetterRow[]
+  readonly rows: readonly MailRow[]
   readonly totals: readonly { readonly label: string; readonly amount: string }[]
 }
 
-export interface LetterPayment {
+export interface MailPayment {
   readonly title: string
   readonly lines: readonly { readonly label: string; readonly value: string }[]
-  readonly link: LetterLink | undefined
+  readonly link: MailLink | undefined
 }
 
-export interface LetterRow {
+export interface MailRow {
   readonly name: string
   /** Lines below the name, e.g. the due date. */
   readonly notes: readonly string[]
   readonly amount: string
-  readonly link: LetterLink | undefined
+  readonly link: MailLink | undefined
 }
 
-export interface LetterLink {
+export interface MailLink {
   readonly label: string
   readonly url: string
 }
 
-/** The Content-ID of the logo, which is part of the mail: nothing is loaded from elsewhere. */
+/** The Content-ID of the logo, which is an inline attachment of the mail. */
 export const LOGO_CID = 'logo@receivables'
 
 /** The size at which a logo is shown, in CSS pixels; its proportions are kept. */
@@ -69,30 +69,30 @@ const TONES = {
   grave: { light: '#b3261e', dark: '#ff9d94' },
 } as const
 
-/** Returns the HTML of a mail for a page of ours, in which the logo is part of the document. */
+/** Returns the HTML of a mail for a page in Settings. The logo becomes part of the HTML. */
 export function embedLogo(text: string, logo: Logo | undefined): string {
   if (logo === undefined) return text
   const source = `data:${logo.mediaType};base64,${logo.content.toString('base64')}`
   return text.replace(`<img src="cid:${LOGO_CID}"`, `<img src="${source}"`)
 }
 
-export function renderLetterText(letter: Letter): string {
-  const { table, action, payment = [], unsubscribe } = letter
+export function renderMailText(body: MailBody): string {
+  const { table, action, payment = [], unsubscribe } = body
   return [
-    letter.greeting,
-    ...letter.opening,
+    body.greeting,
+    ...body.opening,
     ...(table === undefined ? [] : [renderTableText(table)]),
     ...(action === undefined ? [] : [`${action.label}:\n${action.url}`]),
     ...payment.map(renderPaymentText),
-    ...letter.closing,
-    letter.signature.join('\n'),
+    ...body.closing,
+    body.signature.join('\n'),
     // Mail programs treat the lines after `-- ` as a signature.
-    ['-- ', ...letter.footer].join('\n'),
+    ['-- ', ...body.footer].join('\n'),
     ...(unsubscribe === undefined ? [] : [`${unsubscribe.label}:\n${unsubscribe.url}`]),
   ].join('\n\n')
 }
 
-function renderTableText({ rows, totals }: LetterTable): string {
+function renderTableText({ rows, totals }: MailTable): string {
   const lines = rows.map(({ name, notes, amount, link }) =>
     [
       `${name}: ${amount}`,
@@ -104,7 +104,7 @@ function renderTableText({ rows, totals }: LetterTable): string {
   return [...lines, ...(sums.length === 0 ? [] : [sums.join('\n')])].join('\n\n')
 }
 
-function renderPaymentText({ title, lines, link }: LetterPayment): string {
+function renderPaymentText({ title, lines, link }: MailPayment): string {
   const facts = lines.map(({ label, value }) => `  ${label}: ${value}`)
   const links = link === undefined ? [] : [`  ${link.label}: ${link.url}`]
   return [`${title}:`, ...facts, ...links].join('\n')
@@ -118,7 +118,7 @@ const CELL = new Html(
   'padding:14px 0;border-bottom:1px solid #dfe4ea;vertical-align:top;text-align:left;font-weight:normal',
 )
 
-/** The dark scheme, for programs that support it; inline styles are the light one. */
+/** Returns the styles of the dark scheme. Mail programs that ignore them show the light, inline styles. */
 function darkStyle(tone: keyof typeof TONES): Html {
   const { light, dark } = TONES[tone]
   return new Html(`
@@ -139,8 +139,8 @@ a.link{color:${dark}!important}
 a.link{color:${light}}`)
 }
 
-export function renderLetterHtml(letter: Letter): string {
-  const { language, tone, title, sender, footer, unsubscribe } = letter
+export function renderMailHtml(body: MailBody): string {
+  const { language, tone, title, sender, footer, unsubscribe } = body
   const color = new Html(TONES[tone].light)
   return html`<!doctype html>
 <html lang="${language}">
@@ -157,14 +157,14 @@ export function renderLetterHtml(letter: Letter): string {
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" class="paper" style="max-width:600px;background:#ffffff;border:1px solid #dfe4ea;border-radius:12px;border-collapse:separate;overflow:hidden">
 <tr><td class="bar" style="height:5px;line-height:5px;font-size:0;background:${color}">&nbsp;</td></tr>
 <tr><td class="pad" style="padding:32px 36px;word-break:break-word;overflow-wrap:anywhere;${FONT}">
-${letter.logo === undefined ? html`<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${SOFT}">${sender}</p>` : renderLogo(letter.logo, sender)}
+${body.logo === undefined ? html`<p class="soft" style="margin:0 0 6px;font-size:14px;line-height:1.4;font-weight:600;${SOFT}">${sender}</p>` : renderLogo(body.logo, sender)}
 <h1 class="title ink" style="margin:0 0 20px;font-size:23px;line-height:1.25;font-weight:700;hyphens:auto;-webkit-hyphens:auto;${INK}">${title}</h1>
-${paragraphs([letter.greeting, ...letter.opening])}
-${letter.table && renderTable(letter.table, color)}
-${letter.action && renderAction(letter.action, color)}
-${letter.payment?.map((payment) => renderPayment(payment, color))}
-${paragraphs(letter.closing)}
-<p class="ink" style="${PARAGRAPH}">${letter.signature.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
+${paragraphs([body.greeting, ...body.opening])}
+${body.table && renderTable(body.table, color)}
+${body.action && renderAction(body.action, color)}
+${body.payment?.map((payment) => renderPayment(payment, color))}
+${paragraphs(body.closing)}
+<p class="ink" style="${PARAGRAPH}">${body.signature.map((line, at) => (at === 0 ? line : html`<br><strong>${line}</strong>`))}</p>
 </td></tr></table>
 <table role="presentation" width="100%" cellpadding="0" cellspacing="0" border="0" style="max-width:600px"><tr><td class="soft" style="padding:20px 24px;font-size:13px;line-height:1.55;text-align:center;overflow-wrap:anywhere;${SOFT};${FONT}">
 ${footer.map((line) => html`<p style="margin:0 0 8px">${line}</p>`)}
@@ -176,7 +176,7 @@ ${unsubscribe && html`<p style="margin:0"><a href="${unsubscribe.url}" style="${
 `.text
 }
 
-/** The background is white in the dark scheme too, since most logos are made for paper. */
+/** The logo's background is white even in the dark scheme, because most logos are made for white paper. */
 function renderLogo({ width, height }: LogoFacts, sender: string): Html {
   const scale = Math.min(1, LOGO_WIDTH_MAX / width, LOGO_HEIGHT_MAX / height)
   const size = (pixels: number) => Math.max(1, Math.round(pixels * scale))
@@ -191,7 +191,7 @@ function brokenLines(text: string): Html {
   return html`${text.split('\n').map((line, at) => html`${at > 0 && html`<br>`}${line}`)}`
 }
 
-function renderTable({ caption, heads, rows, totals }: LetterTable, color: Html): Html {
+function renderTable({ caption, heads, rows, totals }: MailTable, color: Html): Html {
   const head = html`padding:0 0 8px;border-bottom:2px solid #dfe4ea;font-size:13px;line-height:1.4;font-weight:600;${SOFT}`
   return html`<table width="100%" cellpadding="0" cellspacing="0" border="0" aria-label="${caption}" style="margin:8px 0 24px;border-collapse:collapse">
 <thead><tr><th scope="col" align="left" class="soft rule" style="${head}">${heads[0]}</th><th scope="col" align="right" class="soft rule" style="${head};text-align:right">${heads[1]}</th></tr></thead>
@@ -200,17 +200,17 @@ ${totals.length > 0 && html`<tfoot>${totals.map(({ label, amount }) => html`<tr>
 </table>`
 }
 
-function renderRow({ name, notes, amount, link }: LetterRow, color: Html): Html {
+function renderRow({ name, notes, amount, link }: MailRow, color: Html): Html {
   return html`<tr><th scope="row" align="left" class="rule ink" style="${CELL};font-size:16px;line-height:1.4;${INK}"><strong>${name}</strong>${notes.map((note) => html`<br><span class="soft" style="font-size:14px;${SOFT}">${note}</span>`)}${link && html`<br><a class="link" href="${link.url}" style="font-size:14px;color:${color}">${link.label}</a>`}</th>
 <td align="right" class="rule ink" style="${CELL};padding-left:16px;text-align:right;white-space:nowrap;font-size:16px;line-height:1.4;${INK}">${amount}</td></tr>
 `
 }
 
-function renderAction({ label, url }: LetterLink, color: Html): Html {
+function renderAction({ label, url }: MailLink, color: Html): Html {
   return html`<table role="presentation" cellpadding="0" cellspacing="0" border="0" style="margin:0 0 24px"><tr><td class="button" style="border-radius:8px;background:${color}"><a href="${url}" style="display:inline-block;padding:13px 26px;font-size:16px;line-height:1.3;font-weight:600;color:#ffffff;text-decoration:none;${FONT}">${label}</a></td></tr></table>`
 }
 
-function renderPayment({ title, lines, link }: LetterPayment, color: Html): Html {
+function renderPayment({ title, lines, link }: MailPayment, color: Html): Html {
   const cell = html`padding:2px 16px 2px 0;font-size:15px;line-height:1.5;font-weight:normal;text-align:left;vertical-align:top`
   return html`<h2 class="ink" style="margin:0 0 6px;font-size:16px;line-height:1.4;font-weight:700;${INK}">${title}</h2>
 ${lines.length > 0 && html`<table cellpadding="0" cellspacing="0" border="0" aria-label="${title}" style="margin:0 0 10px;border-collapse:collapse">${lines.map(({ label, value }) => html`<tr><th scope="row" align="left" class="soft" style="${cell};word-break:normal;overflow-wrap:normal;${SOFT}">${label}</th><td class="ink" style="${cell};word-break:break-word;${INK}">${value}</td></tr>`)}</table>`}
